@@ -1,0 +1,294 @@
+/*
+ * tenure.h - leases with fencing tokens: every piece of work has exactly one owner.
+ *
+ * This header is the manual of the C API. A program opens a client on a store, acquires a lease on a
+ * target, checks the lease before each step of its work, renews it, and releases it when the work has
+ * stopped. Everything that the work sends carries the lease's token, so that whoever receives it can
+ * refuse what a stale owner still sends.
+ *
+ * What is guaranteed (docs/GUARANTEES.md has it in full, store by store)
+ *
+ *  - Tokens of one target strictly increase: over release, expiry, restart, removal and re-adding.
+ *  - tenure_lease_valid() is true only until the moment at which the last successful request was *sent*
+ *    plus the TTL minus a margin, on CLOCK_BOOTTIME. That is before the store lets anybody else in,
+ *    provided that clock rates differ by less than 10 %, the store's clock does not jump forward, no
+ *    hypervisor froze the whole machine, and nobody forced the lease. It is a local read: no thread has
+ *    to run, and no store has to answer, for it to turn false.
+ *  - No answer, a late answer or half an answer is never "held". Every error of a call on a lease leaves
+ *    the lease no more valid than it was.
+ *
+ * What is not guaranteed
+ *
+ *  - That work already under way stops when a lease ends. A process can be paused between the check and
+ *    the effect: only a receiver that compares tokens closes that gap.
+ *  - That two leases are taken together, or that waiters are served in order.
+ *  - Anything when somebody deletes the store's files, forces a lease with "now", or sets a clock back
+ *    inside a virtual machine snapshot.
+ *
+ * Conventions
+ *
+ *  - Functions that can fail return 0 (TENURE_OK) or a negative TENURE_E... code. Out-parameters come last
+ *    and are left alone on failure. tenure_message() says what happened in words: which target, which rule,
+ *    what to do.
+ *  - Strings are copied in. Strings handed out belong to the handle and live as long as it does, unless the
+ *    function says otherwise. Durations are milliseconds in uint64_t.
+ *  - Threads: every function may be called from any thread. Calls that talk to the store wait for each other
+ *    on one client, each bounded by its own time-out. tenure_lease_valid(), tenure_lease_token() and
+ *    tenure_lease_remaining_ms() never wait. A handle must not be freed while another thread uses it.
+ *  - fork(): the child holds nothing. In the child every lease is invalid, every call on a client of the
+ *    parent returns TENURE_E_FORKED, and tenure_close() frees memory only. The child opens its own client.
+ *  - The library never prints, exits, changes the locale or installs a signal handler.
+ */
+#ifndef TENURE_H
+#define TENURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TENURE_VERSION_MAJOR 0
+#define TENURE_VERSION_MINOR 1
+#define TENURE_VERSION_PATCH 0
+#define TENURE_VERSION       "0.1.0"
+
+#if defined(__GNUC__)
+#define TENURE_API __attribute__((visibility("default")))
+#else
+#define TENURE_API
+#endif
+
+/*
+ * Errors: X(name, code, retryable, message). This table is the only place where they are listed; names,
+ * messages and the retryable flag all come from it. "Retryable" means that the same call may succeed
+ * later without anybody changing anything. Codes never change their number.
+ */
+#define TENURE_ERRORS(X)                                                                                               \
+    X(TENURE_E_INVALID, -1, false, "invalid argument")                                                                 \
+    X(TENURE_E_NOMEM, -2, true, "out of memory")                                                                       \
+    X(TENURE_E_HELD, -3, true, "held by another")                                                                      \
+    X(TENURE_E_LOST, -4, false, "lease lost")                                                                          \
+    X(TENURE_E_UNKNOWN_TARGET, -5, false, "unknown target")                                                            \
+    X(TENURE_E_TIMEOUT, -6, true, "the store did not answer in time")                                                  \
+    X(TENURE_E_UNREACHABLE, -7, true, "the store is out of reach")                                                     \
+    X(TENURE_E_STORE, -8, true, "the store failed")                                                                    \
+    X(TENURE_E_FULL, -9, true, "the store is full")                                                                    \
+    X(TENURE_E_SCHEMA, -10, false, "the store was written by a newer version")                                         \
+    X(TENURE_E_UNSUPPORTED, -11, false, "not supported")                                                               \
+    X(TENURE_E_TTL, -12, false, "this TTL cannot be used")                                                             \
+    X(TENURE_E_TOKEN, -13, false, "token out of range")                                                                \
+    X(TENURE_E_FORKED, -14, false, "used in a child of fork()")                                                        \
+    X(TENURE_E_CANCELLED, -15, true, "cancelled")                                                                      \
+    X(TENURE_E_RESYNC, -16, true, "changes were missed; read everything again")                                        \
+    X(TENURE_E_GONE, -17, false, "this instance was declared gone")                                                    \
+    X(TENURE_E_SYSTEM, -18, true, "the operating system refused")
+
+enum tenure_error {
+    TENURE_OK = 0,
+#define TENURE_X(name, code, retryable, message) name = (code),
+    TENURE_ERRORS(TENURE_X)
+#undef TENURE_X
+};
+
+#define TENURE_TARGET_MAX     255u                  /* bytes of a target id */
+#define TENURE_NAMESPACE_MAX  63u                   /* bytes of a namespace */
+#define TENURE_HOLDER_MAX     255u                  /* bytes of a holder (an instance id, usually) */
+#define TENURE_TTL_MIN_MS     UINT64_C(100)         /* a store may ask for more */
+#define TENURE_TTL_MAX_MS     UINT64_C(31622400000) /* 366 days */
+#define TENURE_TTL_DEFAULT_MS UINT64_C(30000)
+#define TENURE_TOKEN_MAX      UINT64_C(9007199254740991) /* 2^53 - 1: exact in JSON everywhere */
+
+TENURE_API const char *tenure_version(void);
+TENURE_API const char *tenure_strerror(int error);   /* "held by another"; never NULL */
+TENURE_API const char *tenure_error_name(int error); /* "TENURE_E_HELD"; never NULL */
+TENURE_API bool tenure_error_retryable(int error);
+
+/* ---- clients ------------------------------------------------------------------------------------------ */
+
+typedef struct tenure_client tenure_client;
+
+/*
+ * Options of a client. Zero or NULL means the default. Set `size` to sizeof(tenure_options): a library that
+ * is newer than the caller then knows which fields the caller has.
+ */
+typedef struct tenure_options {
+    size_t size;
+    const char *namespace_name; /* "poll" */
+    const char *instance_name;  /* first part of the instance id; the host's name */
+    uint64_t ttl_ms;            /* 30,000; between 100 ms and 366 days, and what the store can do */
+    uint64_t margin_ms;         /* max(ttl / 8, 20): how much earlier than the store a holder stops believing */
+    uint64_t timeout_ms;        /* ttl / 6, between 50 and 5,000: bound of one call to the store */
+} tenure_options;
+
+/*
+ * Opens a client on a store. `url` is `sqlite:PATH`, or `memory:NAME` inside one process, for tests; NULL is
+ * `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db. The client gets an instance id of its own,
+ * `name-startNanoseconds-8hex`, never used before and never again; it is the holder of the client's leases.
+ * The store is opened at once, so a wrong URL or an unusable store is an error here.
+ */
+TENURE_API int tenure_open(const char *url, const tenure_options *options, tenure_client **ret_client);
+
+/* Closes a client. Leases must be freed first. Leases that are still held stay held until their TTL ends. */
+TENURE_API void tenure_close(tenure_client *client);
+
+/* What the calling thread's last failed call said, if that was a call on this client; else "". With NULL: the same for
+ * tenure_open(). The text is valid until the thread's next failing call. */
+TENURE_API const char *tenure_message(const tenure_client *client);
+
+TENURE_API const char *tenure_instance_id(const tenure_client *client);
+
+/* Ends waiting calls of this client (tenure_acquire, tenure_watch_wait) with TENURE_E_CANCELLED, now and from
+ * now on. Safe in a signal handler. */
+TENURE_API void tenure_cancel(tenure_client *client);
+
+/* ---- leases ------------------------------------------------------------------------------------------- */
+
+typedef struct tenure_lease tenure_lease;
+
+/*
+ * Acquires a lease on `target` for the client's instance. tenure_try_acquire() asks once; tenure_acquire()
+ * waits up to wait_ms for it: it tries again when the store says that something changed and at the instant
+ * when the present lease ends, not at ticks. A target that this instance holds already is granted again with
+ * the same token and a fresh TTL (so a lost reply is harmless).
+ * Returns TENURE_E_HELD when another instance holds it; tenure_message() names it and the time left.
+ */
+TENURE_API int tenure_try_acquire(tenure_client *client, const char *target, tenure_lease **ret_lease);
+TENURE_API int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, tenure_lease **ret_lease);
+
+/*
+ * Renews the lease for its TTL. On TENURE_E_LOST it is over: somebody else may own the target. On any other
+ * error the lease becomes uncertain: tenure_lease_valid() is false at once, a later successful renewal
+ * makes it valid again, and without one it ends at its old deadline.
+ */
+TENURE_API int tenure_renew(tenure_lease *lease);
+
+/*
+ * Gives the lease back. Stop the work first. The lease is invalid from the moment of the call, whatever the
+ * store answers; on an error it ends by its TTL. Releasing what is no longer held is 0.
+ */
+TENURE_API int tenure_release(tenure_lease *lease);
+
+/* Frees the handle. It does not release: a lease that is held then ends by its TTL. */
+TENURE_API void tenure_lease_free(tenure_lease *lease);
+
+/* The local check: true while this process may believe in its lease. It costs one clock read. Call it before each
+ * step of the work and before each message. */
+TENURE_API bool tenure_lease_valid(const tenure_lease *lease);
+TENURE_API uint64_t tenure_lease_token(const tenure_lease *lease);
+/* Milliseconds until the local deadline; 0 when it has passed or the lease was lost or released. While the lease
+ * is uncertain it counts down to the last confirmed deadline. */
+TENURE_API uint64_t tenure_lease_remaining_ms(const tenure_lease *lease);
+TENURE_API uint64_t tenure_lease_ttl_ms(const tenure_lease *lease);
+TENURE_API const char *tenure_lease_target(const tenure_lease *lease);
+
+/*
+ * Renewing and releasing without a handle, for a caller that kept only the target and the token (a script).
+ * They match the token; the holder is whoever holds that token. ttl_ms 0 keeps the lease's own TTL.
+ * tenure_release_token() returns 0 also when nothing was held under that token; *ret_released says which.
+ */
+TENURE_API int tenure_renew_token(tenure_client *client, const char *target, uint64_t token, uint64_t ttl_ms);
+TENURE_API int tenure_release_token(tenure_client *client, const char *target, uint64_t token, bool *ret_released);
+
+/*
+ * Takes a lease away from its holder. Without `now` its renewal is barred and others enter when it expires, so
+ * that a living holder notices first. With `now` others enter at once, and the guarantee that nobody else believes
+ * is suspended for this target until the old lease would have ended. *ret_released: a lease was held.
+ */
+TENURE_API int tenure_force_release(tenure_client *client, const char *target, bool now, bool *ret_released);
+
+/* ---- looking ------------------------------------------------------------------------------------------ */
+
+typedef struct tenure_info {
+    char target[TENURE_TARGET_MAX + 1];
+    char holder[TENURE_HOLDER_MAX + 1]; /* "" when free */
+    uint64_t token;                     /* of the holder; when free, the last one granted; 0: never leased */
+    uint64_t ttl_ms;
+    uint64_t remaining_ms;   /* by the store's clock; 0 when free */
+    uint64_t acquired_at_ms; /* Unix time, for display; 0 when free */
+    uint64_t renewed_at_ms;  /* Unix time, for display; 0 when free */
+    uint64_t expires_at_ms;  /* Unix time, for display; 0 when free */
+    bool registered;         /* in the target registry */
+    bool paused;             /* in the registry, and paused */
+    bool barred;             /* forced: cannot be renewed */
+} tenure_info;
+
+/* One target, or TENURE_E_UNKNOWN_TARGET when it was neither registered nor ever leased. */
+TENURE_API int tenure_get_info(tenure_client *client, const char *target, tenure_info *ret_info);
+
+enum tenure_filter {
+    TENURE_ALL = 0,        /* every target that is registered or was ever leased */
+    TENURE_LEASED = 1,     /* held now */
+    TENURE_FREE = 2,       /* not held and not paused */
+    TENURE_REGISTERED = 3, /* in the registry */
+};
+
+/* Calls `each` for every matching target, in byte order of their ids, until it returns non-zero, which is then
+ * returned. The listing is read page by page: `each` may call other functions of this client. */
+typedef int (*tenure_info_fn)(const tenure_info *info, void *userdata);
+TENURE_API int tenure_list(tenure_client *client, enum tenure_filter filter, tenure_info_fn each, void *userdata);
+
+/* ---- the target registry ------------------------------------------------------------------------------ */
+
+typedef struct tenure_target {
+    const char *id;
+    const char *url;   /* NULL: none */
+    const char *exec;  /* NULL: none */
+    const char *spec;  /* NULL, or a JSON value as text, for the target's own poller */
+    uint64_t every_ms; /* 0: the agent's default */
+    bool paused;
+} tenure_target;
+
+/* Registers or changes targets, all or none. *ret_added: how many were new. */
+TENURE_API int tenure_targets_put(tenure_client *client, const tenure_target *targets, size_t count, size_t *ret_added);
+/* Removes a target from the registry. Its token counter and its lease stay. TENURE_E_UNKNOWN_TARGET: not registered. */
+TENURE_API int tenure_target_remove(tenure_client *client, const char *id);
+TENURE_API int tenure_target_pause(tenure_client *client, const char *id, bool paused);
+/* As tenure_list, for the registry. The strings are valid during the call of `each`, which must not use this client. */
+typedef int (*tenure_target_fn)(const tenure_target *target, void *userdata);
+TENURE_API int tenure_targets_list(tenure_client *client, tenure_target_fn each, void *userdata);
+
+/* ---- changes ------------------------------------------------------------------------------------------ */
+
+typedef struct tenure_change {
+    uint64_t cursor;    /* grows by time; pass the last one seen to go on */
+    uint64_t at_ms;     /* Unix time, for display */
+    const char *event;  /* lease_acquired, lease_released, lease_lost, instance_joined, instance_changed, instance_left,
+                           target_added, target_changed, target_removed, store_recovering */
+    const char *target; /* "" for instances */
+    const char *instance;
+    const char *reason; /* of lease_released and lease_lost; else "" */
+    const char *actor;  /* who forced it; else "" */
+    uint64_t token;     /* 0 for instances and targets */
+} tenure_change;
+
+typedef void (*tenure_change_fn)(const tenure_change *change, void *userdata);
+
+/* The cursor of this moment: only later changes follow it. */
+TENURE_API int tenure_watch_start(tenure_client *client, uint64_t *ret_cursor);
+/*
+ * Waits up to wait_ms (UINT64_MAX: without end) for changes after *cursor, hands them to `each` in order and moves
+ * *cursor. 0 also when nothing came in time. TENURE_E_RESYNC: *cursor is older than what the store keeps; list again,
+ * *cursor has been set to this moment. A lease that expires is reported when the target is acquired next.
+ */
+TENURE_API int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
+                                 void *userdata);
+
+/* ---- health ------------------------------------------------------------------------------------------- */
+
+/* One round trip of the kind that a renewal takes; changes nothing that a user can see. */
+TENURE_API int tenure_ping(tenure_client *client, uint64_t *ret_elapsed_us);
+
+enum tenure_check_level { TENURE_CHECK_OK = 0, TENURE_CHECK_WARN = 1, TENURE_CHECK_FAIL = 2 };
+/* What the store knows about its own fitness: name of the check, what was found, and what to do ("" when ok). */
+typedef void (*tenure_check_fn)(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                                void *userdata);
+TENURE_API int tenure_check(tenure_client *client, tenure_check_fn each, void *userdata);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

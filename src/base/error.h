@@ -1,0 +1,24 @@
+/*
+ * Errors: the codes are the public table of tenure.h; this adds the record that carries a code with its message
+ * from where it happened to whoever shows it. Nothing here prints.
+ */
+#ifndef TEN_BASE_ERROR_H
+#define TEN_BASE_ERROR_H
+
+#include <tenure.h>
+
+#include "base/util.h"
+
+typedef struct ten_error {
+    int code;
+    char message[512];
+} ten_error;
+
+/* Writes code and message into `error` (which may be NULL) and returns the code, so that a failing function ends
+ * with `return ten_fail(...)`. A message that is too long is cut. */
+int ten_fail(ten_error *error, int code, const char *format, ...) TEN_PRINTF(3, 4);
+
+/* As ten_fail, with the text of `errno_value` appended. */
+int ten_fail_errno(ten_error *error, int code, int errno_value, const char *format, ...) TEN_PRINTF(4, 5);
+
+#endif

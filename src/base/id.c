@@ -1,0 +1,144 @@
+/*
+ * The rules for names, and the making of instance ids. Called at every door through which a name comes in.
+ */
+#include "base/id.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "base/utf8.h"
+
+#define INSTANCE_NAME_MAX 64u /* what Linux allows for a host's name */
+
+/* A hostile value must not write into the terminal that shows the message. */
+static const char *shown(const char *value, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (const unsigned char *at = (const unsigned char *)value; *at; at++) {
+        if (used + 8 > size) {
+            snprintf(text + used, size - used, "...");
+            break;
+        }
+        if (*at < 0x20 || *at >= 0x7f)
+            used += (size_t)snprintf(text + used, size - used, "\\x%02x", *at);
+        else
+            text[used++] = (char)*at;
+        text[used] = '\0';
+    }
+    return text;
+}
+
+static int refuse(ten_error *error, const char *what, const char *value, const char *rule) {
+    char text[80];
+    return ten_fail(error, TENURE_E_INVALID, "%s '%s' is not valid: %s", what, shown(value, text, sizeof text), rule);
+}
+
+static bool is_word(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool made_of(const char *text, const char *also) {
+    for (; *text; text++)
+        if (!is_word(*text) && !strchr(also, *text))
+            return false;
+    return true;
+}
+
+int ten_namespace_check(const char *name, ten_error *error) {
+    size_t size = strlen(name);
+    if (size == 0 || size > TENURE_NAMESPACE_MAX)
+        return refuse(error, "namespace", name, "it has 1 to 63 bytes");
+    if (!made_of(name, "._-"))
+        return refuse(error, "namespace", name, "it is made of A-Z a-z 0-9 . _ -");
+    if (strcmp(name, "tenure") == 0)
+        return refuse(error, "namespace", name, "this name is kept for Tenure itself");
+    return TENURE_OK;
+}
+
+/* Empty, `.` and `..` segments would be paths somewhere else once an id becomes part of a URL or a file name. */
+static bool segments_are_plain(const char *id) {
+    for (;;) {
+        size_t size = strcspn(id, "/");
+        if (size == 0 || (size == 1 && id[0] == '.') || (size == 2 && id[0] == '.' && id[1] == '.'))
+            return false;
+        if (id[size] == '\0')
+            return true;
+        id += size + 1;
+    }
+}
+
+int ten_target_check(const char *id, ten_error *error) {
+    size_t size = strlen(id);
+    if (size == 0 || size > TENURE_TARGET_MAX)
+        return refuse(error, "target", id, "it has 1 to 255 bytes");
+    if (!made_of(id, "._~:@+-/"))
+        return refuse(error, "target", id, "it is made of A-Z a-z 0-9 . _ ~ : @ + - /");
+    if (!segments_are_plain(id))
+        return refuse(error, "target", id, "no part between slashes may be empty, '.' or '..'");
+    return TENURE_OK;
+}
+
+int ten_holder_check(const char *id, ten_error *error) {
+    size_t size = strlen(id);
+    if (size == 0 || size > TENURE_HOLDER_MAX)
+        return refuse(error, "holder", id, "it has 1 to 255 bytes");
+    if (!ten_utf8_is_printable(id, size))
+        return refuse(error, "holder", id, "it is UTF-8 without control characters");
+    return TENURE_OK;
+}
+
+int ten_instance_name_check(const char *name, ten_error *error) {
+    size_t size = strlen(name);
+    if (size == 0 || size > INSTANCE_NAME_MAX)
+        return refuse(error, "instance name", name, "it has 1 to 64 bytes");
+    if (!made_of(name, "._-"))
+        return refuse(error, "instance name", name, "it is made of A-Z a-z 0-9 . _ -");
+    return TENURE_OK;
+}
+
+int ten_token_parse(const char *text, uint64_t *ret_token, ten_error *error) {
+    uint64_t token = 0;
+    size_t size = strlen(text);
+    bool fits = size > 0 && size <= 16;
+    for (const char *at = text; fits && *at; at++) {
+        fits = *at >= '0' && *at <= '9';
+        token = token * 10 + (uint64_t)(*at - '0');
+    }
+    if (!fits || token == 0 || token > TENURE_TOKEN_MAX)
+        return refuse(error, "token", text, "it is a whole number from 1 to 9007199254740991");
+    *ret_token = token;
+    return TENURE_OK;
+}
+
+/* The host's name with whatever is not allowed in an instance name replaced: a strange host must still be able to
+ * start. */
+static void host_name(char name[INSTANCE_NAME_MAX + 1]) {
+    if (gethostname(name, INSTANCE_NAME_MAX + 1) != 0)
+        name[0] = '\0';
+    name[INSTANCE_NAME_MAX] = '\0';
+    for (char *at = name; *at; at++)
+        if (!is_word(*at) && !strchr("._-", *at))
+            *at = '_';
+    if (name[0] == '\0')
+        snprintf(name, INSTANCE_NAME_MAX + 1, "host");
+}
+
+int ten_instance_id_make(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_error *error) {
+    char host[INSTANCE_NAME_MAX + 1];
+    if (name) {
+        int checked = ten_instance_name_check(name, error);
+        if (checked < 0)
+            return checked;
+    } else {
+        host_name(host);
+        name = host;
+    }
+    struct timespec now;
+    TEN_INVARIANT(clock_gettime(CLOCK_REALTIME, &now) == 0);
+    unsigned long long nanoseconds = (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec;
+    snprintf(id, TENURE_HOLDER_MAX + 1, "%.64s-%llu-%08x", name, nanoseconds, (unsigned)ten_random_u64());
+    return TENURE_OK;
+}

@@ -1,0 +1,111 @@
+/*
+ * System calls that go on after a signal or a short count. Called by the log, the stores and the runtime.
+ */
+#include "base/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+
+int ten_write_all(int fd, const void *data, size_t size) {
+    const char *from = data;
+    while (size > 0) {
+        ssize_t count = write(fd, from, size);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -errno;
+        from += count;
+        size -= (size_t)count;
+    }
+    return 0;
+}
+
+int ten_pwrite_all(int fd, const void *data, size_t size, off_t offset) {
+    const char *from = data;
+    while (size > 0) {
+        ssize_t count = pwrite(fd, from, size, offset);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -errno;
+        from += count;
+        size -= (size_t)count;
+        offset += count;
+    }
+    return 0;
+}
+
+ssize_t ten_pread_all(int fd, void *data, size_t size, off_t offset) {
+    char *to = data;
+    size_t done = 0;
+    while (done < size) {
+        ssize_t count = pread(fd, to + done, size - done, offset + (off_t)done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -errno;
+        if (count == 0)
+            break;
+        done += (size_t)count;
+    }
+    return (ssize_t)done;
+}
+
+ssize_t ten_read_some(int fd, void *data, size_t size) {
+    for (;;) {
+        ssize_t count = read(fd, data, size);
+        if (count >= 0)
+            return count;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+ssize_t ten_read_line(const char *path, char *text, size_t size) {
+    TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    ssize_t count = ten_pread_all(fd, text, size - 1, 0);
+    if (count < 0)
+        return count;
+    text[count] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return (ssize_t)strlen(text);
+}
+
+int ten_wait_readable(int fd, int fd2, uint64_t wait_ms) {
+    struct pollfd polled[2] = {{.fd = fd, .events = POLLIN}, {.fd = fd2, .events = POLLIN}};
+    uint64_t end_us = ten_add_u64(ten_boot_us(), wait_ms > UINT64_MAX / 1000u ? UINT64_MAX : wait_ms * 1000u);
+    for (;;) {
+        uint64_t left_us = ten_left_u64(end_us, ten_boot_us());
+        /* Rounded up: a wait that ends a hair early would make its caller spin through the last millisecond. An hour at
+         * a time: poll counts on a clock that stands still during suspend, ours does not. */
+        uint64_t left_ms = ten_min_u64((left_us + 999u) / 1000u, 3600000u);
+        int count = poll(polled, 2, (int)left_ms);
+        if (count > 0)
+            return (polled[0].revents ? 1 : 0) | (polled[1].revents ? 2 : 0);
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (ten_boot_us() >= end_us)
+            return 0;
+    }
+}
+
+void ten_sleep_us(uint64_t us) {
+    struct timespec left = {.tv_sec = (time_t)(us / 1000000u), .tv_nsec = (long)(us % 1000000u) * 1000};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+void ten_close_fd(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}

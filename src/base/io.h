@@ -1,0 +1,34 @@
+/*
+ * System calls that go on after a signal or a short count. Whoever needs a whole record read or written calls these;
+ * nothing else in the library calls read, write, pread or pwrite.
+ */
+#ifndef TEN_BASE_IO_H
+#define TEN_BASE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* All of it, or a negative errno. */
+int ten_write_all(int fd, const void *data, size_t size);
+int ten_pwrite_all(int fd, const void *data, size_t size, off_t offset);
+/* As much as there is up to `size`: the count, less only at the end of the file, or a negative errno. */
+ssize_t ten_pread_all(int fd, void *data, size_t size, off_t offset);
+/* One read of whatever is there: the count, or a negative errno (-EAGAIN on an empty non-blocking descriptor). */
+ssize_t ten_read_some(int fd, void *data, size_t size);
+
+/* The first line of a small file without its newline, cut to size - 1: its length, or a negative errno. */
+ssize_t ten_read_line(const char *path, char *text, size_t size);
+
+/* Waits until `fd` (or `fd2`, unless negative) is readable or the boot clock has moved on by wait_ms (UINT64_MAX: no
+ * end). Returns a mask: 1 for fd, 2 for fd2, 0 when the time has passed, or a negative errno. -EINTR is not returned.
+ */
+int ten_wait_readable(int fd, int fd2, uint64_t wait_ms);
+
+/* Sleeps that long, signals or not. */
+void ten_sleep_us(uint64_t us);
+
+/* For TEN_CLEANUP on a descriptor; -1 is nothing. */
+void ten_close_fd(int *fd);
+
+#endif

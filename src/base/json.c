@@ -1,0 +1,83 @@
+/*
+ * The JSON writer. Called by the log, the commands and later the server.
+ */
+#include "base/json.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/utf8.h"
+
+static void add_escaped(ten_buf *buf, unsigned char c) {
+    static const char from[] = "\"\\\b\f\n\r\t";
+    static const char to[] = "\"\\bfnrt";
+    const char *found = c ? strchr(from, c) : NULL;
+    if (found)
+        ten_buf_format(buf, "\\%c", to[found - from]);
+    else
+        ten_buf_format(buf, "\\u%04x", c);
+}
+
+void ten_json_string(ten_buf *buf, const char *text) {
+    size_t size = strlen(text);
+    ten_buf_char(buf, '"');
+    for (size_t at = 0; at < size;) {
+        size_t step = ten_utf8_step(text + at, size - at);
+        unsigned char first = (unsigned char)text[at];
+        if (step == 0) {
+            ten_buf_text(buf, "\xef\xbf\xbd");
+            at++;
+            continue;
+        }
+        if (first < 0x20 || first == 0x7f || first == '"' || first == '\\')
+            add_escaped(buf, first);
+        else
+            ten_buf_add(buf, text + at, step);
+        at += step;
+    }
+    ten_buf_char(buf, '"');
+}
+
+void ten_json_open(ten_buf *buf) {
+    ten_buf_char(buf, '{');
+}
+
+void ten_json_close(ten_buf *buf) {
+    ten_buf_char(buf, '}');
+}
+
+static void add_key(ten_buf *buf, const char *key) {
+    if (buf->size > 0 && buf->data[buf->size - 1] != '{')
+        ten_buf_char(buf, ',');
+    ten_json_string(buf, key);
+    ten_buf_char(buf, ':');
+}
+
+void ten_json_text(ten_buf *buf, const char *key, const char *text) {
+    add_key(buf, key);
+    if (text)
+        ten_json_string(buf, text);
+    else
+        ten_buf_text(buf, "null");
+}
+
+void ten_json_number(ten_buf *buf, const char *key, uint64_t number) {
+    add_key(buf, key);
+    ten_buf_format(buf, "%llu", (unsigned long long)number);
+}
+
+void ten_json_bool(ten_buf *buf, const char *key, bool value) {
+    add_key(buf, key);
+    ten_buf_text(buf, value ? "true" : "false");
+}
+
+void ten_json_raw(ten_buf *buf, const char *key, const char *json) {
+    add_key(buf, key);
+    ten_buf_text(buf, json);
+}
+
+void ten_json_time(ten_buf *buf, const char *key, uint64_t wall_ms) {
+    char text[TEN_RFC3339_SIZE];
+    ten_rfc3339(wall_ms, text);
+    ten_json_text(buf, key, wall_ms ? text : NULL);
+}

@@ -1,0 +1,216 @@
+/*
+ * Store URLs. Called by the store opener, and by whoever prints a URL. It knows no scheme: which options and hosts make
+ * sense is the backend's business.
+ */
+#include "base/url.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/suggest.h"
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static int bad(ten_error *error, const char *url, const char *rule) {
+    char shown[200];
+    ten_url_redact(url, shown, sizeof shown);
+    return ten_fail(error, TENURE_E_INVALID, "store URL '%s' is not valid: %s", shown, rule);
+}
+
+static int no_memory(ten_error *error) {
+    return ten_fail(error, TENURE_E_NOMEM, "out of memory while reading a store URL");
+}
+
+static int decode(const char *url, const char *from, size_t size, char **ret_text, ten_error *error) {
+    char *text = ten_malloc(size + 1);
+    if (!text)
+        return no_memory(error);
+    size_t used = 0;
+    for (size_t i = 0; i < size; i++) {
+        char c = from[i];
+        if (c == '%') {
+            bool whole = size - i > 2;
+            int high = whole ? hex_digit(from[i + 1]) : -1;
+            int low = whole ? hex_digit(from[i + 2]) : -1;
+            if (high < 0 || low < 0) {
+                ten_free(text);
+                return bad(error, url, "a '%' is followed by two hexadecimal digits");
+            }
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if ((unsigned char)c < 0x20 || c == 0x7f) {
+            ten_free(text);
+            return bad(error, url, "it has a control character");
+        }
+        text[used++] = c;
+    }
+    text[used] = '\0';
+    *ret_text = text;
+    return TENURE_OK;
+}
+
+static int parse_scheme(const char *text, ten_url *url, const char **ret_rest, ten_error *error) {
+    size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    if (size == 0 || text[size] != ':')
+        return bad(error, text, "it starts with a scheme and a colon, such as sqlite:/var/lib/jobs.db");
+    url->scheme = ten_malloc(size + 1);
+    if (!url->scheme)
+        return no_memory(error);
+    for (size_t i = 0; i < size; i++)
+        url->scheme[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] - 'A' + 'a' : text[i]);
+    url->scheme[size] = '\0';
+    *ret_rest = text + size + 1;
+    return TENURE_OK;
+}
+
+static int parse_authority(const char *text, const char *from, size_t size, ten_url *url, ten_error *error) {
+    const char *hosts = from;
+    for (const char *at = from; at < from + size; at++)
+        if (*at == '@')
+            hosts = at + 1;
+    int done = decode(text, hosts, (size_t)(from + size - hosts), &url->hosts, error);
+    if (done < 0 || hosts == from)
+        return done;
+    size_t login = (size_t)(hosts - from) - 1;
+    const char *colon = memchr(from, ':', login);
+    size_t user = colon ? (size_t)(colon - from) : login;
+    done = decode(text, from, user, &url->user, error);
+    if (done == 0 && colon)
+        done = decode(text, colon + 1, login - user - 1, &url->password, error);
+    return done;
+}
+
+static int parse_option(const char *text, const char *from, size_t size, ten_url *url, ten_error *error) {
+    const char *equals = memchr(from, '=', size);
+    if (!equals || equals == from)
+        return bad(error, text, "each option is written key=value");
+    if (url->option_count == TEN_URL_OPTIONS_MAX)
+        return bad(error, text, "it has more than 16 options");
+    size_t key = (size_t)(equals - from);
+    size_t slot = url->option_count++;
+    int done = decode(text, from, key, &url->options[slot].key, error);
+    if (done == 0)
+        done = decode(text, equals + 1, size - key - 1, &url->options[slot].value, error);
+    for (size_t i = 0; done == 0 && i < slot; i++)
+        if (strcmp(url->options[i].key, url->options[slot].key) == 0)
+            done = bad(error, text, "an option is given twice");
+    return done;
+}
+
+static int parse_rest(const char *text, const char *rest, ten_url *url, ten_error *error) {
+    int done = TENURE_OK;
+    if (strncmp(rest, "//", 2) == 0) {
+        rest += 2;
+        size_t size = strcspn(rest, "/?");
+        done = parse_authority(text, rest, size, url, error);
+        rest += size;
+    }
+    size_t path = strcspn(rest, "?");
+    if (done == 0)
+        done = decode(text, rest, path, &url->path, error);
+    if (rest[path] == '\0')
+        return done;
+    for (const char *at = rest + path + 1; done == 0;) {
+        size_t size = strcspn(at, "&");
+        done = parse_option(text, at, size, url, error);
+        if (at[size] == '\0')
+            break;
+        at += size + 1;
+    }
+    return done;
+}
+
+int ten_url_parse(const char *text, ten_url *url, ten_error *error) {
+    *url = (ten_url){0};
+    const char *rest = text;
+    int done = parse_scheme(text, url, &rest, error);
+    if (done == 0)
+        done = parse_rest(text, rest, url, error);
+    if (done < 0)
+        ten_url_free(url);
+    return done;
+}
+
+void ten_url_free(ten_url *url) {
+    ten_free(url->scheme);
+    ten_free(url->user);
+    ten_free(url->password);
+    ten_free(url->hosts);
+    ten_free(url->path);
+    for (size_t i = 0; i < url->option_count; i++) {
+        ten_free(url->options[i].key);
+        ten_free(url->options[i].value);
+    }
+    *url = (ten_url){0};
+}
+
+const char *ten_url_option(const ten_url *url, const char *key) {
+    for (size_t i = 0; i < url->option_count; i++)
+        if (strcmp(url->options[i].key, key) == 0)
+            return url->options[i].value;
+    return NULL;
+}
+
+int ten_url_check_options(const ten_url *url, const char *const *known, ten_error *error) {
+    for (size_t i = 0; i < url->option_count; i++) {
+        const char *key = url->options[i].key;
+        size_t count = 0;
+        while (known[count] && strcmp(known[count], key) != 0)
+            count++;
+        if (known[count])
+            continue;
+        const char *meant = ten_suggest(key, known, count);
+        return ten_fail(error, TENURE_E_INVALID, "a %s: URL has no option '%.40s'%s%s%s", url->scheme, key,
+                        meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+    }
+    return TENURE_OK;
+}
+
+static bool names_a_secret(const char *key, size_t size) {
+    return (size >= 8 && strncmp(key + size - 8, "password", 8) == 0) ||
+           (size >= 5 && strncmp(key + size - 5, "token", 5) == 0);
+}
+
+/* Works on text that does not parse, too: it is what the message about it shows. */
+void ten_url_redact(const char *text, char *shown, size_t size) {
+    ten_buf buf = {0};
+    const char *authority = strstr(text, "//");
+    const char *end = authority ? authority + 2 + strcspn(authority + 2, "/?") : text;
+    const char *at_sign = NULL;
+    for (const char *at = authority ? authority : end; at < end; at++)
+        if (*at == '@')
+            at_sign = at;
+    const char *colon = at_sign ? memchr(authority + 2, ':', (size_t)(at_sign - authority) - 2) : NULL;
+    const char *from = text;
+    if (colon) {
+        ten_buf_add(&buf, text, (size_t)(colon - text) + 1);
+        ten_buf_text(&buf, "***");
+        from = at_sign;
+    }
+    const char *query = strchr(from, '?');
+    ten_buf_add(&buf, from, query ? (size_t)(query - from) : strlen(from));
+    for (const char *at = query; at && *at;) {
+        size_t key = strcspn(at + 1, "=&") + 1;
+        size_t option = strcspn(at + 1, "&") + 1;
+        bool hide = names_a_secret(at, key) && at[key] == '=';
+        ten_buf_add(&buf, at, hide ? key + 1 : option);
+        if (hide)
+            ten_buf_text(&buf, "***");
+        at += option;
+    }
+    snprintf(shown, size, "%s", buf.failed ? "(out of memory)" : ten_buf_string(&buf));
+    for (char *at = shown; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            *at = '?';
+    ten_buf_free(&buf);
+}

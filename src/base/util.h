@@ -1,0 +1,44 @@
+/*
+ * Small things that every layer uses: array length, minimum, maximum, cleanup attributes and the invariant check.
+ * No functions with state live here.
+ */
+#ifndef TEN_BASE_UTIL_H
+#define TEN_BASE_UTIL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEN_COUNT(array)               (sizeof(array) / sizeof((array)[0]))
+#define TEN_CLEANUP(fn)                __attribute__((cleanup(fn)))
+#define TEN_PRINTF(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
+
+/* A broken invariant is an abort, in release builds too: going on could make two owners. */
+#define TEN_INVARIANT(condition)                                                                                       \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, __LINE__, #condition);                          \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static inline uint64_t ten_min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t ten_max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* a - b, or 0 where that would be negative: times that have passed have nothing left. */
+static inline uint64_t ten_left_u64(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* a + b, or the largest number where that would wrap: "without end" plus something is still without end. */
+static inline uint64_t ten_add_u64(uint64_t a, uint64_t b) {
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
+#endif

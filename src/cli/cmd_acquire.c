@@ -1,0 +1,68 @@
+/*
+ * tenure acquire: takes a lease and prints its token alone, for `token=$(tenure acquire ID)`.
+ */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/commands.h"
+
+static void print_token(const ten_session *session, const tenure_lease *lease) {
+    if (!session->json) {
+        printf("%llu\n", (unsigned long long)tenure_lease_token(lease));
+        return;
+    }
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_text(&line, "target", tenure_lease_target(lease));
+    ten_json_text(&line, "namespace", session->namespace_name);
+    ten_json_text(&line, "instance", tenure_instance_id(session->client));
+    ten_json_number(&line, "token", tenure_lease_token(lease));
+    ten_json_number(&line, "ttl_ms", tenure_lease_ttl_ms(lease));
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+/* A token that nobody could read would hold the target for a TTL to no use. */
+static int hand_over(ten_session *session, tenure_lease *lease) {
+    print_token(session, lease);
+    if (fflush(stdout) == 0)
+        return TEN_EXIT_DONE;
+    fprintf(stderr, "tenure: cannot write the token to standard output; the lease on %s was given back\n",
+            tenure_lease_target(lease));
+    (void)tenure_release(lease);
+    return TEN_EXIT_FAILED;
+}
+
+int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    uint64_t wait_ms = 0;
+    const ten_option options[] = {
+        {"wait", TEN_OPTION_DURATION, &wait_ms, "D", "wait up to D for it; default: try once", NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 1)
+        return ten_session_usage(&session, "acquire takes one target id");
+    exit_code = ten_session_check_targets(&session, 0);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    const char *target = session.arguments[0];
+    tenure_lease *lease = NULL;
+    int done = tenure_acquire(session.client, target, wait_ms, &lease);
+    if (done == TENURE_OK) {
+        TEN_LOG(session.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", target),
+                TEN_NUMBER("token", tenure_lease_token(lease)), TEN_NUMBER("ttl_ms", tenure_lease_ttl_ms(lease)));
+        exit_code = hand_over(&session, lease);
+        tenure_lease_free(lease);
+    } else {
+        exit_code = ten_session_error(&session, done);
+        if (done != TENURE_E_INVALID && done != TENURE_E_CANCELLED)
+            TEN_LOG(session.log, TEN_LOG_WARN, "lease_acquire_failed", TEN_TEXT("target", target),
+                    TEN_TEXT("error", tenure_strerror(done)));
+    }
+    return ten_session_close(&session, exit_code);
+}

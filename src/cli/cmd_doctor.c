@@ -1,0 +1,117 @@
+/*
+ * tenure doctor: is the store there, is the clock sane, and does the TTL leave room for the latency that is measured?
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/json.h"
+#include "base/url.h"
+#include "cli/commands.h"
+
+#define PINGS                 20u
+#define EARLIEST_SANE_WALL_MS UINT64_C(1735689600000) /* 2025-01-01: this program did not exist before */
+
+struct report {
+    const ten_session *session;
+    int worst;
+};
+
+static void print_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                        void *userdata) {
+    static const char *const words[] = {"ok", "warn", "FAIL"};
+    static const char *const keys[] = {"ok", "warn", "fail"};
+    struct report *report = userdata;
+    if ((int)level > report->worst)
+        report->worst = (int)level;
+    if (!report->session->json) {
+        printf("%-5s %-22s %s\n", words[level], check, found);
+        if (advice[0])
+            printf("      %-22s -> %s\n", "", advice);
+        return;
+    }
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_text(&line, "check", check);
+    ten_json_text(&line, "level", keys[level]);
+    ten_json_text(&line, "found", found);
+    ten_json_text(&line, "advice", advice[0] ? advice : NULL);
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+static void check_clock(struct report *report) {
+    char wall[TEN_RFC3339_SIZE];
+    char found[128];
+    uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
+    ten_rfc3339(wall_ms, wall);
+    snprintf(found, sizeof found, "wall clock %s (for display only; leases run on CLOCK_BOOTTIME)", wall);
+    bool sane = wall_ms >= EARLIEST_SANE_WALL_MS;
+    print_check(sane ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "clock", found,
+                sane ? "" : "set the clock: leases are not harmed, but times in logs and instance ids are wrong",
+                report);
+}
+
+static int compare(const void *a, const void *b) {
+    uint64_t first = *(const uint64_t *)a;
+    uint64_t second = *(const uint64_t *)b;
+    return (first > second) - (first < second);
+}
+
+static int check_latency(struct report *report) {
+    uint64_t elapsed_us[PINGS];
+    for (size_t i = 0; i < PINGS; i++) {
+        int done = tenure_ping(report->session->client, &elapsed_us[i]);
+        if (done < 0)
+            return done;
+    }
+    qsort(elapsed_us, PINGS, sizeof elapsed_us[0], compare);
+    uint64_t worst_us = elapsed_us[PINGS - 1];
+    char found[128];
+    snprintf(found, sizeof found, "renewal round trip: median %.2f ms, worst of %u %.2f ms",
+             (double)elapsed_us[PINGS / 2] / 1000, PINGS, (double)worst_us / 1000);
+    print_check(TENURE_CHECK_OK, "latency", found, "", report);
+
+    ten_timing timing = report->session->timing;
+    ten_timing_defaults(&timing);
+    char ttl[TEN_DURATION_SIZE];
+    char room[TEN_DURATION_SIZE];
+    /* What is left after two renewal intervals is what a renewal that had to be repeated may take. */
+    uint64_t room_ms = timing.ttl_ms - timing.margin_ms - 2 * timing.renew_ms;
+    ten_duration_show(timing.ttl_ms, ttl);
+    ten_duration_show(room_ms, room);
+    snprintf(found, sizeof found, "TTL %s leaves %s for a renewal that fails once", ttl, room);
+    enum tenure_check_level level = worst_us > room_ms * 1000  ? TENURE_CHECK_FAIL
+                                    : worst_us > room_ms * 250 ? TENURE_CHECK_WARN
+                                                               : TENURE_CHECK_OK;
+    print_check(level, "TTL", found,
+                level == TENURE_CHECK_OK ? "" : "use a longer --ttl, or a shorter --renew, for this store's latency",
+                report);
+    return TENURE_OK;
+}
+
+int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    int exit_code;
+    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 0)
+        return ten_session_usage(&session, "doctor takes no arguments");
+    if (!ten_session_open(&session, &exit_code))
+        return exit_code;
+    struct report report = {.session = &session};
+    char shown[300];
+    ten_url_redact(session.store ? session.store : "(the default)", shown, sizeof shown);
+    print_check(TENURE_CHECK_OK, "store", shown, "", &report);
+    check_clock(&report);
+    int done = tenure_check(session.client, print_check, &report);
+    if (done == TENURE_OK)
+        done = check_latency(&report);
+    exit_code = done < 0                            ? ten_session_error(&session, done)
+                : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED
+                                                    : TEN_EXIT_DONE;
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,67 @@
+/*
+ * tenure release: gives a lease back by target and token, or takes it away from whoever holds it.
+ */
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+static int check_usage(const ten_session *session, uint64_t token, bool force, bool now) {
+    if (session->count != 1)
+        return ten_session_usage(session, "release takes one target id");
+    if (now && !force)
+        return ten_session_usage(session, "--now goes with --force");
+    if (force && token)
+        return ten_session_usage(session, "--force takes the lease away whatever its token: leave out --token");
+    if (!force && !token)
+        return ten_session_usage(session, "release needs the lease's token (--token T), or --force");
+    return ten_session_check_targets(session, 0);
+}
+
+static void say_what_happened(const char *target, uint64_t token, bool now, bool released) {
+    if (!released && token)
+        fprintf(stderr, "tenure: %s is not held under token %llu; nothing to release\n", target,
+                (unsigned long long)token);
+    else if (!released)
+        fprintf(stderr, "tenure: %s is not held; nothing to release\n", target);
+    else if (!token && now)
+        fprintf(stderr,
+                "tenure: %s is free at once; its former holder may believe in its lease until that would have ended, "
+                "and only a "
+                "consumer that compares tokens can refuse what it still sends\n",
+                target);
+    else if (!token)
+        fprintf(stderr, "tenure: %s cannot be renewed any more; others enter when its lease ends\n", target);
+}
+
+int ten_cmd_release(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    uint64_t token = 0;
+    bool force = false;
+    bool now = false;
+    const ten_option options[] = {
+        {"token", TEN_OPTION_TOKEN, &token, "T", "the token that acquire printed", NULL, NULL},
+        {"force", TEN_OPTION_FLAG, &force, NULL, "bar its holder from renewing; others enter when the lease ends", NULL,
+         NULL},
+        {"now", TEN_OPTION_FLAG, &now, NULL, "with --force: others enter at once; two may believe for a while", NULL,
+         NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    exit_code = check_usage(&session, token, force, now);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    const char *target = session.arguments[0];
+    bool released = false;
+    int done = force ? tenure_force_release(session.client, target, now, &released)
+                     : tenure_release_token(session.client, target, token, &released);
+    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    if (done == TENURE_OK) {
+        if (released)
+            TEN_LOG(session.log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
+                    TEN_TEXT("reason", force ? "forced" : "done"));
+        say_what_happened(target, token, now, released);
+    }
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,32 @@
+/*
+ * tenure renew: renews a lease by target and token.
+ */
+#include "cli/commands.h"
+
+int ten_cmd_renew(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    uint64_t token = 0;
+    const ten_option options[] = {
+        {"token", TEN_OPTION_TOKEN, &token, "T", "the token that acquire printed", NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 1)
+        return ten_session_usage(&session, "renew takes one target id");
+    if (token == 0)
+        return ten_session_usage(&session, "renew needs the lease's token: --token T");
+    exit_code = ten_session_check_targets(&session, 0);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    const char *target = session.arguments[0];
+    int done = tenure_renew_token(session.client, target, token, session.timing.ttl_ms);
+    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    if (done == TENURE_OK)
+        TEN_LOG(session.log, TEN_LOG_INFO, "lease_renewed", TEN_TEXT("target", target), TEN_NUMBER("token", token));
+    else if (done != TENURE_E_INVALID)
+        TEN_LOG(session.log, TEN_LOG_WARN, "lease_renew_failed", TEN_TEXT("target", target), TEN_NUMBER("token", token),
+                TEN_TEXT("error", tenure_strerror(done)));
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,182 @@
+/*
+ * tenure target: the registry of targets.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/duration.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+
+struct given {
+    const char *url;
+    const char *exec;
+    const char *spec;
+    uint64_t every_ms;
+    bool paused;
+};
+
+/* ---- add */
+
+static int check_spec(const ten_session *session, const char *spec) {
+    json_error_t error;
+    if (!spec)
+        return TEN_EXIT_DONE;
+    json_t *value = json_loads(spec, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    if (!value)
+        return ten_session_usage(session, "--spec is not JSON: %s (column %d)", error.text, error.column);
+    json_decref(value);
+    return TEN_EXIT_DONE;
+}
+
+static int add(ten_session *session, const struct given *given) {
+    size_t count = (size_t)session->count - 1;
+    tenure_target *targets = ten_calloc(count, sizeof *targets);
+    if (!targets) {
+        fprintf(stderr, "tenure: out of memory for %zu targets\n", count);
+        return TEN_EXIT_FAILED;
+    }
+    for (size_t i = 0; i < count; i++)
+        targets[i] = (tenure_target){.id = session->arguments[i + 1],
+                                     .url = given->url,
+                                     .exec = given->exec,
+                                     .spec = given->spec,
+                                     .every_ms = given->every_ms,
+                                     .paused = given->paused};
+    size_t added = 0;
+    int done = tenure_targets_put(session->client, targets, count, &added);
+    ten_free(targets);
+    if (done < 0)
+        return ten_session_error(session, done);
+    fprintf(stderr, "tenure: %zu added, %zu changed\n", added, count - added);
+    return TEN_EXIT_DONE;
+}
+
+/* ---- rm, pause, resume */
+
+static int edit_each(ten_session *session) {
+    const char *verb = session->arguments[0];
+    int exit_code = TEN_EXIT_DONE;
+    for (int i = 1; i < session->count; i++) {
+        const char *id = session->arguments[i];
+        int done = strcmp(verb, "rm") == 0 ? tenure_target_remove(session->client, id)
+                                           : tenure_target_pause(session->client, id, strcmp(verb, "pause") == 0);
+        /* One that is not there does not keep the others from being dealt with. */
+        if (done < 0)
+            exit_code = ten_session_error(session, done);
+        if (done < 0 && done != TENURE_E_UNKNOWN_TARGET)
+            break;
+    }
+    return exit_code;
+}
+
+/* ---- ls */
+
+struct listing {
+    const ten_session *session;
+    ten_table table;
+};
+
+static void print_json(const tenure_target *target, const char *namespace_name) {
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_text(&line, "target", target->id);
+    ten_json_text(&line, "namespace", namespace_name);
+    ten_json_text(&line, "url", target->url);
+    ten_json_text(&line, "exec", target->exec);
+    if (target->every_ms) {
+        char every[32];
+        snprintf(every, sizeof every, "%llums", (unsigned long long)target->every_ms);
+        ten_json_text(&line, "every", every);
+    } else {
+        ten_json_text(&line, "every", NULL);
+    }
+    ten_json_bool(&line, "paused", target->paused);
+    ten_json_raw(&line, "spec", target->spec ? target->spec : "null");
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+static int add_row(const tenure_target *target, void *userdata) {
+    struct listing *listing = userdata;
+    char every[TEN_DURATION_SIZE] = "-";
+    if (listing->session->json) {
+        print_json(target, listing->session->namespace_name);
+        return ferror(stdout) ? 1 : 0;
+    }
+    if (target->every_ms)
+        ten_duration_show(target->every_ms, every);
+    ten_table_row(&listing->table,
+                  (const char *const[]){target->id, target->paused ? "paused" : "active", every,
+                                        target->url ? target->url : "-", target->exec ? target->exec : "-"});
+    return ferror(stdout) ? 1 : 0;
+}
+
+static int list(ten_session *session) {
+    static const char *const headings[] = {"TARGET", "STATE", "EVERY", "URL", "EXEC"};
+    struct listing listing = {.session = session};
+    ten_table_start(&listing.table, headings, TEN_COUNT(headings));
+    int done = tenure_targets_list(session->client, add_row, &listing);
+    int exit_code = done < 0 ? ten_session_error(session, done) : TEN_EXIT_DONE;
+    return ten_table_end(&listing.table) ? exit_code : TEN_EXIT_FAILED;
+}
+
+/* ---- the command */
+
+static int check_usage(const ten_session *session, const struct given *given) {
+    static const char *const verbs[] = {"add", "rm", "pause", "resume", "ls"};
+    if (session->count == 0)
+        return ten_session_usage(session, "target needs a verb: add, rm, pause, resume or ls");
+    const char *verb = session->arguments[0];
+    size_t at = 0;
+    while (at < TEN_COUNT(verbs) && strcmp(verbs[at], verb) != 0)
+        at++;
+    if (at == TEN_COUNT(verbs)) {
+        const char *meant = ten_suggest(verb, verbs, TEN_COUNT(verbs));
+        return ten_session_usage(session, "target knows no verb '%.40s'%s%s%s", verb, meant ? "; did you mean '" : "",
+                                 meant ? meant : "", meant ? "'?" : "");
+    }
+    bool described = given->url || given->exec || given->spec || given->every_ms || given->paused;
+    if (described && strcmp(verb, "add") != 0)
+        return ten_session_usage(session, "--url, --exec, --every, --spec and --paused go with 'target add'");
+    if (strcmp(verb, "ls") == 0)
+        return session->count == 1 ? TEN_EXIT_DONE : ten_session_usage(session, "target ls takes no arguments");
+    if (session->count < 2)
+        return ten_session_usage(session, "target %s needs at least one id", verb);
+    int checked = ten_session_check_targets(session, 1);
+    return checked ? checked : check_spec(session, given->spec);
+}
+
+int ten_cmd_target(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    struct given given = {0};
+    const ten_option options[] = {
+        {"url", TEN_OPTION_TEXT, &given.url, "U", "what an http poller gets", NULL, NULL},
+        {"exec", TEN_OPTION_TEXT, &given.exec, "CMD", "what an exec poller runs, where targets are trusted", NULL,
+         NULL},
+        {"every", TEN_OPTION_DURATION, &given.every_ms, "D", "time between polls; default the agent's", NULL, NULL},
+        {"spec", TEN_OPTION_TEXT, &given.spec, "JSON", "anything else, handed to the poller", NULL, NULL},
+        {"paused", TEN_OPTION_FLAG, &given.paused, NULL, "register it paused", NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    exit_code = check_usage(&session, &given);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    const char *verb = session.arguments[0];
+    if (strcmp(verb, "add") == 0)
+        exit_code = add(&session, &given);
+    else if (strcmp(verb, "ls") == 0)
+        exit_code = list(&session);
+    else
+        exit_code = edit_each(&session);
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,34 @@
+/*
+ * tenure version: the version, and the stores of this build.
+ */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "store/store.h"
+
+int ten_cmd_version(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    int exit_code;
+    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+        return exit_code;
+    size_t count;
+    const ten_store_ops *const *backends = ten_store_backends(&count);
+    ten_buf stores = {0};
+    for (size_t i = 0; i < count; i++)
+        ten_buf_format(&stores, "%s%s", i ? " " : "", backends[i]->name);
+    if (session.json) {
+        ten_buf line = {0};
+        ten_json_open(&line);
+        ten_json_text(&line, "version", tenure_version());
+        ten_json_text(&line, "stores", ten_buf_string(&stores));
+        ten_json_close(&line);
+        puts(ten_buf_string(&line));
+        ten_buf_free(&line);
+    } else {
+        printf("tenure %s (stores: %s)\n", tenure_version(), ten_buf_string(&stores));
+    }
+    ten_buf_free(&stores);
+    return fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
+}

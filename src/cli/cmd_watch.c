@@ -1,0 +1,104 @@
+/*
+ * tenure watch: prints each change until it is stopped.
+ */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "cli/commands.h"
+
+#define RETRY_US 500000u
+
+static void print_json(const tenure_change *change, const char *namespace_name) {
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_time(&line, "at", change->at_ms);
+    ten_json_text(&line, "event", change->event);
+    ten_json_text(&line, "namespace", namespace_name);
+    if (change->target[0])
+        ten_json_text(&line, "target", change->target);
+    if (change->instance[0])
+        ten_json_text(&line, "instance", change->instance);
+    if (change->token)
+        ten_json_number(&line, "token", change->token);
+    if (change->reason[0])
+        ten_json_text(&line, "reason", change->reason);
+    if (change->actor[0])
+        ten_json_text(&line, "actor", change->actor);
+    ten_json_number(&line, "cursor", change->cursor);
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+static void print_words(const tenure_change *change) {
+    char at[TEN_RFC3339_SIZE];
+    ten_rfc3339(change->at_ms, at);
+    printf("%s  %-16s", at, change->event);
+    if (change->target[0])
+        printf("  %s", change->target);
+    if (change->instance[0])
+        printf("  %s", change->instance);
+    if (change->token)
+        printf("  token %llu", (unsigned long long)change->token);
+    if (change->reason[0])
+        printf("  (%s%s%s)", change->reason, change->actor[0] ? " by " : "", change->actor);
+    printf("\n");
+}
+
+static void print_change(const tenure_change *change, void *userdata) {
+    const ten_session *session = userdata;
+    if (session->json)
+        print_json(change, session->namespace_name);
+    else
+        print_words(change);
+}
+
+/* A store that is out of reach for a while must not end a watch that runs for weeks. */
+static int go_on_after(const ten_session *session, int error, bool *down) {
+    if (error == TENURE_E_RESYNC) {
+        fprintf(stderr, "tenure: %s\n", tenure_message(session->client));
+        return TENURE_OK;
+    }
+    if (!tenure_error_retryable(error) || error == TENURE_E_CANCELLED)
+        return error;
+    if (!*down)
+        TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->client)));
+    *down = true;
+    ten_sleep_us(RETRY_US);
+    return ten_session_signal() ? TENURE_E_CANCELLED : TENURE_OK;
+}
+
+static int watch(ten_session *session) {
+    uint64_t cursor = 0;
+    bool down = false;
+    int done = tenure_watch_start(session->client, &cursor);
+    while (done == TENURE_OK && !ferror(stdout)) {
+        done = tenure_watch_wait(session->client, &cursor, UINT64_MAX, print_change, session);
+        (void)fflush(stdout);
+        if (done < 0) {
+            done = go_on_after(session, done, &down);
+        } else if (down) {
+            TEN_LOG(session->log, TEN_LOG_INFO, "store_up", TEN_NUMBER("cursor", cursor));
+            down = false;
+        }
+    }
+    return done;
+}
+
+int ten_cmd_watch(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    int exit_code;
+    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 0)
+        return ten_session_usage(&session, "watch takes no arguments");
+    if (!ten_session_open(&session, &exit_code))
+        return exit_code;
+    int done = watch(&session);
+    /* Being stopped is how a watch ends. */
+    exit_code = done < 0 && done != TENURE_E_CANCELLED ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,36 @@
+/*
+ * A lease on standard output. Called by show and ls.
+ */
+#include "cli/lease_output.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+
+const char *ten_state_word(const tenure_info *info) {
+    if (info->holder[0] == '\0')
+        return "free";
+    return info->barred ? "forced" : "held";
+}
+
+void ten_print_info_json(const tenure_info *info, const char *namespace_name) {
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_text(&line, "target", info->target);
+    ten_json_text(&line, "namespace", namespace_name);
+    ten_json_text(&line, "instance", info->holder[0] ? info->holder : NULL);
+    ten_json_number(&line, "token", info->token);
+    ten_json_text(&line, "state", ten_state_word(info));
+    ten_json_text(&line, "planned", NULL);
+    ten_json_time(&line, "acquired_at", info->acquired_at_ms);
+    ten_json_time(&line, "renewed_at", info->renewed_at_ms);
+    ten_json_time(&line, "expires_at", info->expires_at_ms);
+    ten_json_number(&line, "remaining_ms", info->remaining_ms);
+    ten_json_number(&line, "ttl_ms", info->ttl_ms);
+    ten_json_bool(&line, "registered", info->registered);
+    ten_json_bool(&line, "paused", info->paused);
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}

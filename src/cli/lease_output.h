@@ -1,0 +1,14 @@
+/*
+ * A lease on standard output, as JSON with the keys that scripts depend on, or as words.
+ */
+#ifndef TEN_CLI_LEASE_OUTPUT_H
+#define TEN_CLI_LEASE_OUTPUT_H
+
+#include <tenure.h>
+
+/* held, free, or forced (held, but barred from renewal). */
+const char *ten_state_word(const tenure_info *info);
+/* One object on a line. */
+void ten_print_info_json(const tenure_info *info, const char *namespace_name);
+
+#endif

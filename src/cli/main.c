@@ -1,0 +1,80 @@
+/*
+ * tenure: a table of commands. Each parses its options, makes one call of the library, prints, and returns an exit
+ * code.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "cli/commands.h"
+
+static const ten_command commands[] = {
+    {"acquire", "ID [--wait D]", "Take the lease on a target and print its token",
+     "The holder is a fresh instance id; the lease lasts for the TTL unless it is renewed. Renewing and\n"
+     "releasing take the token. Everything that the work sends should carry the token, so that whoever\n"
+     "receives it can refuse what an older holder still sends.\n\n"
+     "Exit codes: 0 taken; 4 held by another, or the wait has elapsed.",
+     ten_cmd_acquire},
+    {"renew", "ID --token T", "Renew a lease, matched by target and token",
+     "Without --ttl the lease keeps the TTL that it was taken with.\n\n"
+     "Exit codes: 0 renewed; 5 lost: stop the work.",
+     ten_cmd_renew},
+    {"release", "ID --token T | ID --force [--now]", "Give a lease back, or take it away from its holder",
+     "Stop the work first, then release. Releasing what is not held under that token changes nothing and\n"
+     "exits 0. With --force the holder cannot renew any more, and others enter when the lease ends; with\n"
+     "--force --now they enter at once, although the old holder may believe in its lease until then.",
+     ten_cmd_release},
+    {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
+     ten_cmd_show},
+    {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls},
+    {"target", "add ID... | rm ID... | pause ID... | resume ID... | ls", "The registry of targets",
+     "  add ID... [--url U] [--exec CMD] [--every D] [--spec JSON]   register or change\n"
+     "  rm ID...                                                     remove; the token counter stays\n"
+     "  pause ID..., resume ID...                                    keep it, but let nobody poll it\n"
+     "  ls                                                           list\n\n"
+     "Any valid id can be leased, registered or not.",
+     ten_cmd_target},
+    {"watch", "", "Print each change until stopped",
+     "A lease that expires is reported when the target is acquired next.", ten_cmd_watch},
+    {"doctor", "", "Check the store, the clock, and the TTL against the measured latency",
+     "Exit codes: 0 fit (there may be warnings); 1 a check failed; 3 store out of reach.", ten_cmd_doctor},
+    {"version", "", "Print the version and the stores of this build", NULL, ten_cmd_version},
+    {"help", "[COMMAND]", "Print this, or the help of a command", NULL, ten_cmd_help},
+};
+
+const ten_command *ten_commands(size_t *ret_count) {
+    *ret_count = TEN_COUNT(commands);
+    return commands;
+}
+
+const ten_command *ten_command_find(const char *name) {
+    for (size_t i = 0; i < TEN_COUNT(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+int ten_command_unknown(const char *name) {
+    const char *names[TEN_COUNT(commands)];
+    for (size_t i = 0; i < TEN_COUNT(commands); i++)
+        names[i] = commands[i].name;
+    const char *meant = ten_suggest(name, names, TEN_COUNT(commands));
+    if (meant)
+        fprintf(stderr, "tenure: there is no command '%.60s'; did you mean '%s'?\n", name, meant);
+    else
+        fprintf(stderr, "tenure: there is no command '%.60s'; 'tenure help' lists them\n", name);
+    return TEN_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "help";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    const ten_command *command = ten_command_find(name);
+    if (!command)
+        return ten_command_unknown(name);
+    int exit_code = command->run(command, argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
+    return argc > 1 ? exit_code : TEN_EXIT_USAGE;
+}

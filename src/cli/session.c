@@ -1,0 +1,233 @@
+/*
+ * What every command starts and ends with. Called by the cmd_NAME.c files. Only src/cli prints and exits.
+ */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/id.h"
+
+#define LOG_FLUSH_MS 1000u
+
+static const char *const log_formats[] = {"text", "json", NULL};
+static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+
+#define COMMON_COUNT 10
+static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
+    const ten_option common[COMMON_COUNT] = {
+        {"store", TEN_OPTION_TEXT, &s->store, "URL", "where the leases live; default sqlite: in $XDG_STATE_HOME/tenure",
+         "TENURE_STORE", NULL},
+        {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", "the set of targets; default poll", "TENURE_NAMESPACE",
+         NULL},
+        {"ttl", TEN_OPTION_DURATION, &s->timing.ttl_ms, "D", "how long a lease lasts unrenewed; default 30s",
+         "TENURE_TTL", NULL},
+        {"renew", TEN_OPTION_DURATION, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3",
+         "TENURE_RENEW", NULL},
+        {"margin", TEN_OPTION_DURATION, &s->timing.margin_ms, "D",
+         "stop believing this much early; default TTL / 8, at least 20ms", NULL, NULL},
+        {"name", TEN_OPTION_TEXT, &s->name, "NAME", "first part of the instance id; default the host's name",
+         "TENURE_NAME", NULL},
+        {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F", "text or json; default text", "TENURE_LOG_FORMAT",
+         log_formats},
+        {"log-level", TEN_OPTION_CHOICE, &s->log_level, "L", "error, warn, info or debug; default info",
+         "TENURE_LOG_LEVEL", log_levels},
+        {"json", TEN_OPTION_FLAG, &s->json, NULL, "print JSON, one object a line", NULL, NULL},
+        {NULL, TEN_OPTION_FLAG, NULL, NULL, NULL, NULL, NULL},
+    };
+    memcpy(options, common, sizeof common);
+}
+
+static const ten_option no_options[] = {{.name = NULL}};
+
+void ten_session_help(const ten_command *command, const ten_option *own) {
+    ten_session shown = {0};
+    ten_option common[COMMON_COUNT];
+    common_options(&shown, common);
+    printf("usage: tenure %s %s\n\n%s.\n", command->name, command->usage, command->summary);
+    if (command->details)
+        printf("\n%s\n", command->details);
+    if (own && own->name) {
+        printf("\nOptions:\n");
+        ten_options_print(own);
+    }
+    printf("\nCommon options (with their environment variables):\n");
+    ten_options_print(common);
+}
+
+/* ---- saying */
+
+static void say(const char *text) {
+    fprintf(stderr, "tenure: %s\n", text);
+}
+
+int ten_session_usage(const ten_session *session, const char *format, ...) {
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    say(text);
+    fprintf(stderr, "usage: tenure %s %s\n       tenure %s --help tells more\n", session->command->name,
+            session->command->usage, session->command->name);
+    return TEN_EXIT_USAGE;
+}
+
+int ten_exit_code(int error) {
+    switch (error) {
+    case TENURE_OK:
+        return TEN_EXIT_DONE;
+    case TENURE_E_INVALID:
+    case TENURE_E_TTL:
+        return TEN_EXIT_USAGE;
+    case TENURE_E_TIMEOUT:
+    case TENURE_E_UNREACHABLE:
+    case TENURE_E_STORE:
+    case TENURE_E_FULL:
+        return TEN_EXIT_STORE;
+    case TENURE_E_HELD:
+        return TEN_EXIT_HELD;
+    case TENURE_E_LOST:
+        return TEN_EXIT_LOST;
+    case TENURE_E_CANCELLED:
+        return ten_session_signal() ? 128 + ten_session_signal() : TEN_EXIT_FAILED;
+    default:
+        return TEN_EXIT_FAILED;
+    }
+}
+
+int ten_session_error(const ten_session *session, int error) {
+    const char *message = tenure_message(session->client);
+    /* The user who pressed ^C knows. */
+    if (error != TENURE_E_CANCELLED)
+        say(message[0] ? message : tenure_strerror(error));
+    return ten_exit_code(error);
+}
+
+/* ---- signals */
+
+static volatile sig_atomic_t received;
+static tenure_client *volatile waiting_client;
+
+static void on_signal(int number) {
+    received = number;
+    if (waiting_client)
+        tenure_cancel(waiting_client);
+}
+
+int ten_session_signal(void) {
+    return received;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    /* A reader that went away is an error of the write, not the end of the process. */
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- start and end */
+
+bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
+                       int *ret_exit) {
+    *session = (ten_session){.command = command, .log_level = TEN_LOG_INFO};
+    ten_option common[COMMON_COUNT];
+    common_options(session, common);
+    const ten_option *arrays[] = {own ? own : no_options, common, NULL};
+    ten_error error;
+    bool help = false;
+    if (ten_options_parse(arrays, argc, argv, &session->count, &help, &error) < 0) {
+        *ret_exit = ten_session_usage(session, "%s", error.message);
+        return false;
+    }
+    if (help) {
+        ten_session_help(command, own);
+        *ret_exit = fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
+        return false;
+    }
+    session->arguments = argv;
+    if (!session->namespace_name)
+        session->namespace_name = "poll";
+    return true;
+}
+
+int ten_session_check_targets(const ten_session *session, int first) {
+    ten_error error;
+    for (int i = first; i < session->count; i++) {
+        if (ten_target_check(session->arguments[i], &error) < 0) {
+            say(error.message);
+            return TEN_EXIT_USAGE;
+        }
+    }
+    return TEN_EXIT_DONE;
+}
+
+/* Options that no call of this command would look at are checked all the same: a mistake is better told now. */
+static int check_timing(const ten_session *session, ten_error *error) {
+    ten_timing timing = session->timing;
+    ten_timing_defaults(&timing);
+    return ten_timing_check(&timing, TENURE_TTL_MIN_MS, error);
+}
+
+static int check_store(const ten_session *session, ten_error *error) {
+    if (session->store && strncmp(session->store, "memory:", 7) == 0)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "the store memory: lives inside one process and would end with this command; use sqlite:PATH");
+    return TENURE_OK;
+}
+
+bool ten_session_open(ten_session *session, int *ret_exit) {
+    ten_error error;
+    int done = check_timing(session, &error);
+    if (done == TENURE_OK)
+        done = check_store(session, &error);
+    if (done == TENURE_OK)
+        done = ten_namespace_check(session->namespace_name, &error);
+    if (done == TENURE_OK && session->name)
+        done = ten_instance_name_check(session->name, &error);
+    if (done < 0) {
+        say(error.message);
+        *ret_exit = ten_exit_code(done);
+        return false;
+    }
+    catch_signals();
+    tenure_options options = {.size = sizeof options,
+                              .namespace_name = session->namespace_name,
+                              .instance_name = session->name,
+                              .ttl_ms = session->timing.ttl_ms,
+                              .margin_ms = session->timing.margin_ms};
+    done = tenure_open(session->store && session->store[0] ? session->store : NULL, &options, &session->client);
+    if (done < 0) {
+        *ret_exit = ten_session_error(session, done);
+        return false;
+    }
+    waiting_client = session->client;
+    ten_log_config config = {.fd = STDERR_FILENO,
+                             .format = (enum ten_log_format)session->log_format,
+                             .level = (enum ten_log_level)session->log_level,
+                             .clock = &ten_system_clock,
+                             .instance = tenure_instance_id(session->client),
+                             .namespace_name = session->namespace_name};
+    if (ten_log_open(&config, &session->log, &error) < 0)
+        say(error.message); /* lease work does not need a log */
+    return true;
+}
+
+int ten_session_close(ten_session *session, int exit_code) {
+    waiting_client = NULL;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && exit_code == TEN_EXIT_DONE) {
+        if (errno != EPIPE)
+            say("cannot write to standard output");
+        exit_code = TEN_EXIT_FAILED;
+    }
+    tenure_close(session->client);
+    ten_log_close(session->log, LOG_FLUSH_MS);
+    return exit_code;
+}

@@ -1,0 +1,69 @@
+/*
+ * What every command starts and ends with: its options, the client, the log, signals, and how an error becomes a
+ * message and an exit code.
+ */
+#ifndef TEN_CLI_SESSION_H
+#define TEN_CLI_SESSION_H
+
+#include "base/log.h"
+#include "cli/options.h"
+#include "core/timing.h"
+
+enum ten_exit {
+    TEN_EXIT_DONE = 0,
+    TEN_EXIT_FAILED = 1,
+    TEN_EXIT_USAGE = 2,
+    TEN_EXIT_STORE = 3,
+    TEN_EXIT_HELD = 4,
+    TEN_EXIT_LOST = 5,
+};
+
+typedef struct ten_command {
+    const char *name;
+    const char *usage;   /* what follows `tenure NAME` */
+    const char *summary; /* one line */
+    const char *details; /* for --help; NULL: none */
+    int (*run)(const struct ten_command *command, int argc, char **argv);
+} ten_command;
+
+typedef struct ten_session {
+    const ten_command *command;
+    const char *store;
+    const char *namespace_name;
+    const char *name;
+    ten_timing timing; /* 0: not given */
+    int log_format;
+    int log_level;
+    bool json;
+    char **arguments; /* what is left after the options */
+    int count;
+    tenure_client *client;
+    ten_log *log;
+} ten_session;
+
+/* Parses the command's options (`own` may be NULL) and the common ones. True: go on. False: end with *ret_exit (help
+ * was asked for, or the usage is wrong and has been said). */
+bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
+                       int *ret_exit);
+/* Checks the ids among the arguments from `first` on, before the store is opened, so that bad input writes nothing. The
+ * exit code; 0: all valid. */
+int ten_session_check_targets(const ten_session *session, int first);
+/* Opens the log and the client. False: it has been said why; end with *ret_exit. */
+bool ten_session_open(ten_session *session, int *ret_exit);
+/* Closes both. Returns the exit code, changed when standard output could not be written. */
+int ten_session_close(ten_session *session, int exit_code);
+
+/* Says what the client's last call said, prefixed with `tenure: `, and returns the exit code for that error. */
+int ten_session_error(const ten_session *session, int error);
+/* Says that the command was not used as it should be; returns TEN_EXIT_USAGE. */
+int ten_session_usage(const ten_session *session, const char *format, ...) TEN_PRINTF(2, 3);
+
+/* The signal that has asked the command to end, or 0. It also cancelled the client's waiting. */
+int ten_session_signal(void);
+
+/* The help of one command, on standard output. */
+void ten_session_help(const ten_command *command, const ten_option *own);
+
+int ten_exit_code(int error);
+
+#endif

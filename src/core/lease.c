@@ -1,0 +1,54 @@
+/*
+ * The lease record. Called by the runtime, and later by the fleet and the election.
+ */
+#include "core/lease.h"
+
+#include "base/util.h"
+
+/* moves[from][to]; every change of state goes through move(). */
+static const bool moves[4][4] = {
+    [TEN_LEASE_UNKNOWN] = {[TEN_LEASE_UNKNOWN] = true, [TEN_LEASE_OWNED] = true, [TEN_LEASE_OTHER] = true},
+    [TEN_LEASE_OWNED] =
+        {[TEN_LEASE_UNKNOWN] = true, [TEN_LEASE_OWNED] = true, [TEN_LEASE_OTHER] = true, [TEN_LEASE_UNCERTAIN] = true},
+    [TEN_LEASE_OTHER] = {[TEN_LEASE_UNKNOWN] = true, [TEN_LEASE_OWNED] = true, [TEN_LEASE_OTHER] = true},
+    [TEN_LEASE_UNCERTAIN] =
+        {[TEN_LEASE_UNKNOWN] = true, [TEN_LEASE_OWNED] = true, [TEN_LEASE_OTHER] = true, [TEN_LEASE_UNCERTAIN] = true},
+};
+
+static void move(ten_lease *lease, enum ten_lease_state to) {
+    TEN_INVARIANT(moves[lease->state][to]);
+    lease->state = to;
+    if (to == TEN_LEASE_UNKNOWN || to == TEN_LEASE_OTHER)
+        lease->deadline_ms = 0;
+    TEN_INVARIANT((lease->deadline_ms != 0) == (to == TEN_LEASE_OWNED || to == TEN_LEASE_UNCERTAIN));
+}
+
+bool ten_lease_granted(ten_lease *lease, uint64_t token, uint64_t asked_ms, uint64_t granted_ms, uint64_t margin_ms,
+                       uint64_t sent_ms, uint64_t now_ms) {
+    uint64_t ttl_ms = ten_min_u64(asked_ms, granted_ms);
+    uint64_t deadline_ms = sent_ms + ten_left_u64(ttl_ms, margin_ms);
+    if (now_ms >= deadline_ms)
+        return false;
+    lease->token = token;
+    lease->ttl_ms = ttl_ms;
+    lease->deadline_ms = deadline_ms;
+    move(lease, TEN_LEASE_OWNED);
+    return true;
+}
+
+void ten_lease_renewal_failed(ten_lease *lease) {
+    if (lease->state == TEN_LEASE_OWNED)
+        move(lease, TEN_LEASE_UNCERTAIN);
+}
+
+void ten_lease_lost(ten_lease *lease) {
+    move(lease, TEN_LEASE_OTHER);
+}
+
+void ten_lease_released(ten_lease *lease) {
+    move(lease, TEN_LEASE_UNKNOWN);
+}
+
+bool ten_lease_is_owned(const ten_lease *lease, uint64_t now_ms) {
+    return lease->state == TEN_LEASE_OWNED && now_ms < lease->deadline_ms;
+}

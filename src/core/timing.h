@@ -1,0 +1,24 @@
+/*
+ * The times of a lease and which combinations of them are safe. Pure arithmetic; called wherever options come in.
+ */
+#ifndef TEN_CORE_TIMING_H
+#define TEN_CORE_TIMING_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct ten_timing {
+    uint64_t ttl_ms;
+    uint64_t renew_ms;   /* between renewals */
+    uint64_t margin_ms;  /* how much earlier than the store a holder stops believing */
+    uint64_t timeout_ms; /* of one call */
+} ten_timing;
+
+/* Fills in what is 0: renew = TTL / 3, margin = max(TTL / 8, 20 ms), time-out = TTL / 6 between 50 ms and 5 s. */
+void ten_timing_defaults(ten_timing *timing);
+
+/* TENURE_E_TTL with the reason when the combination cannot be safe. ttl_min_ms: what the store can do. */
+int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, ten_error *error);
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * The client: opening, errors, and one call on the store at a time. The rest of the C API stands in lease.c (leases)
+ * and registry.c (targets, listings, changes, health).
+ */
+#include "runtime/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fork.h"
+#include "base/id.h"
+#include "base/io.h"
+
+/* A thread's last error and whose it was. Per thread, so that reading it needs no lock. */
+static _Thread_local struct {
+    const tenure_client *client;
+    ten_error error;
+} last;
+
+int ten_client_failed(const tenure_client *client, const ten_error *error) {
+    last.client = client;
+    last.error = *error;
+    return error->code;
+}
+
+int ten_client_fail(const tenure_client *client, int code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    last.client = client;
+    last.error.code = code;
+    vsnprintf(last.error.message, sizeof last.error.message, format, args);
+    va_end(args);
+    return code;
+}
+
+const char *tenure_message(const tenure_client *client) {
+    return last.client == client ? last.error.message : "";
+}
+
+const char *tenure_instance_id(const tenure_client *client) {
+    return client->instance;
+}
+
+/* ---- opening */
+
+static bool has_field(const tenure_options *options, size_t end) {
+    return options && options->size >= end;
+}
+
+#define OPTION(options, field)                                                                                         \
+    (has_field(options, offsetof(tenure_options, field) + sizeof((options)->field)) ? (options)->field : 0)
+
+static int configure(tenure_client *client, const tenure_options *options, ten_error *error) {
+    const char *namespace_name = OPTION(options, namespace_name);
+    client->timing.ttl_ms = OPTION(options, ttl_ms);
+    client->timing.margin_ms = OPTION(options, margin_ms);
+    client->timing.timeout_ms = OPTION(options, timeout_ms);
+    if (!namespace_name)
+        namespace_name = "poll";
+    int done = ten_namespace_check(namespace_name, error);
+    if (done == TENURE_OK)
+        done = ten_instance_id_make(OPTION(options, instance_name), client->instance, error);
+    if (done == TENURE_OK)
+        snprintf(client->namespace_name, sizeof client->namespace_name, "%s", namespace_name);
+    return done;
+}
+
+static int open_store(tenure_client *client, const char *url, const ten_clock *clock, ten_error *error) {
+    uint64_t asked_timeout_ms = client->timing.timeout_ms;
+    ten_timing_defaults(&client->timing);
+    int done = ten_timing_check(&client->timing, TENURE_TTL_MIN_MS, error);
+    if (done < 0)
+        return done;
+    ten_store_config config = {.clock = clock, .timeout_ms = asked_timeout_ms};
+    done = ten_store_open(url, &config, &client->store, error);
+    if (done < 0)
+        return done;
+    if (asked_timeout_ms == 0 && client->store->timeout_ms)
+        client->timing.timeout_ms = client->store->timeout_ms;
+    return ten_timing_check(&client->timing, client->store->capabilities.ttl_min_ms, error);
+}
+
+static void free_client(tenure_client *client) {
+    /* A connection of the parent is not the child's to close. */
+    if (ten_process_is(client->process))
+        ten_store_close(client->store);
+    ten_close_fd(&client->cancel_fd);
+    pthread_mutex_destroy(&client->lock);
+    ten_free(client);
+}
+
+int ten_client_open(const char *url, const tenure_options *options, const ten_clock *clock,
+                    tenure_client **ret_client) {
+    ten_error error = {0};
+    if (options && options->size < sizeof options->size)
+        return ten_client_fail(NULL, TENURE_E_INVALID, "tenure_options.size is not set: it is sizeof(tenure_options)");
+    tenure_client *client = ten_calloc(1, sizeof *client);
+    if (!client)
+        return ten_client_fail(NULL, TENURE_E_NOMEM, "out of memory while opening a client");
+    pthread_mutex_init(&client->lock, NULL);
+    client->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->process = ten_process_number();
+    int done = TENURE_OK;
+    if (client->cancel_fd < 0 || client->process == 0)
+        done = ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a client");
+    if (done == TENURE_OK)
+        done = configure(client, options, &error);
+    if (done == TENURE_OK)
+        done = open_store(client, url, clock, &error);
+    if (done < 0) {
+        free_client(client);
+        return ten_client_failed(NULL, &error);
+    }
+    *ret_client = client;
+    return TENURE_OK;
+}
+
+int tenure_open(const char *url, const tenure_options *options, tenure_client **ret_client) {
+    return ten_client_open(url, options, &ten_system_clock, ret_client);
+}
+
+void tenure_close(tenure_client *client) {
+    if (!client)
+        return;
+    if (last.client == client)
+        last.client = NULL;
+    free_client(client);
+}
+
+void tenure_cancel(tenure_client *client) {
+    uint64_t one = 1;
+    int saved = errno; /* a signal handler leaves errno as it was */
+    (void)ten_write_all(client->cancel_fd, &one, sizeof one);
+    errno = saved;
+}
+
+/* ---- one call at a time */
+
+int ten_client_enter(tenure_client *client) {
+    if (!ten_process_is(client->process))
+        return ten_client_fail(client, TENURE_E_FORKED,
+                               "this client belongs to the parent of this process; open another one after fork()");
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    uint64_t nanoseconds = (uint64_t)end.tv_nsec + client->timing.timeout_ms % 1000u * 1000000u;
+    end.tv_sec += (time_t)(client->timing.timeout_ms / 1000u + nanoseconds / 1000000000u);
+    end.tv_nsec = (long)(nanoseconds % 1000000000u);
+    if (pthread_mutex_clocklock(&client->lock, CLOCK_MONOTONIC, &end) != 0)
+        return ten_client_fail(client, TENURE_E_TIMEOUT,
+                               "other threads used the client for the whole time-out of %llu ms",
+                               (unsigned long long)client->timing.timeout_ms);
+    client->store->error = (ten_error){0};
+    return TENURE_OK;
+}
+
+int ten_client_leave(tenure_client *client, int done) {
+    if (done < 0) {
+        ten_error error = client->store->error;
+        if (error.code != done)
+            ten_fail(&error, done, "%s", tenure_strerror(done));
+        ten_client_failed(client, &error);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return done;
+}
+
+int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result) {
+    int done = ten_client_enter(client);
+    return done < 0
+               ? done
+               : ten_client_leave(client, ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms));
+}
+
+int ten_client_check_target(const tenure_client *client, const char *target) {
+    ten_error error;
+    if (!target)
+        return ten_client_fail(client, TENURE_E_INVALID, "no target was given");
+    return ten_target_check(target, &error) < 0 ? ten_client_failed(client, &error) : TENURE_OK;
+}

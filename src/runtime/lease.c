@@ -1,0 +1,382 @@
+/*
+ * Leases of the C API: acquire, renew, release, and the local check. It carries requests to the store and their answers
+ * to the lease record (core/lease.h), which decides what may be believed.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/fork.h"
+#include "base/id.h"
+#include "base/io.h"
+#include "core/lease.h"
+#include "runtime/client.h"
+
+#define BLIND_RETRY_MS 250u /* between tries when the store cannot be watched */
+
+struct tenure_lease {
+    tenure_client *client;
+    char target[TENURE_TARGET_MAX + 1];
+    ten_lease record; /* under the client's lock */
+    uint64_t token;
+    uint64_t ttl_ms;
+    _Atomic(uint64_t) valid_until; /* the record's deadline while owned, else 0 */
+    _Atomic(uint64_t) ends_at;     /* the record's deadline, also while uncertain, else 0 */
+};
+
+static void publish(tenure_lease *lease) {
+    const ten_lease *record = &lease->record;
+    atomic_store_explicit(&lease->ends_at, record->deadline_ms, memory_order_release);
+    atomic_store_explicit(&lease->valid_until, record->state == TEN_LEASE_OWNED ? record->deadline_ms : 0,
+                          memory_order_release);
+}
+
+static uint64_t now_ms(const tenure_client *client) {
+    return ten_boot_ms(client->store->clock);
+}
+
+/* ---- acquiring */
+
+static int say_held(const tenure_client *client, const char *target, const ten_result *result) {
+    char left[TEN_DURATION_SIZE];
+    ten_duration_show(result->remaining_ms, left);
+    if (result->recovering)
+        return ten_client_fail(
+            client, TENURE_E_HELD,
+            "%s cannot be had for another %s: the store is recovering, and a former holder may still believe", target,
+            left);
+    return ten_client_fail(client, TENURE_E_HELD, "%s is held by %s for another %s", target, result->holder, left);
+}
+
+static int say_error(const tenure_client *client, const char *target, const ten_result *result) {
+    switch (result->error) {
+    case TENURE_E_TOKEN:
+        return ten_client_fail(client, result->error, "the tokens of %s are used up (2^53 - 1); use another target id",
+                               target);
+    case TENURE_E_GONE:
+        return ten_client_fail(client, result->error, "the instance %s was declared gone and takes no more leases",
+                               client->instance);
+    default:
+        return ten_client_fail(client, result->error, "%s: %s", target, tenure_strerror(result->error));
+    }
+}
+
+/* One try. The message of TENURE_E_HELD is said here, because the holder's name does not outlive the store's next call.
+ */
+static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_remaining_ms) {
+    ten_op op = {.kind = TEN_OP_ACQUIRE,
+                 .namespace_name = client->namespace_name,
+                 .target = lease->target,
+                 .holder = client->instance,
+                 .ttl_ms = client->timing.ttl_ms};
+    ten_result result;
+    int done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    uint64_t sent_ms = now_ms(client);
+    done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    if (done == TENURE_OK && result.outcome == TEN_OK &&
+        !ten_lease_granted(&lease->record, result.token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms, sent_ms,
+                           now_ms(client)))
+        done = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
+                        "the answer about %s came when its lease was over again", lease->target);
+    *ret_remaining_ms = result.remaining_ms;
+    ten_result copy = result;
+    char holder[TENURE_HOLDER_MAX + 1];
+    snprintf(holder, sizeof holder, "%s", result.holder ? result.holder : "nobody");
+    copy.holder = holder;
+    done = ten_client_leave(client, done);
+    if (done < 0)
+        return done;
+    if (copy.outcome == TEN_HELD)
+        return say_held(client, lease->target, &copy);
+    if (copy.outcome != TEN_OK)
+        return say_error(client, lease->target, &copy);
+    lease->token = copy.token;
+    lease->ttl_ms = lease->record.ttl_ms;
+    publish(lease);
+    return TENURE_OK;
+}
+
+static int make_lease(tenure_client *client, const char *target, tenure_lease **ret_lease) {
+    int done = ten_client_check_target(client, target);
+    if (done < 0)
+        return done;
+    tenure_lease *lease = ten_calloc(1, sizeof *lease);
+    if (!lease)
+        return ten_client_fail(client, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
+    lease->client = client;
+    snprintf(lease->target, sizeof lease->target, "%s", target);
+    *ret_lease = lease;
+    return TENURE_OK;
+}
+
+int tenure_try_acquire(tenure_client *client, const char *target, tenure_lease **ret_lease) {
+    return tenure_acquire(client, target, 0, ret_lease);
+}
+
+/* What a waiter looks at. */
+struct wait {
+    int fd; /* -1: the store cannot be watched */
+    uint64_t cursor;
+    const char *target;
+    bool concerned;
+};
+
+static int start_watching(tenure_client *client, struct wait *wait) {
+    int done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    wait->cursor = UINT64_MAX;
+    if (client->store->ops->watch(client->store, &wait->fd) < 0)
+        wait->fd = -1;
+    done = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1, NULL, NULL,
+                                       client->timing.timeout_ms);
+    return ten_client_leave(client, done);
+}
+
+static int note_change(const ten_change *change, void *userdata) {
+    struct wait *wait = userdata;
+    wait->concerned |= change->kind == TEN_STORE_RECOVERING || strcmp(change->target, wait->target) == 0;
+    return 0;
+}
+
+/* Whether one of the new changes is about the target. Errors count as yes: the next try will meet them, too. */
+static int read_news(tenure_client *client, struct wait *wait) {
+    int done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    if (wait->fd >= 0)
+        client->store->ops->watch_clear(client->store);
+    wait->concerned = false;
+    uint64_t before;
+    do {
+        before = wait->cursor;
+        done = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1000, note_change,
+                                           wait, client->timing.timeout_ms);
+    } while (done == TENURE_OK && wait->cursor != before);
+    wait->concerned |= done < 0;
+    pthread_mutex_unlock(&client->lock);
+    return TENURE_OK;
+}
+
+/* Sleeps until the target may be free, or the time has passed: TENURE_OK to try again, TENURE_E_HELD when there is no
+ * time left. */
+static int wait_for_turn(tenure_client *client, struct wait *wait, uint64_t remaining_ms, uint64_t end_ms) {
+    uint64_t ends_ms = ten_add_u64(now_ms(client), ten_max_u64(remaining_ms, 1));
+    for (;;) {
+        uint64_t now = now_ms(client);
+        if (now >= end_ms)
+            return TENURE_E_HELD;
+        if (now >= ends_ms)
+            return TENURE_OK;
+        uint64_t pause_ms = ten_min_u64(ends_ms, end_ms) - now;
+        if (wait->fd < 0)
+            pause_ms = ten_min_u64(pause_ms, BLIND_RETRY_MS);
+        int woken = ten_wait_readable(client->cancel_fd, wait->fd, pause_ms);
+        if (woken < 0)
+            return ten_client_fail(client, TENURE_E_SYSTEM, "cannot wait for %s", wait->target);
+        if (woken & 1)
+            return ten_client_fail(client, TENURE_E_CANCELLED, "waiting for %s was cancelled", wait->target);
+        int done = read_news(client, wait);
+        if (done < 0 || wait->concerned)
+            return done;
+    }
+}
+
+static int acquire_waiting(tenure_client *client, tenure_lease *lease, uint64_t wait_ms) {
+    uint64_t end_ms = ten_add_u64(now_ms(client), wait_ms);
+    struct wait wait = {.fd = -1, .target = lease->target};
+    uint64_t remaining_ms = 0;
+    int done = wait_ms > 0 ? start_watching(client, &wait) : TENURE_OK;
+    while (done == TENURE_OK) {
+        done = try_once(client, lease, &remaining_ms);
+        if (done != TENURE_E_HELD || wait_ms == 0)
+            return done;
+        done = wait_for_turn(client, &wait, remaining_ms, end_ms);
+    }
+    return done;
+}
+
+int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, tenure_lease **ret_lease) {
+    tenure_lease *lease = NULL;
+    int done = make_lease(client, target, &lease);
+    if (done == TENURE_OK)
+        done = acquire_waiting(client, lease, wait_ms);
+    if (done < 0)
+        ten_free(lease);
+    else
+        *ret_lease = lease;
+    return done;
+}
+
+/* ---- renewing and releasing */
+
+static int say_lost(const tenure_client *client, const char *target, uint64_t token, const ten_result *result) {
+    unsigned long long lost = token;
+    if (result->holder)
+        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s with token %llu is lost: %s %s with token %llu",
+                               target, lost, result->holder,
+                               result->barred ? "was barred from renewing it" : "holds it",
+                               (unsigned long long)result->token);
+    return ten_client_fail(client, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
+                           target, lost);
+}
+
+int tenure_renew(tenure_lease *lease) {
+    tenure_client *client = lease->client;
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .namespace_name = client->namespace_name,
+                 .target = lease->target,
+                 .holder = client->instance,
+                 .token = lease->token,
+                 .ttl_ms = lease->ttl_ms};
+    ten_result result = {0};
+    int done = ten_client_enter(client);
+    if (done < 0) {
+        /* Pausing the work needs no lock: whoever has it will publish what the store says. */
+        atomic_store_explicit(&lease->valid_until, 0, memory_order_release);
+        return done;
+    }
+    if (lease->record.deadline_ms == 0) {
+        pthread_mutex_unlock(&client->lock);
+        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was given back or lost before", lease->target);
+    }
+    uint64_t sent_ms = now_ms(client);
+    done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    if (done == TENURE_OK && result.outcome == TEN_OK) {
+        if (!ten_lease_granted(&lease->record, lease->token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms,
+                               sent_ms, now_ms(client)))
+            done = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
+                            "the renewal of %s was answered when it was over again", lease->target);
+    } else if (done == TENURE_OK) {
+        ten_lease_lost(&lease->record);
+        say_lost(client, lease->target, lease->token, &result);
+    }
+    if (done < 0)
+        ten_lease_renewal_failed(&lease->record);
+    publish(lease);
+    done = ten_client_leave(client, done);
+    return done < 0 ? done : result.outcome == TEN_OK ? TENURE_OK : TENURE_E_LOST;
+}
+
+static int release_op(tenure_client *client, const ten_op *op, bool *ret_released) {
+    ten_result result;
+    int done = ten_client_apply(client, op, &result);
+    if (done == TENURE_OK && ret_released)
+        *ret_released = result.outcome == TEN_OK;
+    return done;
+}
+
+int tenure_release(tenure_lease *lease) {
+    tenure_client *client = lease->client;
+    atomic_store_explicit(&lease->valid_until, 0, memory_order_release);
+    atomic_store_explicit(&lease->ends_at, 0, memory_order_release);
+    int done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    bool held = lease->record.deadline_ms != 0;
+    ten_lease_released(&lease->record);
+    publish(lease);
+    ten_op op = {.kind = TEN_OP_RELEASE,
+                 .namespace_name = client->namespace_name,
+                 .target = lease->target,
+                 .holder = client->instance,
+                 .token = lease->token,
+                 .reason = TEN_REASON_DONE};
+    ten_result result;
+    if (held)
+        done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    return ten_client_leave(client, done);
+}
+
+void tenure_lease_free(tenure_lease *lease) {
+    ten_free(lease);
+}
+
+/* ---- by token */
+
+static int check_token(const tenure_client *client, const char *target, uint64_t token) {
+    int done = ten_client_check_target(client, target);
+    if (done == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
+        done = ten_client_fail(client, TENURE_E_INVALID,
+                               "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
+                               (unsigned long long)token);
+    return done;
+}
+
+int tenure_renew_token(tenure_client *client, const char *target, uint64_t token, uint64_t ttl_ms) {
+    int done = check_token(client, target, token);
+    if (done < 0)
+        return done;
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .namespace_name = client->namespace_name,
+                 .target = target,
+                 .token = token,
+                 .ttl_ms = ttl_ms};
+    ten_result result;
+    done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    if (done == TENURE_OK && result.outcome != TEN_OK)
+        say_lost(client, target, token, &result);
+    bool lost = done == TENURE_OK && result.outcome != TEN_OK;
+    done = ten_client_leave(client, done);
+    return lost ? TENURE_E_LOST : done;
+}
+
+int tenure_release_token(tenure_client *client, const char *target, uint64_t token, bool *ret_released) {
+    int done = check_token(client, target, token);
+    if (done < 0)
+        return done;
+    return release_op(client,
+                      &(ten_op){.kind = TEN_OP_RELEASE,
+                                .namespace_name = client->namespace_name,
+                                .target = target,
+                                .token = token,
+                                .reason = TEN_REASON_DONE},
+                      ret_released);
+}
+
+int tenure_force_release(tenure_client *client, const char *target, bool now, bool *ret_released) {
+    int done = ten_client_check_target(client, target);
+    if (done < 0)
+        return done;
+    return release_op(client,
+                      &(ten_op){.kind = TEN_OP_RELEASE,
+                                .flags = now ? TEN_OP_FORCE_NOW : TEN_OP_FORCE,
+                                .namespace_name = client->namespace_name,
+                                .target = target,
+                                .reason = TEN_REASON_FORCED,
+                                .actor = client->instance},
+                      ret_released);
+}
+
+/* ---- the local check */
+
+static bool is_before(const tenure_lease *lease, uint64_t deadline_ms) {
+    return deadline_ms != 0 && now_ms(lease->client) < deadline_ms && ten_process_is(lease->client->process);
+}
+
+bool tenure_lease_valid(const tenure_lease *lease) {
+    return is_before(lease, atomic_load_explicit(&lease->valid_until, memory_order_acquire));
+}
+
+uint64_t tenure_lease_token(const tenure_lease *lease) {
+    return lease->token;
+}
+
+uint64_t tenure_lease_remaining_ms(const tenure_lease *lease) {
+    uint64_t ends_ms = atomic_load_explicit(&lease->ends_at, memory_order_acquire);
+    return is_before(lease, ends_ms) ? ten_left_u64(ends_ms, now_ms(lease->client)) : 0;
+}
+
+uint64_t tenure_lease_ttl_ms(const tenure_lease *lease) {
+    return lease->ttl_ms;
+}
+
+const char *tenure_lease_target(const tenure_lease *lease) {
+    return lease->target;
+}

@@ -1,0 +1,202 @@
+/*
+ * The contract's rules for one lease, in one place. Called by the memory and SQLite backends.
+ *
+ *      free ---acquire---> held ---release, force now---> free
+ *                           | \--force--> barred ---its TTL passes---> free
+ *                           \---its TTL passes---> free
+ *
+ * "Free" keeps the counter. Nothing moves by itself: a lease whose time has passed is free because whoever looks
+ * compares its end with the time.
+ */
+#include "store/lease_row.h"
+
+#include <string.h>
+
+bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms) {
+    return row->holder[0] != '\0' && row->ends_ms > now_ms;
+}
+
+static void describe(const ten_lease_row *row, const ten_lease_context *context, ten_result *result) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    result->token = row->token;
+    result->holder = held ? row->holder : NULL;
+    result->ttl_ms = held ? row->ttl_ms : 0;
+    result->remaining_ms = held ? row->ends_ms - context->now_ms : 0;
+    result->acquired_at_ms = held ? row->acquired_at_ms : 0;
+    result->barred = held && row->barred;
+    result->ask = held ? row->ask : TEN_ASK_NOTHING;
+}
+
+static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context, ten_lease_effect *effect) {
+    effect->row_changed = true;
+    /* A plain renewal may be lost with the power: every holder is gone then, too. Another TTL may not: after a
+     * reboot the lease is kept for the TTL that the row says. */
+    effect->must_last |= ttl_ms != row->ttl_ms;
+    row->ttl_ms = ttl_ms;
+    row->ends_ms = context->now_ms + ttl_ms;
+}
+
+static void give(ten_lease_row *row, const ten_op *op, uint64_t token, const ten_lease_context *context,
+                 ten_lease_effect *effect) {
+    snprintf(row->holder, sizeof row->holder, "%s", op->holder);
+    row->exists = true;
+    row->token = token;
+    row->acquired_at_ms = context->wall_ms;
+    row->barred = false;
+    row->ask = TEN_ASK_NOTHING;
+    extend(row, op->ttl_ms, context, effect);
+    effect->must_last = true;
+    effect->acquired = true;
+}
+
+static void note_former(const ten_lease_row *row, enum ten_reason reason, ten_lease_effect *effect) {
+    effect->reason = reason;
+    effect->former_token = row->token;
+    memcpy(effect->former_holder, row->holder, sizeof row->holder);
+}
+
+static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                    ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    bool own = held && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
+    if (own) {
+        extend(row, op->ttl_ms, context, effect);
+    } else if (held || context->recovering_ms > 0) {
+        describe(row, context, result);
+        result->outcome = TEN_HELD;
+        if (!held) {
+            result->remaining_ms = context->recovering_ms;
+            result->recovering = true;
+        }
+        return;
+    } else {
+        uint64_t token = ten_max_u64(row->token + 1, context->token_floor);
+        if (token > TENURE_TOKEN_MAX) {
+            result->error = TENURE_E_TOKEN;
+            return;
+        }
+        /* A forced lease was reported lost when it was forced. */
+        if (row->holder[0] != '\0' && !row->barred) {
+            effect->lost = true;
+            note_former(row, TEN_REASON_EXPIRED, effect);
+        }
+        give(row, op, token, context, effect);
+    }
+    describe(row, context, result);
+    result->outcome = TEN_OK;
+}
+
+/* While recovering, a living holder may put back what the store forgot: its token is above the counter, or it is the
+ * counter and the name beside it is its own. */
+static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
+    if (context->recovering_ms == 0 || !op->holder || op->ttl_ms == 0)
+        return false;
+    return op->token > row->token || (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
+}
+
+static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                  ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    bool match =
+        held && row->token == op->token && !row->barred && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    if (match)
+        extend(row, op->ttl_ms ? op->ttl_ms : row->ttl_ms, context, effect);
+    else if (may_put_back(row, op, context))
+        give(row, op, op->token, context, effect);
+    else {
+        describe(row, context, result);
+        result->outcome = TEN_LOST;
+        return;
+    }
+    describe(row, context, result);
+    result->outcome = TEN_OK;
+}
+
+static void release(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                    ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    bool match = row->token == op->token && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    if (!held || (!forced && !match)) {
+        describe(row, context, result);
+        result->outcome = TEN_LOST;
+        return;
+    }
+    effect->row_changed = true;
+    effect->must_last = true;
+    note_former(row, forced ? TEN_REASON_FORCED : op->reason, effect);
+    if (forced && !(op->flags & TEN_OP_FORCE_NOW)) {
+        effect->lost = !row->barred;
+        row->barred = true;
+        describe(row, context, result);
+        result->outcome = TEN_OK;
+        return;
+    }
+    effect->released = true;
+    row->holder[0] = '\0';
+    row->barred = false;
+    row->ask = TEN_ASK_NOTHING;
+    describe(row, context, result);
+    result->outcome = TEN_OK;
+}
+
+static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    if (held) {
+        row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
+        effect->row_changed = true;
+        effect->must_last = true;
+    }
+    describe(row, context, result);
+    result->outcome = held ? TEN_OK : TEN_LOST;
+}
+
+void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                         ten_lease_effect *effect) {
+    *effect = (ten_lease_effect){0};
+    switch (op->kind) {
+    case TEN_OP_ACQUIRE:
+        acquire(row, op, context, result, effect);
+        break;
+    case TEN_OP_RENEW:
+        renew(row, op, context, result, effect);
+        break;
+    case TEN_OP_RELEASE:
+        release(row, op, context, result, effect);
+        break;
+    case TEN_OP_READ:
+        describe(row, context, result);
+        result->outcome = TEN_OK;
+        break;
+    case TEN_OP_ASK:
+        ask(row, op, context, result, effect);
+        break;
+    case TEN_OP_ANNOUNCE:
+    case TEN_OP_LEAVE:
+        TEN_INVARIANT(!"an instance's operation on a lease");
+    }
+    TEN_INVARIANT(row->token <= TENURE_TOKEN_MAX);
+}
+
+size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
+                         ten_change changes[TEN_LEASE_CHANGES_MAX]) {
+    size_t count = 0;
+    ten_change change = {
+        .namespace_name = op->namespace_name, .target = op->target, .actor = op->actor ? op->actor : ""};
+    if (effect->lost || effect->released) {
+        change.kind = effect->lost ? TEN_LEASE_LOST : TEN_LEASE_RELEASED;
+        change.reason = effect->reason;
+        change.instance = effect->former_holder;
+        change.token = effect->former_token;
+        changes[count++] = change;
+    }
+    if (effect->acquired) {
+        change.kind = TEN_LEASE_ACQUIRED;
+        change.reason = TEN_REASON_NONE;
+        change.instance = row->holder;
+        change.token = row->token;
+        changes[count++] = change;
+    }
+    return count;
+}

@@ -1,0 +1,170 @@
+-- The SQLite store: its schema and every statement that it runs. Each part is a C constant after its name (see embed.sh).
+-- Times that decide anything are milliseconds of CLOCK_BOOTTIME and mean something within one boot only (store.boot_id);
+-- columns that end in _at_ms are Unix time, for people.
+
+-- name: schema_1
+-- Who and where this database is, one row. When it does not fit what is found, an epoch begins.
+CREATE TABLE store (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    boot_id TEXT NOT NULL,
+    time_namespace INTEGER NOT NULL,
+    device INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    recovering_until_ms INTEGER NOT NULL,
+    token_floor INTEGER NOT NULL,
+    pings INTEGER NOT NULL
+) STRICT;
+-- A row is kept for good once a target was leased: token is its counter. holder NULL: released.
+CREATE TABLE lease (
+    namespace TEXT NOT NULL,
+    target TEXT NOT NULL,
+    holder TEXT,
+    token INTEGER NOT NULL,
+    ends_ms INTEGER NOT NULL,
+    ttl_ms INTEGER NOT NULL,
+    acquired_at_ms INTEGER NOT NULL,
+    barred INTEGER NOT NULL,
+    ask INTEGER NOT NULL,
+    PRIMARY KEY (namespace, target)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE target (
+    namespace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    url TEXT,
+    exec TEXT,
+    spec TEXT,
+    every_ms INTEGER NOT NULL,
+    paused INTEGER NOT NULL,
+    PRIMARY KEY (namespace, id)
+) STRICT, WITHOUT ROWID;
+-- gone: a tombstone, kept until ends_ms.
+CREATE TABLE instance (
+    namespace TEXT NOT NULL,
+    instance TEXT NOT NULL,
+    weight INTEGER NOT NULL,
+    metadata TEXT NOT NULL,
+    ttl_ms INTEGER NOT NULL,
+    ends_ms INTEGER NOT NULL,
+    since_at_ms INTEGER NOT NULL,
+    gone INTEGER NOT NULL,
+    ask INTEGER NOT NULL,
+    PRIMARY KEY (namespace, instance)
+) STRICT, WITHOUT ROWID;
+-- The feed of changes, which is also the history of changes of hands.
+CREATE TABLE change (
+    cursor INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    event TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    target TEXT NOT NULL,
+    instance TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    token INTEGER NOT NULL
+) STRICT;
+
+-- name: has_tables
+SELECT count(*) FROM sqlite_schema;
+
+-- name: get_store
+SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
+       coalesce((SELECT max(cursor) FROM change), 0)
+  FROM store;
+
+-- name: put_store
+INSERT INTO store (one, boot_id, time_namespace, device, inode, recovering_until_ms, token_floor, pings)
+VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, 0)
+    ON CONFLICT (one) DO UPDATE
+   SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, recovering_until_ms = ?5, token_floor = ?6;
+
+-- name: ping
+UPDATE store SET pings = pings + 1;
+
+-- After a reboot the old times mean nothing. Whoever was named as a holder keeps the target for its whole TTL from now: on this host nobody
+-- is left to use it, but a disk that moved to another host may have left a holder behind.
+-- name: restart_leases
+UPDATE lease SET ends_ms = ?1 + ttl_ms WHERE holder IS NOT NULL;
+
+-- name: restart_instances
+UPDATE instance SET ends_ms = ?1 + ttl_ms;
+
+-- name: longest_ttl
+SELECT coalesce(max(ttl_ms), 0) FROM lease WHERE holder IS NOT NULL;
+
+-- name: get_lease
+SELECT holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask FROM lease WHERE namespace = ?1 AND target = ?2;
+
+-- name: put_lease
+INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+    ON CONFLICT (namespace, target) DO UPDATE
+   SET holder = ?3, token = ?4, ends_ms = ?5, ttl_ms = ?6, acquired_at_ms = ?7, barred = ?8, ask = ?9;
+
+-- The plain renewal, which is nearly all that a store does: everything as it was, only later. What does not match is looked at
+-- again through get_lease.
+-- name: renew
+UPDATE lease SET ends_ms = ?1
+ WHERE namespace = ?2 AND target = ?3 AND token = ?4 AND holder = ?5 AND ttl_ms = ?6 AND ends_ms > ?7
+   AND barred = 0 AND ask = 0;
+
+-- name: list_leases
+SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease
+ WHERE namespace = ?1 AND target > ?2 ORDER BY target;
+
+-- name: get_target
+SELECT paused FROM target WHERE namespace = ?1 AND id = ?2;
+
+-- name: put_target
+INSERT INTO target (namespace, id, url, exec, spec, every_ms, paused) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    ON CONFLICT (namespace, id) DO UPDATE SET url = ?3, exec = ?4, spec = ?5, every_ms = ?6, paused = ?7;
+
+-- name: remove_target
+DELETE FROM target WHERE namespace = ?1 AND id = ?2;
+
+-- name: pause_target
+UPDATE target SET paused = ?3 WHERE namespace = ?1 AND id = ?2;
+
+-- name: list_targets
+SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AND id > ?2 ORDER BY id;
+
+-- name: get_instance
+SELECT weight, ttl_ms, ends_ms, since_at_ms, gone, ask, metadata = ?3 FROM instance WHERE namespace = ?1 AND instance = ?2;
+
+-- name: put_instance
+INSERT INTO instance (namespace, instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, gone, ask)
+VALUES (?1, ?2, ?3, coalesce(?4, ''), ?5, ?6, ?7, ?8, ?9)
+    ON CONFLICT (namespace, instance) DO UPDATE
+   SET weight = ?3, metadata = coalesce(?4, metadata), ttl_ms = ?5, ends_ms = ?6, since_at_ms = ?7, gone = ?8, ask = ?9;
+
+-- The plain heartbeat.
+-- name: beat
+UPDATE instance SET ends_ms = ?1
+ WHERE namespace = ?2 AND instance = ?3 AND weight = ?4 AND metadata = ?5 AND ttl_ms = ?6 AND ends_ms > ?7
+   AND gone = 0 AND ask = 0;
+
+-- name: remove_instance
+DELETE FROM instance WHERE namespace = ?1 AND instance = ?2;
+
+-- name: fleet_ttl
+SELECT ttl_ms FROM instance WHERE namespace = ?1 AND instance <> ?2 AND ends_ms > ?3 AND gone = 0 LIMIT 1;
+
+-- name: expired_instances
+DELETE FROM instance WHERE namespace = ?1 AND instance <> ?2 AND ends_ms <= ?3 RETURNING instance, gone;
+
+-- name: list_instances
+SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask FROM instance
+ WHERE namespace = ?1 AND ends_ms > ?2 AND gone = 0 ORDER BY instance;
+
+-- name: add_change
+INSERT INTO change (cursor, at_ms, event, reason, namespace, target, instance, actor, token)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: trim_changes
+DELETE FROM change WHERE cursor <= ?1;
+
+-- name: change_range
+SELECT coalesce(min(cursor), 1), coalesce(max(cursor), 0) FROM change;
+
+-- name: list_changes
+SELECT cursor, at_ms, event, reason, namespace, target, instance, actor, token FROM change
+ WHERE cursor > ?1 AND (?2 IS NULL OR namespace = ?2) ORDER BY cursor LIMIT ?3;

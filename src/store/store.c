@@ -1,0 +1,189 @@
+/*
+ * From a URL to a backend, and what no backend has to repeat. Called by the runtime; it knows the backends' names and
+ * nothing else of them.
+ */
+#include "store/store.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/duration.h"
+#include "base/suggest.h"
+#include "store/backends.h"
+
+#define OPEN_TIMEOUT_MS 5000u
+
+static const ten_store_ops *const backends[] = {
+#ifdef TEN_STORE_SQLITE
+    &ten_sqlite_ops,
+#endif
+    &ten_memory_ops,
+};
+
+/* Schemes that some build has, so that leaving a store out is not mistaken for a typing error. */
+static const char *const all_schemes[] = {"sqlite", "memory"};
+
+const ten_store_ops *const *ten_store_backends(size_t *ret_count) {
+    *ret_count = TEN_COUNT(backends);
+    return backends;
+}
+
+const char *ten_reason_name(enum ten_reason reason) {
+    static const char *const names[TEN_REASON_COUNT] = {
+        "", "shutdown", "rebalance", "drain", "removed", "forced", "resigned", "done", "expired", "taken", "store"};
+    return (unsigned)reason < TEN_REASON_COUNT ? names[reason] : "";
+}
+
+const char *ten_change_name(enum ten_change_kind kind) {
+    static const char *const names[TEN_CHANGE_COUNT] = {
+        "lease_acquired", "lease_released", "lease_lost",     "instance_joined", "instance_changed",
+        "instance_left",  "target_added",   "target_changed", "target_removed",  "store_recovering"};
+    return (unsigned)kind < TEN_CHANGE_COUNT ? names[kind] : "";
+}
+
+static int default_path(ten_buf *path, ten_error *error) {
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    if (state && state[0] == '/')
+        ten_buf_format(path, "%s/tenure", state);
+    else if (home && home[0] == '/')
+        ten_buf_format(path, "%s/.local/state/tenure", home);
+    else
+        return ten_fail(
+            error, TENURE_E_INVALID,
+            "no store was named, and neither XDG_STATE_HOME nor HOME says where the default one is: use --store "
+            "or TENURE_STORE");
+    if (path->failed)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    return TENURE_OK;
+}
+
+/* As the XDG rules want it: private, each missing part made on the way. */
+static int make_directories(char *path, ten_error *error) {
+    for (char *at = strchr(path + 1, '/');; at = strchr(at + 1, '/')) {
+        if (at)
+            *at = '\0';
+        int failed = mkdir(path, 0700) != 0 && errno != EEXIST ? errno : 0;
+        if (at)
+            *at = '/';
+        if (failed)
+            return ten_fail_errno(error, TENURE_E_UNREACHABLE, failed,
+                                  "cannot make the directory %s for the default store", path);
+        if (!at)
+            return TENURE_OK;
+    }
+}
+
+int ten_store_default_url(char **ret_url, ten_error *error) {
+    ten_buf path = {0};
+    ten_buf url = {0};
+    int done = default_path(&path, error);
+    if (done == 0)
+        done = make_directories(path.data, error);
+    if (done == 0) {
+        ten_buf_text(&url, "sqlite:");
+        for (const char *at = path.data; *at; at++) {
+            if (*at == '%' || *at == '?')
+                ten_buf_format(&url, "%%%02X", *at);
+            else
+                ten_buf_char(&url, *at);
+        }
+        ten_buf_text(&url, "/tenure.db");
+        if (url.failed)
+            done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    }
+    ten_buf_free(&path);
+    if (done < 0)
+        ten_buf_free(&url);
+    else
+        *ret_url = url.data;
+    return done;
+}
+
+static const ten_store_ops *find_backend(const char *scheme) {
+    for (size_t i = 0; i < TEN_COUNT(backends); i++)
+        for (const char *const *known = backends[i]->schemes; *known; known++)
+            if (strcmp(*known, scheme) == 0)
+                return backends[i];
+    return NULL;
+}
+
+static int unknown_scheme(const char *scheme, ten_error *error) {
+    for (size_t i = 0; i < TEN_COUNT(all_schemes); i++)
+        if (strcmp(all_schemes[i], scheme) == 0)
+            return ten_fail(error, TENURE_E_UNSUPPORTED, "the store '%s:' was left out of this build", scheme);
+    const char *meant = ten_suggest(scheme, all_schemes, TEN_COUNT(all_schemes));
+    return ten_fail(error, TENURE_E_INVALID,
+                    "there is no store '%.40s:'%s%s%s; a store URL looks like sqlite:/var/lib/jobs.db", scheme,
+                    meant ? ", did you mean '" : "", meant ? meant : "", meant ? ":'?" : "");
+}
+
+int ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    ten_store_config settled = config ? *config : (ten_store_config){0};
+    if (!settled.clock)
+        settled.clock = &ten_system_clock;
+    if (settled.timeout_ms == 0)
+        settled.timeout_ms = OPEN_TIMEOUT_MS;
+    TEN_CLEANUP(ten_free_string) char *default_url = NULL;
+    if (!url) {
+        int found = ten_store_default_url(&default_url, error);
+        if (found < 0)
+            return found;
+        url = default_url;
+    }
+    ten_url parsed;
+    int done = ten_url_parse(url, &parsed, error);
+    if (done < 0)
+        return done;
+    const ten_store_ops *ops = find_backend(parsed.scheme);
+    const char *timeout = ten_url_option(&parsed, "timeout");
+    uint64_t timeout_ms = 0;
+    if (timeout)
+        done = ten_duration_parse(timeout, &timeout_ms, error);
+    if (timeout && done == TENURE_OK && timeout_ms == 0)
+        done = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout is 0: nothing can answer in that time");
+    if (timeout_ms)
+        settled.timeout_ms = timeout_ms;
+    if (done == TENURE_OK)
+        done = ops ? ops->open(&parsed, &settled, ret_store, error) : unknown_scheme(parsed.scheme, error);
+    if (done == TENURE_OK)
+        (*ret_store)->timeout_ms = timeout_ms;
+    ten_url_free(&parsed);
+    return done;
+}
+
+void ten_store_close(ten_store *store) {
+    if (store)
+        store->ops->close(store);
+}
+
+static int check_op(ten_store *store, const ten_op *op) {
+    bool sets_ttl = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE;
+    if ((op->seats > 1 && !store->capabilities.seats) || (op->slot && !store->capabilities.slots))
+        return ten_fail(&store->error, TENURE_E_UNSUPPORTED,
+                        "the store '%s:' keeps one holder and no slots for a target", store->ops->name);
+    if (op->token > TENURE_TOKEN_MAX)
+        return ten_fail(&store->error, TENURE_E_TOKEN, "token %llu is above 2^53 - 1", (unsigned long long)op->token);
+    if ((sets_ttl && op->ttl_ms < store->capabilities.ttl_min_ms) || op->ttl_ms > TENURE_TTL_MAX_MS ||
+        (op->kind == TEN_OP_RENEW && op->ttl_ms && op->ttl_ms < store->capabilities.ttl_min_ms))
+        return ten_fail(&store->error, TENURE_E_TTL, "a TTL of %llu ms is outside of %llu ms to 366 days",
+                        (unsigned long long)op->ttl_ms, (unsigned long long)store->capabilities.ttl_min_ms);
+    return TENURE_OK;
+}
+
+int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    int done = TENURE_OK;
+    for (size_t i = 0; i < count; i++) {
+        results[i] = (ten_result){0};
+        if (done == TENURE_OK)
+            done = check_op(store, &ops[i]);
+    }
+    if (done == TENURE_OK && count > 0)
+        done = store->ops->apply(store, ops, results, count, timeout_ms);
+    for (size_t i = 0; done < 0 && i < count; i++)
+        results[i] = (ten_result){.outcome = TEN_ERROR, .error = done};
+    return done;
+}
