@@ -308,7 +308,7 @@ static enum weight weigh(const ten_op *ops, size_t count) {
     enum weight weight = ONLY_READS;
     for (size_t i = 0; i < count; i++) {
         if (ops[i].kind == TEN_OP_RENEW || ops[i].kind == TEN_OP_ANNOUNCE)
-            weight = ten_max_u64(weight, ONLY_RENEWALS);
+            weight = ONLY_RENEWALS;
         else if (ops[i].kind != TEN_OP_READ)
             return CHANGES;
     }
