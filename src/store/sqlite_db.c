@@ -7,7 +7,9 @@
  */
 #include "store/sqlite_db.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -192,12 +194,24 @@ int ten_db_add_change(ten_db *db, const ten_change *change) {
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
+/* The program may change its directory before the file is opened again. */
+static int make_absolute(ten_db *db, const char *path) {
+    char directory[4096] = "";
+    if (path[0] != '/' && !getcwd(directory, sizeof directory))
+        return ten_fail_errno(db->error, TENURE_E_SYSTEM, errno, "cannot open %s", path);
+    size_t size = strlen(directory) + strlen(path) + 2;
+    db->given_path = ten_malloc(size);
+    if (!db->given_path)
+        return ten_fail(db->error, TENURE_E_NOMEM, "out of memory while opening %s", path);
+    snprintf(db->given_path, size, "%s%s%s", directory, directory[0] ? "/" : "", path);
+    return TENURE_OK;
+}
+
 int ten_db_open(ten_db *db, const char *path, const ten_clock *clock, ten_error *error, uint64_t timeout_ms) {
     *db = (ten_db){.clock = clock, .error = error, .side = {.fd = -1, .watch_fd = -1}};
-    db->given_path = ten_strdup(path);
-    if (!db->given_path)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening %s", path);
-    int done = ten_db_begin_write(db, false, timeout_ms);
+    int done = make_absolute(db, path);
+    if (done == TENURE_OK)
+        done = ten_db_begin_write(db, false, timeout_ms);
     return done < 0 ? done : ten_db_end(db, TENURE_OK);
 }
 

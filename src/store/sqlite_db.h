@@ -48,7 +48,7 @@ enum ten_sql {
 typedef struct ten_db {
     const ten_clock *clock;
     ten_error *error;    /* where failures are told */
-    char *given_path;    /* as in the URL */
+    char *given_path;    /* as in the URL, made absolute */
     sqlite3 *connection; /* NULL: closed, to be opened by the next transaction */
     const char *path;    /* absolute; belongs to the connection */
     sqlite3_stmt *statements[TEN_SQL_COUNT];

@@ -64,25 +64,30 @@ bool ten_db_filesystem_allowed(long type, const char **ret_name) {
     return false;
 }
 
-static int check_filesystem(ten_db *db, const char **ret_name) {
+static int check_filesystem(ten_db *db, const char *path) {
     struct statfs found;
-    char directory[4096];
-    const char *slash = strrchr(db->given_path, '/');
-    size_t size = slash ? (size_t)(slash - db->given_path) + 1 : 0;
-    if (size >= sizeof directory)
-        return ten_fail(db->error, TENURE_E_INVALID, "the path of the store is too long");
-    memcpy(directory, db->given_path, size);
-    memcpy(directory + size, size ? "" : ".", size ? 1 : 2);
-    if (statfs(db->given_path, &found) != 0 && statfs(directory, &found) != 0)
-        return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "cannot open the store %s: its directory %s",
-                              db->given_path, directory);
-    if (ten_db_filesystem_allowed((long)found.f_type, ret_name))
+    const char *name;
+    if (statfs(path, &found) != 0)
+        return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "cannot open the store %s: %s", db->given_path,
+                              path);
+    if (ten_db_filesystem_allowed((long)found.f_type, &name))
         return TENURE_OK;
     return ten_fail(db->error, TENURE_E_UNSUPPORTED,
                     "%s lies on a file system (%s, type 0x%lx) that may be shared between machines, or is not known to "
-                    "keep locks and writes; put "
-                    "the store on a local disk, or use a store that is made for several hosts",
-                    db->given_path, *ret_name ? *ret_name : "unknown", (unsigned long)found.f_type & 0xffffffffu);
+                    "keep locks and writes; put the store on a local disk, or use a store that is made for several "
+                    "hosts",
+                    db->given_path, name ? name : "unknown", (unsigned long)found.f_type & 0xffffffffu);
+}
+
+/* Before the file is opened, so that none is made in a wrong place. */
+static int check_directory(ten_db *db) {
+    char directory[4096];
+    size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
+    if (size >= sizeof directory)
+        return ten_fail(db->error, TENURE_E_INVALID, "the path of the store is too long");
+    memcpy(directory, db->given_path, size);
+    directory[size] = '\0';
+    return check_filesystem(db, directory);
 }
 
 static int read_identity(ten_db *db) {
@@ -176,30 +181,32 @@ static int use_wal(ten_db *db) {
     return done;
 }
 
-int ten_db_connect(ten_db *db) {
-    if (db->connection)
-        return TENURE_OK;
-    const char *filesystem;
-    int done = check_filesystem(db, &filesystem);
-    if (done < 0)
-        return done;
+/* Looked at before anything is written, the side file included: a database of another program stays as it is. */
+static int open_file(ten_db *db) {
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-    if (code != SQLITE_OK) {
-        done = ten_db_failed(db, code);
-    } else {
-        db->path = sqlite3_db_filename(db->connection, "main");
-        sqlite3_busy_handler(db->connection, wait_for_lock, db);
+    if (code != SQLITE_OK)
+        return ten_db_failed(db, code);
+    db->path = sqlite3_db_filename(db->connection, "main");
+    sqlite3_busy_handler(db->connection, wait_for_lock, db);
+    uint64_t version;
+    /* Again, since the path may have been a link to somewhere else. */
+    int done = check_filesystem(db, db->path);
+    return done < 0 ? done : check_version(db, &version);
+}
+
+int ten_db_connect(ten_db *db) {
+    if (db->connection)
+        return TENURE_OK;
+    int done = check_directory(db);
+    if (done == TENURE_OK)
+        done = open_file(db);
+    if (done == TENURE_OK)
         done = read_identity(db);
-    }
     if (done == TENURE_OK) {
         ten_side_enter(&db->side, ten_db_patience_end_us(db));
-        /* Looked at before anything is written: a database of another program stays as it is. */
-        uint64_t version;
-        done = check_version(db, &version);
-        if (done == TENURE_OK)
-            done = use_wal(db);
+        done = use_wal(db);
         if (done == TENURE_OK)
             done = make_schema(db);
         ten_side_leave(&db->side);

@@ -160,7 +160,22 @@ void ten_store_close(ten_store *store) {
         store->ops->close(store);
 }
 
+/* A caller has checked its names by base/id.h; what a backend relies on is checked here once more, because a name that
+ * is cut could be somebody else's. */
+static bool names_fit(const ten_op *op) {
+    bool about_instance = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
+    bool needs_target = !about_instance && op->kind != TEN_OP_ASK;
+    bool needs_holder = about_instance || op->kind == TEN_OP_ACQUIRE || (op->kind == TEN_OP_ASK && !op->target);
+    return op->namespace_name && strlen(op->namespace_name) <= TENURE_NAMESPACE_MAX && (op->target || !needs_target) &&
+           !(op->target && (about_instance || strlen(op->target) > TENURE_TARGET_MAX)) &&
+           (op->holder || !needs_holder) &&
+           !(op->holder && (op->holder[0] == '\0' || strlen(op->holder) > TENURE_HOLDER_MAX));
+}
+
 static int check_op(ten_store *store, const ten_op *op) {
+    if (!names_fit(op))
+        return ten_fail(&store->error, TENURE_E_INVALID,
+                        "an operation has no namespace, target or holder, or one that is too long");
     bool sets_ttl = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE;
     if ((op->seats > 1 && !store->capabilities.seats) || (op->slot && !store->capabilities.slots))
         return ten_fail(&store->error, TENURE_E_UNSUPPORTED,
