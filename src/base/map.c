@@ -7,13 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-
-uint64_t ten_hash_text(const char *text) {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
-        hash = (hash ^ *at) * UINT64_C(1099511628211);
-    return hash;
-}
+#include "base/hash.h"
 
 void ten_map_free(ten_map *map) {
     for (size_t i = 0; i < map->room; i++)
@@ -36,6 +30,10 @@ void *ten_map_get(const ten_map *map, const char *key) {
         return NULL;
     const ten_map_entry *entry = &map->entries[find(map, key, ten_hash_text(key))];
     return entry->key ? entry->value : NULL;
+}
+
+const char *ten_map_key(const ten_map *map, const char *key) {
+    return map->count ? map->entries[find(map, key, ten_hash_text(key))].key : NULL;
 }
 
 static bool grow(ten_map *map) {

@@ -22,14 +22,13 @@ typedef struct ten_map {
 
 void ten_map_free(ten_map *map);
 void *ten_map_get(const ten_map *map, const char *key);
+/* The map's own copy of the key, which lives until the entry is removed; NULL when it is not there. */
+const char *ten_map_key(const ten_map *map, const char *key);
 /* Puts or replaces. False: out of memory, and nothing changed. */
 bool ten_map_put(ten_map *map, const char *key, void *value);
 /* Takes the entry out and returns its value; NULL when there was none. */
 void *ten_map_remove(ten_map *map, const char *key);
 /* The next entry from *at on, in no order; NULL at the end. Start with *at = 0; change nothing meanwhile. */
 const ten_map_entry *ten_map_next(const ten_map *map, size_t *at);
-
-/* FNV-1a, 64 bits. */
-uint64_t ten_hash_text(const char *text);
 
 #endif

@@ -1,0 +1,113 @@
+/*
+ * The insides of a fleet, shared by fleet.c (requests and answers) and fleet_view.c (the view of the others, and what
+ * follows from it).
+ */
+#ifndef TEN_CORE_FLEET_STATE_H
+#define TEN_CORE_FLEET_STATE_H
+
+#include "base/timers.h"
+#include "core/fleet.h"
+#include "core/mutant.h"
+
+#define TEN_NOBODY   TEN_PLAN_NOBODY
+#define TEN_OUTSIDER (TEN_PLAN_NOBODY - 1) /* a holder that is not an instance of the list */
+
+enum ten_flight { TEN_FLIGHT_NONE, TEN_FLIGHT_ACQUIRE, TEN_FLIGHT_RENEW, TEN_FLIGHT_RELEASE };
+
+/* What is known of one target; its number is the plan's. */
+struct ten_fleet_target {
+    ten_lease lease;
+    uint64_t sent_ms; /* of the last successful acquire or renewal */
+    uint64_t acquired_ms;
+    uint64_t known_token;   /* the highest heard of */
+    uint64_t free_ms;       /* when it became free, as far as is known */
+    uint64_t held_until_ms; /* what a refusal or a listing said; 0: not known */
+    uint64_t keep_until_ms; /* a fallback keeps it so long, whatever the plan says */
+    uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t older;         /* owned targets in the order of sent_ms */
+    uint32_t newer;
+    uint8_t flight;  /* enum ten_flight */
+    uint8_t strikes; /* how often the planned instance did not take it */
+    uint8_t release_reason;
+    bool known : 1; /* the number is in use */
+    bool paused : 1;
+    bool removed : 1; /* goes when it is no longer owned */
+    bool claimed : 1;
+    bool unclaimed : 1; /* let go: to be given back although planned */
+    bool busy : 1;
+    bool closing : 1;  /* STOP was told */
+    bool in_order : 1; /* in the list of owned targets */
+};
+
+/* What is known of one instance; its number is the plan's. */
+struct ten_fleet_peer {
+    uint64_t since_ms; /* when this instance first saw it */
+    uint64_t ends_ms;  /* when its heartbeat ends, as of the last list */
+    bool known;
+    bool listed; /* in the list that is being read */
+};
+
+struct ten_fleet {
+    ten_timing timing;
+    uint64_t settle_ms;
+    uint64_t rank_delay_ms;
+    uint32_t weight;
+    uint32_t batch_max;
+    uint64_t random;
+    char instance[TENURE_HOLDER_MAX + 1];
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+
+    ten_plan *plan;
+    uint32_t self; /* in the plan; TEN_NOBODY until announced */
+    struct ten_fleet_target *targets;
+    uint32_t target_room;
+    struct ten_fleet_peer *peers;
+    uint32_t peer_room;
+    ten_timers looks; /* when to look at a target again */
+    uint32_t oldest;  /* owned targets, by the sending of their last renewal */
+    uint32_t newest;
+    size_t owned_count;
+    size_t moved_count; /* by the settling under way */
+    uint64_t now_ms;    /* of the call under way, for callbacks */
+
+    ten_op *ops; /* the request under way */
+    uint32_t *op_targets;
+    uint32_t op_count;
+    bool in_flight;
+    uint64_t sent_ms;
+
+    uint64_t start_ms;
+    uint64_t next_beat_ms;
+    uint64_t next_list_ms;
+    uint64_t retry_ms; /* after a failure: nothing is sent before */
+    uint32_t failures;
+    bool announced;
+    bool listed; /* the list of instances has been read once */
+    bool down;
+    bool stopping;
+    bool refused;
+    bool left;
+    bool asked_to_drain;
+
+    ten_fleet_event *events; /* a ring */
+    uint32_t event_first;
+    uint32_t event_count;
+    uint32_t event_room;
+};
+
+/* fleet.c */
+void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event);
+/* Looks at the target as soon as possible. */
+void ten_fleet_look(ten_fleet *fleet, uint32_t target);
+uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
+void ten_fleet_lose(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
+
+/* fleet_view.c */
+ten_plan *ten_fleet_make_plan(ten_fleet *fleet);
+/* Settles the plan and looks at what moved. */
+void ten_fleet_settle(ten_fleet *fleet);
+/* Whether targets may be handed to the instance. */
+bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
+uint32_t ten_fleet_put_peer(ten_fleet *fleet, const char *id, uint32_t weight);
+
+#endif

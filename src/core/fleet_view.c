@@ -1,0 +1,249 @@
+/*
+ * The fleet's view of the others: who is there, who holds what, and how the plan follows from it. Called by fleet.c and
+ * by whoever brings lists and changes.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/fleet_state.h"
+
+/* ---- the plan */
+
+static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata) {
+    ten_fleet *fleet = userdata;
+    (void)from;
+    (void)to;
+    fleet->moved_count++;
+    if (number < fleet->target_room && fleet->targets[number].known) {
+        /* Another plan: past failures to take it say nothing about the one that it is planned for now. */
+        fleet->targets[number].strikes = 0;
+        fleet->targets[number].keep_until_ms = 0;
+        ten_fleet_look(fleet, number);
+    }
+}
+
+ten_plan *ten_fleet_make_plan(ten_fleet *fleet) {
+    return ten_plan_new(on_moved, fleet);
+}
+
+void ten_fleet_settle(ten_fleet *fleet) {
+    fleet->moved_count = 0;
+    /* Out of memory: the plan stays as it was, and the next occasion tries again. */
+    (void)ten_plan_settle(fleet->plan);
+    if (fleet->moved_count > 0)
+        ten_fleet_tell(fleet, (ten_fleet_event){
+                                  .kind = TEN_FLEET_PLAN_CHANGED, .target = TEN_NOBODY, .count = fleet->moved_count});
+}
+
+bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_peer *peer = &fleet->peers[number];
+    return peer->known && (TEN_MUTANT(NO_SETTLE) || fleet->now_ms >= peer->since_ms + fleet->settle_ms);
+}
+
+/* ---- the others */
+
+static bool make_room(ten_fleet *fleet, uint32_t number) {
+    if (number < fleet->peer_room)
+        return true;
+    uint32_t room = fleet->peer_room ? fleet->peer_room * 2 : 16;
+    while (room <= number)
+        room *= 2;
+    struct ten_fleet_peer *peers = ten_realloc(fleet->peers, room * sizeof *peers);
+    if (!peers)
+        return false;
+    memset(peers + fleet->peer_room, 0, (room - fleet->peer_room) * sizeof *peers);
+    fleet->peers = peers;
+    fleet->peer_room = room;
+    return true;
+}
+
+static void tell_peer(ten_fleet *fleet, enum ten_fleet_event_kind kind, const char *id) {
+    ten_fleet_event event = {.kind = kind, .target = TEN_NOBODY};
+    snprintf(event.other, sizeof event.other, "%s", id);
+    ten_fleet_tell(fleet, event);
+}
+
+uint32_t ten_fleet_put_peer(ten_fleet *fleet, const char *id, uint32_t weight) {
+    uint32_t number = ten_plan_set_instance(fleet->plan, id, weight);
+    if (number == TEN_NOBODY)
+        return TEN_NOBODY;
+    if (!make_room(fleet, number)) {
+        ten_plan_remove_instance(fleet->plan, number);
+        return TEN_NOBODY;
+    }
+    struct ten_fleet_peer *peer = &fleet->peers[number];
+    if (!peer->known) {
+        *peer = (struct ten_fleet_peer){.known = true, .since_ms = fleet->now_ms};
+        if (strcmp(id, fleet->instance) != 0)
+            tell_peer(fleet, TEN_FLEET_JOINED, id);
+    }
+    return number;
+}
+
+/* What a vanished instance held is free, or will be at once: its leases were renewed with its heartbeats. */
+static void remove_peer(ten_fleet *fleet, uint32_t number) {
+    if (number == fleet->self || !fleet->peers[number].known)
+        return;
+    tell_peer(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        if (!target->known || target->holder != number)
+            continue;
+        target->holder = TEN_NOBODY;
+        target->held_until_ms = 0;
+        target->free_ms = fleet->now_ms;
+        ten_fleet_look(fleet, i);
+    }
+    fleet->peers[number] = (struct ten_fleet_peer){0};
+    ten_plan_remove_instance(fleet->plan, number);
+}
+
+bool ten_fleet_wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
+    return fleet->announced && !fleet->left && !fleet->refused && now_ms >= fleet->next_list_ms &&
+           now_ms >= fleet->retry_ms;
+}
+
+void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms) {
+    fleet->now_ms = now_ms;
+    for (uint32_t i = 0; i < fleet->peer_room; i++)
+        fleet->peers[i].listed = false;
+}
+
+void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *instance) {
+    fleet->now_ms = now_ms;
+    bool self = strcmp(instance->instance, fleet->instance) == 0;
+    uint32_t number = ten_fleet_put_peer(fleet, instance->instance, self ? fleet->weight : instance->weight);
+    if (number == TEN_NOBODY)
+        return;
+    fleet->peers[number].listed = true;
+    fleet->peers[number].ends_ms = now_ms + instance->remaining_ms;
+}
+
+/* The next list is due when a heartbeat ends unless it was renewed meanwhile: so a dead instance is noticed at that
+ * instant. */
+static uint64_t next_list_ms(const ten_fleet *fleet) {
+    uint64_t next_ms = fleet->now_ms + fleet->timing.renew_ms;
+    for (uint32_t i = 0; i < fleet->peer_room; i++)
+        if (fleet->peers[i].known && i != fleet->self)
+            next_ms = ten_min_u64(next_ms, fleet->peers[i].ends_ms + 1);
+    return ten_max_u64(next_ms, fleet->now_ms + 1);
+}
+
+void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
+    fleet->now_ms = now_ms;
+    for (uint32_t i = 0; i < fleet->peer_room; i++)
+        if (fleet->peers[i].known && !fleet->peers[i].listed && !TEN_MUTANT(LEFT_NOT_NOTICED))
+            remove_peer(fleet, i);
+    bool first = !fleet->listed;
+    fleet->listed = true;
+    fleet->next_list_ms = next_list_ms(fleet);
+    ten_fleet_settle(fleet);
+    for (uint32_t i = 0; first && i < fleet->target_room; i++)
+        if (fleet->targets[i].known)
+            ten_fleet_look(fleet, i);
+}
+
+void ten_fleet_instances_failed(ten_fleet *fleet, uint64_t now_ms, int error) {
+    (void)error;
+    fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
+}
+
+/* ---- who holds what */
+
+static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    bool own = target->lease.deadline_ms != 0;
+    if (token < target->known_token || (own && token <= target->lease.token))
+        return; /* old news */
+    target->known_token = token;
+    if (holder && strcmp(holder, fleet->instance) == 0)
+        return; /* an acquire of ours whose answer is still under way, or was lost: asking again tells */
+    uint32_t peer = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
+    target->holder = holder && peer == TEN_NOBODY ? TEN_OUTSIDER : peer;
+    target->held_until_ms = target->holder == TEN_OUTSIDER ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
+    if (!holder)
+        target->free_ms = fleet->now_ms;
+    if (own)
+        ten_fleet_lose(fleet, number, TEN_REASON_TAKEN);
+    else if (target->holder == TEN_NOBODY || target->holder == TEN_OUTSIDER)
+        ten_fleet_look(fleet, number);
+    else
+        ten_timers_clear(&fleet->looks, number); /* in good hands: nothing to do until something happens */
+}
+
+void ten_fleet_holder(ten_fleet *fleet, uint64_t now_ms, const char *id, const char *holder, uint64_t token,
+                      uint64_t remaining_ms) {
+    fleet->now_ms = now_ms;
+    uint32_t number = ten_plan_find_target(fleet->plan, id);
+    if (number != TEN_NOBODY && fleet->targets[number].known && fleet->targets[number].flight == TEN_FLIGHT_NONE)
+        note_holder(fleet, number, holder, token, remaining_ms);
+}
+
+static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    if (change->token < target->known_token || target->lease.deadline_ms != 0)
+        return;
+    target->holder = TEN_NOBODY;
+    target->held_until_ms = 0;
+    target->free_ms = fleet->now_ms;
+    ten_fleet_look(fleet, number);
+}
+
+static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
+    uint32_t number = ten_plan_find_target(fleet->plan, change->target);
+    if (number == TEN_NOBODY || !fleet->targets[number].known)
+        return;
+    struct ten_fleet_target *target = &fleet->targets[number];
+    if (change->kind == TEN_LEASE_ACQUIRED) {
+        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
+    } else if (change->kind == TEN_LEASE_RELEASED) {
+        if (!TEN_MUTANT(FEED_IGNORED))
+            note_released(fleet, number, change);
+    } else if (change->reason == TEN_REASON_FORCED && change->token == target->lease.token && target->in_order) {
+        /* Barred: the next renewal says so; let that be now. */
+        target->sent_ms = ten_min_u64(target->sent_ms, ten_left_u64(fleet->now_ms, fleet->timing.renew_ms));
+    }
+}
+
+void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *change) {
+    fleet->now_ms = now_ms;
+    switch (change->kind) {
+    case TEN_LEASE_ACQUIRED:
+    case TEN_LEASE_RELEASED:
+    case TEN_LEASE_LOST:
+        note_lease_change(fleet, change);
+        break;
+    case TEN_INSTANCE_JOINED:
+    case TEN_INSTANCE_CHANGED:
+    case TEN_INSTANCE_LEFT:
+        if (fleet->announced && strcmp(change->instance, fleet->instance) != 0)
+            fleet->next_list_ms = now_ms;
+        /* What was asked of this instance comes back with its heartbeat. */
+        else if (fleet->announced && change->kind == TEN_INSTANCE_CHANGED)
+            fleet->next_beat_ms = now_ms;
+        break;
+    case TEN_STORE_RECOVERING:
+        ten_fleet_resync(fleet, now_ms);
+        break;
+    case TEN_TARGET_ADDED:
+    case TEN_TARGET_CHANGED:
+    case TEN_TARGET_REMOVED:
+    case TEN_CHANGE_COUNT:
+        break; /* targets come from their source */
+    }
+}
+
+void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
+    fleet->now_ms = now_ms;
+    if (fleet->announced)
+        fleet->next_list_ms = now_ms;
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        if (!target->known || target->lease.deadline_ms != 0)
+            continue;
+        target->holder = TEN_NOBODY;
+        target->held_until_ms = 0;
+        target->free_ms = now_ms;
+        ten_fleet_look(fleet, i);
+    }
+}

@@ -1,0 +1,57 @@
+/*
+ * The plan: which instance should hold which target. Bounded, weighted rendezvous: every pair has a weight that all
+ * compute alike, every instance a quota (its part of the targets by its own weight, rounded so that the quotas sum to
+ * the number of targets), and pairs are matched by weight within the quotas. Since both sides rank by the same weights,
+ * there is exactly one matching in which no target and instance prefer each other to what they have; so every process
+ * that sees the same fleet computes the same plan, in whatever order it heard of it.
+ *
+ * Pure: no clock, no I/O. One target or one instance more or less is repaired in place; the result is the same as from
+ * scratch. The plan does not know who holds what.
+ */
+#ifndef TEN_CORE_PLAN_H
+#define TEN_CORE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEN_PLAN_NOBODY UINT32_MAX
+
+typedef struct ten_plan ten_plan;
+
+/* Called for each target whose planned instance changed, with the numbers of instances (TEN_PLAN_NOBODY: none). It must
+ * not change the plan. */
+typedef void (*ten_plan_moved_fn)(uint32_t target, uint32_t from, uint32_t to, void *userdata);
+
+/* NULL: out of memory. */
+ten_plan *ten_plan_new(ten_plan_moved_fn moved, void *userdata);
+void ten_plan_free(ten_plan *plan);
+
+/* Adds a target or an instance, or changes an instance's weight (0: it gets nothing). Texts are copied. They return a
+ * number that stands for it until it is removed, and may then stand for another; TEN_PLAN_NOBODY when out of memory.
+ * Adding what is there gives its number. Nothing moves before ten_plan_settle(). */
+uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
+void ten_plan_remove_target(ten_plan *plan, uint32_t target);
+uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
+void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
+
+/* Brings the matching up to date and reports the moves. False: out of memory; the plan is as it was, try again. */
+bool ten_plan_settle(ten_plan *plan);
+
+uint32_t ten_plan_find_target(const ten_plan *plan, const char *id);   /* TEN_PLAN_NOBODY: not there */
+uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id); /* TEN_PLAN_NOBODY: not there */
+const char *ten_plan_target_id(const ten_plan *plan, uint32_t target);
+const char *ten_plan_instance_id(const ten_plan *plan, uint32_t instance);
+size_t ten_plan_target_count(const ten_plan *plan);
+size_t ten_plan_instance_count(const ten_plan *plan); /* with a weight above 0 */
+
+/* Whom the target is planned for, as of the last settling. */
+uint32_t ten_plan_owner(const ten_plan *plan, uint32_t target);
+/* How many targets an instance should have, and has in the plan. */
+size_t ten_plan_quota(const ten_plan *plan, uint32_t instance);
+size_t ten_plan_share(const ten_plan *plan, uint32_t instance);
+/* An instance's turn for a target: 0 for the planned one, then 1, 2, ... by weight among the others with a weight above
+ * 0. */
+size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance);
+
+#endif
