@@ -35,8 +35,9 @@ struct ten_fleet_target {
     bool claimed : 1;
     bool unclaimed : 1; /* let go: to be given back although planned */
     bool busy : 1;
-    bool closing : 1;  /* STOP was told */
-    bool in_order : 1; /* in the list of owned targets */
+    bool closing : 1;    /* STOP was told */
+    bool in_order : 1;   /* in the list of owned targets */
+    bool unreleased : 1; /* a release was sent and not answered: it is repeated before anything else */
 };
 
 /* What is known of one instance; its number is the plan's. */
