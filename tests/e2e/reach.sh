@@ -1,0 +1,139 @@
+#!/bin/sh
+# Stores that are out of reach, not ours, or not allowed: exit 3 or 1, the path and the reason, and nothing is changed.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+
+missing_directory() {
+    for command in 'acquire job-1' ls doctor watch 'show job-1' 'release job-1 --force' 'target ls'; do
+        exits 3 "$TENURE" $command --store "sqlite:$CASE/nowhere/store.db"
+        out_is ''
+        err_has "$CASE/nowhere" 'No such file or directory'
+    done
+    [ ! -e "$CASE/nowhere" ] || fail 'the directory was made'
+}
+
+a_directory() {
+    mkdir "$CASE/directory.db"
+    exits 3 "$TENURE" acquire job-1 --store "sqlite:$CASE/directory.db"
+    err_has "$CASE/directory.db"
+}
+
+# Root may write everywhere, so somebody else has to try.
+read_only_directory() {
+    mkdir "$CASE/closed"
+    chmod 555 "$CASE/closed"
+    if [ "$(id -u)" -eq 0 ]; then
+        chmod 755 "$TAP_DIR" "$CASE"
+        cp "$TENURE" "$CASE/program"
+        set -- setpriv --reuid 65534 --regid 65534 --clear-groups "$CASE/program"
+    else
+        set -- "$TENURE"
+    fi
+    exits 3 "$@" acquire job-1 --store "sqlite:$CASE/closed/store.db"
+    err_has "$CASE/closed/store.db"
+    same 'files in the directory' "$(ls -A "$CASE/closed")" ''
+    exits 3 "$@" doctor --store "sqlite:$CASE/closed/store.db"
+}
+
+read_only_file() {
+    exits 0 "$TENURE" acquire job-1
+    if [ "$(id -u)" -eq 0 ]; then
+        chmod 755 "$TAP_DIR" "$CASE"
+        cp "$TENURE" "$CASE/program"
+        set -- setpriv --reuid 65534 --regid 65534 --clear-groups "$CASE/program"
+    else
+        chmod 444 "$CASE/store.db"
+        set -- "$TENURE"
+    fi
+    exits 3 "$@" acquire job-2
+    err_has "$CASE/store.db"
+}
+
+other_program() {
+    sqlite3 "$CASE/store.db" 'CREATE TABLE theirs (a); INSERT INTO theirs VALUES (42)'
+    before=$(md5sum <"$CASE/store.db")
+    exits 1 "$TENURE" acquire job-1
+    err_has 'another program' "$CASE/store.db"
+    same 'the file' "$(md5sum <"$CASE/store.db")" "$before"
+}
+
+not_a_database() {
+    printf 'this is a letter, not a database, and long enough to have a header of its own: %0200d\n' 0 >"$CASE/store.db"
+    before=$(md5sum <"$CASE/store.db")
+    run "$TENURE" acquire job-1
+    case $STATUS in
+    1 | 3) ;;
+    *) fail "exit code $STATUS" ;;
+    esac
+    err_has "$CASE/store.db"
+    same 'the file' "$(md5sum <"$CASE/store.db")" "$before"
+}
+
+newer_schema() {
+    exits 0 "$TENURE" acquire job-1
+    sqlite3 "$CASE/store.db" 'PRAGMA user_version = 999'
+    exits 1 "$TENURE" acquire job-2
+    err_has '999' 'newer'
+}
+
+refused_filesystem() {
+    exits 1 "$TENURE" acquire job-1 --store sqlite:/proc/store.db
+    err_has 'proc' 'local disk'
+}
+
+memory_refused() {
+    for command in 'acquire job-1' ls watch doctor; do
+        exits 2 "$TENURE" $command --store memory:x
+        err_has 'memory: lives inside one process'
+    done
+}
+
+left_out_stores() {
+    for scheme in redis postgres etcd http; do
+        run "$TENURE" ls --store "$scheme://localhost/"
+        [ "$STATUS" -ne 0 ] || fail "a $scheme store was opened"
+        err_has "$scheme"
+    done
+}
+
+doctor_ok() {
+    exits 0 "$TENURE" doctor
+    out_has "ok    store" "ok    clock" "ok    latency" "ok    TTL"
+    out_lacks FAIL
+    exits 0 "$TENURE" doctor --store "sqlite:$CASE/store.db" --ttl 100ms
+}
+
+doctor_out_of_reach() {
+    exits 3 "$TENURE" doctor --store "sqlite:$CASE/nowhere/store.db" --json
+    out_is ''
+}
+
+relative_path() {
+    mkdir "$CASE/sub"
+    cd "$CASE/sub"
+    exits 0 "$TENURE" acquire job-1 --store sqlite:here.db
+    [ -f "$CASE/sub/here.db" ] || fail 'no database in the present directory'
+    exits 4 "$TENURE" acquire job-1 --store "sqlite:$CASE/sub/here.db"
+}
+
+odd_path() {
+    mkdir "$CASE/a b'c"
+    exits 0 "$TENURE" acquire job-1 --store "sqlite:$CASE/a b'c/x%3fy.db"
+    [ -f "$CASE/a b'c/x?y.db" ] || fail 'no database at the decoded path'
+}
+
+it 'a missing directory is out of reach, for every command' missing_directory
+it 'a directory in place of the file is out of reach' a_directory
+it 'a directory that may not be written is out of reach' read_only_directory
+it 'a file that may not be written is out of reach' read_only_file
+it 'a database of another program is refused and stays as it is' other_program
+it 'a file that is no database is refused and stays as it is' not_a_database
+it 'a store of a newer version is refused' newer_schema
+it 'a file system that is not a local disk is refused' refused_filesystem
+it 'the memory store is refused, since it would end with the command' memory_refused
+it 'stores that this build does not have are named' left_out_stores
+it 'doctor finds a good store fit' doctor_ok
+it 'doctor exits 3 when the store is out of reach' doctor_out_of_reach
+it 'a relative path is meant from the present directory' relative_path
+it 'a path may have blanks, quotes and encoded characters' odd_path
+finish

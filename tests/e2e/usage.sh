@@ -1,0 +1,212 @@
+#!/bin/sh
+# What a person meets first: help, and being told what was wrong. Wrong usage exits 2, says which value broke which rule,
+# and writes nothing.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+
+commands='acquire renew release show ls target watch doctor version help'
+
+# ---- help
+
+help_lists_commands() {
+    exits 0 "$TENURE" "$@"
+    for command in $commands; do
+        printf '%s\n' "$OUT" | grep -q "^  $command  *[A-Z]" || fail "the list has no $command"
+    done
+    same 'standard error' "$ERR" ''
+    nothing_written
+}
+
+no_command() {
+    exits 2 "$TENURE"
+    out_has 'usage: tenure COMMAND'
+}
+
+help_of_each() {
+    for command in $commands; do
+        exits 0 "$TENURE" "$command" --help
+        out_has "tenure"
+        [ "$command" = help ] || out_has "usage: tenure $command" '--store URL' 'TENURE_STORE'
+        flag=$OUT
+        exits 0 "$TENURE" help "$command"
+        [ "$command" = help ] || same "help of $command" "$OUT" "$flag"
+        exits 0 "$TENURE" "$command" -h
+    done
+    nothing_written
+}
+
+help_beats_mistakes() {
+    exits 0 "$TENURE" acquire --wait nonsense 'bad id' --help
+    out_has 'usage: tenure acquire'
+}
+
+version() {
+    exits 0 "$TENURE" version
+    out_has 'tenure 0.' 'sqlite'
+    first=$OUT
+    exits 0 "$TENURE" --version
+    out_is "$first"
+    exits 0 "$TENURE" version --json
+    all_json
+    out_has '"version":"0.'
+}
+
+# ---- mistakes
+
+# refuses "part of the message|another" ARGUMENT...
+refuses() {
+    parts=$1
+    shift
+    exits 2 "$TENURE" "$@"
+    out_is ''
+    while [ -n "$parts" ]; do
+        err_has "${parts%%|*}"
+        case $parts in
+        *'|'*) parts=${parts#*|} ;;
+        *) parts= ;;
+        esac
+    done
+    err_has 'tenure: '
+    nothing_written
+}
+
+unknown_command() {
+    refuses "no command 'acqire'|did you mean 'acquire'?" acqire job-1
+    refuses "no command 'frobnicate'|'tenure help' lists them" frobnicate
+    refuses "no command 'shwo'|did you mean 'show'?" help shwo
+}
+
+unknown_option() {
+    refuses "no option '--wiat'|did you mean '--wait'?" acquire job-1 --wiat 5s
+    refuses "no option '--tokn=1'|did you mean '--token'?" renew job-1 --tokn=1
+    refuses "no option '-x'" ls -x
+    refuses "no option '--zzzzzzzz'" ls --zzzzzzzz
+}
+
+unknown_verb() {
+    refuses "no verb 'ad'|did you mean 'add'?" target ad x
+    refuses 'target needs a verb' target
+    refuses 'needs at least one id' target add
+}
+
+missing_values() {
+    refuses '--wait needs a value' acquire job-1 --wait
+    refuses '--json takes no value' ls --json=yes
+    refuses 'acquire takes one target id' acquire
+    refuses 'acquire takes one target id' acquire a b
+    refuses 'renew takes one target id' renew --token 1
+    refuses "needs the lease's token" renew job-1
+    refuses "needs the lease's token" release job-1
+    refuses '--now goes with --force' release job-1 --token 1 --now
+    refuses 'leave out --token' release job-1 --token 1 --force
+    refuses 'show takes one target id' show
+    refuses 'exclude each other' ls --held --free
+    refuses 'ls takes no arguments' ls job-1
+    refuses 'watch takes no arguments' watch job-1
+    refuses 'doctor takes no arguments' doctor job-1
+}
+
+bad_targets() {
+    for verb in acquire show 'release --force' 'renew --token 1' 'target add' 'target rm'; do
+        {
+            refuses "target 'a b'|made of A-Z" $verb 'a b'
+            refuses "target ''|1 to 255 bytes" $verb ''
+            refuses "target 'a/../b'|'..'" $verb a/../b
+            refuses "target '..'" $verb ..
+            refuses "target 'a//b'|empty" $verb a//b
+            refuses "target '/a'" $verb /a
+        }
+    done
+    refuses "target '%2e%2e'|made of A-Z" acquire '%2e%2e'
+    refuses "target 'a\\x0ab'|made of A-Z" acquire 'a
+b'
+    refuses "target 'a\\xff\\xfe'" acquire "$(printf 'a\377\376')"
+    refuses "target '\\x1b[31mred'" acquire "$(printf '\033[31mred')"
+    refuses "target 'x'; DROP TABLE lease; --'" acquire "x'; DROP TABLE lease; --"
+    refuses '1 to 255 bytes' acquire "$(printf '%0256d' 0)"
+}
+
+longest_target() {
+    exits 0 "$TENURE" acquire "$(printf '%0255d' 0)"
+    out_is 1
+    exits 0 "$TENURE" acquire 'A-z0.9_~:@+-/b'
+}
+
+bad_namespaces() {
+    refuses "namespace 'a/b'|made of A-Z" acquire job-1 --namespace a/b
+    refuses "namespace 'tenure'|kept for Tenure" acquire job-1 --namespace tenure
+    refuses '1 to 63 bytes' acquire job-1 --namespace "$(printf '%064d' 0)"
+    refuses "namespace ''|1 to 63 bytes" acquire job-1 --namespace ''
+    refuses "instance name 'a b'|made of A-Z" acquire job-1 --name 'a b'
+}
+
+bad_durations() {
+    refuses "--wait: duration '5' has no unit|5s" acquire job-1 --wait 5
+    refuses "--wait: '5 s' is not a duration" acquire job-1 --wait '5 s'
+    refuses "--wait: '-5s' is not a duration" acquire job-1 --wait=-5s
+    refuses "--wait: '1.5s'" acquire job-1 --wait 1.5s
+    refuses "--wait: 'NaN' is not a duration" acquire job-1 --wait NaN
+    refuses "'99999999999999999999s' is too large" acquire job-1 --wait 99999999999999999999s
+}
+
+bad_ttls() {
+    refuses 'TTL of 99ms is too short|100ms' acquire job-1 --ttl 99ms
+    refuses "--ttl: '0s' is too short" acquire job-1 --ttl 0s
+    refuses "--renew: '0ms' is too short" acquire job-1 --renew 0ms
+    refuses 'too long|366 days' acquire job-1 --ttl 367d
+    refuses "--ttl: '-1s' is not a duration" acquire job-1 --ttl=-1s
+    refuses 'margin of 5ms is too short' acquire job-1 --margin 5ms
+    refuses 'more than half' acquire job-1 --ttl 10s --margin 6s
+    refuses 'renewing every 5.0s cannot be safe with a TTL of 10.0s' acquire job-1 --ttl 10s --renew 5s
+}
+
+bad_tokens() {
+    for token in 0 -1 1.5 abc '' 9007199254740992 99999999999999999999; do
+        refuses "token '$token'|whole number from 1 to 9007199254740991" renew job-1 "--token=$token"
+        refuses "token '$token'" release job-1 --token "$token"
+    done
+}
+
+bad_choices() {
+    refuses "--log-level: 'loud' is not one of error, warn, info, debug" ls --log-level loud
+    refuses "--log-format: 'xml' is not one of text, json" ls --log-format xml
+    refuses '--spec is not JSON' target add a --spec '{'
+    refuses "go with 'target add'" target rm a --url http://localhost/
+}
+
+bad_urls() {
+    refuses "'nonsense' is not valid|starts with a scheme" ls --store nonsense
+    refuses "no store 'sqlte:'|did you mean 'sqlite:'?" ls --store "sqlte:$CASE/x.db"
+    refuses "no store 'mongodb:'" ls --store mongodb://localhost
+    refuses "has no option 'timeot'|did you mean 'timeout'?" ls --store "sqlite:$CASE/x.db?timeot=1s"
+    refuses "'%'|two hexadecimal digits" ls --store "sqlite:$CASE/x%zz.db"
+    refuses 'memory: lives inside one process|sqlite:PATH' acquire job-1 --store memory:x
+}
+
+password_is_hidden() {
+    exits 2 "$TENURE" ls --store 'foo://user:hunter2@host/%zz'
+    case $ERR in
+    *hunter2*) fail 'the password is in the message' ;;
+    esac
+}
+
+it 'tenure --help lists the commands' help_lists_commands --help
+it 'tenure help does the same' help_lists_commands help
+it 'without a command the help is printed and the exit code is 2' no_command
+it 'every command has a help, by --help, by -h and by tenure help COMMAND' help_of_each
+it '--help helps although the rest of the line is wrong' help_beats_mistakes
+it 'the version names the stores of the build' version
+it 'an unknown command is refused with a suggestion' unknown_command
+it 'an unknown option is refused with a suggestion' unknown_option
+it 'an unknown verb of target is refused with a suggestion' unknown_verb
+it 'a missing or superfluous argument is refused with the usage' missing_values
+it 'a bad target id is refused by every command before anything is written' bad_targets
+it 'a target id may have 255 bytes and every allowed character' longest_target
+it 'a bad namespace or instance name is refused before anything is written' bad_namespaces
+it 'a bad duration is refused with its value and the rule' bad_durations
+it 'a TTL, margin or renewal interval that cannot be safe is refused with the reason' bad_ttls
+it 'a bad token is refused with its value and the range' bad_tokens
+it 'a value that is not among the choices is refused with the choices' bad_choices
+it 'a bad store URL is refused with the rule that it breaks' bad_urls
+it 'a password in a URL is not printed' password_is_hidden
+finish

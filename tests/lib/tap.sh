@@ -1,0 +1,204 @@
+# A small TAP library for the end-to-end tests, in POSIX sh. A test file sources it, writes each case as a function,
+# runs them with `it "a sentence about behaviour" function`, and ends with `finish`.
+#
+# Each case runs in a subshell with `set -e`, in a directory of its own ($CASE) and with a store of its own
+# (TENURE_STORE), so the order of cases does not matter. What it prints is shown only when it fails. Processes that it
+# started with `background` are killed, by their ids, when it ends.
+# shellcheck shell=sh disable=SC2034 # OUT, ERR and STATUS are for the tests
+
+TENURE=${TENURE:?the path of the program under test}
+
+# Nothing of the user's own settings, state or store.
+for tap_variable in $(env | sed -n 's/^\(TENURE_[A-Z_]*\)=.*/\1/p'); do
+    case $tap_variable in
+    TENURE_SOURCE | TENURE_BUILD | TENURE_EXAMPLES) ;;
+    *) unset "$tap_variable" ;;
+    esac
+done
+unset XDG_STATE_HOME
+LC_ALL=C
+export LC_ALL
+
+TAP_DIR=$(mktemp -d "${TMPDIR:-/tmp}/tenure-e2e.XXXXXX") || exit 1
+TAP_COUNT=0
+TAP_FAILED=0
+trap 'rm -rf "$TAP_DIR"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# ---- cases
+
+# it SENTENCE FUNCTION [ARGUMENT...]
+it() {
+    tap_sentence=$1
+    shift
+    TAP_COUNT=$((TAP_COUNT + 1))
+    CASE=$TAP_DIR/$TAP_COUNT
+    mkdir -p "$CASE/home"
+    : >"$CASE/pids"
+    (
+        set -eu
+        cd "$CASE"
+        HOME=$CASE/home
+        TENURE_STORE=sqlite:$CASE/store.db
+        export HOME TENURE_STORE
+        "$@"
+    ) >"$CASE/log" 2>&1 </dev/null
+    tap_status=$?
+    while read -r tap_pid; do
+        kill -KILL "$tap_pid" 2>/dev/null
+    done <"$CASE/pids"
+    if [ "$tap_status" -eq 0 ]; then
+        echo "ok $TAP_COUNT - $tap_sentence"
+    else
+        TAP_FAILED=$((TAP_FAILED + 1))
+        echo "not ok $TAP_COUNT - $tap_sentence"
+        sed 's/^/# /' "$CASE/log"
+    fi
+    cd / && rm -rf "$CASE"
+}
+
+finish() {
+    echo "1..$TAP_COUNT"
+    [ "$TAP_FAILED" -eq 0 ] || exit 1
+    exit 0
+}
+
+# ---- inside a case
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# run COMMAND...: runs it; STATUS, OUT and ERR are what came of it. Never ends the case by itself.
+run() {
+    echo "\$ $*"
+    STATUS=0
+    "$@" >"$CASE/out" 2>"$CASE/err" || STATUS=$?
+    OUT=$(cat "$CASE/out")
+    ERR=$(cat "$CASE/err")
+    sed 's/^/  out: /' "$CASE/out"
+    sed 's/^/  err: /' "$CASE/err"
+    echo "  exit code: $STATUS"
+}
+
+# exits CODE COMMAND...: as run, and the exit code must be CODE.
+exits() {
+    tap_expected=$1
+    shift
+    run "$@"
+    [ "$STATUS" -eq "$tap_expected" ] || fail "exit code $STATUS instead of $tap_expected: $*"
+}
+
+out_is() {
+    [ "$OUT" = "$1" ] || fail "standard output is '$OUT' instead of '$1'"
+}
+
+out_has() {
+    for tap_text in "$@"; do
+        case $OUT in
+        *"$tap_text"*) ;;
+        *) fail "standard output has no '$tap_text'" ;;
+        esac
+    done
+}
+
+out_lacks() {
+    case $OUT in
+    *"$1"*) fail "standard output has '$1'" ;;
+    esac
+}
+
+err_has() {
+    for tap_text in "$@"; do
+        case $ERR in
+        *"$tap_text"*) ;;
+        *) fail "standard error has no '$tap_text'" ;;
+        esac
+    done
+}
+
+# same WHAT FOUND EXPECTED
+same() {
+    [ "$2" = "$3" ] || fail "$1 is '$2' instead of '$3'"
+}
+
+# between WHAT NUMBER LEAST MOST
+between() {
+    echo "$1: $2 (between $3 and $4 expected)"
+    if [ "$2" -lt "$3" ] || [ "$2" -gt "$4" ]; then fail "$1 is $2, which is not between $3 and $4"; fi
+}
+
+# nothing_written: no store was made, nor anything else in the state directories.
+nothing_written() {
+    tap_found=$(find "$CASE" -name '*.db*' -o -name 'tenure')
+    [ -z "$tap_found" ] || fail "files were made: $tap_found"
+}
+
+# background COMMAND...: starts it with its output in $CASE/NAME.out and .err, where NAME is $1. Its id is $PID.
+background() {
+    tap_name=$1
+    shift
+    echo "\$ $* &"
+    "$@" >"$CASE/$tap_name.out" 2>"$CASE/$tap_name.err" &
+    PID=$!
+    echo "$PID" >>"$CASE/pids"
+}
+
+# ended CODE PID: waits for a background process, which must end with CODE.
+ended() {
+    tap_status=0
+    wait "$2" || tap_status=$?
+    [ "$tap_status" -eq "$1" ] || {
+        tail -n 20 "$CASE"/*.out "$CASE"/*.err
+        fail "process $2 ended with $tap_status instead of $1"
+    }
+}
+
+# until_true SECONDS COMMAND...: looks twenty times a second.
+until_true() {
+    tap_left=$(($1 * 20))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        tap_left=$((tap_left - 1))
+        if [ "$tap_left" -le 0 ]; then
+            tail -n 20 "$CASE"/*.out "$CASE"/*.err
+            fail "this did not come true: $*"
+        fi
+        sleep 0.05
+    done
+}
+
+now_ms() {
+    echo $(($(date +%s%N) / 1000000))
+}
+
+# field KEY: of the one JSON object in OUT; numbers and strings as they are, null as null.
+field() {
+    printf '%s\n' "$OUT" | python3 -c '
+import json, sys
+value = json.load(sys.stdin)[sys.argv[1]]
+print("null" if value is None else str(value).lower() if isinstance(value, bool) else value)' "$1"
+}
+
+# all_json: each line of OUT (or of the file $1) is one JSON object.
+all_json() {
+    if [ $# -gt 0 ]; then cat "$1"; else printf '%s\n' "$OUT"; fi | python3 -c '
+import json, sys
+lines = sys.stdin.read().splitlines()
+assert lines, "no line at all"
+for line in lines:
+    assert isinstance(json.loads(line), dict), line' || fail "not one JSON object a line"
+}
+
+# remaining_of / token_of / holder_of / state_of TARGET: as the store sees it.
+shown() {
+    OUT=$("$TENURE" show "$2" --json)
+    field "$1"
+}
+remaining_of() { shown remaining_ms "$1"; }
+token_of() { shown token "$1"; }
+holder_of() { shown instance "$1"; }
+state_of() { shown state "$1"; }
+is_held() { [ "$(state_of "$1")" = held ]; }
+token_is_above() { [ "$(token_of "$1")" -gt "$2" ]; }
