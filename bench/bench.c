@@ -1,0 +1,161 @@
+/*
+ * The harness of the benchmarks: turns, medians, the table and the JSON. Called by sqlite.c.
+ */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* ---- turns --------------------------------------------------------------------------------------------- */
+
+static bool run_slice(bench_side *side, size_t round, uint64_t slice_ms) {
+    uint64_t start_us = ten_boot_us();
+    uint64_t now_us = start_us;
+    uint64_t turns = 0;
+    while (now_us - start_us < slice_ms * 1000u) {
+        if (!side->turn(side->arg))
+            return false;
+        turns++;
+        now_us = ten_boot_us();
+    }
+    side->rates[round] = (double)(turns * side->per_turn) * 1e6 / (double)(now_us - start_us);
+    return true;
+}
+
+bool bench_race(bench_side *sides, size_t count, size_t rounds, uint64_t slice_ms) {
+    TEN_INVARIANT(rounds > 0 && rounds <= BENCH_ROUNDS_MAX);
+    for (size_t i = 0; i < count; i++) /* caches, prepared statements, the first growth of the files */
+        if (!run_slice(&sides[i], 0, slice_ms / 4))
+            return false;
+    for (size_t round = 0; round < rounds; round++)
+        for (size_t i = 0; i < count; i++)
+            if (!run_slice(&sides[round % 2 ? count - 1 - i : i], round, slice_ms))
+                return false;
+    return true;
+}
+
+/* ---- medians ------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static void sort_copy(double *sorted, const double *values, size_t count) {
+    TEN_INVARIANT(count > 0 && count <= BENCH_ROUNDS_MAX);
+    memcpy(sorted, values, count * sizeof *values);
+    qsort(sorted, count, sizeof *sorted, compare);
+}
+
+double bench_median(const double *values, size_t count) {
+    double sorted[BENCH_ROUNDS_MAX];
+    sort_copy(sorted, values, count);
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+}
+
+bench_row *bench_add(bench_report *report, bench_row head, const double *ours, const double *reference, size_t rounds) {
+    if (report->count == BENCH_ROWS_MAX)
+        return NULL;
+    bench_row *row = &report->rows[report->count++];
+    double ratios[BENCH_ROUNDS_MAX];
+    double sorted[BENCH_ROUNDS_MAX];
+    for (size_t i = 0; i < rounds; i++)
+        ratios[i] = reference[i] > 0 ? ours[i] / reference[i] : 0;
+    sort_copy(sorted, ratios, rounds);
+    *row = head;
+    row->ours = bench_median(ours, rounds);
+    row->reference = bench_median(reference, rounds);
+    row->ratio = bench_median(ratios, rounds);
+    row->ratio_low = sorted[0];
+    row->ratio_top = sorted[rounds - 1];
+    return row;
+}
+
+bool bench_is_met(const bench_row *row) {
+    if (row->goal <= 0)
+        return true;
+    return row->kind == BENCH_RATE ? row->ratio >= row->goal : row->ours <= row->goal;
+}
+
+/* ---- the table and the JSON ---------------------------------------------------------------------------- */
+
+static const char *verdict(const bench_row *row) {
+    return row->goal <= 0 ? "-" : bench_is_met(row) ? "met" : "MISSED";
+}
+
+static void show_value(enum bench_kind kind, double value, char text[32]) {
+    if (kind == BENCH_WAIT)
+        snprintf(text, 32, "%.1f ms", value);
+    else
+        snprintf(text, 32, "%.0f/s", value);
+}
+
+void bench_print_head(const bench_report *report) {
+    printf("%s\n\n%-24s %13s %13s %6s %11s %9s %-7s %s\n", report->machine, "name", "ours", "reference", "ratio",
+           "span", "goal", "verdict", "against");
+}
+
+void bench_print_row(const bench_row *row) {
+    char ours[32], reference[32], span[32], goal[32] = "-";
+    show_value(row->kind, row->ours, ours);
+    show_value(row->kind, row->reference, reference);
+    snprintf(span, sizeof span, "%.2f-%.2f", row->ratio_low, row->ratio_top);
+    if (row->goal > 0)
+        snprintf(goal, sizeof goal, row->kind == BENCH_RATE ? ">= %.2f" : "<= %.0f ms", row->goal);
+    printf("%-24s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict(row),
+           row->against);
+    fflush(stdout);
+}
+
+static void add_double(ten_buf *json, const char *key, double value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.3f", value);
+    ten_json_raw(json, key, text);
+}
+
+static void add_row(ten_buf *json, const bench_row *row) {
+    ten_json_open(json);
+    ten_json_text(json, "name", row->name);
+    ten_json_text(json, "against", row->against);
+    ten_json_text(json, "unit", row->kind == BENCH_RATE ? "per_second" : "ms");
+    add_double(json, "ours", row->ours);
+    add_double(json, "reference", row->reference);
+    add_double(json, "ratio", row->ratio);
+    add_double(json, "ratio_low", row->ratio_low);
+    add_double(json, "ratio_top", row->ratio_top);
+    if (row->goal > 0) {
+        add_double(json, row->kind == BENCH_RATE ? "goal_ratio_at_least" : "goal_ms_at_most", row->goal);
+        ten_json_bool(json, "met", bench_is_met(row));
+    }
+    ten_buf_text(json, ten_buf_string(&row->more));
+    ten_json_close(json);
+}
+
+bool bench_write_json(const bench_report *report, const char *path) {
+    ten_buf json = {0};
+    ten_json_open(&json);
+    ten_json_text(&json, "machine", report->machine);
+    ten_json_raw(&json, "rows", "[\n");
+    for (size_t i = 0; i < report->count; i++) {
+        ten_buf_text(&json, i ? ",\n" : "");
+        add_row(&json, &report->rows[i]);
+    }
+    ten_buf_text(&json, "\n]");
+    ten_json_close(&json);
+    FILE *file = json.failed ? NULL : fopen(path, "w");
+    bool written = file && fprintf(file, "%s\n", ten_buf_string(&json)) > 0;
+    written = file && fclose(file) == 0 && written;
+    if (!written)
+        fprintf(stderr, "bench: cannot write %s\n", path);
+    ten_buf_free(&json);
+    return written;
+}
+
+void bench_free(bench_report *report) {
+    for (size_t i = 0; i < report->count; i++)
+        ten_buf_free(&report->rows[i].more);
+}

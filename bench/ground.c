@@ -1,0 +1,104 @@
+/*
+ * Directories, databases and leases for the benchmarks. Called by sqlite.c and crowd.c.
+ */
+#include "ground.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* ---- directories */
+
+bool ground_make(char directory[GROUND_PATH_SIZE]) {
+    const char *base = getenv("TMPDIR");
+    snprintf(directory, GROUND_PATH_SIZE, "%s/tenure-bench-XXXXXX", base && base[0] ? base : "/tmp");
+    if (mkdtemp(directory))
+        return true;
+    fprintf(stderr, "bench: cannot make %s: %s\n", directory, strerror(errno));
+    return false;
+}
+
+static int remove_one(const char *path, const struct stat *info, int flag, struct FTW *ftw) {
+    (void)info;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+void ground_remove(const char *directory) {
+    if (nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        fprintf(stderr, "bench: %s could not be removed\n", directory);
+}
+
+void ground_path(char path[GROUND_PATH_SIZE], const char *directory, const char *name) {
+    TEN_INVARIANT(snprintf(path, GROUND_PATH_SIZE, "%s/%s.db", directory, name) < (int)GROUND_PATH_SIZE);
+}
+
+/* ---- stores */
+
+ten_store *ground_open(const char *path) {
+    char url[GROUND_PATH_SIZE + 16];
+    ten_error error = {0};
+    ten_store *store = NULL;
+    snprintf(url, sizeof url, "sqlite:%s", path);
+    if (ten_store_open(url, &(ten_store_config){.clock = &ten_system_clock}, &store, &error) == TENURE_OK)
+        return store;
+    fprintf(stderr, "bench: %s\n", error.message);
+    return NULL;
+}
+
+bool ground_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count) {
+    if (ten_store_apply(store, ops, results, count, GROUND_TIMEOUT_MS) < 0) {
+        fprintf(stderr, "bench: %s\n", store->error.message);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].outcome != TEN_OK) {
+            fprintf(stderr, "bench: %s: outcome %d\n", ops[i].target, (int)results[i].outcome);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- leases */
+
+static bool make_leases(ground_leases *leases, unsigned holder, size_t count) {
+    *leases = (ground_leases){.count = count};
+    leases->targets = ten_calloc(count, sizeof *leases->targets);
+    leases->ops = ten_calloc(count, sizeof *leases->ops);
+    leases->results = ten_calloc(count, sizeof *leases->results);
+    if (!leases->targets || !leases->ops || !leases->results)
+        return false;
+    snprintf(leases->holder, sizeof leases->holder, "bench-1700000000000000000-%08x", holder);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(leases->targets[i], GROUND_NAME_SIZE, "site-%u/target-%05zu", holder, i);
+        leases->ops[i] = (ten_op){
+            .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = leases->targets[i], .ttl_ms = GROUND_TTL_MS};
+    }
+    return true;
+}
+
+bool ground_acquire(ten_store *store, unsigned holder, size_t count, ground_leases *ret_leases) {
+    if (!make_leases(ret_leases, holder, count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        ret_leases->ops[i].holder = ret_leases->holder;
+    if (!ground_apply(store, ret_leases->ops, ret_leases->results, count))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        ret_leases->ops[i].kind = TEN_OP_RENEW;
+        ret_leases->ops[i].token = ret_leases->results[i].token;
+    }
+    return true;
+}
+
+void ground_free(ground_leases *leases) {
+    ten_free(leases->targets);
+    ten_free(leases->ops);
+    ten_free(leases->results);
+    *leases = (ground_leases){0};
+}
