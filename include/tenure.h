@@ -36,7 +36,8 @@
  *    on one client, each bounded by its own time-out. tenure_lease_valid(), tenure_lease_token() and
  *    tenure_lease_remaining_ms() never wait. A handle must not be freed while another thread uses it.
  *  - fork(): the child holds nothing. In the child every lease is invalid, every call on a client of the
- *    parent returns TENURE_E_FORKED, and tenure_close() frees memory only. The child opens its own client.
+ *    parent returns TENURE_E_FORKED, and tenure_close() frees memory only. The child opens its own client; a SQLite
+ *    file that the parent had open it can open only after exec (TENURE_E_FORKED): SQLite cannot have it on both sides.
  *  - The library never prints, exits, changes the locale or installs a signal handler.
  */
 #ifndef TENURE_H
@@ -275,6 +276,138 @@ TENURE_API int tenure_watch_start(tenure_client *client, uint64_t *ret_cursor);
  */
 TENURE_API int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
                                  void *userdata);
+
+/* ---- the manager: one instance of a fleet --------------------------------------------------------------- */
+
+/*
+ * A manager is one instance of a fleet: it announces itself, sees the others, computes the same plan as they do,
+ * acquires what is planned for it, renews, hands over, and takes over from the dead, in a thread of its own. The
+ * program adds targets (or lets them come from the store's registry), checks a target before each step of work on it,
+ * and says when work begins and ends. The conventions above hold; fork() too.
+ */
+typedef struct tenure_manager tenure_manager;
+
+enum tenure_event_kind {
+    TENURE_EVENT_ACQUIRED = 0,       /* lease_acquired: target, token */
+    TENURE_EVENT_ACQUIRE_FAILED = 1, /* lease_acquire_failed: target, error, instance (who holds it), remaining_ms */
+    TENURE_EVENT_RENEWED = 2,        /* lease_renewed: target and token, or in large batches only a count */
+    TENURE_EVENT_RENEW_FAILED = 3,   /* lease_renew_failed: target, token, error; no new work until it is confirmed */
+    TENURE_EVENT_LOST = 4,           /* lease_lost: target, token, reason; end the work at once */
+    TENURE_EVENT_STOP = 5,           /* lease_closing: target, token; finish the work, then say that it is not busy */
+    TENURE_EVENT_RELEASED = 6,       /* lease_released: target, token, reason */
+    TENURE_EVENT_JOINED = 7,         /* instance_joined: instance */
+    TENURE_EVENT_LEFT = 8,           /* instance_left: instance */
+    TENURE_EVENT_PLAN_CHANGED = 9,   /* plan_changed: count of targets that moved */
+    TENURE_EVENT_STORE_DOWN = 10,    /* store_down: error */
+    TENURE_EVENT_STORE_UP = 11,      /* store_up */
+    TENURE_EVENT_RECOVERING = 12,    /* store_recovering: target, remaining_ms */
+    TENURE_EVENT_REFUSED =
+        13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
+    TENURE_EVENT_STOPPED = 14 /* instance_stopped: everything has been given back */
+};
+
+typedef struct tenure_event {
+    enum tenure_event_kind kind;
+    const char *name;                     /* the word for the log: "lease_acquired" */
+    char target[TENURE_TARGET_MAX + 1];   /* "" when it is about none */
+    char instance[TENURE_HOLDER_MAX + 1]; /* the other instance, or "" */
+    const char *reason; /* shutdown, rebalance, drain, removed, forced, resigned, done, expired, taken, store, or "" */
+    uint64_t token;
+    uint64_t remaining_ms;
+    uint64_t count;
+    int error;
+} tenure_event;
+
+typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);
+
+/* Zero or NULL means the default, as in tenure_options. */
+typedef struct tenure_manager_options {
+    size_t size; /* sizeof(tenure_manager_options) */
+    const char *namespace_name;
+    const char *instance_name;
+    uint64_t ttl_ms;
+    uint64_t renew_ms; /* ttl / 3 */
+    uint64_t margin_ms;
+    uint64_t timeout_ms;
+    uint64_t settle_ms;       /* 2,000: how long an instance has to be there before targets are handed to it */
+    uint32_t weight;          /* 1: the part of the targets that this instance gets, relative to the others */
+    bool targets_from_store;  /* the targets are those of the registry, and follow it */
+    tenure_event_fn on_event; /* called from the manager's thread, which must not call tenure_manager_stop() or
+                                 _close(); NULL: pull events */
+    void *userdata;
+} tenure_manager_options;
+
+/* Opens the store and makes the instance; nothing is announced before start. Errors are told by
+ * tenure_manager_message(NULL). */
+TENURE_API int tenure_manager_open(const char *url, const tenure_manager_options *options,
+                                   tenure_manager **ret_manager);
+TENURE_API int tenure_manager_start(tenure_manager *manager);
+/* Lets work stop, gives everything back, leaves, and ends the thread; waits up to wait_ms for work that is still busy.
+ * TENURE_E_TIMEOUT: something was still busy; its leases end by their TTL. */
+TENURE_API int tenure_manager_stop(tenure_manager *manager, uint64_t wait_ms);
+TENURE_API void tenure_manager_close(tenure_manager *manager);
+TENURE_API const char *tenure_manager_message(const tenure_manager *manager);
+TENURE_API const char *tenure_manager_instance_id(const tenure_manager *manager);
+
+/* The manager's own list of targets, unless they come from the store. */
+TENURE_API int tenure_manager_put_target(tenure_manager *manager, const char *target, bool paused);
+TENURE_API int tenure_manager_remove_target(tenure_manager *manager, const char *target);
+
+/* Takes a target whatever the plan says, and keeps it until it is released. True in *ret_acquired when it was acquired
+ * or is owned already; waits for the store's answer, not for the lease. */
+TENURE_API int tenure_manager_try_acquire(tenure_manager *manager, const char *target, bool *ret_acquired);
+/* Gives a target back, once it is not busy. */
+TENURE_API int tenure_manager_release(tenure_manager *manager, const char *target);
+
+/* Whether this instance may work on the target now: owned, confirmed, before its deadline, and not about to be given
+ * back. A short lock. */
+TENURE_API bool tenure_manager_is_owned(tenure_manager *manager, const char *target);
+/* The same by handle: a wait-free read. The handle is valid until the target is removed or the manager closed. NULL:
+ * not a target. */
+typedef struct tenure_handle tenure_handle;
+TENURE_API const tenure_handle *tenure_manager_handle(tenure_manager *manager, const char *target);
+TENURE_API bool tenure_handle_is_owned(const tenure_handle *handle);
+TENURE_API uint64_t tenure_handle_token(const tenure_handle *handle);
+/* Milliseconds until the local deadline, also while uncertain or about to be given back; 0: none. */
+TENURE_API uint64_t tenure_handle_remaining_ms(const tenure_handle *handle);
+
+/* Work on a target begins or ends. A target is not given back while it is busy. TENURE_E_LOST: it may not be worked on.
+ */
+TENURE_API int tenure_manager_begin(tenure_manager *manager, const char *target, uint64_t *ret_token);
+TENURE_API void tenure_manager_end(tenure_manager *manager, const char *target);
+
+/* Asks the store whether this instance holds the target at this moment: TENURE_OK, TENURE_E_LOST, or an error. */
+TENURE_API int tenure_manager_strict_check(tenure_manager *manager, const char *target);
+
+enum tenure_lease_state {
+    TENURE_STATE_UNKNOWN = 0,
+    TENURE_STATE_OWNED = 1,
+    TENURE_STATE_OTHER = 2,
+    TENURE_STATE_UNCERTAIN = 3
+};
+typedef struct tenure_lease_info {
+    char target[TENURE_TARGET_MAX + 1];
+    char owner[TENURE_HOLDER_MAX + 1];   /* as far as this instance has heard; "" */
+    char planned[TENURE_HOLDER_MAX + 1]; /* whom the plan names; "" */
+    enum tenure_lease_state state;       /* as seen from this instance */
+    uint64_t token;
+    uint64_t acquired_at_ms;     /* Unix time; 0 unless owned or uncertain */
+    uint64_t last_renewed_at_ms; /* Unix time */
+} tenure_lease_info;
+TENURE_API int tenure_manager_lease_info(tenure_manager *manager, const char *target, tenure_lease_info *ret_info);
+
+typedef int (*tenure_name_fn)(const char *name, void *userdata);
+/* Each calls `each` for a copy of the list, until it returns non-zero, which is then returned. */
+TENURE_API int tenure_manager_owned(tenure_manager *manager, tenure_name_fn each, void *userdata);
+TENURE_API int tenure_manager_live_instances(tenure_manager *manager, tenure_name_fn each, void *userdata);
+/* The instance that the plan names; TENURE_E_UNKNOWN_TARGET, or "" when nobody is there. */
+TENURE_API int tenure_manager_preferred_owner(tenure_manager *manager, const char *target,
+                                              char ret_instance[TENURE_HOLDER_MAX + 1]);
+/* 0 hands everything over and gets nothing more: draining. */
+TENURE_API int tenure_manager_set_weight(tenure_manager *manager, uint32_t weight);
+
+/* Pulls the next event, when there is no on_event: waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
+TENURE_API int tenure_manager_next_event(tenure_manager *manager, uint64_t wait_ms, tenure_event *ret_event);
 
 /* ---- health ------------------------------------------------------------------------------------------- */
 

@@ -80,18 +80,32 @@ ssize_t ten_read_line(const char *path, char *text, size_t size) {
     return (ssize_t)strlen(text);
 }
 
+static int mask_of(const struct pollfd *polled, size_t count) {
+    int mask = 0;
+    for (size_t i = 0; i < count; i++)
+        mask |= polled[i].revents ? 1 << i : 0;
+    return mask;
+}
+
 int ten_wait_readable(int fd, int fd2, uint64_t wait_ms) {
-    struct pollfd polled[2] = {{.fd = fd, .events = POLLIN}, {.fd = fd2, .events = POLLIN}};
+    return ten_wait_any_readable((const int[]){fd, fd2}, 2, wait_ms);
+}
+
+int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms) {
+    struct pollfd polled[4] = {0};
+    TEN_INVARIANT(count <= TEN_COUNT(polled));
+    for (size_t i = 0; i < count; i++)
+        polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     uint64_t end_us = ten_add_u64(ten_boot_us(), wait_ms > UINT64_MAX / 1000u ? UINT64_MAX : wait_ms * 1000u);
     for (;;) {
         uint64_t left_us = ten_left_u64(end_us, ten_boot_us());
         /* Rounded up: a wait that ends a hair early would make its caller spin through the last millisecond. An hour at
          * a time: poll counts on a clock that stands still during suspend, ours does not. */
         uint64_t left_ms = ten_min_u64((left_us + 999u) / 1000u, 3600000u);
-        int count = poll(polled, 2, (int)left_ms);
-        if (count > 0)
-            return (polled[0].revents ? 1 : 0) | (polled[1].revents ? 2 : 0);
-        if (count < 0 && errno != EINTR)
+        int ready = poll(polled, count, (int)left_ms);
+        if (ready > 0)
+            return mask_of(polled, count);
+        if (ready < 0 && errno != EINTR)
             return -errno;
         if (ten_boot_us() >= end_us)
             return 0;

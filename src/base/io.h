@@ -24,6 +24,8 @@ ssize_t ten_read_line(const char *path, char *text, size_t size);
  * end). Returns a mask: 1 for fd, 2 for fd2, 0 when the time has passed, or a negative errno. -EINTR is not returned.
  */
 int ten_wait_readable(int fd, int fd2, uint64_t wait_ms);
+/* The same for `count` descriptors, up to 4: bit i of the mask is fds[i]. Negative ones are left out. */
+int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms);
 
 /* Sleeps that long, signals or not. */
 void ten_sleep_us(uint64_t us);

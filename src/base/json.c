@@ -29,8 +29,11 @@ void ten_json_string(ten_buf *buf, const char *text) {
             at++;
             continue;
         }
+        unsigned char second = (unsigned char)(step == 2 ? text[at + 1] : 0);
         if (first < 0x20 || first == 0x7f || first == '"' || first == '\\')
             add_escaped(buf, first);
+        else if (first == 0xc2 && second < 0xa0) /* C1: terminals take U+009B for the start of an escape sequence */
+            add_escaped(buf, second);
         else
             ten_buf_add(buf, text + at, step);
         at += step;

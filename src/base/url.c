@@ -5,6 +5,7 @@
 #include "base/url.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -177,8 +178,8 @@ int ten_url_check_options(const ten_url *url, const char *const *known, ten_erro
 }
 
 static bool names_a_secret(const char *key, size_t size) {
-    return (size >= 8 && strncmp(key + size - 8, "password", 8) == 0) ||
-           (size >= 5 && strncmp(key + size - 5, "token", 5) == 0);
+    return (size >= 8 && strncasecmp(key + size - 8, "password", 8) == 0) ||
+           (size >= 5 && strncasecmp(key + size - 5, "token", 5) == 0);
 }
 
 /* Works on text that does not parse, too: it is what the message about it shows. */
@@ -186,10 +187,11 @@ void ten_url_redact(const char *text, char *shown, size_t size) {
     ten_buf buf = {0};
     const char *authority = strstr(text, "//");
     const char *end = authority ? authority + 2 + strcspn(authority + 2, "/?") : text;
-    const char *at_sign = NULL;
-    for (const char *at = authority ? authority : end; at < end; at++)
-        if (*at == '@')
-            at_sign = at;
+    const char *at_sign = authority ? memrchr(authority, '@', (size_t)(end - authority)) : NULL;
+    /* A slash or question mark that somebody forgot to escape ends the authority in the middle of the password. Better
+     * to hide too much. */
+    if (authority && !at_sign && memchr(authority + 2, ':', (size_t)(end - authority) - 2))
+        at_sign = strrchr(end, '@');
     const char *colon = at_sign ? memchr(authority + 2, ':', (size_t)(at_sign - authority) - 2) : NULL;
     const char *from = text;
     if (colon) {

@@ -160,7 +160,7 @@ int ten_cmd_target(const ten_command *command, int argc, char **argv) {
         {"url", TEN_OPTION_TEXT, &given.url, "U", "what an http poller gets", NULL, NULL},
         {"exec", TEN_OPTION_TEXT, &given.exec, "CMD", "what an exec poller runs, where targets are trusted", NULL,
          NULL},
-        {"every", TEN_OPTION_DURATION, &given.every_ms, "D", "time between polls; default the agent's", NULL, NULL},
+        {"every", TEN_OPTION_PERIOD, &given.every_ms, "D", "time between polls; default the agent's", NULL, NULL},
         {"spec", TEN_OPTION_TEXT, &given.spec, "JSON", "anything else, handed to the poller", NULL, NULL},
         {"paused", TEN_OPTION_FLAG, &given.paused, NULL, "register it paused", NULL, NULL},
         {.name = NULL},

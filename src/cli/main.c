@@ -2,8 +2,10 @@
  * tenure: a table of commands. Each parses its options, makes one call of the library, prints, and returns an exit
  * code.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -66,7 +68,16 @@ int ten_command_unknown(const char *name) {
     return TEN_EXIT_USAGE;
 }
 
+/* A stream that was closed must not lend its number to a file of the store or to the eventfd that cancels: what is
+ * printed would land there. Opened the wrong way round, so that using it fails as before. */
+static void occupy_closed_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+    occupy_closed_streams();
     const char *name = argc > 1 ? argv[1] : "help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";

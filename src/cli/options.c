@@ -26,6 +26,18 @@ static int set_choice(const ten_option *option, const char *text, ten_error *err
     return ten_fail(error, TENURE_E_INVALID, "'%.60s' is not one of %s", text, words);
 }
 
+/* A zero that was typed must not pass for the default. */
+static int set_period(const ten_option *option, const char *text, ten_error *error) {
+    uint64_t ms;
+    int done = ten_duration_parse(text, &ms, error);
+    if (done < 0)
+        return done;
+    if (ms == 0)
+        return ten_fail(error, TENURE_E_INVALID, "'%.40s' is too short: write more than 0", text);
+    *(uint64_t *)option->value = ms;
+    return TENURE_OK;
+}
+
 static int set_value(const ten_option *option, const char *text, ten_error *error) {
     switch (option->kind) {
     case TEN_OPTION_FLAG:
@@ -36,6 +48,8 @@ static int set_value(const ten_option *option, const char *text, ten_error *erro
         return TENURE_OK;
     case TEN_OPTION_DURATION:
         return ten_duration_parse(text, option->value, error);
+    case TEN_OPTION_PERIOD:
+        return set_period(option, text, error);
     case TEN_OPTION_TOKEN:
         return ten_token_parse(text, option->value, error);
     case TEN_OPTION_CHOICE:

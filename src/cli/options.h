@@ -15,6 +15,7 @@ enum ten_option_kind {
     TEN_OPTION_FLAG,     /* bool */
     TEN_OPTION_TEXT,     /* const char * */
     TEN_OPTION_DURATION, /* uint64_t ms */
+    TEN_OPTION_PERIOD,   /* uint64_t ms, never 0, which stands for "not given" */
     TEN_OPTION_TOKEN,    /* uint64_t */
     TEN_OPTION_CHOICE,   /* int: the index of the word */
 };

@@ -24,11 +24,11 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
          "TENURE_STORE", NULL},
         {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", "the set of targets; default poll", "TENURE_NAMESPACE",
          NULL},
-        {"ttl", TEN_OPTION_DURATION, &s->timing.ttl_ms, "D", "how long a lease lasts unrenewed; default 30s",
+        {"ttl", TEN_OPTION_PERIOD, &s->timing.ttl_ms, "D", "how long a lease lasts unrenewed; default 30s",
          "TENURE_TTL", NULL},
-        {"renew", TEN_OPTION_DURATION, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3",
-         "TENURE_RENEW", NULL},
-        {"margin", TEN_OPTION_DURATION, &s->timing.margin_ms, "D",
+        {"renew", TEN_OPTION_PERIOD, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3", "TENURE_RENEW",
+         NULL},
+        {"margin", TEN_OPTION_PERIOD, &s->timing.margin_ms, "D",
          "stop believing this much early; default TTL / 8, at least 20ms", NULL, NULL},
         {"name", TEN_OPTION_TEXT, &s->name, "NAME", "first part of the instance id; default the host's name",
          "TENURE_NAME", NULL},
@@ -128,7 +128,10 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    /* nohup asked for it to be ignored. */
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
     /* A reader that went away is an error of the write, not the end of the process. */
     signal(SIGPIPE, SIG_IGN);
 }

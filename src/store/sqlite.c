@@ -342,7 +342,7 @@ static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results,
      * was committed. */
     ten_error cancelled = {.code = TENURE_E_CANCELLED};
     (void)ten_db_end(&store->db, cancelled.code);
-    done = ten_db_begin_write(&store->db, true, timeout_ms);
+    done = ten_db_begin_write(&store->db, true, ten_left_u64(store->db.end_us, ten_boot_us()) / 1000u);
     return done < 0 ? done : ten_db_end(&store->db, apply_all(store, ops, results, count, &must_last));
 }
 

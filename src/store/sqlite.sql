@@ -12,6 +12,7 @@ CREATE TABLE store (
     inode INTEGER NOT NULL,
     recovering_until_ms INTEGER NOT NULL,
     token_floor INTEGER NOT NULL,
+    schema_cookie INTEGER NOT NULL,
     pings INTEGER NOT NULL
 ) STRICT;
 -- A row is kept for good once a target was leased: token is its counter. holder NULL: released.
@@ -63,19 +64,27 @@ CREATE TABLE change (
     token INTEGER NOT NULL
 ) STRICT;
 
--- name: has_tables
-SELECT count(*) FROM sqlite_schema;
+-- In one statement, so that a migration by another process is seen as a whole or not at all.
+-- name: get_version
+SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+       (SELECT count(*) FROM sqlite_schema);
 
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
-       coalesce((SELECT max(cursor) FROM change), 0)
+       coalesce((SELECT max(cursor) FROM change), 0), schema_cookie
   FROM store;
 
+-- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older content in the same
+-- file is noticed also when nothing but renewals was lost, which no cursor tells. So does VACUUM, which then costs a quarantine.
+-- name: schema_cookie
+PRAGMA schema_version;
+
 -- name: put_store
-INSERT INTO store (one, boot_id, time_namespace, device, inode, recovering_until_ms, token_floor, pings)
-VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, 0)
+INSERT INTO store (one, boot_id, time_namespace, device, inode, recovering_until_ms, token_floor, schema_cookie, pings)
+VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)
     ON CONFLICT (one) DO UPDATE
-   SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, recovering_until_ms = ?5, token_floor = ?6;
+   SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, recovering_until_ms = ?5, token_floor = ?6,
+       schema_cookie = ?7;
 
 -- name: ping
 UPDATE store SET pings = pings + 1;

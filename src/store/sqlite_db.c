@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "store/sqlite_inherited.h"
 
 #define TRIM_EVERY 512u
 
@@ -25,6 +26,8 @@ void ten_db_disconnect(ten_db *db) {
         db->statements[i] = NULL;
     }
     sqlite3_close_v2(db->connection);
+    ten_inherited_forget(db->noted - 1);
+    db->noted = 0;
     db->connection = NULL;
     db->path = NULL;
 }

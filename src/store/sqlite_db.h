@@ -18,6 +18,7 @@ enum ten_sql {
     TEN_SQL_ROLLBACK,
     TEN_SQL_GET_STORE,
     TEN_SQL_PUT_STORE,
+    TEN_SQL_SCHEMA_COOKIE,
     TEN_SQL_PING,
     TEN_SQL_RESTART_LEASES,
     TEN_SQL_RESTART_INSTANCES,
@@ -53,6 +54,7 @@ typedef struct ten_db {
     const char *path;    /* absolute; belongs to the connection */
     sqlite3_stmt *statements[TEN_SQL_COUNT];
     ten_side side;
+    int noted;         /* place in the table of open files (sqlite_inherited.h) + 1; 0: none */
     bool lasting;      /* the connection's synchronous mode is FULL */
     uint64_t start_us; /* of this call, and its bound */
     uint64_t end_us;
@@ -92,7 +94,6 @@ int ten_db_run_plain(ten_db *db, enum ten_sql id);
 int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number);
 /* Text that is not prepared: pragmas and the schema. */
 int ten_db_execute(ten_db *db, const char *text);
-int ten_db_query_number(ten_db *db, const char *text, uint64_t *ret_number);
 /* Tells what SQLite said, and returns our code for it. */
 int ten_db_failed(ten_db *db, int code);
 

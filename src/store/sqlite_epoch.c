@@ -12,15 +12,29 @@
 struct store_row {
     bool exists;
     bool same_boot;
-    bool same_file;
+    bool same_file; /* at the same place, and not restored into it */
+    uint64_t schema_cookie;
     uint64_t time_namespace;
     uint64_t recovering_until_ms;
     uint64_t token_floor;
     uint64_t cursor;
 };
 
+static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    *ret_cookie = found > 0 ? ten_column_u64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
 static int get_store_row(ten_db *db, struct store_row *row) {
     *row = (struct store_row){0};
+    int done = get_schema_cookie(db, &row->schema_cookie);
+    if (done < 0)
+        return done;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
     if (!statement)
         return db->error->code;
@@ -31,7 +45,8 @@ static int get_store_row(ten_db *db, struct store_row *row) {
         row->same_boot = boot_id && strcmp(boot_id, db->boot_id) == 0;
         row->time_namespace = ten_column_u64(statement, 1);
         /* A device may have another number after a reboot. */
-        row->same_file = ten_column_u64(statement, 3) == db->inode &&
+        row->same_file = ten_column_u64(statement, 7) == row->schema_cookie &&
+                         ten_column_u64(statement, 3) == db->inode &&
                          (!row->same_boot || ten_column_u64(statement, 2) == db->device);
         row->recovering_until_ms = ten_column_u64(statement, 4);
         row->token_floor = ten_column_u64(statement, 5);
@@ -51,6 +66,7 @@ static int put_store_row(ten_db *db, const struct store_row *row) {
     ten_bind_u64(statement, 4, db->inode);
     ten_bind_u64(statement, 5, row->recovering_until_ms);
     ten_bind_u64(statement, 6, row->token_floor);
+    ten_bind_u64(statement, 7, row->schema_cookie);
     return ten_db_run(db, statement);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "store/sqlite_db.h"
+#include "store/sqlite_inherited.h"
 
 #include "sqlite_sql.h"
 
@@ -102,7 +103,11 @@ static int read_identity(ten_db *db) {
         return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "%s", db->path);
     db->device = (uint64_t)info.st_dev;
     db->inode = (uint64_t)info.st_ino;
-    return db->side.fd >= 0 ? TENURE_OK : ten_side_open(&db->side, db->path, info.st_mode, db->error);
+    ten_inherited_forget(db->noted - 1);
+    db->noted = ten_inherited_note(db->device, db->inode) + 1;
+    /* Once is enough, ten_side_read() follows the file; a second time would lose the descriptor that somebody watches.
+     */
+    return db->side.path ? TENURE_OK : ten_side_open(&db->side, db->path, info.st_mode, db->error);
 }
 
 /* SQLite calls this when another connection has the lock. After the queue that is rare: a program that is not ours, or
@@ -126,14 +131,24 @@ static int migrate(ten_db *db, uint64_t version) {
     return done < 0 ? done : ten_db_execute(db, pragmas);
 }
 
+/* What the file says that it is. */
+static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_application, uint64_t *ret_tables) {
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->connection, SQL_GET_VERSION, -1, &statement, NULL);
+    int found = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
+    if (found > 0) {
+        *ret_version = ten_column_u64(statement, 0);
+        *ret_application = ten_column_u64(statement, 1);
+        *ret_tables = ten_column_u64(statement, 2);
+    }
+    sqlite3_finalize(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
 static int check_version(ten_db *db, uint64_t *ret_version) {
     uint64_t application = 0;
     uint64_t tables = 0;
-    int done = ten_db_query_number(db, "PRAGMA user_version", ret_version);
-    if (done == TENURE_OK)
-        done = ten_db_query_number(db, "PRAGMA application_id", &application);
-    if (done == TENURE_OK)
-        done = ten_db_query_number(db, SQL_HAS_TABLES, &tables);
+    int done = read_version(db, ret_version, &application, &tables);
     if (done < 0)
         return done;
     if (tables > 0 && application != APPLICATION_ID)
@@ -181,8 +196,22 @@ static int use_wal(ten_db *db) {
     return done;
 }
 
+static int refuse_inherited(ten_db *db) {
+    struct stat info;
+    if (stat(db->given_path, &info) != 0 || !ten_inherited_is_open((uint64_t)info.st_dev, (uint64_t)info.st_ino))
+        return TENURE_OK;
+    return ten_fail(
+        db->error, TENURE_E_FORKED,
+        "%s was open in the parent when this process was forked, and SQLite cannot open it in both: start a "
+        "new program (exec), or fork before the store is opened",
+        db->given_path);
+}
+
 /* Looked at before anything is written, the side file included: a database of another program stays as it is. */
 static int open_file(ten_db *db) {
+    int done = refuse_inherited(db);
+    if (done < 0)
+        return done;
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -192,7 +221,7 @@ static int open_file(ten_db *db) {
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
     uint64_t version;
     /* Again, since the path may have been a link to somewhere else. */
-    int done = check_filesystem(db, db->path);
+    done = check_filesystem(db, db->path);
     return done < 0 ? done : check_version(db, &version);
 }
 

@@ -3,10 +3,11 @@
  *
  * The queue. SQLite's busy handler sleeps in growing steps and loses every race: of three busy writers one got no turn
  * for seconds. A blocking file lock is no better by itself, because whoever has just released it takes it again before
- * the sleeper is awake. So writers draw tickets: inside a short lock (the door) one takes the next number and locks the
- * byte with that number, then waits until the byte of the number before is free. Nobody can overtake, each waits for
- * one other only, and the kernel drops the locks of a process that dies. The wait is polled in small steps since a file
- * lock cannot be waited for with a time-out; as nobody can overtake, the sleeper loses at most one step.
+ * the sleeper is awake. So writers draw tickets: one takes the next number by locking the byte with that number, inside
+ * a short lock (the door) unless nobody else is there, and waits until the byte of the number before is free. Nobody
+ * can overtake, each waits for one other only, and the kernel drops the locks of a process that dies. The wait is
+ * polled in small steps since a file lock cannot be waited for with a time-out; as nobody can overtake, the sleeper
+ * loses at most one step.
  */
 #include "store/sqlite_side.h"
 
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -23,11 +25,13 @@
 
 #define TICKET_OFFSET 512
 #define DOOR_BYTE     ((off_t)1 << 40)
+#define WATCH_BYTE    (DOOR_BYTE + 1) /* shared by all who watch */
 #define TICKET_BYTES  ((off_t)1 << 41)
-#define TICKET_SPAN   ((uint64_t)1 << 41)
+#define TICKET_SPAN   ((uint64_t)1 << 61)
 
-/* Notices are changes of the file's times, not writes to it: the memory is written at each renewal, and must wake
- * nobody. */
+/* A notice is an open for writing and a close: no write, since the memory is written at each renewal and must wake
+ * nobody, and no change of the file's times, since an inode made dirty is written by the next fdatasync of its
+ * neighbour, the WAL (ext4 without a journal). IN_ATTRIB comes when the file's last name goes. */
 #define WATCHED_EVENTS (IN_ATTRIB | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF)
 
 static const char magic[8] = {'T', 'E', 'N', 'S', 'I', 'D', 'E', '1'};
@@ -41,23 +45,29 @@ struct file_memory {
 
 /* ---- locks on bytes */
 
-static bool lock_byte(int fd, off_t byte) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+static int set_lock(int fd, int command, struct flock *lock, short type, off_t byte, off_t count) {
+    *lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = count};
+    return fcntl(fd, command, lock);
 }
 
-static void unlock_byte(int fd, off_t byte) {
-    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    (void)fcntl(fd, F_OFD_SETLK, &lock);
+static bool lock_bytes(int fd, off_t byte, off_t count) {
+    struct flock lock;
+    return set_lock(fd, F_OFD_SETLK, &lock, F_WRLCK, byte, count) == 0;
+}
+
+static void unlock_bytes(int fd, off_t byte, off_t count) {
+    struct flock lock;
+    (void)set_lock(fd, F_OFD_SETLK, &lock, F_UNLCK, byte, count);
 }
 
 static bool byte_is_free(int fd, off_t byte) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK;
+    struct flock lock;
+    return set_lock(fd, F_OFD_GETLK, &lock, F_WRLCK, byte, 1) != 0 || lock.l_type == F_UNLCK;
 }
 
+/* The byte before it is that of the ticket before. */
 static off_t ticket_byte(uint64_t ticket) {
-    return TICKET_BYTES + (off_t)(ticket % TICKET_SPAN);
+    return TICKET_BYTES + 1 + (off_t)(ticket % TICKET_SPAN);
 }
 
 /* Sleeps a little longer each time, up to half a millisecond; false when patience has ended. */
@@ -69,34 +79,66 @@ static bool sleep_a_step(uint64_t *step_us, uint64_t patience_end_us) {
     return true;
 }
 
+static bool read_next(const ten_side *side, uint64_t *ret_next) {
+    *ret_next = 0; /* of a new file */
+    return ten_pread_all(side->fd, ret_next, sizeof *ret_next, TICKET_OFFSET) >= 0;
+}
+
+/* When nobody else is there, which is nearly always: one lock on the next number and the one before it says both that
+ * it is mine and that it is my turn. The number is not written as used, since whoever comes meanwhile finds it locked.
+ * It is read again under the lock: if somebody drew a later one in between, going ahead of him would be overtaking. */
+static bool enter_at_once(ten_side *side) {
+    uint64_t next, again;
+    if (!read_next(side, &next) || !lock_bytes(side->fd, ticket_byte(next) - 1, 2))
+        return false;
+    side->ticket = next;
+    side->queued = read_next(side, &again) && again == next;
+    if (!side->queued)
+        unlock_bytes(side->fd, ticket_byte(next) - 1, 2);
+    return side->queued;
+}
+
+/* Inside the door. Of the numbers from the written one on, only that one itself can be taken. It is written after the
+ * lock, so that enter_at_once() cannot find the number before its own still free. */
 static bool draw_ticket(ten_side *side) {
-    uint64_t next = 0;
-    bool drawn = ten_pread_all(side->fd, &next, sizeof next, TICKET_OFFSET) >= 0;
-    side->ticket = next++;
-    drawn = drawn && ten_pwrite_all(side->fd, &next, sizeof next, TICKET_OFFSET) == 0;
-    return drawn && lock_byte(side->fd, ticket_byte(side->ticket));
+    uint64_t next;
+    if (!read_next(side, &next))
+        return false;
+    side->ticket = next;
+    if (lock_bytes(side->fd, ticket_byte(next), 1))
+        return true;
+    side->ticket = next + 1;
+    next += 2;
+    return lock_bytes(side->fd, ticket_byte(side->ticket), 1) &&
+           ten_pwrite_all(side->fd, &next, sizeof next, TICKET_OFFSET) == 0;
 }
 
 void ten_side_enter(ten_side *side, uint64_t patience_end_us) {
+    if (side->fd < 0) /* it could not be opened again; ten_side_read() tries, and tells */
+        return;
+    if (enter_at_once(side))
+        return;
     uint64_t step_us = 20;
-    while (!lock_byte(side->fd, DOOR_BYTE))
+    while (!lock_bytes(side->fd, DOOR_BYTE, 1))
         if (!sleep_a_step(&step_us, patience_end_us))
             return;
     side->queued = draw_ticket(side);
-    unlock_byte(side->fd, DOOR_BYTE);
+    unlock_bytes(side->fd, DOOR_BYTE, 1);
     step_us = 20;
-    while (side->queued && side->ticket > 0 && !byte_is_free(side->fd, ticket_byte(side->ticket - 1)))
+    while (side->queued && !byte_is_free(side->fd, ticket_byte(side->ticket) - 1))
         if (!sleep_a_step(&step_us, patience_end_us))
             return;
 }
 
 void ten_side_leave(ten_side *side) {
     if (side->queued)
-        unlock_byte(side->fd, ticket_byte(side->ticket));
+        unlock_bytes(side->fd, ticket_byte(side->ticket) - 1, 2);
     side->queued = false;
 }
 
 /* ---- the file */
+
+static int add_watch(ten_side *side);
 
 static int open_file(ten_side *side, ten_error *error) {
     side->fd = open(side->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -111,6 +153,9 @@ static int open_file(ten_side *side, ten_error *error) {
         return ten_fail_errno(error, TENURE_E_UNREACHABLE, errno, "cannot open %s", side->path);
     side->device = info.st_dev;
     side->inode = info.st_ino;
+    /* Another file than the one that was watched: whoever waits keeps its descriptor. */
+    if (side->watch_fd >= 0)
+        (void)add_watch(side);
     return TENURE_OK;
 }
 
@@ -131,10 +176,12 @@ void ten_side_close(ten_side *side) {
     side->path = NULL;
 }
 
-/* Somebody may have deleted the file; the one that others see is the one that counts. */
+/* Somebody may have deleted the file; the one that others see is the one that counts. Its times are not asked for: to
+ * Linux 6.13 and later that means that somebody compares them, and that the next write must change them. */
 static int follow_path(ten_side *side, ten_error *error) {
-    struct stat info;
-    if (stat(side->path, &info) == 0 && info.st_dev == side->device && info.st_ino == side->inode)
+    struct statx info;
+    if (side->fd >= 0 && statx(AT_FDCWD, side->path, 0, STATX_INO, &info) == 0 && info.stx_ino == side->inode &&
+        makedev(info.stx_dev_major, info.stx_dev_minor) == side->device)
         return TENURE_OK;
     ten_side_leave(side);
     ten_close_fd(&side->fd);
@@ -172,12 +219,32 @@ int ten_side_write(ten_side *side, const ten_side_memory *memory, ten_error *err
 
 /* ---- notices */
 
+/* Nobody watches: no notice. Whoever begins to watch after this look reads the changes after that, and so sees the one
+ * that was committed before the look. A handle's own lock does not count as another's. */
+static bool is_watched(const ten_side *side) {
+    return side->watch_fd >= 0 || !byte_is_free(side->fd, WATCH_BYTE);
+}
+
 void ten_side_notify(ten_side *side) {
-    /* Should it fail, watchers learn of the change with the next one, or when they look by themselves. */
-    (void)futimens(side->fd, NULL);
+    if (!is_watched(side))
+        return;
+    int fd = open(side->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    /* Out of descriptors, or of rights: a change of times wakes, too. Should it fail as well, watchers learn of the
+     * change with the next one, or when they look by themselves. */
+    if (fd < 0)
+        (void)futimens(side->fd, NULL);
+    ten_close_fd(&fd);
+}
+
+/* Says that somebody watches; see ten_side_notify(). */
+static bool lock_watch_byte(const ten_side *side) {
+    struct flock lock;
+    return set_lock(side->fd, F_OFD_SETLK, &lock, F_RDLCK, WATCH_BYTE, 1) == 0;
 }
 
 static int add_watch(ten_side *side) {
+    if (!lock_watch_byte(side))
+        return -errno;
     return inotify_add_watch(side->watch_fd, side->path, WATCHED_EVENTS) < 0 ? -errno : 0;
 }
 

@@ -2,6 +2,7 @@
  * Statements of a SQLite store: prepared once, bound, stepped, and SQLite's errors told in our words. Called by the
  * other sqlite_*.c files.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "store/sqlite_db.h"
@@ -15,6 +16,7 @@ static const char *const texts[TEN_SQL_COUNT] = {
     [TEN_SQL_ROLLBACK] = "ROLLBACK",
     [TEN_SQL_GET_STORE] = SQL_GET_STORE,
     [TEN_SQL_PUT_STORE] = SQL_PUT_STORE,
+    [TEN_SQL_SCHEMA_COOKIE] = SQL_SCHEMA_COOKIE,
     [TEN_SQL_PING] = SQL_PING,
     [TEN_SQL_RESTART_LEASES] = SQL_RESTART_LEASES,
     [TEN_SQL_RESTART_INSTANCES] = SQL_RESTART_INSTANCES,
@@ -80,9 +82,15 @@ static int error_code(int code) {
     }
 }
 
+/* A WAL or its index that finds no room is an I/O error to SQLite, and "full" to whoever has to make room. */
+static bool has_no_room(const ten_db *db, int code) {
+    int reason = (code & 0xff) == SQLITE_IOERR && db->connection ? sqlite3_system_errno(db->connection) : 0;
+    return reason == ENOSPC || reason == EDQUOT;
+}
+
 /* Tells what SQLite said. The connection is not closed here: a transaction may be open on it. */
 int ten_db_failed(ten_db *db, int code) {
-    int error = error_code(code);
+    int error = has_no_room(db, code) ? TENURE_E_FULL : error_code(code);
     switch (error) {
     case TENURE_E_TIMEOUT:
         return ten_fail(db->error, error, "%s was locked by another process for the whole time-out of %llu ms",
@@ -136,15 +144,4 @@ int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number) {
 int ten_db_execute(ten_db *db, const char *text) {
     int code = sqlite3_exec(db->connection, text, NULL, NULL, NULL);
     return code == SQLITE_OK ? TENURE_OK : ten_db_failed(db, code);
-}
-
-/* The one number that a statement gives. */
-int ten_db_query_number(ten_db *db, const char *text, uint64_t *ret_number) {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(db->connection, text, -1, &statement, NULL);
-    int done = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
-    if (done > 0)
-        *ret_number = ten_column_u64(statement, 0);
-    sqlite3_finalize(statement);
-    return done < 0 ? done : TENURE_OK;
 }

@@ -292,6 +292,10 @@ int ten_store_default_url(char **ret_url, ten_error *error);
 /* The backends of this build. */
 const ten_store_ops *const *ten_store_backends(size_t *ret_count);
 
+/* list() of one target by its id; `each` is called once, or not at all. */
+int ten_store_list_one(ten_store *store, const char *namespace_name, const char *id, ten_row_fn each, void *userdata,
+                       uint64_t timeout_ms);
+
 /* apply() with what no backend has to repeat: on an error every result is TEN_ERROR with that error, whatever the
  * backend left there. */
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
