@@ -173,7 +173,7 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     if (target->claimed)
         return target->held_until_ms;
-    if (fleet->weight == 0 || !fleet->listed)
+    if (target->unplanned || fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
     if (rank > 0 && TEN_MUTANT(NO_FALLBACK))
@@ -319,6 +319,10 @@ const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_c
     fleet->sent_ms = now_ms;
     *ret_count = fleet->op_count;
     return fleet->ops;
+}
+
+uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
+    return fleet->op_targets[at];
 }
 
 uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
@@ -573,8 +577,8 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     return true;
 }
 
-uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused) {
-    fleet->now_ms = now_ms;
+/* The number of a target, which is made known if it was not; TEN_NOBODY: out of memory. */
+static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
     uint32_t number = ten_plan_add_target(fleet->plan, id);
     if (number == TEN_NOBODY)
         return TEN_NOBODY;
@@ -584,11 +588,26 @@ uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id,
     }
     struct ten_fleet_target *target = &fleet->targets[number];
     if (!target->known)
-        *target = (struct ten_fleet_target){.known = true, .holder = TEN_NOBODY, .free_ms = now_ms};
+        *target = (struct ten_fleet_target){
+            .known = true, .holder = TEN_NOBODY, .free_ms = fleet->now_ms, .unplanned = unplanned};
     target->removed = false;
-    target->paused = paused;
+    return number;
+}
+
+uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused) {
+    fleet->now_ms = now_ms;
+    uint32_t number = make_known(fleet, id, false);
+    if (number == TEN_NOBODY)
+        return TEN_NOBODY;
+    fleet->targets[number].unplanned = false;
+    fleet->targets[number].paused = paused;
     ten_fleet_look(fleet, number);
     return number;
+}
+
+void ten_fleet_targets_settled(ten_fleet *fleet, uint64_t now_ms) {
+    fleet->now_ms = now_ms;
+    ten_fleet_settle(fleet);
 }
 
 void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
@@ -605,18 +624,24 @@ void ten_fleet_busy(ten_fleet *fleet, uint64_t now_ms, uint32_t number, bool bus
         ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
+uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
     fleet->now_ms = now_ms;
+    uint32_t number = make_known(fleet, id, true);
+    if (number == TEN_NOBODY)
+        return TEN_NOBODY;
     fleet->targets[number].claimed = true;
     fleet->targets[number].unclaimed = false;
     fleet->targets[number].held_until_ms = 0;
     ten_fleet_look(fleet, number);
+    return number;
 }
 
 void ten_fleet_let_go(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
     fleet->targets[number].claimed = false;
     fleet->targets[number].unclaimed = is_owned(&fleet->targets[number]);
+    if (fleet->targets[number].unplanned)
+        fleet->targets[number].removed = true; /* nothing else keeps it here */
     ten_fleet_look(fleet, number);
 }
 

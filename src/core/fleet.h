@@ -82,6 +82,9 @@ uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms);
  * is one at a time: until ten_fleet_answer() has been called, the next is NULL. It also notices deadlines that have
  * passed. */
 const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count);
+/* The target of the request's operation at that place; TEN_PLAN_NOBODY: it is the instance's own. Valid until the next
+ * request. */
+uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at);
 /* The answer to it. `error`: what apply() returned; then the results are not looked at. */
 void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_result *results);
 
@@ -111,8 +114,11 @@ uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id,
 void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
 /* Whether work on the target is under way. It is not released before it has stopped. */
 void ten_fleet_busy(ten_fleet *fleet, uint64_t now_ms, uint32_t target, bool busy);
-/* Asks for the target whatever the plan says, and keeps it until ten_fleet_let_go(). */
-void ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
+/* Call it when some targets have been put or removed: the plan follows then. */
+void ten_fleet_targets_settled(ten_fleet *fleet, uint64_t now_ms);
+/* Asks for the target whatever the plan says, and keeps it until ten_fleet_let_go(). One that was not put before is
+ * nobody's by the plan. Its number; TEN_PLAN_NOBODY: out of memory. */
+uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id);
 void ten_fleet_let_go(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight);
 /* Stops all work, gives everything back, leaves. */

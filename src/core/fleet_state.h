@@ -33,6 +33,7 @@ struct ten_fleet_target {
     bool paused : 1;
     bool removed : 1; /* goes when it is no longer owned */
     bool claimed : 1;
+    bool unplanned : 1; /* there because it was claimed, not because it was put */
     bool unclaimed : 1; /* let go: to be given back although planned */
     bool busy : 1;
     bool closing : 1;    /* STOP was told */

@@ -8,8 +8,7 @@
  *      |                |                             |
  *      +--- released ---+-------- lost, held ---------+---> other
  *
- * `other` goes back to owned only through a new grant. Invariant: a deadline is set in `owned` and `uncertain` only,
- * and never moves back while owned.
+ * `other` goes back to owned only through a new grant. Invariant: a deadline is set in `owned` and `uncertain` only.
  */
 #ifndef TEN_CORE_LEASE_H
 #define TEN_CORE_LEASE_H

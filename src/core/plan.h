@@ -42,6 +42,9 @@ uint32_t ten_plan_find_target(const ten_plan *plan, const char *id);   /* TEN_PL
 uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id); /* TEN_PLAN_NOBODY: not there */
 const char *ten_plan_target_id(const ten_plan *plan, uint32_t target);
 const char *ten_plan_instance_id(const ten_plan *plan, uint32_t instance);
+/* Numbers are below these; some may stand for nothing (their id is NULL). */
+uint32_t ten_plan_target_slots(const ten_plan *plan);
+uint32_t ten_plan_instance_slots(const ten_plan *plan);
 size_t ten_plan_target_count(const ten_plan *plan);
 size_t ten_plan_instance_count(const ten_plan *plan); /* with a weight above 0 */
 

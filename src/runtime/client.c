@@ -16,6 +16,8 @@
 #include "base/id.h"
 #include "base/io.h"
 
+#define BLIND_LOOK_MS 250u /* between looks when the store cannot be watched */
+
 /* A thread's last error and whose it was. Per thread, so that reading it needs no lock. */
 static _Thread_local struct {
     const tenure_client *client;
@@ -91,6 +93,7 @@ static void free_client(tenure_client *client) {
         ten_store_close(client->store);
     ten_close_fd(&client->cancel_fd);
     pthread_mutex_destroy(&client->lock);
+    pthread_mutex_destroy(&client->waiters_lock);
     ten_free(client);
 }
 
@@ -103,6 +106,7 @@ int ten_client_open(const char *url, const tenure_options *options, const ten_cl
     if (!client)
         return ten_client_fail(NULL, TENURE_E_NOMEM, "out of memory while opening a client");
     pthread_mutex_init(&client->lock, NULL);
+    pthread_mutex_init(&client->waiters_lock, NULL);
     client->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     client->process = ten_process_number();
     int done = TENURE_OK;
@@ -127,30 +131,59 @@ int tenure_open(const char *url, const tenure_options *options, tenure_client **
 void tenure_close(tenure_client *client) {
     if (!client)
         return;
-    if (last.client == client)
+    if (last.client == client) {
         last.client = NULL;
+        last.error = (ten_error){0}; /* NULL stands for tenure_open(), which did not fail */
+    }
     free_client(client);
 }
 
 void tenure_cancel(tenure_client *client) {
     uint64_t one = 1;
     int saved = errno; /* a signal handler leaves errno as it was */
+    if (!ten_process_is(client->process))
+        return; /* the descriptor is shared with the parent, whose waits are not the child's to end */
     (void)ten_write_all(client->cancel_fd, &one, sizeof one);
     errno = saved;
 }
 
 /* ---- one call at a time */
 
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+
+#ifdef UNDER_TSAN
+/* ThreadSanitizer does not know pthread_mutex_clocklock, and would take every access under it for a race. */
+static bool lock_within(pthread_mutex_t *lock, uint64_t timeout_ms) {
+    uint64_t end_us = ten_boot_us() + timeout_ms * 1000u;
+    while (pthread_mutex_trylock(lock) != 0) {
+        if (ten_boot_us() >= end_us)
+            return false;
+        ten_sleep_us(100);
+    }
+    return true;
+}
+#else
+static bool lock_within(pthread_mutex_t *lock, uint64_t timeout_ms) {
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    uint64_t nanoseconds = (uint64_t)end.tv_nsec + timeout_ms % 1000u * 1000000u;
+    end.tv_sec += (time_t)(timeout_ms / 1000u + nanoseconds / 1000000000u);
+    end.tv_nsec = (long)(nanoseconds % 1000000000u);
+    return pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &end) == 0;
+}
+#endif
+
 int ten_client_enter(tenure_client *client) {
     if (!ten_process_is(client->process))
         return ten_client_fail(client, TENURE_E_FORKED,
                                "this client belongs to the parent of this process; open another one after fork()");
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    uint64_t nanoseconds = (uint64_t)end.tv_nsec + client->timing.timeout_ms % 1000u * 1000000u;
-    end.tv_sec += (time_t)(client->timing.timeout_ms / 1000u + nanoseconds / 1000000000u);
-    end.tv_nsec = (long)(nanoseconds % 1000000000u);
-    if (pthread_mutex_clocklock(&client->lock, CLOCK_MONOTONIC, &end) != 0)
+    if (!lock_within(&client->lock, client->timing.timeout_ms))
         return ten_client_fail(client, TENURE_E_TIMEOUT,
                                "other threads used the client for the whole time-out of %llu ms",
                                (unsigned long long)client->timing.timeout_ms);
@@ -174,6 +207,70 @@ int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result
     return done < 0
                ? done
                : ten_client_leave(client, ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms));
+}
+
+/* ---- waiting for news */
+
+void ten_waiter_add(tenure_client *client, ten_waiter *waiter) {
+    if (waiter->added)
+        return;
+    waiter->added = true;
+    waiter->passed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    waiter->store_fd = -1;
+    /* A waiter to whom nothing can be passed on must not rely on the descriptor alone, either. */
+    if (waiter->passed_fd < 0 || client->store->ops->watch(client->store, &waiter->store_fd) < 0)
+        waiter->store_fd = -1;
+    pthread_mutex_lock(&client->waiters_lock);
+    waiter->next = client->waiters;
+    client->waiters = waiter;
+    pthread_mutex_unlock(&client->waiters_lock);
+}
+
+static void pass_on(tenure_client *client, const ten_waiter *from) {
+    uint64_t one = 1;
+    pthread_mutex_lock(&client->waiters_lock);
+    for (const ten_waiter *waiter = client->waiters; waiter; waiter = waiter->next)
+        if (waiter != from && waiter->passed_fd >= 0)
+            (void)ten_write_all(waiter->passed_fd, &one, sizeof one);
+    pthread_mutex_unlock(&client->waiters_lock);
+}
+
+void ten_waiter_clear(tenure_client *client, ten_waiter *waiter) {
+    uint64_t count;
+    if (waiter->passed_fd >= 0)
+        (void)ten_read_some(waiter->passed_fd, &count, sizeof count);
+    /* Only what was there is passed on: two waiters would otherwise wake each other for ever. */
+    if (waiter->store_fd < 0 || ten_wait_readable(waiter->store_fd, -1, 0) <= 0)
+        return;
+    client->store->ops->watch_clear(client->store);
+    pass_on(client, waiter);
+}
+
+int ten_waiter_sleep(tenure_client *client, const ten_waiter *waiter, uint64_t pause_ms, const char *what) {
+    const int fds[] = {client->cancel_fd, waiter->store_fd, waiter->passed_fd};
+    if (waiter->store_fd < 0)
+        pause_ms = ten_min_u64(pause_ms, BLIND_LOOK_MS);
+    int woken = ten_wait_any_readable(fds, TEN_COUNT(fds), pause_ms);
+    if (woken < 0)
+        return ten_client_fail(client, TENURE_E_SYSTEM, "cannot wait for %s", what);
+    if (woken & 1)
+        return ten_client_fail(client, TENURE_E_CANCELLED, "waiting for %s was cancelled", what);
+    return TENURE_OK;
+}
+
+void ten_waiter_remove(tenure_client *client, ten_waiter *waiter) {
+    if (!waiter->added)
+        return;
+    pthread_mutex_lock(&client->waiters_lock);
+    for (ten_waiter **at = &client->waiters; *at; at = &(*at)->next) {
+        if (*at == waiter) {
+            *at = waiter->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&client->waiters_lock);
+    ten_close_fd(&waiter->passed_fd);
+    waiter->added = false;
 }
 
 int ten_client_check_target(const tenure_client *client, const char *target) {

@@ -10,12 +10,23 @@
 #include "core/timing.h"
 #include "store/store.h"
 
+/* A thread that waits for news from the store. The store has one descriptor for all threads of a client, and whoever
+ * clears it takes the news from the others; so it passes them on. */
+typedef struct ten_waiter {
+    bool added;
+    int store_fd;  /* -1: the store cannot be watched */
+    int passed_fd; /* readable when another thread has passed news on */
+    struct ten_waiter *next;
+} ten_waiter;
+
 struct tenure_client {
     ten_store *store;
     pthread_mutex_t lock; /* around every call on the store */
     ten_timing timing;
     uint64_t process; /* see base/fork.h */
     int cancel_fd;    /* readable once cancelled */
+    pthread_mutex_t waiters_lock;
+    ten_waiter *waiters;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
 };
@@ -35,6 +46,14 @@ int ten_client_leave(tenure_client *client, int done);
 
 /* One operation, entered and left. */
 int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result);
+
+/* Waiting: add (once; more is nothing), clear, read the changes, sleep, clear, read... and remove. The first two inside
+ * enter and leave, the others outside. Sleeping ends with 0 after news, or pause_ms, or earlier for nothing; or it is
+ * TENURE_E_CANCELLED or TENURE_E_SYSTEM. */
+void ten_waiter_add(tenure_client *client, ten_waiter *waiter);
+void ten_waiter_clear(tenure_client *client, ten_waiter *waiter);
+int ten_waiter_sleep(tenure_client *client, const ten_waiter *waiter, uint64_t pause_ms, const char *what);
+void ten_waiter_remove(tenure_client *client, ten_waiter *waiter);
 
 /* Checks a target's name. */
 int ten_client_check_target(const tenure_client *client, const char *target);

@@ -13,14 +13,13 @@
 #include "core/lease.h"
 #include "runtime/client.h"
 
-#define BLIND_RETRY_MS 250u /* between tries when the store cannot be watched */
-
 struct tenure_lease {
     tenure_client *client;
     char target[TENURE_TARGET_MAX + 1];
     ten_lease record; /* under the client's lock */
     uint64_t token;
     uint64_t ttl_ms;
+    _Atomic(bool) given_back; /* tenure_release() was called: never valid again, whatever another thread publishes */
     _Atomic(uint64_t) valid_until; /* the record's deadline while owned, else 0 */
     _Atomic(uint64_t) ends_at;     /* the record's deadline, also while uncertain, else 0 */
 };
@@ -118,7 +117,7 @@ int tenure_try_acquire(tenure_client *client, const char *target, tenure_lease *
 
 /* What a waiter looks at. */
 struct wait {
-    int fd; /* -1: the store cannot be watched */
+    ten_waiter waiter;
     uint64_t cursor;
     const char *target;
     bool concerned;
@@ -129,8 +128,7 @@ static int start_watching(tenure_client *client, struct wait *wait) {
     if (done < 0)
         return done;
     wait->cursor = UINT64_MAX;
-    if (client->store->ops->watch(client->store, &wait->fd) < 0)
-        wait->fd = -1;
+    ten_waiter_add(client, &wait->waiter);
     done = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1, NULL, NULL,
                                        client->timing.timeout_ms);
     return ten_client_leave(client, done);
@@ -147,8 +145,7 @@ static int read_news(tenure_client *client, struct wait *wait) {
     int done = ten_client_enter(client);
     if (done < 0)
         return done;
-    if (wait->fd >= 0)
-        client->store->ops->watch_clear(client->store);
+    ten_waiter_clear(client, &wait->waiter);
     wait->concerned = false;
     uint64_t before;
     do {
@@ -171,15 +168,9 @@ static int wait_for_turn(tenure_client *client, struct wait *wait, uint64_t rema
             return TENURE_E_HELD;
         if (now >= ends_ms)
             return TENURE_OK;
-        uint64_t pause_ms = ten_min_u64(ends_ms, end_ms) - now;
-        if (wait->fd < 0)
-            pause_ms = ten_min_u64(pause_ms, BLIND_RETRY_MS);
-        int woken = ten_wait_readable(client->cancel_fd, wait->fd, pause_ms);
-        if (woken < 0)
-            return ten_client_fail(client, TENURE_E_SYSTEM, "cannot wait for %s", wait->target);
-        if (woken & 1)
-            return ten_client_fail(client, TENURE_E_CANCELLED, "waiting for %s was cancelled", wait->target);
-        int done = read_news(client, wait);
+        int done = ten_waiter_sleep(client, &wait->waiter, ten_min_u64(ends_ms, end_ms) - now, wait->target);
+        if (done == TENURE_OK)
+            done = read_news(client, wait);
         if (done < 0 || wait->concerned)
             return done;
     }
@@ -187,15 +178,16 @@ static int wait_for_turn(tenure_client *client, struct wait *wait, uint64_t rema
 
 static int acquire_waiting(tenure_client *client, tenure_lease *lease, uint64_t wait_ms) {
     uint64_t end_ms = ten_add_u64(now_ms(client), wait_ms);
-    struct wait wait = {.fd = -1, .target = lease->target};
+    struct wait wait = {.target = lease->target};
     uint64_t remaining_ms = 0;
     int done = wait_ms > 0 ? start_watching(client, &wait) : TENURE_OK;
     while (done == TENURE_OK) {
         done = try_once(client, lease, &remaining_ms);
         if (done != TENURE_E_HELD || wait_ms == 0)
-            return done;
+            break;
         done = wait_for_turn(client, &wait, remaining_ms, end_ms);
     }
+    ten_waiter_remove(client, &wait.waiter);
     return done;
 }
 
@@ -239,7 +231,7 @@ int tenure_renew(tenure_lease *lease) {
         atomic_store_explicit(&lease->valid_until, 0, memory_order_release);
         return done;
     }
-    if (lease->record.deadline_ms == 0) {
+    if (lease->record.deadline_ms == 0 || atomic_load_explicit(&lease->given_back, memory_order_acquire)) {
         pthread_mutex_unlock(&client->lock);
         return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was given back or lost before", lease->target);
     }
@@ -271,8 +263,7 @@ static int release_op(tenure_client *client, const ten_op *op, bool *ret_release
 
 int tenure_release(tenure_lease *lease) {
     tenure_client *client = lease->client;
-    atomic_store_explicit(&lease->valid_until, 0, memory_order_release);
-    atomic_store_explicit(&lease->ends_at, 0, memory_order_release);
+    atomic_store_explicit(&lease->given_back, true, memory_order_release);
     int done = ten_client_enter(client);
     if (done < 0)
         return done;
@@ -357,7 +348,8 @@ int tenure_force_release(tenure_client *client, const char *target, bool now, bo
 /* ---- the local check */
 
 static bool is_before(const tenure_lease *lease, uint64_t deadline_ms) {
-    return deadline_ms != 0 && now_ms(lease->client) < deadline_ms && ten_process_is(lease->client->process);
+    return deadline_ms != 0 && !atomic_load_explicit(&lease->given_back, memory_order_acquire) &&
+           now_ms(lease->client) < deadline_ms && ten_process_is(lease->client->process);
 }
 
 bool tenure_lease_valid(const tenure_lease *lease) {

@@ -10,9 +10,8 @@
 #include "base/io.h"
 #include "runtime/client.h"
 
-#define PAGE_SIZE     256u
-#define NEWS_SIZE     256u
-#define BLIND_LOOK_MS 250u
+#define PAGE_SIZE 256u
+#define NEWS_SIZE 256u
 
 /* ---- looking */
 
@@ -242,14 +241,13 @@ static int hand_out_change(const ten_change *change, void *userdata) {
     return 0;
 }
 
-/* Hands out what there is; -1 in *ret_fd when the store cannot be watched. */
-static int look(tenure_client *client, uint64_t *cursor, struct news *news, int *ret_fd) {
+/* Hands out what there is. */
+static int look(tenure_client *client, uint64_t *cursor, struct news *news, ten_waiter *waiter) {
     int done = ten_client_enter(client);
     if (done < 0)
         return done;
-    *ret_fd = -1;
-    if (client->store->ops->watch(client->store, ret_fd) == TENURE_OK)
-        client->store->ops->watch_clear(client->store);
+    ten_waiter_add(client, waiter);
+    ten_waiter_clear(client, waiter);
     done = client->store->ops->changes(client->store, client->namespace_name, cursor, NEWS_SIZE, hand_out_change, news,
                                        client->timing.timeout_ms);
     return ten_client_leave(client, done);
@@ -258,19 +256,18 @@ static int look(tenure_client *client, uint64_t *cursor, struct news *news, int 
 int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
                       void *userdata) {
     struct news news = {.each = each, .userdata = userdata};
+    ten_waiter waiter = {0};
     uint64_t end_ms = ten_add_u64(ten_boot_ms(client->store->clock), wait_ms);
-    for (;;) {
-        int fd;
-        int done = look(client, cursor, &news, &fd);
+    int done;
+    do {
+        done = look(client, cursor, &news, &waiter);
         uint64_t left_ms = ten_left_u64(end_ms, ten_boot_ms(client->store->clock));
         if (done < 0 || news.count > 0 || left_ms == 0)
-            return done;
-        int woken = ten_wait_readable(client->cancel_fd, fd, fd < 0 ? ten_min_u64(left_ms, BLIND_LOOK_MS) : left_ms);
-        if (woken < 0)
-            return ten_client_fail(client, TENURE_E_SYSTEM, "cannot wait for changes");
-        if (woken & 1)
-            return ten_client_fail(client, TENURE_E_CANCELLED, "waiting for changes was cancelled");
-    }
+            break;
+        done = ten_waiter_sleep(client, &waiter, left_ms, "changes");
+    } while (done == TENURE_OK);
+    ten_waiter_remove(client, &waiter);
+    return done;
 }
 
 /* ---- health */

@@ -1,0 +1,141 @@
+/*
+ * The plan's targets: columns by number and an index by id. Called by plan.c; plan_match.c reads and writes the
+ * columns.
+ */
+#include "core/plan_targets.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "core/mutant.h"
+#include "core/plan.h"
+
+static uint64_t hash_id(const char *id) {
+    return TEN_MUTANT(RAW_HASH) ? ten_hash_text(id) : ten_hash_mix(ten_hash_text(id));
+}
+
+void ten_plan_targets_free(struct ten_plan_targets *targets) {
+    for (uint32_t i = 0; i < targets->slots; i++)
+        ten_free(targets->ids[i]);
+    ten_free(targets->ids);
+    ten_free(targets->hashes);
+    ten_free(targets->owners);
+    ten_free(targets->told_owners);
+    ten_free(targets->index);
+    *targets = (struct ten_plan_targets){0};
+}
+
+/* ---- the index: linear probing, removal by shifting back */
+
+/* Where the id is, or the empty place where it would be. */
+static uint32_t find_place(const struct ten_plan_targets *targets, const char *id, uint64_t hash) {
+    uint32_t mask = targets->index_room - 1;
+    uint32_t place = (uint32_t)hash & mask;
+    for (uint32_t entry; (entry = targets->index[place]); place = (place + 1) & mask)
+        if (targets->hashes[entry - 1] == hash && strcmp(targets->ids[entry - 1], id) == 0)
+            break;
+    return place;
+}
+
+static bool grow_index(struct ten_plan_targets *targets) {
+    if (targets->count < targets->index_room / 2)
+        return true;
+    uint32_t room = targets->index_room ? targets->index_room * 2 : 16;
+    uint32_t *index = ten_calloc(room, sizeof *index);
+    if (!index)
+        return false;
+    for (uint32_t number = 0; number < targets->slots; number++) {
+        if (!targets->ids[number])
+            continue;
+        uint32_t place = (uint32_t)targets->hashes[number] & (room - 1);
+        while (index[place])
+            place = (place + 1) & (room - 1);
+        index[place] = number + 1;
+    }
+    ten_free(targets->index);
+    targets->index = index;
+    targets->index_room = room;
+    return true;
+}
+
+static void remove_from_index(struct ten_plan_targets *targets, uint32_t number) {
+    uint32_t mask = targets->index_room - 1;
+    uint32_t hole = find_place(targets, targets->ids[number], targets->hashes[number]);
+    for (uint32_t at = (hole + 1) & mask; targets->index[at]; at = (at + 1) & mask) {
+        uint32_t home = (uint32_t)targets->hashes[targets->index[at] - 1] & mask;
+        /* An entry may fill the hole only if that does not put it before its home. */
+        if (((at - home) & mask) >= ((at - hole) & mask)) {
+            targets->index[hole] = targets->index[at];
+            hole = at;
+        }
+    }
+    targets->index[hole] = 0;
+}
+
+/* ---- the columns */
+
+static bool grow_column(void *column, uint32_t room, size_t size) {
+    void **array = column;
+    void *larger = ten_realloc(*array, room * size);
+    if (larger)
+        *array = larger;
+    return larger != NULL;
+}
+
+/* A column that has grown while another could not is only larger than it has to be. */
+static bool grow_columns(struct ten_plan_targets *targets) {
+    if (targets->slots < targets->room)
+        return true;
+    TEN_INVARIANT(targets->room < UINT32_MAX / 2);
+    uint32_t room = targets->room ? targets->room * 2 : 16;
+    if (!grow_column(&targets->ids, room, sizeof *targets->ids) ||
+        !grow_column(&targets->hashes, room, sizeof *targets->hashes) ||
+        !grow_column(&targets->owners, room, sizeof *targets->owners) ||
+        !grow_column(&targets->told_owners, room, sizeof *targets->told_owners))
+        return false;
+    targets->room = room;
+    return true;
+}
+
+uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const char *id) {
+    if (targets->count == 0)
+        return TEN_PLAN_NOBODY;
+    uint32_t entry = targets->index[find_place(targets, id, hash_id(id))];
+    return entry ? entry - 1 : TEN_PLAN_NOBODY;
+}
+
+uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) {
+    if (targets->slots == 0)
+        targets->first_free = TEN_PLAN_NOBODY;
+    if (!grow_index(targets) || !grow_columns(targets))
+        return TEN_PLAN_NOBODY;
+    char *copy = ten_strdup(id);
+    if (!copy)
+        return TEN_PLAN_NOBODY;
+    uint32_t number = targets->first_free;
+    if (number == TEN_PLAN_NOBODY)
+        number = targets->slots++;
+    else
+        targets->first_free = (uint32_t)targets->hashes[number];
+    uint64_t hash = hash_id(id);
+    targets->index[find_place(targets, id, hash)] = number + 1;
+    targets->ids[number] = copy;
+    targets->hashes[number] = hash;
+    targets->owners[number] = TEN_PLAN_NOBODY;
+    targets->told_owners[number] = TEN_PLAN_NOBODY;
+    targets->count++;
+    return number;
+}
+
+void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number) {
+    remove_from_index(targets, number);
+    ten_free(targets->ids[number]);
+    targets->ids[number] = NULL;
+    targets->owners[number] = TEN_PLAN_NOBODY;
+    targets->told_owners[number] = TEN_PLAN_NOBODY;
+    targets->hashes[number] = targets->first_free;
+    targets->first_free = number;
+    targets->count--;
+}

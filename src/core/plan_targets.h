@@ -1,0 +1,32 @@
+/*
+ * The plan's targets: a table by number, in columns, because the loops over a million of them read one or two columns
+ * and are as fast as these are narrow; and an index from id to number. 24 bytes a target, 8 to 16 for the index, and
+ * the id. Part of the plan; it knows nothing of instances but their numbers.
+ */
+#ifndef TEN_CORE_PLAN_TARGETS_H
+#define TEN_CORE_PLAN_TARGETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ten_plan_targets {
+    char **ids;            /* NULL: a free number */
+    uint64_t *hashes;      /* mixed; of a free number: the free number after it */
+    uint32_t *owners;      /* an instance's number or TEN_PLAN_NOBODY, which free numbers have too */
+    uint32_t *told_owners; /* as last reported */
+    uint32_t slots;        /* numbers in use or free are below this */
+    uint32_t room;
+    uint32_t count;
+    uint32_t first_free; /* TEN_PLAN_NOBODY: none; valid only once there is a slot */
+    uint32_t *index;     /* open addressing: number + 1, or 0 */
+    uint32_t index_room; /* a power of two, at least twice the count */
+};
+
+void ten_plan_targets_free(struct ten_plan_targets *targets);
+/* TEN_PLAN_NOBODY: not there. */
+uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const char *id);
+/* Adds an id that is not there. TEN_PLAN_NOBODY: out of memory. */
+uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id);
+void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number);
+
+#endif
