@@ -231,6 +231,22 @@ enum tenure_filter {
 typedef int (*tenure_info_fn)(const tenure_info *info, void *userdata);
 TENURE_API int tenure_list(tenure_client *client, enum tenure_filter filter, tenure_info_fn each, void *userdata);
 
+typedef struct tenure_instance {
+    const char *instance;
+    uint32_t weight; /* 0: draining */
+    bool draining;   /* somebody asked it to drain */
+    uint64_t ttl_ms;
+    uint64_t remaining_ms; /* until its heartbeat ends unless it is renewed */
+    uint64_t since_ms;     /* Unix time, for display */
+} tenure_instance;
+/* The live instances of the namespace. The strings are valid during the call of `each`, which must not use this client.
+ */
+typedef int (*tenure_instance_fn)(const tenure_instance *instance, void *userdata);
+TENURE_API int tenure_instances_list(tenure_client *client, tenure_instance_fn each, void *userdata);
+/* Asks a live instance to hand over everything that it holds, or takes that back. TENURE_E_UNKNOWN_TARGET: there is no
+ * such instance. */
+TENURE_API int tenure_drain(tenure_client *client, const char *instance, bool undo);
+
 /* ---- the target registry ------------------------------------------------------------------------------ */
 
 typedef struct tenure_target {

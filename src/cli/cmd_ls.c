@@ -17,7 +17,7 @@ struct listing {
 static int add_row(const tenure_info *info, void *userdata) {
     struct listing *listing = userdata;
     if (listing->session->json) {
-        ten_print_info_json(info, listing->session->namespace_name);
+        ten_print_info_json(info, listing->session->namespace_name, NULL);
         return ferror(stdout) ? 1 : 0;
     }
     bool held = info->holder[0] != '\0';

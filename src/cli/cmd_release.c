@@ -33,6 +33,14 @@ static void say_what_happened(const char *target, uint64_t token, bool now, bool
         fprintf(stderr, "tenure: %s cannot be renewed any more; others enter when its lease ends\n", target);
 }
 
+static void log_release(const ten_session *session, const char *target, uint64_t token, bool force) {
+    if (force) /* whatever its token was */
+        TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_TEXT("reason", "forced"));
+    else
+        TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
+                TEN_TEXT("reason", "done"));
+}
+
 int ten_cmd_release(const ten_command *command, int argc, char **argv) {
     ten_session session;
     uint64_t token = 0;
@@ -59,8 +67,7 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
     exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
     if (done == TENURE_OK) {
         if (released)
-            TEN_LOG(session.log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
-                    TEN_TEXT("reason", force ? "forced" : "done"));
+            log_release(&session, target, token, force);
         say_what_happened(target, token, now, released);
     }
     return ten_session_close(&session, exit_code);

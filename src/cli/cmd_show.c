@@ -53,7 +53,7 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
     if (done < 0)
         exit_code = ten_session_error(&session, done);
     else if (session.json)
-        ten_print_info_json(&info, session.namespace_name);
+        ten_print_info_json(&info, session.namespace_name, NULL);
     else
         print_words(&info, session.namespace_name);
     return ten_session_close(&session, done < 0 ? exit_code : TEN_EXIT_DONE);

@@ -6,6 +6,11 @@
 
 #include "cli/session.h"
 
+int ten_cmd_agent(const ten_command *command, int argc, char **argv);
+int ten_cmd_status(const ten_command *command, int argc, char **argv);
+int ten_cmd_nodes(const ten_command *command, int argc, char **argv);
+int ten_cmd_plan(const ten_command *command, int argc, char **argv);
+int ten_cmd_drain(const ten_command *command, int argc, char **argv);
 int ten_cmd_acquire(const ten_command *command, int argc, char **argv);
 int ten_cmd_renew(const ten_command *command, int argc, char **argv);
 int ten_cmd_release(const ten_command *command, int argc, char **argv);

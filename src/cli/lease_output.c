@@ -14,7 +14,7 @@ const char *ten_state_word(const tenure_info *info) {
     return info->barred ? "forced" : "held";
 }
 
-void ten_print_info_json(const tenure_info *info, const char *namespace_name) {
+void ten_print_info_json(const tenure_info *info, const char *namespace_name, const char *planned) {
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_text(&line, "target", info->target);
@@ -22,7 +22,7 @@ void ten_print_info_json(const tenure_info *info, const char *namespace_name) {
     ten_json_text(&line, "instance", info->holder[0] ? info->holder : NULL);
     ten_json_number(&line, "token", info->token);
     ten_json_text(&line, "state", ten_state_word(info));
-    ten_json_text(&line, "planned", NULL);
+    ten_json_text(&line, "planned", planned && planned[0] ? planned : NULL);
     ten_json_time(&line, "acquired_at", info->acquired_at_ms);
     ten_json_time(&line, "renewed_at", info->renewed_at_ms);
     ten_json_time(&line, "expires_at", info->expires_at_ms);

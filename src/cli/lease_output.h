@@ -8,7 +8,7 @@
 
 /* held, free, or forced (held, but barred from renewal). */
 const char *ten_state_word(const tenure_info *info);
-/* One object on a line. */
-void ten_print_info_json(const tenure_info *info, const char *namespace_name);
+/* One object on a line. `planned`: whom the plan names; "" or NULL: nobody, or not looked at. */
+void ten_print_info_json(const tenure_info *info, const char *namespace_name, const char *planned);
 
 #endif

@@ -11,6 +11,28 @@
 #include "cli/commands.h"
 
 static const ten_command commands[] = {
+    {"agent", "--targets SRC --poll HOW [--publish SINK]...",
+     "Run one instance of a fleet that polls its share of the targets",
+     "Start as many as you like, with the same command line: they share the targets out, each polled by one of\n"
+     "them at a time under its lease, and when one dies the rest take over.\n\n"
+     "  SRC   store (the registry: 'tenure target add'), or file:PATH (a line is an id, or a JSON object\n"
+     "        with id, url, exec, every, paused, spec); read again when it changes\n"
+     "  HOW   exec:CMD (run by /bin/sh -c, with TENURE_TARGET, TENURE_TOKEN, TENURE_INSTANCE,\n"
+     "        TENURE_NAMESPACE, TENURE_URL and TENURE_SPEC in its environment), http (GET the target's\n"
+     "        url), or spec (what each target says; its command only with --trust-targets)\n"
+     "  SINK  - (JSON lines on standard output), or file:PATH; without one, results are only logged\n\n"
+     "SIGTERM or SIGINT: stops polling, gives its targets back, exits 0; a second one hurries. SIGHUP: reads\n"
+     "files again.",
+     ten_cmd_agent},
+    {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
+     ten_cmd_status},
+    {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes},
+    {"plan", "[--add N] [--remove INSTANCE]...", "Show how the plan shares the targets, and what would move",
+     "A dry run: nothing is changed. --add N asks what N more instances would take, --remove what becomes of\n"
+     "an instance's targets.",
+     ten_cmd_plan},
+    {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all of its targets, as before a deploy",
+     "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain},
     {"acquire", "ID [--wait D]", "Take the lease on a target and print its token",
      "The holder is a fresh instance id; the lease lasts for the TTL unless it is renewed. Renewing and\n"
      "releasing take the token. Everything that the work sends should carry the token, so that whoever\n"

@@ -38,6 +38,26 @@ static int set_period(const ten_option *option, const char *text, ten_error *err
     return TENURE_OK;
 }
 
+static int set_number(const ten_option *option, const char *text, ten_error *error) {
+    uint64_t number = 0;
+    size_t size = strlen(text);
+    bool fits = size > 0 && size <= 9 && strspn(text, "0123456789") == size;
+    for (const char *at = text; fits && *at; at++)
+        number = number * 10 + (uint64_t)(*at - '0');
+    if (!fits)
+        return ten_fail(error, TENURE_E_INVALID, "'%.40s' is not a whole number below 1,000,000,000", text);
+    *(uint32_t *)option->value = (uint32_t)number;
+    return TENURE_OK;
+}
+
+static int add_to_list(const ten_option *option, const char *text, ten_error *error) {
+    ten_option_list *list = option->value;
+    if (list->count == TEN_OPTION_LIST_MAX)
+        return ten_fail(error, TENURE_E_INVALID, "it can be given %u times at the most", TEN_OPTION_LIST_MAX);
+    list->items[list->count++] = text;
+    return TENURE_OK;
+}
+
 static int set_value(const ten_option *option, const char *text, ten_error *error) {
     switch (option->kind) {
     case TEN_OPTION_FLAG:
@@ -54,6 +74,10 @@ static int set_value(const ten_option *option, const char *text, ten_error *erro
         return ten_token_parse(text, option->value, error);
     case TEN_OPTION_CHOICE:
         return set_choice(option, text, error);
+    case TEN_OPTION_NUMBER:
+        return set_number(option, text, error);
+    case TEN_OPTION_LIST:
+        return add_to_list(option, text, error);
     }
     return TENURE_E_INVALID;
 }

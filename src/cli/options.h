@@ -18,7 +18,15 @@ enum ten_option_kind {
     TEN_OPTION_PERIOD,   /* uint64_t ms, never 0, which stands for "not given" */
     TEN_OPTION_TOKEN,    /* uint64_t */
     TEN_OPTION_CHOICE,   /* int: the index of the word */
+    TEN_OPTION_NUMBER,   /* uint32_t */
+    TEN_OPTION_LIST,     /* ten_option_list: may be given several times */
 };
+
+#define TEN_OPTION_LIST_MAX 16u
+typedef struct ten_option_list {
+    const char *items[TEN_OPTION_LIST_MAX];
+    size_t count;
+} ten_option_list;
 
 typedef struct ten_option {
     const char *name; /* NULL ends the array */

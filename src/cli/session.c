@@ -186,7 +186,7 @@ static int check_store(const ten_session *session, ten_error *error) {
     return TENURE_OK;
 }
 
-bool ten_session_open(ten_session *session, int *ret_exit) {
+bool ten_session_check(const ten_session *session, int *ret_exit) {
     ten_error error;
     int done = check_timing(session, &error);
     if (done == TENURE_OK)
@@ -198,15 +198,21 @@ bool ten_session_open(ten_session *session, int *ret_exit) {
     if (done < 0) {
         say(error.message);
         *ret_exit = ten_exit_code(done);
-        return false;
     }
+    return done == TENURE_OK;
+}
+
+bool ten_session_open(ten_session *session, int *ret_exit) {
+    ten_error error;
+    if (!ten_session_check(session, ret_exit))
+        return false;
     catch_signals();
     tenure_options options = {.size = sizeof options,
                               .namespace_name = session->namespace_name,
                               .instance_name = session->name,
                               .ttl_ms = session->timing.ttl_ms,
                               .margin_ms = session->timing.margin_ms};
-    done = tenure_open(session->store && session->store[0] ? session->store : NULL, &options, &session->client);
+    int done = tenure_open(session->store && session->store[0] ? session->store : NULL, &options, &session->client);
     if (done < 0) {
         *ret_exit = ten_session_error(session, done);
         return false;

@@ -129,18 +129,31 @@ uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight) 
     return number;
 }
 
-void ten_plan_remove_instance(ten_plan *plan, uint32_t number) {
-    TEN_INVARIANT(number < plan->instance_slots && plan->instances[number].id);
-    struct ten_plan_instance *instance = &plan->instances[number];
-    /* Its number may soon be another's: a move from here is a move from nobody. */
+/* The number may soon be another's: a move from here is to be a move from nobody. What it was told to own is what it
+ * owned and has just lost, unless the last settling failed. */
+static void forget_told(ten_plan *plan, uint32_t instance, uint32_t first_touched) {
     uint32_t *told_owners = plan->targets.told_owners;
-    for (uint32_t t = 0; t < plan->targets.slots; t++)
-        told_owners[t] = told_owners[t] == number ? TEN_PLAN_NOBODY : told_owners[t];
-    ten_plan_empty(plan, number);
-    plan->scratch |= plan->failed;
+    for (uint32_t i = first_touched; i < plan->touched_count; i++)
+        told_owners[plan->touched[i]] = TEN_PLAN_NOBODY;
+    for (uint32_t t = 0; plan->scratch && t < plan->targets.slots; t++)
+        if (told_owners[t] == instance)
+            told_owners[t] = TEN_PLAN_NOBODY;
+}
+
+static void remove_from_order(ten_plan *plan, const struct ten_plan_instance *instance) {
     uint32_t place = find_in_order(plan, instance->id, instance->hash);
     plan->order_count--;
     memmove(plan->order + place, plan->order + place + 1, (plan->order_count - place) * sizeof *plan->order);
+}
+
+void ten_plan_remove_instance(ten_plan *plan, uint32_t number) {
+    TEN_INVARIANT(number < plan->instance_slots && plan->instances[number].id);
+    struct ten_plan_instance *instance = &plan->instances[number];
+    uint32_t first_touched = plan->touched_count;
+    ten_plan_empty(plan, number);
+    plan->scratch |= plan->failed;
+    forget_told(plan, number, first_touched);
+    remove_from_order(plan, instance);
     (void)ten_map_remove(&plan->instance_numbers, instance->id);
     ten_free(instance->kept.entries);
     ten_free(instance->rejected.entries);

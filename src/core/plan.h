@@ -29,13 +29,14 @@ void ten_plan_free(ten_plan *plan);
 
 /* Adds a target or an instance, or changes an instance's weight (0: it gets nothing). Texts are copied. They return a
  * number that stands for it until it is removed, and may then stand for another; TEN_PLAN_NOBODY when out of memory.
- * Adding what is there gives its number. Nothing moves before ten_plan_settle(). */
+ * Adding what is there gives its number. Nothing moves before ten_plan_settle(), but the targets of a removed instance
+ * are planned for nobody at once: their next move is reported as from nobody. */
 uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
 void ten_plan_remove_target(ten_plan *plan, uint32_t target);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
 
-/* Brings the matching up to date and reports the moves. False: out of memory; the plan is as it was, try again. */
+/* Brings the matching up to date and reports the moves. False: out of memory; nobody has moved, try again. */
 bool ten_plan_settle(ten_plan *plan);
 
 uint32_t ten_plan_find_target(const ten_plan *plan, const char *id);   /* TEN_PLAN_NOBODY: not there */

@@ -13,8 +13,6 @@
  * Entries of heaps are not taken out when a target moves away: an entry says what it weighs, and whoever takes it from
  * the top looks whether that still holds.
  */
-#include <string.h>
-
 #include "base/util.h"
 #include "core/plan_state.h"
 
@@ -94,6 +92,7 @@ static bool worst_kept(ten_plan *plan, uint32_t number, entry *ret_entry) {
                 return true;
         }
         collect_again(plan, number);
+        TEN_INVARIANT(kept->count > 0 || plan->failed);
     }
     return false;
 }
@@ -302,16 +301,19 @@ static void list_asking(ten_plan *plan, uint32_t number) {
     asking->count = 0;
     for (uint32_t t = 0; t < targets->slots; t++) {
         uint32_t owner = targets->owners[t];
-        uint64_t weight = ten_plan_weigh(hash, targets->hashes[t]);
-        bool asks = owner != TEN_PLAN_NOBODY &&
-                    ten_plan_prefers(plan, number, weight, owner, ten_plan_pair_weight(plan, owner, t));
+        if (owner == TEN_PLAN_NOBODY)
+            continue;
         if (asking->count == asking->room && !ten_plan_heap_grow(asking)) {
             plan->failed = true;
             return;
         }
+        uint64_t weight = ten_plan_weigh(hash, targets->hashes[t]);
+        uint64_t owner_weight = ten_plan_pair_weight(plan, owner, t);
         /* Written in any case, and counted if it holds: there is nothing here for the processor to guess wrong. */
         asking->entries[asking->count] = (entry){.weight = weight, .target = t};
-        asking->count += asks;
+        asking->count += weight > owner_weight;
+        if (weight == owner_weight)
+            asking->count += ten_plan_prefers(plan, number, weight, owner, owner_weight);
     }
 }
 
@@ -337,7 +339,8 @@ static void introduce(ten_plan *plan, uint32_t number) {
     }
     ten_plan_heap_order(targets, &instance->kept);
     asking->count -= taken;
-    memmove(asking->entries, asking->entries + taken, asking->count * sizeof *asking->entries);
+    for (uint32_t i = 0; i < asking->count; i++)
+        asking->entries[i] = asking->entries[taken + i];
     ten_plan_heap_order(targets, asking);
     instance->rejected_clean = asking->count;
 }
@@ -361,17 +364,16 @@ static void clean(ten_plan *plan, uint32_t number) {
 
 /* Works off what changed. New instances attract before others shed, so that what has to move goes there directly. */
 static void repair(ten_plan *plan) {
-    for (uint32_t i = 0; i < plan->instance_slots && !plan->failed; i++) {
-        struct ten_plan_instance *instance = &plan->instances[i];
-        if (instance->quota == 0)
+    for (uint32_t i = 0; i < plan->instance_slots; i++)
+        if (plan->instances[i].quota == 0)
             ten_plan_empty(plan, i);
-        else if (is_new(instance))
+    uint32_t to_place = plan->touched_count;
+    for (uint32_t i = 0; i < plan->instance_slots && !plan->failed; i++) {
+        clean(plan, i);
+        if (is_new(&plan->instances[i]))
             introduce(plan, i);
-        else
-            clean(plan, i);
     }
-    uint32_t count = plan->touched_count;
-    for (uint32_t i = 0; i < count && !plan->failed; i++) {
+    for (uint32_t i = 0; i < to_place && !plan->failed; i++) {
         uint32_t target = plan->touched[i];
         if (plan->targets.ids[target] && plan->targets.owners[target] == TEN_PLAN_NOBODY)
             place(plan, target, TEN_PLAN_NOBODY, 0);

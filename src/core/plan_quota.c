@@ -23,7 +23,7 @@ static int compare_claims(const void *left, const void *right) {
 /* By the largest remainder; equal remainders in the order of instances, so that all round alike. */
 static bool share_out(ten_plan *plan, uint64_t all_weights) {
     uint64_t left = plan->targets.count;
-    struct claim *claims = ten_malloc((plan->order_count + 1) * sizeof *claims);
+    struct claim *claims = ten_malloc(plan->order_count * sizeof *claims);
     if (!claims)
         return false;
     for (uint32_t place = 0; place < plan->order_count; place++) {

@@ -107,17 +107,13 @@ uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const cha
 }
 
 uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) {
-    if (targets->slots == 0)
-        targets->first_free = TEN_PLAN_NOBODY;
     if (!grow_index(targets) || !grow_columns(targets))
         return TEN_PLAN_NOBODY;
     char *copy = ten_strdup(id);
     if (!copy)
         return TEN_PLAN_NOBODY;
-    uint32_t number = targets->first_free;
-    if (number == TEN_PLAN_NOBODY)
-        number = targets->slots++;
-    else
+    uint32_t number = targets->first_free ? targets->first_free - 1 : targets->slots++;
+    if (targets->first_free)
         targets->first_free = (uint32_t)targets->hashes[number];
     uint64_t hash = hash_id(id);
     targets->index[find_place(targets, id, hash)] = number + 1;
@@ -136,6 +132,6 @@ void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number) 
     targets->owners[number] = TEN_PLAN_NOBODY;
     targets->told_owners[number] = TEN_PLAN_NOBODY;
     targets->hashes[number] = targets->first_free;
-    targets->first_free = number;
+    targets->first_free = number + 1;
     targets->count--;
 }

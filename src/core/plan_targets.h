@@ -11,13 +11,13 @@
 
 struct ten_plan_targets {
     char **ids;            /* NULL: a free number */
-    uint64_t *hashes;      /* mixed; of a free number: the free number after it */
+    uint64_t *hashes;      /* mixed; of a free number: the next free number + 1, or 0 */
     uint32_t *owners;      /* an instance's number or TEN_PLAN_NOBODY, which free numbers have too */
     uint32_t *told_owners; /* as last reported */
     uint32_t slots;        /* numbers in use or free are below this */
     uint32_t room;
     uint32_t count;
-    uint32_t first_free; /* TEN_PLAN_NOBODY: none; valid only once there is a slot */
+    uint32_t first_free; /* number + 1, or 0 */
     uint32_t *index;     /* open addressing: number + 1, or 0 */
     uint32_t index_room; /* a power of two, at least twice the count */
 };

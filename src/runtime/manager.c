@@ -321,6 +321,14 @@ int tenure_manager_stop(tenure_manager *manager, uint64_t wait_ms) {
                           "not everything could be given back in time; the rest ends by its TTL");
 }
 
+void ten_manager_begin_stop(tenure_manager *manager) {
+    pthread_mutex_lock(&manager->lock);
+    ten_fleet_stop(manager->fleet, ten_manager_now_ms(manager));
+    ten_manager_absorb(manager);
+    pthread_mutex_unlock(&manager->lock);
+    ten_manager_wake(manager);
+}
+
 void tenure_manager_close(tenure_manager *manager) {
     if (!manager)
         return;

@@ -21,4 +21,7 @@ typedef struct ten_manager_extras {
 int ten_manager_open(const char *url, const tenure_manager_options *options, const ten_manager_extras *extras,
                      tenure_manager **ret_manager);
 
+/* tenure_manager_stop() without waiting: TENURE_EVENT_STOPPED tells when everything has been given back. */
+void ten_manager_begin_stop(tenure_manager *manager);
+
 #endif

@@ -115,6 +115,52 @@ int tenure_list(tenure_client *client, enum tenure_filter filter, tenure_info_fn
     return done;
 }
 
+/* ---- instances */
+
+struct roll_call {
+    tenure_instance_fn each;
+    void *userdata;
+};
+
+static int hand_out_instance(const ten_instance *instance, void *userdata) {
+    struct roll_call *call = userdata;
+    tenure_instance shown = {.instance = instance->instance,
+                             .weight = instance->weight,
+                             .draining = instance->ask == TEN_ASK_DRAIN,
+                             .ttl_ms = instance->ttl_ms,
+                             .remaining_ms = instance->remaining_ms,
+                             .since_ms = instance->since_ms};
+    return call->each(&shown, call->userdata);
+}
+
+int tenure_instances_list(tenure_client *client, tenure_instance_fn each, void *userdata) {
+    struct roll_call call = {.each = each, .userdata = userdata};
+    int done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    return ten_client_leave(client,
+                            client->store->ops->list_instances(client->store, client->namespace_name, hand_out_instance,
+                                                               &call, client->timing.timeout_ms));
+}
+
+int tenure_drain(tenure_client *client, const char *instance, bool undo) {
+    ten_error error;
+    if (!instance || ten_holder_check(instance, &error) < 0)
+        return instance ? ten_client_failed(client, &error)
+                        : ten_client_fail(client, TENURE_E_INVALID, "no instance was given");
+    ten_op op = {.kind = TEN_OP_ASK,
+                 .namespace_name = client->namespace_name,
+                 .holder = instance,
+                 .ask = undo ? TEN_ASK_UNDO : TEN_ASK_DRAIN,
+                 .actor = client->instance};
+    ten_result result;
+    int done = ten_client_apply(client, &op, &result);
+    if (done == TENURE_OK && result.outcome != TEN_OK)
+        done = ten_client_fail(client, TENURE_E_UNKNOWN_TARGET, "there is no live instance %s in the namespace %s",
+                               instance, client->namespace_name);
+    return done;
+}
+
 /* ---- the registry */
 
 static int check_target(const tenure_client *client, const tenure_target *target) {

@@ -1,0 +1,58 @@
+/*
+ * The message of a poll. Called by the agent when a poll is over.
+ */
+#include "agent/message.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/json.h"
+
+/* The text goes in as it came, so that numbers keep their digits; white space between its tokens may hold line ends,
+ * which become blanks. (Inside a JSON string there are none.) */
+static void add_json(ten_buf *line, const char *data, size_t size) {
+    ten_buf_text(line, ",\"data\":");
+    for (size_t i = 0; i < size; i++)
+        ten_buf_char(line, data[i] == '\n' || data[i] == '\r' || data[i] == '\t' ? ' ' : data[i]);
+}
+
+static bool is_one_json_value(const char *data, size_t size) {
+    json_error_t error;
+    json_t *value = json_loadb(data, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    json_decref(value);
+    return value != NULL;
+}
+
+static void add_data(ten_buf *line, const ten_message *message) {
+    size_t size = message->data_size;
+    if (is_one_json_value(message->data, size)) {
+        add_json(line, message->data, size);
+        return;
+    }
+    /* As text: up to a NUL, and without the newline at its end. */
+    ten_buf text = {0};
+    ten_buf_add(&text, message->data, size);
+    if (text.size > 0 && text.data[text.size - 1] == '\n')
+        text.data[text.size - 1] = '\0';
+    line->failed |= text.failed;
+    ten_json_text(line, "data", ten_buf_string(&text));
+    ten_buf_free(&text);
+}
+
+void ten_message_write(const ten_message *message, ten_buf *line) {
+    ten_json_open(line);
+    ten_json_text(line, "target", message->target);
+    if (strcmp(message->namespace_name, "scenes") == 0)
+        ten_json_text(line, "scene_id", message->target);
+    ten_json_text(line, "instance", message->instance);
+    ten_json_number(line, "_version", message->token);
+    ten_json_time(line, "at", message->at_ms);
+    ten_json_bool(line, "ok", !message->error);
+    ten_json_number(line, "duration_ms", message->duration_ms);
+    if (message->error)
+        ten_json_text(line, "error", message->error);
+    else
+        add_data(line, message);
+    ten_json_close(line);
+    ten_buf_char(line, '\n');
+}

@@ -1,0 +1,37 @@
+/*
+ * What the worker shows its warden: memory that both see. The deadlines of targets are in the slots (runtime/slots.h);
+ * here is which process works on which of them.
+ */
+#ifndef TEN_AGENT_SHARED_H
+#define TEN_AGENT_SHARED_H
+
+#include <stdatomic.h>
+#include <tenure.h>
+
+#include "runtime/slots.h"
+
+#define TEN_SHARED_TARGETS (UINT32_C(4) << 20)
+#define TEN_SHARED_POLLS   4096u
+
+/* A process at work. `slot` is set before the process is made, `pid` by the process itself before it becomes the
+ * command, and both are cleared after its whole tree is gone. So there is no moment at which something runs that nobody
+ * would end. */
+struct ten_shared_poll {
+    _Atomic(uint32_t) slot; /* the number of the target's slot + 1; 0: the place is free */
+    _Atomic(int32_t) pid;   /* 0: not there yet */
+    _Atomic(uint64_t) poll; /* its mark */
+};
+
+struct ten_shared_state {
+    char instance[TENURE_HOLDER_MAX + 1]; /* "" until the worker has one; complete once `ready` is set */
+    atomic_bool ready;
+    atomic_uint poll_places; /* places that have ever been used */
+    struct ten_shared_poll polls[TEN_SHARED_POLLS];
+};
+
+typedef struct ten_shared {
+    struct ten_shared_state *state;
+    ten_slots slots;
+} ten_shared;
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * tenure agent: one instance of a fleet, under a warden.
+ */
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/sink.h"
+#include "agent/warden.h"
+#include "cli/commands.h"
+
+static int work(ten_shared *shared, void *userdata) {
+    ten_error error = {0};
+    int done = ten_agent_run(userdata, shared, &error);
+    if (done < 0)
+        fprintf(stderr, "tenure: %s\n", error.message);
+    return ten_exit_code(done);
+}
+
+static int check(const ten_session *session, const char *poll, ten_agent_config *config) {
+    ten_error error;
+    if (session->count != 0)
+        return ten_session_usage(session, "agent takes no arguments, only options");
+    if (!config->targets || !poll)
+        return ten_session_usage(session, "agent needs --targets SRC and --poll HOW");
+    if (ten_agent_parse_poll(poll, config, &error) < 0 || ten_agent_check(config, &error) < 0)
+        return ten_session_usage(session, "%s", error.message);
+    return TEN_EXIT_DONE;
+}
+
+static void configure(ten_agent_config *config, ten_session *session, uint64_t settle_ms, uint64_t grace_ms,
+                      uint32_t weight, const ten_option_list *sinks) {
+    ten_timing_defaults(&session->timing);
+    config->store = session->store;
+    config->manager = (tenure_manager_options){.namespace_name = session->namespace_name,
+                                               .instance_name = session->name,
+                                               .ttl_ms = session->timing.ttl_ms,
+                                               .renew_ms = session->timing.renew_ms,
+                                               .margin_ms = session->timing.margin_ms,
+                                               .settle_ms = settle_ms,
+                                               .weight = weight};
+    config->grace_ms = grace_ms ? grace_ms : ten_max_u64(session->timing.ttl_ms / 10, 10);
+    config->sinks = sinks->items;
+    config->sink_count = sinks->count;
+    config->log_format = (enum ten_log_format)session->log_format;
+    config->log_level = (enum ten_log_level)session->log_level;
+}
+
+int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
+    static const char *const uncertain_words[] = {"wait", "stop", NULL};
+    ten_session session;
+    ten_agent_config config = {.every_ms = 10000, .timeout_ms = 10000};
+    const char *poll = NULL;
+    ten_option_list sinks = {0};
+    uint32_t weight = 1;
+    uint64_t settle_ms = 2000;
+    uint64_t grace_ms = 0;
+    int on_uncertain = 0;
+    const ten_option options[] = {
+        {"targets", TEN_OPTION_TEXT, &config.targets, "SRC", "where targets come from: store, or file:PATH", NULL,
+         NULL},
+        {"poll", TEN_OPTION_TEXT, &poll, "HOW", "exec:CMD, http, or spec", NULL, NULL},
+        {"publish", TEN_OPTION_LIST, &sinks, "SINK", "where results go: - or file:PATH; may be repeated", NULL, NULL},
+        {"every", TEN_OPTION_PERIOD, &config.every_ms, "D", "time between polls of a target; default 10s", NULL, NULL},
+        {"timeout", TEN_OPTION_PERIOD, &config.timeout_ms, "D", "longest time of one poll; default 10s", NULL, NULL},
+        {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's part of the targets; default 1", NULL, NULL},
+        {"settle", TEN_OPTION_PERIOD, &settle_ms, "D",
+         "how long an instance must be there before it is handed targets; default 2s", NULL, NULL},
+        {"grace", TEN_OPTION_PERIOD, &grace_ms, "D", "end a poll this long before its deadline; default TTL / 10", NULL,
+         NULL},
+        {"on-uncertain", TEN_OPTION_CHOICE, &on_uncertain, "W",
+         "wait (default) or stop: polls under way when a renewal fails", NULL, uncertain_words},
+        {"trust-targets", TEN_OPTION_FLAG, &config.trust_targets, NULL, "run the commands that targets bring along",
+         NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (!ten_session_check(&session, &exit_code))
+        return exit_code;
+    if (weight == 0)
+        return ten_session_usage(&session, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
+    configure(&config, &session, settle_ms, grace_ms, weight, &sinks);
+    config.stop_when_uncertain = on_uncertain == 1;
+    exit_code = check(&session, poll, &config);
+    if (exit_code)
+        return exit_code;
+    ten_warden_config warden = {.work = work,
+                                .userdata = &config,
+                                .store = session.store,
+                                .namespace_name = session.namespace_name,
+                                .ttl_ms = session.timing.ttl_ms,
+                                .grace_ms = config.grace_ms,
+                                .log_format = config.log_format,
+                                .log_level = config.log_level};
+    return ten_warden_run(&warden);
+}

@@ -1,0 +1,28 @@
+/*
+ * tenure drain: asks an instance to hand over what it holds.
+ */
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+int ten_cmd_drain(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    bool undo = false;
+    const ten_option options[] = {
+        {"undo", TEN_OPTION_FLAG, &undo, NULL, "let it take its share again", NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 1)
+        return ten_session_usage(&session, "drain takes one instance id; 'tenure nodes' lists them");
+    if (!ten_session_open(&session, &exit_code))
+        return exit_code;
+    int done = tenure_drain(session.client, session.arguments[0], undo);
+    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    if (done == TENURE_OK)
+        fprintf(stderr, "tenure: %s was asked to %s\n", session.arguments[0],
+                undo ? "take its share again" : "hand over its targets; 'tenure nodes' shows how far it is");
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,79 @@
+/*
+ * tenure nodes: the live instances, with their weight, and their share against the plan.
+ */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/fleet_view.h"
+#include "cli/table.h"
+
+static size_t planned_for(const ten_view *view, const char *id) {
+    uint32_t number = ten_plan_find_instance(view->plan, id);
+    return number == TEN_PLAN_NOBODY ? 0 : ten_plan_share(view->plan, number);
+}
+
+static const char *state_of(const ten_view_instance *instance) {
+    return instance->weight == 0 || instance->draining ? "draining" : "live";
+}
+
+static void print_json(const ten_session *session, const ten_view *view, const ten_view_instance *instance) {
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_text(&line, "instance", instance->id);
+    ten_json_text(&line, "namespace", session->namespace_name);
+    ten_json_text(&line, "state", state_of(instance));
+    ten_json_number(&line, "weight", instance->weight);
+    ten_json_number(&line, "held", instance->held);
+    ten_json_number(&line, "planned", planned_for(view, instance->id));
+    ten_json_time(&line, "since", instance->since_ms);
+    ten_json_number(&line, "remaining_ms", instance->remaining_ms);
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+static void add_row(ten_table *table, const ten_view *view, const ten_view_instance *instance) {
+    char weight[16];
+    char held[24];
+    char planned[24];
+    char remaining[TEN_DURATION_SIZE];
+    char age[TEN_DURATION_SIZE];
+    snprintf(weight, sizeof weight, "%u", instance->weight);
+    snprintf(held, sizeof held, "%zu", instance->held);
+    snprintf(planned, sizeof planned, "%zu", planned_for(view, instance->id));
+    ten_duration_show(instance->remaining_ms, remaining);
+    ten_duration_show(ten_left_u64(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
+    ten_table_row(table,
+                  (const char *const[]){instance->id, state_of(instance), weight, held, planned, age, remaining});
+}
+
+int ten_cmd_nodes(const ten_command *command, int argc, char **argv) {
+    static const char *const headings[] = {"INSTANCE", "STATE", "WEIGHT", "HELD", "PLANNED", "AGE", "HEARTBEAT LEFT"};
+    ten_session session;
+    int exit_code;
+    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 0)
+        return ten_session_usage(&session, "nodes takes no arguments");
+    if (!ten_session_open(&session, &exit_code))
+        return exit_code;
+    ten_view view;
+    int done = ten_view_read(&session, &view);
+    if (done < 0)
+        return ten_session_close(&session, ten_session_error(&session, done));
+    ten_table table;
+    ten_table_start(&table, headings, TEN_COUNT(headings));
+    for (size_t i = 0; i < view.instance_count; i++) {
+        if (session.json)
+            print_json(&session, &view, &view.instances[i]);
+        else
+            add_row(&table, &view, &view.instances[i]);
+    }
+    bool complete = ten_table_end(&table);
+    ten_view_free(&view);
+    return ten_session_close(&session, complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
+}

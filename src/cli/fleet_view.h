@@ -1,0 +1,36 @@
+/*
+ * The fleet as a command sees it: every target with its holder and its planned holder, every instance with its share.
+ * Read from the store in one go; the plan is computed here as every instance computes it.
+ */
+#ifndef TEN_CLI_FLEET_VIEW_H
+#define TEN_CLI_FLEET_VIEW_H
+
+#include "cli/session.h"
+#include "core/plan.h"
+
+typedef struct ten_view_instance {
+    char id[TENURE_HOLDER_MAX + 1];
+    uint32_t weight;
+    bool draining;
+    uint64_t remaining_ms;
+    uint64_t since_ms;
+    size_t held;
+} ten_view_instance;
+
+typedef struct ten_view {
+    tenure_info *targets; /* every registered or leased target, in order */
+    size_t target_count;
+    ten_view_instance *instances;
+    size_t instance_count;
+    ten_plan *plan; /* of the targets that are registered, or held by an instance of the list, and not paused */
+} ten_view;
+
+/* TENURE_OK, or an error that ten_session_error() can tell. */
+int ten_view_read(const ten_session *session, ten_view *view);
+void ten_view_free(ten_view *view);
+
+/* Whom the plan names for a target; "" for nobody. */
+const char *ten_view_planned(const ten_view *view, const char *target);
+const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id);
+
+#endif
