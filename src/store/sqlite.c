@@ -41,9 +41,17 @@ static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
     ten_bind_text(statement, 2, op->target);
     int found = ten_db_step(db, statement);
     if (found > 0) {
+        const char *holder = ten_column_text(statement, 0);
         row->exists = true;
-        copy_holder(row->holder, ten_column_text(statement, 0));
+        copy_holder(row->holder, holder);
         row->token = ten_column_u64(statement, 1);
+        /* A holder that could not be read must not pass for none; nor a token that no store grants for one to count on
+         * from. */
+        if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+            found = ten_fail(db->error, TENURE_E_NOMEM, "out of memory while reading the lease on %s", op->target);
+        else if (row->token > TENURE_TOKEN_MAX)
+            found = ten_fail(db->error, TENURE_E_STORE, "%s: the token of %s is out of range; the database is damaged",
+                             db->path, op->target);
         row->ends_ms = ten_column_u64(statement, 2);
         row->ttl_ms = ten_column_u64(statement, 3);
         row->acquired_at_ms = ten_column_u64(statement, 4);

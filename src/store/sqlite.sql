@@ -176,4 +176,4 @@ SELECT coalesce(min(cursor), 1), coalesce(max(cursor), 0) FROM change;
 
 -- name: list_changes
 SELECT cursor, at_ms, event, reason, namespace, target, instance, actor, token FROM change
- WHERE cursor > ?1 AND (?2 IS NULL OR namespace = ?2) ORDER BY cursor LIMIT ?3;
+ WHERE cursor > ?1 AND (?2 IS NULL OR namespace IN (?2, '')) ORDER BY cursor LIMIT ?3;

@@ -1,0 +1,246 @@
+/*
+ * The store contract: the feed of changes, and its cursors.
+ */
+#include "conformance/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void the_feed_tells_changes_of_hands_in_order_with_growing_cursors(void **state) {
+    const struct place *place = *state;
+    uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
+    uint64_t cursor = cursor_now(place->store);
+    uint64_t start = cursor;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    uint64_t next = must_acquire(place, "t", "b", LONG_MS);
+    struct seen seen;
+    read_changes(place->other, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 3);
+    static const enum ten_change_kind kinds[] = {TEN_LEASE_ACQUIRED, TEN_LEASE_RELEASED, TEN_LEASE_ACQUIRED};
+    const uint64_t tokens[] = {token, token, next};
+    for (size_t i = 0; i < 3; i++) {
+        const ten_change *change = &seen.at[i].change;
+        assert_true(change->cursor > (i ? seen.at[i - 1].change.cursor : start));
+        assert_int_equal(change->kind, kinds[i]);
+        assert_int_equal(change->token, tokens[i]);
+        assert_string_equal(change->namespace_name, place->ns);
+        assert_string_equal(change->target, "t");
+        assert_string_equal(change->instance, i == 2 ? "b" : "a");
+        assert_string_equal(change->actor, "");
+        assert_in_range(change->at_ms, wall_ms - 60000, wall_ms + 60000);
+    }
+    assert_int_equal(seen.at[1].change.reason, TEN_REASON_DONE);
+    assert_true(cursor >= seen.at[2].change.cursor);
+    read_changes(place->other, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 0);
+}
+
+static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store);
+    uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
+    expect_outcome(acquire_within(place, "t", "b", LONG_MS, 5000), TEN_OK);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.at[1].change.kind, TEN_LEASE_LOST);
+    assert_int_equal(seen.at[1].change.reason, TEN_REASON_EXPIRED);
+    assert_string_equal(seen.at[1].change.instance, "a");
+    assert_int_equal(seen.at[1].change.token, token);
+    assert_int_equal(seen.at[2].change.kind, TEN_LEASE_ACQUIRED);
+}
+
+static void renewals_heartbeats_and_refusals_are_not_in_the_feed(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    uint64_t cursor = cursor_now(place->store);
+    for (int i = 0; i < 5; i++) {
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+        expect_outcome(renew(place, "t", NULL, token, 0), TEN_OK);
+        expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
+        expect_outcome(apply_one(place->store, beat), TEN_OK);
+        expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
+        expect_outcome(release(place, "t", "b", token), TEN_LOST);
+        expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_LOST);
+    }
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 0);
+}
+
+static void a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_all(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    uint64_t start = cursor_now(place->store);
+    must_acquire(place, "t", "a", LONG_MS);
+    must_acquire(&elsewhere, "u", "b", LONG_MS);
+    must_acquire(place, "v", "c", LONG_MS);
+    struct seen seen;
+    uint64_t cursor = start;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_string_equal(seen.at[0].change.target, "t");
+    assert_string_equal(seen.at[1].change.target, "v");
+    cursor = start;
+    read_changes(place->store, elsewhere.ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_string_equal(seen.at[0].change.target, "u");
+    /* Read to its end: what the others wrote is behind the cursor, too. */
+    read_changes(place->store, NULL, &cursor, &seen);
+    assert_int_equal(seen.count, 0);
+    cursor = start;
+    read_changes(place->store, NULL, &cursor, &seen);
+    size_t ours = 0;
+    for (size_t i = 0; i < seen.count; i++)
+        ours +=
+            strcmp(seen.at[i].namespace_name, place->ns) == 0 || strcmp(seen.at[i].namespace_name, elsewhere.ns) == 0;
+    assert_int_equal(ours, 3);
+}
+
+static void a_limit_gives_the_oldest_first_and_the_rest_later(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store);
+    for (int i = 0; i < 10; i++) {
+        char target[8];
+        snprintf(target, sizeof target, "t%d", i);
+        must_acquire(place, target, "a", LONG_MS);
+    }
+    struct seen seen = {0};
+    for (size_t reads = 1; reads <= 4; reads++) {
+        assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 3, see_change, &seen, CALL_MS),
+                         TENURE_OK);
+        assert_int_equal(seen.count, reads < 4 ? 3 * reads : 10);
+    }
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(seen.at[i].target[1], '0' + (int)i);
+}
+
+static int stop_at_second(const ten_change *change, void *userdata) {
+    uint64_t *last = userdata;
+    bool second = *last != 0;
+    *last = change->cursor;
+    return second ? 9 : 0;
+}
+
+static void a_callback_that_says_stop_ends_the_reading_with_its_word(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store);
+    must_acquire(place, "t", "a", LONG_MS);
+    must_acquire(place, "u", "a", LONG_MS);
+    must_acquire(place, "v", "a", LONG_MS);
+    uint64_t last = 0;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, stop_at_second, &last, CALL_MS),
+                     9);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_string_equal(seen.at[0].change.target, "v");
+}
+
+/* More changes than the feed keeps, a thousand operations at a time. */
+static void overflow_feed(const struct place *place) {
+    enum { TARGETS = 250, OPS = 4 * TARGETS };
+    ten_op *ops = calloc(OPS, sizeof *ops);
+    ten_result *results = calloc(OPS, sizeof *results);
+    char(*targets)[8] = calloc(TARGETS, sizeof *targets);
+    assert_true(ops && results && targets);
+    for (size_t i = 0; i < TARGETS; i++) {
+        snprintf(targets[i], sizeof targets[i], "f%zu", i);
+        for (size_t j = 0; j < 4; j++)
+            ops[4 * i + j] = (ten_op){.kind = j % 2 ? TEN_OP_RELEASE : TEN_OP_ACQUIRE,
+                                      .flags = j % 2 ? TEN_OP_FORCE_NOW : 0,
+                                      .namespace_name = place->ns,
+                                      .target = targets[i],
+                                      .holder = j % 2 ? NULL : "a",
+                                      .ttl_ms = j % 2 ? 0 : LONG_MS};
+    }
+    for (size_t written = 0; written <= TEN_FEED_MAX + 2000; written += OPS) {
+        assert_int_equal(ten_store_apply(place->store, ops, results, OPS, 30000), TENURE_OK);
+        for (size_t i = 0; i < OPS; i++)
+            expect_outcome(results[i], TEN_OK);
+    }
+    free(ops);
+    free(results);
+    free(targets);
+}
+
+static int count_change(const ten_change *change, void *userdata) {
+    size_t *count = userdata;
+    (void)change;
+    ++*count;
+    return 0;
+}
+
+static void a_cursor_older_than_the_feed_has_to_start_over_from_this_moment(void **state) {
+    const struct place *place = *state;
+    uint64_t old = cursor_now(place->store);
+    must_acquire(place, "t", "a", LONG_MS);
+    overflow_feed(place);
+    uint64_t moment = cursor_now(place->store);
+    size_t count = 0;
+    uint64_t cursor = old;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, count_change, &count, CALL_MS),
+                     TENURE_E_RESYNC);
+    assert_int_equal(count, 0);
+    assert_int_equal(cursor, moment);
+    assert_true(place->store->error.message[0] != '\0');
+    must_acquire(place, "u", "a", LONG_MS);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_string_equal(seen.at[0].change.target, "u");
+}
+
+static void the_feed_keeps_at_least_the_promised_number_and_not_many_more(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store);
+    overflow_feed(place);
+    overflow_feed(place);
+    /* From how far back can one read? By halving; cursors need not be without gaps, so entries are counted. */
+    uint64_t low = cursor;
+    uint64_t high = cursor_now(place->store);
+    while (low + 1 < high) {
+        uint64_t middle = low + (high - low) / 2;
+        uint64_t at = middle;
+        size_t ignored = 0;
+        int done = place->store->ops->changes(place->store, NULL, &at, 1, count_change, &ignored, CALL_MS);
+        assert_true(done == TENURE_OK || done == TENURE_E_RESYNC);
+        if (done == TENURE_OK)
+            high = middle;
+        else
+            low = middle;
+    }
+    size_t kept = 0;
+    assert_int_equal(place->store->ops->changes(place->store, NULL, &high, 100000, count_change, &kept, CALL_MS),
+                     TENURE_OK);
+    assert_in_range(kept, TEN_FEED_MAX, TEN_FEED_MAX + 2000);
+}
+
+static void a_cursor_from_the_future_has_to_start_over(void **state) {
+    const struct place *place = *state;
+    uint64_t moment = cursor_now(place->store);
+    uint64_t cursor = moment + 1000;
+    size_t count = 0;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, count_change, &count, CALL_MS),
+                     TENURE_E_RESYNC);
+    assert_int_equal(cursor, moment);
+    assert_int_equal(count, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    CASE(the_feed_tells_changes_of_hands_in_order_with_growing_cursors),
+    CASE(a_lease_that_expired_is_told_when_the_target_is_acquired_next),
+    CASE(renewals_heartbeats_and_refusals_are_not_in_the_feed),
+    CASE(a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_all),
+    CASE(a_limit_gives_the_oldest_first_and_the_rest_later),
+    CASE(a_callback_that_says_stop_ends_the_reading_with_its_word),
+    CASE(a_cursor_older_than_the_feed_has_to_start_over_from_this_moment),
+    CASE(the_feed_keeps_at_least_the_promised_number_and_not_many_more),
+    CASE(a_cursor_from_the_future_has_to_start_over),
+};
+
+const struct topic change_topic = {tests, TEN_COUNT(tests)};

@@ -1,0 +1,137 @@
+/*
+ * The kinds of store that the conformance suite can make for itself, disturb and remove. See fixture.h.
+ */
+#include "conformance/fixture.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+/* ---- directories --------------------------------------------------------------------------------------- */
+
+int fixture_make_directory(char path[FIXTURE_PATH_SIZE]) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(path, FIXTURE_PATH_SIZE, "%s/tenure-conformance-XXXXXX", parent && parent[0] == '/' ? parent : "/tmp");
+    return mkdtemp(path) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+void fixture_remove_directory(const char *path) {
+    if (path[0] != '\0')
+        (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+static int create_memory(struct fixture *fixture) {
+    snprintf(fixture->url, sizeof fixture->url, "memory:conformance-%ld", (long)getpid());
+    return 0;
+}
+
+static void destroy_nothing(struct fixture *fixture) {
+    (void)fixture;
+}
+
+/* ---- SQLite -------------------------------------------------------------------------------------------- */
+
+static int create_sqlite(struct fixture *fixture) {
+    if (fixture_make_directory(fixture->directory) != 0)
+        return -1;
+    /* In a directory of its own inside, which can be moved away whole. */
+    char inside[FIXTURE_PATH_SIZE + 8];
+    snprintf(inside, sizeof inside, "%s/db", fixture->directory);
+    snprintf(fixture->url, sizeof fixture->url, "sqlite:%s/db/leases.db", fixture->directory);
+    return mkdir(inside, 0700);
+}
+
+static void destroy_directory(struct fixture *fixture) {
+    fixture_remove_directory(fixture->directory);
+}
+
+static void move(const struct fixture *fixture, const char *from, const char *to) {
+    char old[FIXTURE_PATH_SIZE + 64];
+    char new[FIXTURE_PATH_SIZE + 64];
+    snprintf(old, sizeof old, "%s/%s", fixture->directory, from);
+    snprintf(new, sizeof new, "%s/%s", fixture->directory, to);
+    (void)unlink(new);
+    (void)rename(old, new);
+}
+
+static void move_directory_away(struct fixture *fixture) {
+    move(fixture, "db", "away");
+}
+
+static void move_directory_back(struct fixture *fixture) {
+    move(fixture, "away", "db");
+}
+
+/* The database and the files that SQLite keeps beside it are one thing: a log without its database ruins another. */
+static void move_database(struct fixture *fixture, const char *from, const char *to) {
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < TEN_COUNT(endings); i++) {
+        char old[64];
+        char new[64];
+        snprintf(old, sizeof old, "db/%s%s", from, endings[i]);
+        snprintf(new, sizeof new, "db/%s%s", to, endings[i]);
+        move(fixture, old, new);
+    }
+}
+
+static void move_database_away(struct fixture *fixture) {
+    move_database(fixture, "leases.db", "away.db");
+}
+
+static void move_database_back(struct fixture *fixture) {
+    move_database(fixture, "away.db", "leases.db");
+}
+
+static void delete_side_file(struct fixture *fixture) {
+    char path[FIXTURE_PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/db/leases.db-lock", fixture->directory);
+    (void)unlink(path);
+}
+
+static const fixture_disturbance sqlite_disturbances[] = {
+    {"the side file is deleted", delete_side_file, NULL, true},
+    {"the directory is moved away and back", move_directory_away, move_directory_back, false},
+    {"the database is moved away and back", move_database_away, move_database_back, false},
+};
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static const fixture_kind kinds[] = {
+    {.scheme = "memory:", .create = create_memory, .destroy = destroy_nothing},
+    {.scheme = "sqlite:",
+     .create = create_sqlite,
+     .destroy = destroy_directory,
+     .disturbances = sqlite_disturbances,
+     .disturbance_count = TEN_COUNT(sqlite_disturbances)},
+};
+
+int fixture_create(struct fixture *fixture, const char *url) {
+    *fixture = (struct fixture){0};
+    for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
+        if (strcmp(url, kinds[i].scheme) == 0) {
+            fixture->kind = &kinds[i];
+            return kinds[i].create(fixture);
+        }
+    }
+    snprintf(fixture->url, sizeof fixture->url, "%s", url);
+    return 0;
+}
+
+void fixture_destroy(struct fixture *fixture) {
+    if (fixture->kind)
+        fixture->kind->destroy(fixture);
+}

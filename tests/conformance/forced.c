@@ -1,0 +1,120 @@
+/*
+ * The store contract: leases that somebody takes from their holder, and what the feed says about it.
+ */
+#include "conformance/suite.h"
+
+static void a_forced_lease_is_barred_from_renewal_and_from_acquiring_by_its_holder(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = force(place, "t", TEN_OP_FORCE, "operator");
+    expect_outcome(result, TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", NULL, token, 0), TEN_LOST);
+    result = acquire(place, "t", "a", LONG_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_in_range(result.remaining_ms, 1, LONG_MS + 1000);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
+    result = read_lease(place, "t");
+    expect_holder(result, "a");
+    assert_true(result.barred);
+}
+
+static void others_enter_a_forced_lease_when_it_ends_and_not_before(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    uint64_t start_ms = now_ms();
+    uint64_t token = must_acquire(place, "t", "a", ttl_ms);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
+    ten_result result = acquire_within(place, "t", "b", LONG_MS, 10000);
+    expect_outcome(result, TEN_OK);
+    assert_true(result.token > token);
+    assert_true(now_ms() - start_ms + 1 >= ttl_ms);
+    assert_false(read_lease(place, "t").barred);
+    expect_outcome(renew(place, "t", "b", result.token, LONG_MS), TEN_OK);
+}
+
+static void forcing_again_does_not_lengthen_the_lease(void **state) {
+    const struct place *place = *state;
+    must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
+    sleep_ms(30);
+    uint64_t left_ms = read_lease(place, "t").remaining_ms;
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
+    assert_true(read_lease(place, "t").remaining_ms <= left_ms);
+}
+
+static void forcing_with_now_lets_others_in_at_once(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    ten_result result = acquire(place, "t", "b", LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_true(result.token > token);
+}
+
+static void a_barred_lease_can_still_be_forced_now(void **state) {
+    const struct place *place = *state;
+    must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
+    expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_OK);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
+}
+
+static void the_holder_of_a_barred_lease_can_give_it_back_early(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
+}
+
+static void forcing_what_nobody_holds_is_lost(void **state) {
+    const struct place *place = *state;
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_LOST);
+    expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_LOST);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_LOST);
+}
+
+static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "the operator"), TEN_OK);
+    expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "another"), TEN_OK);
+    ten_op leave = {.kind = TEN_OP_RELEASE,
+                    .namespace_name = place->ns,
+                    .target = "t",
+                    .holder = "b",
+                    .token = must_acquire(place, "t", "b", LONG_MS),
+                    .reason = TEN_REASON_REBALANCE};
+    expect_outcome(apply_one(place->store, leave), TEN_OK);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 5);
+    assert_int_equal(seen.at[1].change.kind, TEN_LEASE_LOST);
+    assert_int_equal(seen.at[1].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[1].change.instance, "a");
+    assert_string_equal(seen.at[1].change.actor, "the operator");
+    assert_int_equal(seen.at[1].change.token, token);
+    assert_int_equal(seen.at[2].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[2].change.actor, "another");
+    assert_int_equal(seen.at[4].change.kind, TEN_LEASE_RELEASED);
+    assert_int_equal(seen.at[4].change.reason, TEN_REASON_REBALANCE);
+    assert_string_equal(seen.at[4].change.actor, "");
+}
+
+static const struct CMUnitTest tests[] = {
+    CASE(a_forced_lease_is_barred_from_renewal_and_from_acquiring_by_its_holder),
+    CASE(others_enter_a_forced_lease_when_it_ends_and_not_before),
+    CASE(forcing_again_does_not_lengthen_the_lease),
+    CASE(forcing_with_now_lets_others_in_at_once),
+    CASE(a_barred_lease_can_still_be_forced_now),
+    CASE(the_holder_of_a_barred_lease_can_give_it_back_early),
+    CASE(forcing_what_nobody_holds_is_lost),
+    CASE(the_feed_says_who_forced_a_lease_and_why_it_was_released),
+};
+
+const struct topic forced_topic = {tests, TEN_COUNT(tests)};

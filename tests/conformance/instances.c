@@ -1,0 +1,293 @@
+/*
+ * The store contract: instances announce themselves, are listed, leave, expire and are declared gone; and what somebody
+ * asks of a holder or an instance comes back in its next renewal or heartbeat.
+ */
+#include "conformance/suite.h"
+
+#include <stdio.h>
+
+/* ---- helpers ------------------------------------------------------------------------------------------- */
+
+static ten_result announce(const struct place *place, const char *instance, uint64_t ttl_ms, uint32_t weight,
+                           const char *metadata) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
+                                            .namespace_name = place->ns,
+                                            .holder = instance,
+                                            .ttl_ms = ttl_ms,
+                                            .weight = weight,
+                                            .metadata = metadata});
+}
+
+static ten_result leave(const struct place *place, const char *instance, uint64_t tombstone_ms) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_LEAVE,
+                                            .namespace_name = place->ns,
+                                            .holder = instance,
+                                            .ttl_ms = tombstone_ms,
+                                            .reason = TEN_REASON_SHUTDOWN});
+}
+
+static ten_result ask(const struct place *place, const char *target, const char *instance, enum ten_ask ask) {
+    return apply_one(
+        place->store,
+        (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = target, .holder = instance, .ask = ask});
+}
+
+struct found {
+    const char *wanted;
+    size_t count;
+    size_t matches;
+    ten_instance instance;
+    char metadata[128];
+};
+
+static int note_instance(const ten_instance *instance, void *userdata) {
+    struct found *found = userdata;
+    found->count++;
+    if (strcmp(instance->instance, found->wanted) == 0) {
+        found->matches++;
+        found->instance = *instance;
+        snprintf(found->metadata, sizeof found->metadata, "%s", instance->metadata ? instance->metadata : "(none)");
+    }
+    return 0;
+}
+
+static struct found find(const struct place *place, const char *instance) {
+    struct found found = {.wanted = instance};
+    assert_int_equal(place->other->ops->list_instances(place->other, place->ns, note_instance, &found, CALL_MS),
+                     TENURE_OK);
+    assert_true(found.matches <= 1);
+    return found;
+}
+
+/* ---- announcing ---------------------------------------------------------------------------------------- */
+
+static void an_announced_instance_is_listed_with_all_that_it_said(void **state) {
+    const struct place *place = *state;
+    uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
+    ten_result result = announce(place, "a", LONG_MS, 3, "{\"plan\":1}");
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
+    expect_outcome(announce(place, "b", LONG_MS, 0, NULL), TEN_OK);
+    struct found found = find(place, "a");
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.matches, 1);
+    assert_int_equal(found.instance.weight, 3);
+    assert_string_equal(found.metadata, "{\"plan\":1}");
+    assert_in_range(found.instance.ttl_ms, LONG_MS, LONG_MS + 1000);
+    assert_in_range(found.instance.remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+    assert_in_range(found.instance.since_ms, wall_ms - 60000, wall_ms + 60000);
+    assert_int_equal(found.instance.ask, TEN_ASK_NOTHING);
+    found = find(place, "b");
+    assert_int_equal(found.instance.weight, 0);
+    assert_string_equal(found.metadata, "(none)");
+}
+
+static void a_heartbeat_lengthens_the_life_and_changes_nothing_else(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
+    uint64_t since_ms = find(place, "a").instance.since_ms;
+    uint64_t cursor = cursor_now(place->store);
+    for (int i = 0; i < 6; i++) {
+        sleep_ms(ttl_ms / 4);
+        expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
+    }
+    struct found found = find(place, "a");
+    assert_int_equal(found.matches, 1);
+    assert_int_equal(found.instance.since_ms, since_ms);
+    assert_int_equal(cursor_now(place->store), cursor);
+}
+
+static void another_weight_and_other_metadata_are_changes(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store);
+    expect_outcome(announce(place, "a", LONG_MS, 1, "m"), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS, 0, "m"), TEN_OK);
+    assert_int_equal(find(place, "a").instance.weight, 0);
+    expect_outcome(announce(place, "a", LONG_MS, 0, "n"), TEN_OK);
+    assert_string_equal(find(place, "a").metadata, "n");
+    expect_outcome(announce(place, "a", LONG_MS, 0, NULL), TEN_OK);
+    assert_string_equal(find(place, "a").metadata, "(none)");
+    expect_outcome(announce(place, "a", LONG_MS, 0, NULL), TEN_OK);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 4);
+    for (size_t i = 0; i < seen.count; i++) {
+        assert_int_equal(seen.at[i].change.kind, i ? TEN_INSTANCE_CHANGED : TEN_INSTANCE_JOINED);
+        assert_string_equal(seen.at[i].change.instance, "a");
+        assert_string_equal(seen.at[i].change.target, "");
+        assert_int_equal(seen.at[i].change.token, 0);
+    }
+}
+
+static void an_instance_that_leaves_is_gone_from_the_list_and_may_come_back(void **state) {
+    const struct place *place = *state;
+    expect_outcome(leave(place, "a", 0), TEN_LOST);
+    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    uint64_t cursor = cursor_now(place->store);
+    expect_outcome(leave(place, "a", 0), TEN_OK);
+    assert_int_equal(find(place, "a").count, 0);
+    expect_outcome(leave(place, "a", 0), TEN_LOST);
+    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    assert_int_equal(find(place, "a").matches, 1);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.at[0].change.kind, TEN_INSTANCE_LEFT);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_SHUTDOWN);
+    assert_int_equal(seen.at[1].change.kind, TEN_INSTANCE_JOINED);
+}
+
+static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = short_ttl(place->store);
+    uint64_t start_ms = now_ms();
+    expect_outcome(announce(place, "a", ttl_ms, 1, NULL), TEN_OK);
+    uint64_t cursor = cursor_now(place->store);
+    while (find(place, "a").matches && now_ms() < start_ms + ttl_ms + 3000)
+        sleep_ms(5);
+    assert_int_equal(find(place, "a").matches, 0);
+    assert_true(now_ms() - start_ms + 1 >= ttl_ms);
+    /* The feed learns of it, at the latest when the next one joins. */
+    expect_outcome(announce(place, "b", ttl_ms, 1, NULL), TEN_OK);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.at[0].change.kind, TEN_INSTANCE_LEFT);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_EXPIRED);
+    assert_string_equal(seen.at[0].change.instance, "a");
+}
+
+static void another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    ten_result result = announce(place, "b", LONG_MS / 2, 1, NULL);
+    expect_outcome(result, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_TTL);
+    assert_int_equal(result.ttl_ms, LONG_MS);
+    assert_int_equal(find(place, "b").matches, 0);
+    expect_outcome(announce(place, "b", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(announce(&elsewhere, "b", LONG_MS / 2, 1, NULL), TEN_OK);
+    /* When the others are gone there is no fleet to differ from. */
+    expect_outcome(leave(place, "a", 0), TEN_OK);
+    expect_outcome(leave(place, "b", 0), TEN_OK);
+    expect_outcome(announce(place, "c", LONG_MS / 2, 1, NULL), TEN_OK);
+}
+
+static void the_same_instance_in_another_namespace_is_another_instance(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    assert_int_equal(find(&elsewhere, "a").count, 0);
+    expect_outcome(leave(&elsewhere, "a", 0), TEN_LOST);
+    assert_int_equal(find(place, "a").matches, 1);
+}
+
+/* ---- tombstones ---------------------------------------------------------------------------------------- */
+
+static void a_tombstone_refuses_late_requests_of_the_dead_until_it_ends(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    uint64_t start_ms = now_ms();
+    expect_outcome(leave(place, "a", ttl_ms), TEN_OK);
+    assert_int_equal(find(place, "a").count, 0);
+    ten_result result = acquire(place, "t", "a", LONG_MS);
+    expect_outcome(result, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_GONE);
+    result = announce(place, "a", LONG_MS, 1, NULL);
+    expect_outcome(result, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_GONE);
+    expect_holder(read_lease(place, "t"), NULL);
+    assert_int_equal(find(place, "a").count, 0);
+    expect_outcome(acquire(place, "t", "b", short_ttl(place->store)), TEN_OK);
+    do {
+        sleep_ms(5);
+        result = announce(place, "a", LONG_MS, 1, NULL);
+    } while (result.outcome == TEN_ERROR && now_ms() < start_ms + ttl_ms + 3000);
+    expect_outcome(result, TEN_OK);
+    assert_true(now_ms() - start_ms + 1 >= ttl_ms);
+    expect_outcome(acquire_within(place, "t", "a", LONG_MS, 5000), TEN_OK);
+}
+
+static void a_tombstone_can_be_set_for_an_instance_that_never_announced_itself(void **state) {
+    const struct place *place = *state;
+    expect_outcome(leave(place, "a", LONG_MS), TEN_LOST);
+    ten_result result = acquire(place, "t", "a", LONG_MS);
+    expect_outcome(result, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_GONE);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
+}
+
+static void a_tombstone_holds_in_its_own_namespace_only(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    expect_outcome(leave(place, "a", LONG_MS), TEN_LOST);
+    expect_outcome(acquire(&elsewhere, "t", "a", LONG_MS), TEN_OK);
+    expect_outcome(announce(&elsewhere, "a", LONG_MS, 1, NULL), TEN_OK);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+static void asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone(void **state) {
+    const struct place *place = *state;
+    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_LOST);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
+    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
+    for (int i = 0; i < 2; i++) {
+        ten_result result = renew(place, "t", "a", token, LONG_MS);
+        expect_outcome(result, TEN_OK);
+        assert_int_equal(result.ask, TEN_ASK_RESIGN);
+    }
+    expect_outcome(ask(place, "t", NULL, TEN_ASK_UNDO), TEN_OK);
+    assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
+}
+
+static void what_was_asked_of_one_holder_is_not_asked_of_the_next(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    token = must_acquire(place, "t", "b", LONG_MS);
+    ten_result result = renew(place, "t", "b", token, LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.ask, TEN_ASK_NOTHING);
+}
+
+static void asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone(void **state) {
+    const struct place *place = *state;
+    expect_outcome(ask(place, NULL, "a", TEN_ASK_DRAIN), TEN_LOST);
+    assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
+    expect_outcome(ask(place, NULL, "a", TEN_ASK_DRAIN), TEN_OK);
+    for (int i = 0; i < 2; i++) {
+        ten_result result = announce(place, "a", LONG_MS, 1, NULL);
+        expect_outcome(result, TEN_OK);
+        assert_int_equal(result.ask, TEN_ASK_DRAIN);
+    }
+    assert_int_equal(find(place, "a").instance.ask, TEN_ASK_DRAIN);
+    expect_outcome(ask(place, NULL, "a", TEN_ASK_UNDO), TEN_OK);
+    assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
+}
+
+static const struct CMUnitTest tests[] = {
+    CASE(an_announced_instance_is_listed_with_all_that_it_said),
+    CASE(a_heartbeat_lengthens_the_life_and_changes_nothing_else),
+    CASE(another_weight_and_other_metadata_are_changes),
+    CASE(an_instance_that_leaves_is_gone_from_the_list_and_may_come_back),
+    CASE(a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed),
+    CASE(another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told),
+    CASE(the_same_instance_in_another_namespace_is_another_instance),
+    CASE(a_tombstone_refuses_late_requests_of_the_dead_until_it_ends),
+    CASE(a_tombstone_can_be_set_for_an_instance_that_never_announced_itself),
+    CASE(a_tombstone_holds_in_its_own_namespace_only),
+    CASE(asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone),
+    CASE(what_was_asked_of_one_holder_is_not_asked_of_the_next),
+    CASE(asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone),
+};
+
+const struct topic instance_topic = {tests, TEN_COUNT(tests)};

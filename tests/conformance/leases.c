@@ -1,0 +1,341 @@
+/*
+ * The store contract: what acquire, renew, release and read do to one lease, and when it ends.
+ */
+#include "conformance/suite.h"
+
+static void a_free_target_is_granted_with_the_ttl_that_was_asked_for(void **state) {
+    const struct place *place = *state;
+    ten_result result = acquire(place, "t", "a", LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.token, 1, TENURE_TOKEN_MAX);
+    assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
+    assert_in_range(result.remaining_ms, LONG_MS - 5000, result.ttl_ms);
+    assert_false(result.recovering);
+}
+
+static void a_held_target_is_refused_with_its_holder_token_and_the_time_left(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = acquire(place, "t", "b", LONG_MS);
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, "a");
+    assert_int_equal(result.token, token);
+    assert_in_range(result.remaining_ms, 1, LONG_MS + 1000);
+    expect_holder(read_lease(place, "t"), "a");
+}
+
+static void the_holder_is_granted_its_own_lease_again_with_the_same_token_and_a_fresh_ttl(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    sleep_ms(60);
+    uint64_t before_ms = read_lease(place, "t").remaining_ms;
+    assert_true(before_ms <= LONG_MS - 50);
+    ten_result result = acquire(place, "t", "a", LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, token);
+    assert_true(result.remaining_ms > before_ms);
+}
+
+/* Fault 7. The reply is lost when the caller never looks at it; it comes back on another connection. */
+static void an_acquire_repeated_after_a_lost_reply_recognises_itself(void **state) {
+    const struct place *place = *state;
+    (void)acquire(place, "t", "a", LONG_MS);
+    ten_op again = {
+        .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
+    ten_result result = apply_one(place->other, again);
+    expect_outcome(result, TEN_OK);
+    expect_outcome(renew(place, "t", "a", result.token, LONG_MS), TEN_OK);
+    assert_int_equal(read_lease(place, "t").token, result.token);
+}
+
+static void an_acquire_by_the_holder_may_change_the_ttl(void **state) {
+    const struct place *place = *state;
+    must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = acquire(place, "t", "a", 2 * LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.ttl_ms, 2 * LONG_MS, 2 * LONG_MS + 1000);
+    assert_true(read_lease(place, "t").remaining_ms > LONG_MS);
+}
+
+static void a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free(void **state) {
+    const struct place *place = *state;
+    ten_op fresh = {.kind = TEN_OP_ACQUIRE,
+                    .flags = TEN_OP_FRESH,
+                    .namespace_name = place->ns,
+                    .target = "t",
+                    .holder = "a",
+                    .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->store, fresh), TEN_OK);
+    uint64_t token = read_lease(place, "t").token;
+    ten_result result = apply_one(place->store, fresh);
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, "a");
+    assert_int_equal(result.token, token);
+}
+
+static void a_required_target_must_be_registered_or_leased_before(void **state) {
+    const struct place *place = *state;
+    ten_op required = {.kind = TEN_OP_ACQUIRE,
+                       .flags = TEN_OP_REQUIRE_TARGET,
+                       .namespace_name = place->ns,
+                       .target = "never-seen",
+                       .holder = "a",
+                       .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->store, required), TEN_UNKNOWN);
+    required.kind = TEN_OP_READ;
+    expect_outcome(apply_one(place->store, required), TEN_UNKNOWN);
+
+    put_target(place, "registered");
+    required.target = "registered";
+    expect_outcome(apply_one(place->store, required), TEN_OK);
+    required.kind = TEN_OP_ACQUIRE;
+    expect_outcome(apply_one(place->store, required), TEN_OK);
+
+    uint64_t token = must_acquire(place, "leased", "a", LONG_MS);
+    expect_outcome(release(place, "leased", "a", token), TEN_OK);
+    required.target = "leased";
+    expect_outcome(apply_one(place->store, required), TEN_OK);
+}
+
+static void a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = renew(place, "t", NULL, token, LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, token);
+    result = renew(place, "t", "a", token, LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, token);
+    assert_in_range(result.remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+}
+
+static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result results[] = {
+        renew(place, "t", "b", token, 2 * LONG_MS),      renew(place, "t", "a", token + 1, 2 * LONG_MS),
+        renew(place, "t", NULL, token + 1, 2 * LONG_MS), renew(place, "t", "a", token - 1, 2 * LONG_MS),
+        renew(place, "t", NULL, 0, 2 * LONG_MS),
+    };
+    for (size_t i = 0; i < TEN_COUNT(results); i++) {
+        expect_outcome(results[i], TEN_LOST);
+        assert_int_equal(results[i].token, token);
+    }
+    ten_result result = renew(place, "t", "b", token, 2 * LONG_MS);
+    expect_holder(result, "a");
+    result = read_lease(place, "t");
+    expect_holder(result, "a");
+    assert_true(result.remaining_ms <= LONG_MS + 1000);
+}
+
+static void a_renewal_of_what_was_never_leased_is_lost(void **state) {
+    const struct place *place = *state;
+    expect_outcome(renew(place, "t", "a", 1, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", NULL, 1, LONG_MS), TEN_LOST);
+    assert_int_equal(read_lease(place, "t").token, 0);
+}
+
+static void a_renewal_with_a_former_token_is_lost_even_for_the_present_holder(void **state) {
+    const struct place *place = *state;
+    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", first), TEN_OK);
+    uint64_t second = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", NULL, first, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", second, LONG_MS), TEN_OK);
+}
+
+/* Fault 6. */
+static void a_renewal_repeated_after_a_lost_reply_is_harmless(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    for (int i = 0; i < 3; i++) {
+        ten_result result = renew(place, "t", "a", token, LONG_MS);
+        expect_outcome(result, TEN_OK);
+        assert_int_equal(result.token, token);
+        assert_true(result.remaining_ms <= result.ttl_ms);
+    }
+    expect_holder(read_lease(place, "t"), "a");
+}
+
+static void a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = renew(place, "t", "a", token, 2 * LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.ttl_ms, 2 * LONG_MS, 2 * LONG_MS + 1000);
+    result = renew(place, "t", NULL, token, 0);
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.ttl_ms, 2 * LONG_MS, 2 * LONG_MS + 1000);
+    assert_in_range(result.remaining_ms, LONG_MS + 1000, 2 * LONG_MS + 1000);
+}
+
+static void a_renewal_with_a_shorter_ttl_lets_others_in_earlier(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "a", token, short_ttl(place->store)), TEN_OK);
+    expect_outcome(acquire_within(place, "t", "b", LONG_MS, 5000), TEN_OK);
+}
+
+static void a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = short_ttl(place->store);
+    uint64_t token = must_acquire(place, "t", "a", ttl_ms);
+    sleep_ms(ttl_ms + ttl_ms / 4);
+    for (uint64_t end_ms = now_ms() + 3000; read_lease(place, "t").holder && now_ms() < end_ms;)
+        sleep_ms(10);
+    expect_outcome(renew(place, "t", "a", token, ttl_ms), TEN_LOST);
+    expect_outcome(renew(place, "t", NULL, token, 0), TEN_LOST);
+    ten_result result = acquire(place, "t", "a", ttl_ms);
+    expect_outcome(result, TEN_OK);
+    assert_true(result.token > token);
+}
+
+static void a_lease_ends_not_before_its_ttl_and_soon_after(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = short_ttl(place->store);
+    uint64_t start_ms = now_ms();
+    must_acquire(place, "t", "a", ttl_ms);
+    ten_result result = acquire_within(place, "t", "b", LONG_MS, 10000);
+    uint64_t took_ms = now_ms() - start_ms;
+    expect_outcome(result, TEN_OK);
+    assert_true(took_ms + 1 >= ttl_ms);
+    assert_true(took_ms < ttl_ms + 3000);
+}
+
+static void renewals_carry_a_lease_beyond_its_first_end(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    uint64_t token = must_acquire(place, "t", "a", ttl_ms);
+    for (int i = 0; i < 6; i++) {
+        sleep_ms(ttl_ms / 4);
+        expect_outcome(renew(place, "t", "a", token, ttl_ms), TEN_OK);
+    }
+    expect_outcome(acquire(place, "t", "b", ttl_ms), TEN_HELD);
+}
+
+static void a_lease_can_be_released_by_its_token_alone_or_by_token_and_holder(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_holder(read_lease(place, "t"), NULL);
+    token = must_acquire(place, "t", "b", LONG_MS);
+    expect_outcome(release(place, "t", NULL, token), TEN_OK);
+    ten_result result = read_lease(place, "t");
+    expect_holder(result, NULL);
+    assert_int_equal(result.token, token);
+    assert_int_equal(result.remaining_ms, 0);
+}
+
+/* Fault 34. */
+static void a_release_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "b", token), TEN_LOST);
+    expect_outcome(release(place, "t", "a", token + 1), TEN_LOST);
+    expect_outcome(release(place, "t", NULL, token - 1), TEN_LOST);
+    ten_result result = release(place, "t", "b", token + 1);
+    expect_outcome(result, TEN_LOST);
+    expect_holder(result, "a");
+    assert_int_equal(result.token, token);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+}
+
+static void a_release_after_the_end_of_the_lease_is_lost(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = short_ttl(place->store);
+    uint64_t token = must_acquire(place, "t", "a", ttl_ms);
+    expect_outcome(acquire_within(place, "u", "a", ttl_ms, 0), TEN_OK);
+    for (uint64_t end_ms = now_ms() + ttl_ms + 3000; read_lease(place, "t").holder && now_ms() < end_ms;)
+        sleep_ms(10);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+}
+
+/* Fault 8. */
+static void a_late_duplicate_of_a_release_does_nothing_to_the_successor(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    uint64_t next = must_acquire(place, "t", "b", LONG_MS);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    expect_outcome(release(place, "t", NULL, token), TEN_LOST);
+    ten_result result = read_lease(place, "t");
+    expect_holder(result, "b");
+    assert_int_equal(result.token, next);
+    expect_outcome(renew(place, "t", "b", next, LONG_MS), TEN_OK);
+}
+
+static void reading_tells_the_whole_lease(void **state) {
+    const struct place *place = *state;
+    ten_result result = read_lease(place, "t");
+    expect_outcome(result, TEN_OK);
+    expect_holder(result, NULL);
+    assert_int_equal(result.token, 0);
+    assert_false(result.registered);
+
+    put_target(place, "t");
+    uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    result = read_lease(place, "t");
+    expect_holder(result, "a");
+    assert_int_equal(result.token, token);
+    assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
+    assert_in_range(result.remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+    assert_in_range(result.acquired_at_ms, wall_ms - 60000, wall_ms + 60000);
+    assert_true(result.registered);
+    assert_false(result.paused);
+    assert_false(result.barred);
+    (void)edit_target(place, TEN_TARGET_PAUSE, "t");
+    assert_true(read_lease(place, "t").paused);
+}
+
+static void other_handles_see_a_lease_at_once(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_op read = {.kind = TEN_OP_READ, .namespace_name = place->ns, .target = "t"};
+    ten_result result = apply_one(place->other, read);
+    expect_holder(result, "a");
+    assert_int_equal(result.token, token);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_holder(apply_one(place->other, read), NULL);
+}
+
+static void the_same_target_in_another_namespace_is_another_target(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    uint64_t here = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t there = must_acquire(&elsewhere, "t", "b", LONG_MS);
+    expect_outcome(release(&elsewhere, "t", "b", there), TEN_OK);
+    expect_outcome(renew(place, "t", "a", here, LONG_MS), TEN_OK);
+}
+
+static const struct CMUnitTest tests[] = {
+    CASE(a_free_target_is_granted_with_the_ttl_that_was_asked_for),
+    CASE(a_held_target_is_refused_with_its_holder_token_and_the_time_left),
+    CASE(the_holder_is_granted_its_own_lease_again_with_the_same_token_and_a_fresh_ttl),
+    CASE(an_acquire_repeated_after_a_lost_reply_recognises_itself),
+    CASE(an_acquire_by_the_holder_may_change_the_ttl),
+    CASE(a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free),
+    CASE(a_required_target_must_be_registered_or_leased_before),
+    CASE(a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder),
+    CASE(a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing),
+    CASE(a_renewal_of_what_was_never_leased_is_lost),
+    CASE(a_renewal_with_a_former_token_is_lost_even_for_the_present_holder),
+    CASE(a_renewal_repeated_after_a_lost_reply_is_harmless),
+    CASE(a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it),
+    CASE(a_renewal_with_a_shorter_ttl_lets_others_in_earlier),
+    CASE(a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it),
+    CASE(a_lease_ends_not_before_its_ttl_and_soon_after),
+    CASE(renewals_carry_a_lease_beyond_its_first_end),
+    CASE(a_lease_can_be_released_by_its_token_alone_or_by_token_and_holder),
+    CASE(a_release_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing),
+    CASE(a_release_after_the_end_of_the_lease_is_lost),
+    CASE(a_late_duplicate_of_a_release_does_nothing_to_the_successor),
+    CASE(reading_tells_the_whole_lease),
+    CASE(other_handles_see_a_lease_at_once),
+    CASE(the_same_target_in_another_namespace_is_another_target),
+};
+
+const struct topic lease_topic = {tests, TEN_COUNT(tests)};

@@ -1,0 +1,117 @@
+/*
+ * What the tests of the store contract share: a place to test in (two handles on the store and a namespace that nobody
+ * else uses), one-line operations, and other processes. The topics are in files of their own; conformance.c runs them.
+ */
+#ifndef CONFORMANCE_SUITE_H
+#define CONFORMANCE_SUITE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/io.h"
+#include "base/util.h"
+#include "conformance/fixture.h"
+#include "store/store.h"
+
+#define CALL_MS UINT64_C(5000)  /* time-out of calls that are expected to work */
+#define LONG_MS UINT64_C(60000) /* a TTL that does not end during a test */
+
+/* The store under test, and this program's own file, to start workers with. */
+extern struct fixture suite_fixture;
+extern const char *suite_program;
+
+struct place {
+    ten_store *store;
+    ten_store *other; /* a second handle on the same store */
+    char ns[TENURE_NAMESPACE_MAX + 1];
+};
+
+int place_setup(void **state);
+int place_teardown(void **state);
+#define CASE(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+
+struct topic {
+    const struct CMUnitTest *tests;
+    size_t count;
+};
+extern const struct topic lease_topic;
+extern const struct topic forced_topic;
+extern const struct topic token_topic;
+extern const struct topic batch_topic;
+extern const struct topic target_topic;
+extern const struct topic instance_topic;
+extern const struct topic change_topic;
+extern const struct topic watch_topic;
+extern const struct topic hostile_topic;
+extern const struct topic competition_topic;
+extern const struct topic reconnect_topic;
+
+ten_store *open_store(const char *url);
+/* A namespace that no other test and no other run uses. */
+void make_namespace(char ns[TENURE_NAMESPACE_MAX + 1]);
+
+/* A TTL whose end a test can wait for, as the store allows. */
+uint64_t short_ttl(const ten_store *store);
+void sleep_ms(uint64_t ms);
+uint64_t now_ms(void);
+
+/* One operation, which the store must carry out; its outcome is the result's. */
+ten_result apply_one(ten_store *store, ten_op op);
+ten_result acquire(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms);
+/* A NULL holder: by the token alone. */
+ten_result renew(const struct place *place, const char *target, const char *holder, uint64_t token, uint64_t ttl_ms);
+ten_result release(const struct place *place, const char *target, const char *holder, uint64_t token);
+ten_result force(const struct place *place, const char *target, unsigned flag, const char *actor);
+ten_result read_lease(const struct place *place, const char *target);
+/* Acquires what must be free, and gives the token. */
+uint64_t must_acquire(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms);
+/* Tries until the target is had or wait_ms have passed. */
+ten_result acquire_within(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms,
+                          uint64_t wait_ms);
+
+void put_target(const struct place *place, const char *id);
+bool edit_target(const struct place *place, enum ten_target_action action, const char *id);
+
+/* Fails the test with both, unless they are the same. */
+#define expect_outcome(result, outcome) check_outcome(result, outcome, __FILE__, __LINE__)
+void check_outcome(ten_result result, enum ten_outcome outcome, const char *file, int line);
+#define expect_holder(result, holder) check_holder(result, holder, __FILE__, __LINE__)
+void check_holder(ten_result result, const char *holder, const char *file, int line);
+
+/* What was read from the feed, with texts that last. */
+#define SEEN_MAX 64u
+struct seen {
+    size_t count;
+    struct {
+        ten_change change;
+        char namespace_name[TENURE_NAMESPACE_MAX + 1];
+        char target[TENURE_TARGET_MAX + 1];
+        char instance[TENURE_HOLDER_MAX + 1];
+        char actor[64];
+    } at[SEEN_MAX];
+};
+uint64_t cursor_now(ten_store *store);
+/* All changes of the namespace (NULL: of all) after *cursor. */
+void read_changes(ten_store *store, const char *ns, uint64_t *cursor, struct seen *seen);
+int see_change(const ten_change *change, void *userdata);
+
+/* This program once more, with these arguments; the last is NULL. Its pid, or the test fails. */
+pid_t start_worker(const char *const *arguments);
+/* Its exit code; -1 when it did not exit by itself. */
+int wait_for_worker(pid_t pid);
+
+/* In a worker: when the test that started it has failed, it must not stay behind. */
+void end_with_parent(void);
+
+/* What a worker does: conformance.c hands over the arguments after --worker. */
+int change_worker(const char *url, const char *ns, int go_fd, int done_fd);
+int competition_worker(const char *url, const char *ns, unsigned index, int shared_fd);
+
+#endif
