@@ -18,6 +18,7 @@
 #include "bench.h"
 #include "crowd.h"
 #include "ground.h"
+#include "plan.h"
 
 #define ROUNDS       41u /* short and many: a burst of other work then spoils a few and not the median */
 #define CROWD_ROUNDS 3u
@@ -341,9 +342,14 @@ static const struct {
     const char *name;
     bool (*measure)(bench_report *report, const char *directory);
 } groups[] = {
-    {"renew-batch-1000", measure_renew_batch}, {"renew-one", measure_renew_one},
-    {"acquire-release", measure_pairs},        {"lease-valid", measure_lease_valid},
-    {"worst-wait-100", measure_crowd_100},     {"worst-wait-1", measure_crowd_1},
+    {"renew-batch-1000", measure_renew_batch},
+    {"renew-one", measure_renew_one},
+    {"acquire-release", measure_pairs},
+    {"lease-valid", measure_lease_valid},
+    {"worst-wait-100", measure_crowd_100},
+    {"worst-wait-1", measure_crowd_1},
+    {"plan-10", plan_measure_10},
+    {"plan-100", plan_measure_100},
 };
 
 static void describe_machine(bench_report *report, const char *directory) {

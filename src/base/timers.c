@@ -22,6 +22,7 @@ void ten_timers_free(ten_timers *timers) {
 bool ten_timers_reserve(ten_timers *timers, uint32_t count) {
     if (count <= timers->places_room)
         return true;
+    TEN_INVARIANT(count <= UINT32_MAX / 2); /* or the doubling would never get there */
     uint32_t room = timers->places_room ? timers->places_room : 16;
     while (room < count)
         room *= 2;

@@ -111,7 +111,8 @@ static void let_down(ten_fleet *fleet, uint32_t number) {
     target->closing = false;
     target->unclaimed = false;
     target->keep_until_ms = 0;
-    if (target->removed && !target->busy)
+    /* While a request about it is under way its number and its name are still needed. */
+    if (target->removed && !target->busy && target->flight == TEN_FLIGHT_NONE)
         forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
@@ -165,6 +166,10 @@ static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
     return ten_max_u64(fleet->peers[planned].since_ms + fleet->settle_ms, fleet->targets[number].keep_until_ms);
 }
 
+static bool is_peer(uint32_t holder) {
+    return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
+}
+
 /* When it is this instance's turn to try for a target that it does not own; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
@@ -180,11 +185,16 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     /* Nobody knows that fleet yet: give it the time to show itself, and the plan the time to settle. */
     uint64_t first_ms = fleet->start_ms + fleet->settle_ms;
-    uint64_t free_ms = target->free_ms;
-    if (target->holder != TEN_NOBODY)
-        free_ms = target->held_until_ms ? target->held_until_ms : UINT64_MAX;
-    if (free_ms == UINT64_MAX || (target->held_until_ms && TEN_MUTANT(NO_RETRY_AT_END)))
+    uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
+    if (target->holder != TEN_NOBODY && TEN_MUTANT(NO_RETRY_AT_END))
         return UINT64_MAX;
+    if (is_peer(target->holder)) {
+        /* In good hands, as long as that instance lives: the planned one tries again by itself should it lose the
+         * target. Of another nobody knows that, since an expiry is not announced: then one asks now and then. */
+        if (target->holder == ten_plan_owner(fleet->plan, number))
+            return UINT64_MAX;
+        free_ms += rank * fleet->timing.ttl_ms;
+    }
     return ten_max_u64(first_ms, free_ms) + (TEN_MUTANT(NO_STAGGER) ? 0 : rank * fleet->rank_delay_ms);
 }
 
@@ -203,6 +213,8 @@ static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reaso
     struct ten_fleet_target *target = &fleet->targets[number];
     target->release_reason = (uint8_t)reason;
     target->unreleased = true;
+    target->stray = false;
+    target->released_token = target->lease.token;
     add_op(fleet, number, TEN_FLIGHT_RELEASE,
            (ten_op){.kind = TEN_OP_RELEASE, .token = target->lease.token, .reason = reason});
     /* From the moment that it is sent nothing is believed, whatever becomes of it. */
@@ -242,6 +254,13 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
         return;
     }
     uint64_t at_ms = turn_ms(fleet, number);
+    if (target->stray && (at_ms > fleet->now_ms || target->busy)) {
+        /* Held for this instance, which does not want it: an acquire came to the store when nobody waited for it any
+         * more. The others trust that a holder knows what it holds. */
+        target->lease.token = target->known_token;
+        add_release(fleet, number, TEN_REASON_DONE);
+        return;
+    }
     if (at_ms == UINT64_MAX)
         return;
     if (at_ms > fleet->now_ms || target->busy) {
@@ -255,7 +274,7 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
 /* ---- the request */
 
 static void add_heartbeat(ten_fleet *fleet) {
-    if (fleet->now_ms < fleet->next_beat_ms || fleet->left)
+    if (fleet->now_ms < fleet->next_beat_ms)
         return;
     add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
            (ten_op){.kind = TEN_OP_ANNOUNCE, .ttl_ms = fleet->timing.ttl_ms, .weight = fleet->weight});
@@ -265,14 +284,15 @@ static void add_heartbeat(ten_fleet *fleet) {
 static void add_renewals(ten_fleet *fleet) {
     if (TEN_MUTANT(NO_RENEWAL))
         return;
-    uint64_t due_ms = fleet->now_ms;
+    uint64_t soon_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
+    uint64_t due_ms = fleet->op_count > 0 ? soon_ms : fleet->now_ms; /* they travel with the heartbeat */
     uint32_t number = fleet->oldest;
     while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
         struct ten_fleet_target *target = &fleet->targets[number];
         if (target->sent_ms + fleet->timing.renew_ms > due_ms)
             return;
         if (target->flight == TEN_FLIGHT_NONE) {
-            due_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
+            due_ms = soon_ms;
             add_op(fleet, number, TEN_FLIGHT_RENEW,
                    (ten_op){.kind = TEN_OP_RENEW, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms});
         }
@@ -280,15 +300,14 @@ static void add_renewals(ten_fleet *fleet) {
     }
 }
 
+/* Nothing is owned, worked on or still to be given back: it may leave. */
 static bool is_stopped(const ten_fleet *fleet) {
-    return fleet->stopping && fleet->owned_count == 0;
-}
-
-static bool any_busy(const ten_fleet *fleet) {
+    if (!fleet->stopping || fleet->owned_count > 0)
+        return false;
     for (uint32_t i = 0; i < fleet->target_room; i++)
         if (fleet->targets[i].known && (fleet->targets[i].busy || fleet->targets[i].unreleased))
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 static void add_looks(ten_fleet *fleet) {
@@ -297,25 +316,40 @@ static void add_looks(ten_fleet *fleet) {
         look_at(fleet, number);
 }
 
+static void leave(ten_fleet *fleet) {
+    fleet->left = true;
+    ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
+}
+
+/* With a tombstone: a heartbeat or an acquire that is still under way must not bring it back. */
+static void add_leave(ten_fleet *fleet) {
+    if (!fleet->asked)
+        leave(fleet);
+    else
+        add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
+               (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
+}
+
 const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
     fleet->now_ms = now_ms;
     expire(fleet);
     if (fleet->in_flight || fleet->refused || fleet->left || (now_ms < fleet->retry_ms && !TEN_MUTANT(NO_BACKOFF)))
         return NULL;
     fleet->op_count = 0;
-    add_heartbeat(fleet);
-    if (fleet->announced) {
-        add_renewals(fleet);
-        add_looks(fleet);
-        if (fleet->op_count == 0 && is_stopped(fleet) && !any_busy(fleet))
-            add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE, (ten_op){.kind = TEN_OP_LEAVE, .reason = TEN_REASON_SHUTDOWN});
-    } else if (fleet->stopping && fleet->op_count == 0) {
-        fleet->left = true;
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
+    ten_fleet_settle(fleet);
+    if (is_stopped(fleet)) {
+        add_leave(fleet);
+    } else {
+        add_heartbeat(fleet);
+        if (fleet->announced) {
+            add_renewals(fleet);
+            add_looks(fleet);
+        }
     }
     if (fleet->op_count == 0)
         return NULL;
     fleet->in_flight = true;
+    fleet->asked = true;
     fleet->sent_ms = now_ms;
     *ret_count = fleet->op_count;
     return fleet->ops;
@@ -349,10 +383,19 @@ static uint64_t jittered(ten_fleet *fleet, uint64_t interval_ms) {
     return interval_ms - ten_fleet_random(fleet, interval_ms / 10 + 1);
 }
 
-static void grant(ten_fleet *fleet, uint32_t number, const ten_result *result) {
+static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    bool renewal = target->flight == TEN_FLIGHT_RENEW;
     bool was_owned = is_owned(target);
+    bool stale = result->token == target->released_token || result->token < target->known_token;
+    if (!renewal && stale && !TEN_MUTANT(STALE_GRANT_COUNTS)) {
+        /* A store that lost data was given this lease back by a late renewal. Others have had higher tokens, or its
+         * release is still under way: it is not to be trusted. Given back; the next grant has a higher token. */
+        target->unreleased = true;
+        target->lease.token = result->token;
+        target->release_reason = TEN_REASON_STORE;
+        ten_fleet_look(fleet, number);
+        return;
+    }
     uint64_t token = TEN_MUTANT(OLD_TOKEN) && target->lease.token ? target->lease.token : result->token;
     if (!ten_lease_granted(&target->lease, token, fleet->timing.ttl_ms, result->ttl_ms, fleet->timing.margin_ms,
                            fleet->sent_ms, fleet->now_ms)) {
@@ -365,6 +408,7 @@ static void grant(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     target->known_token = ten_max_u64(target->known_token, result->token);
     target->holder = fleet->self;
     target->held_until_ms = 0;
+    target->stray = false;
     enter_order(fleet, number);
     if (renewal && was_owned) {
         if (fleet->op_count <= RENEWED_TOLD_MAX)
@@ -383,9 +427,10 @@ static void grant(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     ten_fleet_look(fleet, number); /* it may have become unwanted meanwhile */
 }
 
+/* Who holds a target that this instance does not have. Its own name: a barred lease, which is as good as another's. */
 static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
     uint32_t number = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
-    return holder && number == TEN_NOBODY ? TEN_OUTSIDER : number;
+    return holder && (number == TEN_NOBODY || number == fleet->self) ? TEN_OUTSIDER : number;
 }
 
 static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *result) {
@@ -395,7 +440,7 @@ static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *
         ten_result granted = *result;
         if (TEN_MUTANT(HELD_IS_OK))
             granted.ttl_ms = fleet->timing.ttl_ms;
-        grant(fleet, number, &granted);
+        grant(fleet, number, false, &granted);
         return;
     }
     if (result->outcome == TEN_HELD) {
@@ -426,7 +471,7 @@ static void answer_renewal(ten_fleet *fleet, uint32_t number, const ten_result *
         ten_result granted = *result;
         if (TEN_MUTANT(LOST_IGNORED))
             granted = (ten_result){.outcome = TEN_OK, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms};
-        grant(fleet, number, &granted);
+        grant(fleet, number, true, &granted);
         return;
     }
     target->holder = holder_number(fleet, result->holder);
@@ -453,8 +498,7 @@ static void answer_release(ten_fleet *fleet, uint32_t number) {
 
 static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_result *result) {
     if (op->kind == TEN_OP_LEAVE) {
-        fleet->left = true;
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
+        leave(fleet);
         return;
     }
     if (result->outcome != TEN_OK) {
@@ -470,7 +514,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
     bool drain = result->ask == TEN_ASK_DRAIN;
     if (drain != fleet->asked_to_drain) {
         fleet->asked_to_drain = drain;
-        ten_fleet_set_weight(fleet, fleet->now_ms, drain ? 0 : 1);
+        ten_fleet_set_weight(fleet, fleet->now_ms, fleet->own_weight);
     }
     if (!fleet->announced) {
         fleet->announced = true;
@@ -522,13 +566,15 @@ static void answer_one(ten_fleet *fleet, uint32_t at, const ten_result *result) 
     }
     struct ten_fleet_target *target = &fleet->targets[number];
     enum ten_flight flight = (enum ten_flight)target->flight;
+    target->flight = TEN_FLIGHT_NONE;
+    if (flight != TEN_FLIGHT_NONE)
+        ten_fleet_look(fleet, number); /* what was put off because of it */
     if (flight == TEN_FLIGHT_ACQUIRE)
         answer_acquire(fleet, number, result);
     else if (flight == TEN_FLIGHT_RENEW)
         answer_renewal(fleet, number, result);
     else if (flight == TEN_FLIGHT_RELEASE)
         answer_release(fleet, number);
-    target->flight = TEN_FLIGHT_NONE;
 }
 
 void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_result *results) {
@@ -601,6 +647,7 @@ uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id,
         return TEN_NOBODY;
     fleet->targets[number].unplanned = false;
     fleet->targets[number].paused = paused;
+    ten_plan_set_aside(fleet->plan, number, paused);
     ten_fleet_look(fleet, number);
     return number;
 }
@@ -614,6 +661,7 @@ void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number)
     fleet->now_ms = now_ms;
     fleet->targets[number].removed = true;
     fleet->targets[number].claimed = false;
+    ten_plan_set_aside(fleet->plan, number, true);
     ten_fleet_look(fleet, number);
 }
 
@@ -630,6 +678,7 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
     if (number == TEN_NOBODY)
         return TEN_NOBODY;
     fleet->targets[number].claimed = true;
+    ten_plan_set_aside(fleet->plan, number, fleet->targets[number].unplanned || fleet->targets[number].paused);
     fleet->targets[number].unclaimed = false;
     fleet->targets[number].held_until_ms = 0;
     ten_fleet_look(fleet, number);
@@ -647,6 +696,9 @@ void ten_fleet_let_go(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
 
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     fleet->now_ms = now_ms;
+    fleet->own_weight = weight;
+    if (fleet->asked_to_drain)
+        weight = 0;
     if (fleet->weight == weight)
         return;
     fleet->weight = weight;
@@ -659,10 +711,8 @@ void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
 void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     fleet->stopping = true;
-    if (fleet->refused && !fleet->left) {
-        fleet->left = true;
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
-    }
+    if (fleet->refused && !fleet->left)
+        leave(fleet);
     for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = fleet->targets[number].newer)
         ten_fleet_look(fleet, number);
 }
@@ -677,7 +727,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->settle_ms = config->settle_ms;
     fleet->rank_delay_ms =
         config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
-    fleet->weight = config->weight;
+    fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;

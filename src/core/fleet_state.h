@@ -20,6 +20,7 @@ struct ten_fleet_target {
     uint64_t sent_ms; /* of the last successful acquire or renewal */
     uint64_t acquired_ms;
     uint64_t known_token;   /* the highest heard of */
+    uint64_t released_token; /* a release of it was sent: it is never held again */
     uint64_t free_ms;       /* when it became free, as far as is known */
     uint64_t held_until_ms; /* what a refusal or a listing said; 0: not known */
     uint64_t keep_until_ms; /* a fallback keeps it so long, whatever the plan says */
@@ -38,6 +39,7 @@ struct ten_fleet_target {
     bool busy : 1;
     bool closing : 1;    /* STOP was told */
     bool in_order : 1;   /* in the list of owned targets */
+    bool stray : 1;      /* the store says that this instance holds it, under known_token, and it does not know why */
     bool unreleased : 1; /* a release was sent and not answered: it is repeated before anything else */
 };
 
@@ -53,7 +55,8 @@ struct ten_fleet {
     ten_timing timing;
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
-    uint32_t weight;
+    uint32_t weight;     /* as announced */
+    uint32_t own_weight; /* when not asked to drain */
     uint32_t batch_max;
     uint64_t random;
     char instance[TENURE_HOLDER_MAX + 1];
@@ -81,8 +84,10 @@ struct ten_fleet {
     uint64_t start_ms;
     uint64_t next_beat_ms;
     uint64_t next_list_ms;
+    uint64_t last_list_ms;
     uint64_t retry_ms; /* after a failure: nothing is sent before */
     uint32_t failures;
+    bool asked; /* a request was sent */
     bool announced;
     bool listed; /* the list of instances has been read once */
     bool down;

@@ -18,6 +18,10 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
         /* Another plan: past failures to take it say nothing about the one that it is planned for now. */
         fleet->targets[number].strikes = 0;
         fleet->targets[number].keep_until_ms = 0;
+        /* Whoever has it hands it over; asking can wait. */
+        if (fleet->targets[number].held_until_ms)
+            fleet->targets[number].held_until_ms =
+                ten_max_u64(fleet->targets[number].held_until_ms, fleet->now_ms + fleet->timing.ttl_ms);
         ten_fleet_look(fleet, number);
     }
 }
@@ -81,10 +85,7 @@ uint32_t ten_fleet_put_peer(ten_fleet *fleet, const char *id, uint32_t weight) {
 }
 
 /* What a vanished instance held is free, or will be at once: its leases were renewed with its heartbeats. */
-static void remove_peer(ten_fleet *fleet, uint32_t number) {
-    if (number == fleet->self || !fleet->peers[number].known)
-        return;
-    tell_peer(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
+static void free_targets_of(ten_fleet *fleet, uint32_t number) {
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
         if (!target->known || target->holder != number)
@@ -94,6 +95,13 @@ static void remove_peer(ten_fleet *fleet, uint32_t number) {
         target->free_ms = fleet->now_ms;
         ten_fleet_look(fleet, i);
     }
+}
+
+static void remove_peer(ten_fleet *fleet, uint32_t number) {
+    if (number == fleet->self || !fleet->peers[number].known)
+        return;
+    tell_peer(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
+    free_targets_of(fleet, number);
     fleet->peers[number] = (struct ten_fleet_peer){0};
     ten_plan_remove_instance(fleet->plan, number);
 }
@@ -136,6 +144,7 @@ void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
             remove_peer(fleet, i);
     bool first = !fleet->listed;
     fleet->listed = true;
+    fleet->last_list_ms = now_ms;
     fleet->next_list_ms = next_list_ms(fleet);
     ten_fleet_settle(fleet);
     for (uint32_t i = 0; first && i < fleet->target_room; i++)
@@ -155,20 +164,25 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     bool own = target->lease.deadline_ms != 0;
     if (token < target->known_token || (own && token <= target->lease.token))
         return; /* old news */
+    bool unheard = token > target->known_token;
     target->known_token = token;
-    if (holder && strcmp(holder, fleet->instance) == 0)
-        return; /* an acquire of ours whose answer is still under way, or was lost: asking again tells */
+    if (holder && strcmp(holder, fleet->instance) == 0) {
+        /* An acquire of ours whose answer is still under way, or came too late: asking again tells. */
+        target->stray = unheard && target->flight != TEN_FLIGHT_ACQUIRE && !own;
+        if (target->stray)
+            ten_fleet_look(fleet, number);
+        return;
+    }
+    target->stray = false;
     uint32_t peer = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && peer == TEN_NOBODY ? TEN_OUTSIDER : peer;
-    target->held_until_ms = target->holder == TEN_OUTSIDER ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
+    target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
     if (!holder)
         target->free_ms = fleet->now_ms;
     if (own)
         ten_fleet_lose(fleet, number, TEN_REASON_TAKEN);
-    else if (target->holder == TEN_NOBODY || target->holder == TEN_OUTSIDER)
-        ten_fleet_look(fleet, number);
     else
-        ten_timers_clear(&fleet->looks, number); /* in good hands: nothing to do until something happens */
+        ten_fleet_look(fleet, number);
 }
 
 void ten_fleet_holder(ten_fleet *fleet, uint64_t now_ms, const char *id, const char *holder, uint64_t token,
@@ -189,6 +203,19 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
     ten_fleet_look(fleet, number);
 }
 
+/* Barred: it cannot be renewed, and is everybody's when it ends. */
+static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    target->known_token = token;
+    if (target->lease.deadline_ms != 0)
+        ten_fleet_lose(fleet, number, TEN_REASON_FORCED);
+    if (!target->known)
+        return;
+    target->holder = TEN_OUTSIDER;
+    target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
+    ten_fleet_look(fleet, number);
+}
+
 static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     uint32_t number = ten_plan_find_target(fleet->plan, change->target);
     if (number == TEN_NOBODY || !fleet->targets[number].known)
@@ -199,9 +226,35 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     } else if (change->kind == TEN_LEASE_RELEASED) {
         if (!TEN_MUTANT(FEED_IGNORED))
             note_released(fleet, number, change);
-    } else if (change->reason == TEN_REASON_FORCED && change->token == target->lease.token && target->in_order) {
-        /* Barred: the next renewal says so; let that be now. */
-        target->sent_ms = ten_min_u64(target->sent_ms, ten_left_u64(fleet->now_ms, fleet->timing.renew_ms));
+    } else if (change->reason == TEN_REASON_FORCED && change->token >= target->known_token) {
+        note_forced(fleet, number, change->token);
+    }
+}
+
+/* Lists of a large fleet are long, and when many join at once everybody wants one: so there is a least time between two,
+ * which grows with the fleet. */
+static void want_list(ten_fleet *fleet) {
+    uint64_t gap_ms = fleet->rank_delay_ms / 2 + ten_plan_instance_count(fleet->plan);
+    if (TEN_MUTANT(LIST_AT_EVERY_CHANGE))
+        gap_ms = 0;
+    fleet->next_list_ms =
+        ten_min_u64(fleet->next_list_ms, ten_max_u64(fleet->now_ms, fleet->last_list_ms + gap_ms));
+}
+
+static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
+    uint32_t number = ten_plan_find_instance(fleet->plan, change->instance);
+    if (strcmp(change->instance, fleet->instance) == 0) {
+        /* What was asked of this instance comes back with its heartbeat. */
+        if (change->kind == TEN_INSTANCE_CHANGED)
+            fleet->next_beat_ms = fleet->now_ms;
+    } else if (change->kind == TEN_INSTANCE_LEFT) {
+        if (number != TEN_NOBODY && !TEN_MUTANT(LEFT_NOT_NOTICED))
+            remove_peer(fleet, number);
+    } else {
+        /* One that joins though it is known was gone meanwhile, and its leases with it. */
+        if (change->kind == TEN_INSTANCE_JOINED && number != TEN_NOBODY)
+            free_targets_of(fleet, number);
+        want_list(fleet);
     }
 }
 
@@ -216,11 +269,8 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     case TEN_INSTANCE_JOINED:
     case TEN_INSTANCE_CHANGED:
     case TEN_INSTANCE_LEFT:
-        if (fleet->announced && strcmp(change->instance, fleet->instance) != 0)
-            fleet->next_list_ms = now_ms;
-        /* What was asked of this instance comes back with its heartbeat. */
-        else if (fleet->announced && change->kind == TEN_INSTANCE_CHANGED)
-            fleet->next_beat_ms = now_ms;
+        if (fleet->announced)
+            note_instance_change(fleet, change);
         break;
     case TEN_STORE_RECOVERING:
         ten_fleet_resync(fleet, now_ms);
@@ -237,6 +287,7 @@ void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     if (fleet->announced)
         fleet->next_list_ms = now_ms;
+    fleet->start_ms = now_ms; /* nobody knows that fleet any more: see turn_ms() */
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
         if (!target->known || target->lease.deadline_ms != 0)

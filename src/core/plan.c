@@ -80,6 +80,21 @@ void ten_plan_remove_target(ten_plan *plan, uint32_t number) {
     plan->dirty = true;
 }
 
+void ten_plan_set_aside(ten_plan *plan, uint32_t number, bool aside) {
+    struct ten_plan_targets *targets = &plan->targets;
+    TEN_INVARIANT(number < targets->slots && targets->ids[number]);
+    if (targets->aside[number] == aside)
+        return;
+    if (targets->owners[number] != TEN_PLAN_NOBODY)
+        plan->instances[targets->owners[number]].share--;
+    targets->owners[number] = TEN_PLAN_NOBODY;
+    targets->aside[number] = aside;
+    targets->aside_count = aside ? targets->aside_count + 1 : targets->aside_count - 1;
+    ten_plan_touch(plan, number);
+    plan->scratch |= plan->failed;
+    plan->dirty = true;
+}
+
 /* Where the instance is in the order, or would be. */
 static uint32_t find_in_order(const ten_plan *plan, const char *id, uint64_t hash) {
     uint32_t place = 0;
@@ -129,12 +144,13 @@ uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight) 
     return number;
 }
 
-/* The number may soon be another's: a move from here is to be a move from nobody. What it was told to own is what it
- * owned and has just lost, unless the last settling failed. */
-static void forget_told(ten_plan *plan, uint32_t instance, uint32_t first_touched) {
+/* The number may soon be another's: a move from here is to be a move from nobody. What was told to be its own is its
+ * own, and has just been touched, or was touched when it ceased to be; unless the last settling failed. */
+static void forget_told(ten_plan *plan, uint32_t instance) {
     uint32_t *told_owners = plan->targets.told_owners;
-    for (uint32_t i = first_touched; i < plan->touched_count; i++)
-        told_owners[plan->touched[i]] = TEN_PLAN_NOBODY;
+    for (uint32_t i = 0; i < plan->touched_count; i++)
+        if (told_owners[plan->touched[i]] == instance)
+            told_owners[plan->touched[i]] = TEN_PLAN_NOBODY;
     for (uint32_t t = 0; plan->scratch && t < plan->targets.slots; t++)
         if (told_owners[t] == instance)
             told_owners[t] = TEN_PLAN_NOBODY;
@@ -149,10 +165,9 @@ static void remove_from_order(ten_plan *plan, const struct ten_plan_instance *in
 void ten_plan_remove_instance(ten_plan *plan, uint32_t number) {
     TEN_INVARIANT(number < plan->instance_slots && plan->instances[number].id);
     struct ten_plan_instance *instance = &plan->instances[number];
-    uint32_t first_touched = plan->touched_count;
     ten_plan_empty(plan, number);
     plan->scratch |= plan->failed;
-    forget_told(plan, number, first_touched);
+    forget_told(plan, number);
     remove_from_order(plan, instance);
     (void)ten_map_remove(&plan->instance_numbers, instance->id);
     ten_free(instance->kept.entries);
@@ -217,7 +232,7 @@ uint32_t ten_plan_instance_slots(const ten_plan *plan) {
 }
 
 size_t ten_plan_target_count(const ten_plan *plan) {
-    return plan->targets.count;
+    return ten_plan_planned_count(plan);
 }
 
 size_t ten_plan_instance_count(const ten_plan *plan) {

@@ -33,6 +33,8 @@ void ten_plan_free(ten_plan *plan);
  * are planned for nobody at once: their next move is reported as from nobody. */
 uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
 void ten_plan_remove_target(ten_plan *plan, uint32_t target);
+/* A target that is set aside keeps its number, and is planned for nobody: it counts for no quota. */
+void ten_plan_set_aside(ten_plan *plan, uint32_t target, bool aside);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
 
@@ -46,7 +48,7 @@ const char *ten_plan_instance_id(const ten_plan *plan, uint32_t instance);
 /* Numbers are below these; some may stand for nothing (their id is NULL). */
 uint32_t ten_plan_target_slots(const ten_plan *plan);
 uint32_t ten_plan_instance_slots(const ten_plan *plan);
-size_t ten_plan_target_count(const ten_plan *plan);
+size_t ten_plan_target_count(const ten_plan *plan);   /* that are not set aside */
 size_t ten_plan_instance_count(const ten_plan *plan); /* with a weight above 0 */
 
 /* Whom the target is planned for, as of the last settling. */

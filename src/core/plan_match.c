@@ -22,7 +22,8 @@
 typedef struct ten_plan_entry entry;
 
 static bool still_means(const ten_plan *plan, uint32_t instance, entry it) {
-    return plan->targets.ids[it.target] && ten_plan_pair_weight(plan, instance, it.target) == it.weight;
+    return plan->targets.ids[it.target] && !plan->targets.aside[it.target] &&
+           ten_plan_pair_weight(plan, instance, it.target) == it.weight;
 }
 
 void ten_plan_touch(ten_plan *plan, uint32_t target) {
@@ -267,7 +268,7 @@ static void match_from_scratch(ten_plan *plan) {
     }
     for (uint32_t t = 0; t < targets->slots && !plan->failed; t++) {
         targets->owners[t] = TEN_PLAN_NOBODY;
-        if (!targets->ids[t] || plan->choice_count == 0)
+        if (!targets->ids[t] || targets->aside[t] || plan->choice_count == 0)
             continue;
         uint64_t weight;
         uint32_t number = first_choice(plan, targets->hashes[t], &weight);
@@ -375,7 +376,8 @@ static void repair(ten_plan *plan) {
     }
     for (uint32_t i = 0; i < to_place && !plan->failed; i++) {
         uint32_t target = plan->touched[i];
-        if (plan->targets.ids[target] && plan->targets.owners[target] == TEN_PLAN_NOBODY)
+        if (plan->targets.ids[target] && !plan->targets.aside[target] &&
+            plan->targets.owners[target] == TEN_PLAN_NOBODY)
             place(plan, target, TEN_PLAN_NOBODY, 0);
     }
     for (bool again = true; again && !plan->failed;) {

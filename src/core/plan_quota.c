@@ -22,13 +22,13 @@ static int compare_claims(const void *left, const void *right) {
 
 /* By the largest remainder; equal remainders in the order of instances, so that all round alike. */
 static bool share_out(ten_plan *plan, uint64_t all_weights) {
-    uint64_t left = plan->targets.count;
+    uint64_t left = ten_plan_planned_count(plan);
     struct claim *claims = ten_malloc(plan->order_count * sizeof *claims);
     if (!claims)
         return false;
     for (uint32_t place = 0; place < plan->order_count; place++) {
         struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
-        uint64_t part = (uint64_t)plan->targets.count * instance->weight;
+        uint64_t part = (uint64_t)ten_plan_planned_count(plan) * instance->weight;
         instance->quota = (uint32_t)(part / all_weights);
         left -= instance->quota;
         claims[place] = (struct claim){.rest = part % all_weights, .place = place};
@@ -67,7 +67,7 @@ bool ten_plan_set_quotas(ten_plan *plan) {
         return false;
     for (uint32_t place = 0; TEN_MUTANT(NO_QUOTA) && place < plan->order_count; place++) {
         struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
-        instance->quota = instance->weight ? plan->targets.count : 0;
+        instance->quota = instance->weight ? ten_plan_planned_count(plan) : 0;
     }
     return list_choices(plan);
 }

@@ -57,6 +57,11 @@ bool ten_plan_grow(void *array, uint32_t *room, uint32_t needed, size_t size);
 
 #define TEN_PLAN_GROW(array, room, needed) ten_plan_grow(&(array), &(room), (needed), sizeof *(array))
 
+/* Targets that have a part in the plan. */
+static inline uint32_t ten_plan_planned_count(const ten_plan *plan) {
+    return plan->targets.count - plan->targets.aside_count;
+}
+
 /* What instance and target weigh for each other. For one target two weights are equal only if the hashes of the
  * instances are, and the other way round: mixing is one to one. */
 static inline uint64_t ten_plan_weigh(uint64_t instance_hash, uint64_t target_hash) {

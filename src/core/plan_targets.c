@@ -23,6 +23,7 @@ void ten_plan_targets_free(struct ten_plan_targets *targets) {
     ten_free(targets->hashes);
     ten_free(targets->owners);
     ten_free(targets->told_owners);
+    ten_free(targets->aside);
     ten_free(targets->index);
     *targets = (struct ten_plan_targets){0};
 }
@@ -93,7 +94,8 @@ static bool grow_columns(struct ten_plan_targets *targets) {
     if (!grow_column(&targets->ids, room, sizeof *targets->ids) ||
         !grow_column(&targets->hashes, room, sizeof *targets->hashes) ||
         !grow_column(&targets->owners, room, sizeof *targets->owners) ||
-        !grow_column(&targets->told_owners, room, sizeof *targets->told_owners))
+        !grow_column(&targets->told_owners, room, sizeof *targets->told_owners) ||
+        !grow_column(&targets->aside, room, sizeof *targets->aside))
         return false;
     targets->room = room;
     return true;
@@ -121,12 +123,14 @@ uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) 
     targets->hashes[number] = hash;
     targets->owners[number] = TEN_PLAN_NOBODY;
     targets->told_owners[number] = TEN_PLAN_NOBODY;
+    targets->aside[number] = false;
     targets->count++;
     return number;
 }
 
 void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number) {
     remove_from_index(targets, number);
+    targets->aside_count -= targets->aside[number];
     ten_free(targets->ids[number]);
     targets->ids[number] = NULL;
     targets->owners[number] = TEN_PLAN_NOBODY;

@@ -1,6 +1,6 @@
 /*
  * The plan's targets: a table by number, in columns, because the loops over a million of them read one or two columns
- * and are as fast as these are narrow; and an index from id to number. 24 bytes a target, 8 to 16 for the index, and
+ * and are as fast as these are narrow; and an index from id to number. 25 bytes a target, 8 to 16 for the index, and
  * the id. Part of the plan; it knows nothing of instances but their numbers.
  */
 #ifndef TEN_CORE_PLAN_TARGETS_H
@@ -14,9 +14,11 @@ struct ten_plan_targets {
     uint64_t *hashes;      /* mixed; of a free number: the next free number + 1, or 0 */
     uint32_t *owners;      /* an instance's number or TEN_PLAN_NOBODY, which free numbers have too */
     uint32_t *told_owners; /* as last reported */
+    bool *aside;           /* has a number, but no part in the plan */
     uint32_t slots;        /* numbers in use or free are below this */
     uint32_t room;
     uint32_t count;
+    uint32_t aside_count;
     uint32_t first_free; /* number + 1, or 0 */
     uint32_t *index;     /* open addressing: number + 1, or 0 */
     uint32_t index_room; /* a power of two, at least twice the count */
