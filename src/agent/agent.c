@@ -133,6 +133,12 @@ static void schedule_now(struct ten_agent *agent, struct ten_agent_target *targe
     ten_timers_set(&agent->polls, target->number, target->due_ms);
 }
 
+/* Whether there is a lease at all: also one that may not be used right now, because it is uncertain, or about to be
+ * given back, which can still change without an event. */
+static bool is_held(const struct ten_agent_target *target) {
+    return target->handle && atomic_load_explicit(&target->handle->ends_ms, memory_order_acquire) != 0;
+}
+
 static bool give_number(struct ten_agent *agent, struct ten_agent_target *target) {
     uint32_t number = agent->first_free;
     while (number < agent->target_room && agent->targets[number])
@@ -157,6 +163,7 @@ static bool give_number(struct ten_agent *agent, struct ten_agent_target *target
 
 void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *target) {
     target->removed = true;
+    target->due_ms = 0; /* should it come back while its poll is finished, it is scheduled anew */
     ten_timers_clear(&agent->polls, target->number);
     if (target->poll)
         return; /* its poll is finished first */
@@ -202,7 +209,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *news) 
     }
     target->seen = agent->readings;
     target->handle = tenure_manager_handle(agent->manager, target->id);
-    if (target->handle && tenure_handle_is_owned(target->handle) && !target->due_ms)
+    if (is_held(target) && !target->due_ms)
         schedule_now(agent, target);
 }
 
@@ -370,9 +377,9 @@ static void run_due(struct ten_agent *agent) {
         target->due_ms += interval_ms;
         if (target->due_ms <= now_ms) /* polls that were missed are not made up for */
             target->due_ms += (now_ms - target->due_ms) / interval_ms * interval_ms + interval_ms;
-        bool owned = target->handle && atomic_load_explicit(&target->handle->ends_ms, memory_order_acquire) != 0;
+        bool held = is_held(target);
         ten_poll_start(agent, target);
-        if (owned)
+        if (held)
             schedule(agent, target);
         else
             target->due_ms = 0;
@@ -526,6 +533,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     struct ten_agent agent = {.config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .note_fd = -1};
     pthread_mutex_init(&agent.note_lock, NULL);
     agent.last_note = &agent.first_note;
+    agent.not_isolated = config->share_pids;
     ten_tree_adopt();
     int done = open_loop(&agent, error);
     if (done == TENURE_OK)

@@ -56,7 +56,8 @@ struct ten_poll {
     char error[160]; /* "": it went well so far */
     ten_buf output;
     /* exec */
-    pid_t pid; /* 0: not a process */
+    pid_t pid;     /* 0: not a process */
+    bool isolated; /* pid is the first process of a PID namespace: when it is gone, everything in it is */
     bool exited;
     int out_fd;
     uint32_t place; /* in the shared memory */
@@ -89,7 +90,8 @@ struct ten_agent {
     ten_timers checks;   /* when a poll under way is to be looked at */
     uint64_t poll_count;
     size_t running;
-    pid_t *pids; /* of the processes at work */
+    bool not_isolated; /* the kernel refused a PID namespace, or nobody wants one */
+    pid_t *pids;       /* of the processes at work */
     unsigned pid_count;
     unsigned pid_room;
     CURLM *multi;

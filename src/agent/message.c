@@ -8,17 +8,25 @@
 
 #include "base/json.h"
 
+static bool is_blank(char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
 /* The text goes in as it came, so that numbers keep their digits; white space between its tokens may hold line ends,
  * which become blanks. (Inside a JSON string there are none.) */
 static void add_json(ten_buf *line, const char *data, size_t size) {
+    while (size > 0 && is_blank(data[size - 1]))
+        size--;
     ten_buf_text(line, ",\"data\":");
     for (size_t i = 0; i < size; i++)
-        ten_buf_char(line, data[i] == '\n' || data[i] == '\r' || data[i] == '\t' ? ' ' : data[i]);
+        ten_buf_char(line, is_blank(data[i]) ? ' ' : data[i]);
 }
 
+/* Numbers that are too large for a machine's integer are JSON all the same. */
 static bool is_one_json_value(const char *data, size_t size) {
+    const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
     json_error_t error;
-    json_t *value = json_loadb(data, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_loadb(data, size, flags, &error);
     json_decref(value);
     return value != NULL;
 }

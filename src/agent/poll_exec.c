@@ -4,11 +4,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +86,7 @@ static bool take_place(struct ten_agent *agent, struct ten_poll *poll) {
         if (atomic_load(&place->slot) != 0)
             continue;
         atomic_store(&place->pid, 0);
+        atomic_store(&place->status, 127 << 8);
         atomic_store(&place->poll, poll->number);
         atomic_store(&place->slot, (uint32_t)(poll->target->handle - agent->shared->slots.slots) + 1);
         if (atomic_load(&state->poll_places) <= i)
@@ -98,24 +103,75 @@ static void give_place_back(struct ten_agent *agent, struct ten_poll *poll) {
     atomic_store(&place->slot, 0);
 }
 
-/* In the child, between fork and exec: only what is safe after fork in a program with threads. */
-static _Noreturn void become_command(struct ten_shared_poll *place, pid_t worker, int out_fd, int null_fd,
-                                     const char *command, char **variables) {
+/* What the child needs between fork and exec. There only what is safe after fork in a program with threads may be
+ * called, and glibc must not be asked who we are: the process may have been made behind its back. */
+struct launch {
+    struct ten_shared_poll *place;
+    int out_fd;
+    int null_fd;
+    const char *command;
+    char **variables;
+};
+
+/* The other end of the pipe is the worker's alone: with the worker it is gone. */
+static void exit_without_worker(const struct launch *launch) {
+    struct pollfd polled = {.fd = launch->out_fd};
+    if (poll(&polled, 1, 0) != 0 && (polled.revents & (POLLERR | POLLNVAL)))
+        _exit(127);
+}
+
+/* From here on the kernel ends this process with the worker; and the warden knows of it. */
+static void wait_until_known(const struct launch *launch) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    do {
+        exit_without_worker(launch);
+        (void)sched_yield();
+    } while (atomic_load(&launch->place->pid) == 0);
+}
+
+static _Noreturn void become_command(const struct launch *launch) {
     sigset_t none;
     (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != worker)
-        _exit(127); /* the worker died before this could be noticed */
-    atomic_store(&place->pid, (int32_t)getpid());
     for (int number = 1; number < NSIG; number++)
         (void)signal(number, SIG_DFL);
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    if (dup2(null_fd, STDIN_FILENO) < 0 || dup2(out_fd, STDOUT_FILENO) < 0)
+    if (dup2(launch->null_fd, STDIN_FILENO) < 0 || dup2(launch->out_fd, STDOUT_FILENO) < 0)
         _exit(127);
-    char *const arguments[] = {(char *)"sh", (char *)"-c", (char *)command, NULL};
-    execve("/bin/sh", arguments, variables);
+    char *const arguments[] = {(char *)"sh", (char *)"-c", (char *)launch->command, NULL};
+    execve("/bin/sh", arguments, launch->variables);
     _exit(127);
+}
+
+/* The first process of a PID namespace: when it ends, the kernel ends everything in the namespace, however it has
+ * detached itself, and only then is its own end told. It waits for the command, and tells how that ended. */
+static _Noreturn void be_first(const struct launch *launch) {
+    pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (command == 0)
+        become_command(launch);
+    close(launch->out_fd);
+    for (;;) {
+        int status = 127 << 8; /* exit status 127: no command could be made */
+        pid_t ended = command > 0 ? waitpid(-1, &status, 0) : command;
+        if (ended < 0 && errno == EINTR)
+            continue;
+        if (ended > 0 && ended != command)
+            continue; /* an orphan of the namespace */
+        atomic_store(&launch->place->status, status);
+        _exit(0);
+    }
+}
+
+/* A process for the command: in a PID namespace of its own where that is permitted. 0 in the child. */
+static pid_t make_process(struct ten_agent *agent, struct ten_poll *poll) {
+    if (!agent->not_isolated) {
+        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+        poll->isolated = pid >= 0;
+        if (pid >= 0)
+            return pid;
+        agent->not_isolated = true;
+    }
+    return fork();
 }
 
 static bool note_pid(struct ten_agent *agent, pid_t pid) {
@@ -145,16 +201,29 @@ static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const 
     poll->out_fd = ends[0];
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = poll};
-    pid_t worker = getpid();
-    pid_t pid = note_pid(agent, 0) && epoll_ctl(agent->epoll_fd, EPOLL_CTL_ADD, ends[0], &wanted) == 0 ? fork() : -1;
-    if (pid == 0)
-        become_command(&agent->shared->state->polls[poll->place], worker, ends[1], null_fd, command, variables);
+    struct launch launch = {.place = &agent->shared->state->polls[poll->place],
+                            .out_fd = ends[1],
+                            .null_fd = null_fd,
+                            .command = command,
+                            .variables = variables};
+    pid_t pid = note_pid(agent, 0) && epoll_ctl(agent->epoll_fd, EPOLL_CTL_ADD, ends[0], &wanted) == 0
+                    ? make_process(agent, poll)
+                    : -1;
+    if (pid == 0) {
+        wait_until_known(&launch);
+        if (poll->isolated)
+            be_first(&launch);
+        become_command(&launch);
+    }
+    int failed = errno;
     close(ends[1]);
     forget_pid(agent, 0);
     if (pid > 0) {
+        atomic_store(&launch.place->pid, (int32_t)pid);
         poll->pid = pid;
         (void)note_pid(agent, pid);
     }
+    errno = failed;
     return pid > 0;
 }
 
@@ -200,11 +269,13 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
 void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal) {
     if (!poll->exited)
         (void)ten_tree_signal(poll->pid, signal);
-    (void)ten_tree_signal_orphans(getpid(), poll->number, agent->pids, agent->pid_count, signal);
+    if (!poll->isolated)
+        (void)ten_tree_signal_orphans(getpid(), poll->number, agent->pids, agent->pid_count, signal);
 }
 
 bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal) {
-    return poll->exited && ten_tree_signal_orphans(getpid(), poll->number, agent->pids, agent->pid_count, signal) == 0;
+    return poll->exited && (poll->isolated || ten_tree_signal_orphans(getpid(), poll->number, agent->pids,
+                                                                      agent->pid_count, signal) == 0);
 }
 
 static struct ten_poll *find_poll(struct ten_agent *agent, pid_t pid) {
@@ -222,6 +293,8 @@ void ten_exec_reap(struct ten_agent *agent) {
             continue; /* an orphan that was adopted */
         poll->exited = true;
         forget_pid(agent, pid);
+        if (poll->isolated && !WIFSIGNALED(status))
+            status = atomic_load(&agent->shared->state->polls[poll->place].status);
         if (WIFSIGNALED(status))
             ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
         else if (WEXITSTATUS(status) != 0)

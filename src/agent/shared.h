@@ -20,6 +20,7 @@ struct ten_shared_poll {
     _Atomic(uint32_t) slot; /* the number of the target's slot + 1; 0: the place is free */
     _Atomic(int32_t) pid;   /* 0: not there yet */
     _Atomic(uint64_t) poll; /* its mark */
+    atomic_int status;      /* how the command ended, as waitpid() says it; set by the first process of its namespace */
 };
 
 struct ten_shared_state {

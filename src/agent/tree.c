@@ -6,12 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -157,6 +159,14 @@ unsigned ten_tree_signal_all(const pid_t *spared, unsigned spared_count, int sig
             add(&pids, children.list[i]);
     ten_free(children.list);
     return signal_list(&pids, 0, signal);
+}
+
+bool ten_tree_can_isolate(void) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
 void ten_tree_adopt(void) {

@@ -23,6 +23,9 @@ unsigned ten_tree_signal_orphans(pid_t parent, uint64_t poll, const pid_t *spare
  * how many there were. */
 unsigned ten_tree_signal_all(const pid_t *spared, unsigned spared_count, int signal);
 
+/* Whether this process may give its commands a PID namespace of their own. */
+bool ten_tree_can_isolate(void);
+
 /* Makes this process the one that adopts the orphans among its descendants. */
 void ten_tree_adopt(void);
 

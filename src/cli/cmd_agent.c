@@ -47,6 +47,7 @@ static void configure(ten_agent_config *config, ten_session *session, uint64_t s
 
 int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
+    static const char *const namespace_words[] = {"auto", "off", NULL};
     ten_session session;
     ten_agent_config config = {.every_ms = 10000, .timeout_ms = 10000};
     const char *poll = NULL;
@@ -55,6 +56,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     uint64_t settle_ms = 2000;
     uint64_t grace_ms = 0;
     int on_uncertain = 0;
+    int namespaces = 0;
     const ten_option options[] = {
         {"targets", TEN_OPTION_TEXT, &config.targets, "SRC", "where targets come from: store, or file:PATH", NULL,
          NULL},
@@ -69,6 +71,9 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
          NULL},
         {"on-uncertain", TEN_OPTION_CHOICE, &on_uncertain, "W",
          "wait (default) or stop: polls under way when a renewal fails", NULL, uncertain_words},
+        {"pid-namespace", TEN_OPTION_CHOICE, &namespaces, "W",
+         "auto (default) or off: run each command in a PID namespace of its own, where permitted", NULL,
+         namespace_words},
         {"trust-targets", TEN_OPTION_FLAG, &config.trust_targets, NULL, "run the commands that targets bring along",
          NULL, NULL},
         {.name = NULL},
@@ -82,6 +87,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
     configure(&config, &session, settle_ms, grace_ms, weight, &sinks);
     config.stop_when_uncertain = on_uncertain == 1;
+    config.share_pids = namespaces == 1;
     exit_code = check(&session, poll, &config);
     if (exit_code)
         return exit_code;

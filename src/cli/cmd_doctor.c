@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/tree.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/duration.h"
@@ -53,6 +54,16 @@ static void check_clock(struct report *report) {
     print_check(sane ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "clock", found,
                 sane ? "" : "set the clock: leases are not harmed, but times in logs and instance ids are wrong",
                 report);
+}
+
+/* How an agent ends what a command has left behind. */
+static void check_isolation(struct report *report) {
+    bool isolated = ten_tree_can_isolate();
+    print_check(TENURE_CHECK_OK, "process isolation",
+                isolated ? "an agent's commands run in PID namespaces: each ends with everything that it started"
+                         : "no PID namespaces here (not root): what a command detaches is found by its mark, and "
+                           "survives a killed warden",
+                "", report);
 }
 
 static int compare(const void *a, const void *b) {
@@ -107,6 +118,7 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     ten_url_redact(session.store ? session.store : "(the default)", shown, sizeof shown);
     print_check(TENURE_CHECK_OK, "store", shown, "", &report);
     check_clock(&report);
+    check_isolation(&report);
     int done = tenure_check(session.client, print_check, &report);
     if (done == TENURE_OK)
         done = check_latency(&report);
