@@ -42,7 +42,7 @@ typedef struct ten_fleet_config {
 enum ten_fleet_event_kind {
     TEN_FLEET_ACQUIRED,       /* target, token */
     TEN_FLEET_ACQUIRE_FAILED, /* target, error or other (who holds it) */
-    TEN_FLEET_RENEWED,        /* target, token */
+    TEN_FLEET_RENEWED,        /* target, token; of a large request only a count, without a target */
     TEN_FLEET_RENEW_FAILED,   /* target, token, error: uncertain from now on */
     TEN_FLEET_LOST,           /* target, token, reason: expired, taken */
     TEN_FLEET_STOP,           /* target, token: start no more work; when there is none, it will be released */

@@ -19,13 +19,13 @@ struct ten_fleet_target {
     ten_lease lease;
     uint64_t sent_ms; /* of the last successful acquire or renewal */
     uint64_t acquired_ms;
-    uint64_t known_token;   /* the highest heard of */
+    uint64_t known_token;    /* the highest heard of */
     uint64_t released_token; /* a release of it was sent: it is never held again */
-    uint64_t free_ms;       /* when it became free, as far as is known */
-    uint64_t held_until_ms; /* what a refusal or a listing said; 0: not known */
-    uint64_t keep_until_ms; /* a fallback keeps it so long, whatever the plan says */
-    uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t older;         /* owned targets in the order of sent_ms */
+    uint64_t free_ms;        /* when it became free, as far as is known */
+    uint64_t held_until_ms;  /* what a refusal or a listing said; 0: not known */
+    uint64_t keep_until_ms;  /* a fallback keeps it so long, whatever the plan says */
+    uint32_t holder;         /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t older;          /* owned targets in the order of sent_ms */
     uint32_t newer;
     uint8_t flight;  /* enum ten_flight */
     uint8_t strikes; /* how often the planned instance did not take it */
@@ -37,10 +37,11 @@ struct ten_fleet_target {
     bool unplanned : 1; /* there because it was claimed, not because it was put */
     bool unclaimed : 1; /* let go: to be given back although planned */
     bool busy : 1;
-    bool closing : 1;    /* STOP was told */
-    bool in_order : 1;   /* in the list of owned targets */
-    bool stray : 1;      /* the store says that this instance holds it, under known_token, and it does not know why */
-    bool unreleased : 1; /* a release was sent and not answered: it is repeated before anything else */
+    bool closing : 1;     /* STOP was told */
+    bool handed_over : 1; /* it was this instance's, until it released it for the planned one */
+    bool in_order : 1;    /* in the list of owned targets */
+    bool stray : 1;       /* the store says that this instance holds it, under known_token, and it does not know why */
+    bool unreleased : 1;  /* a release was sent and not answered: it is repeated before anything else */
 };
 
 /* What is known of one instance; its number is the plan's. */
@@ -72,8 +73,9 @@ struct ten_fleet {
     uint32_t oldest;  /* owned targets, by the sending of their last renewal */
     uint32_t newest;
     size_t owned_count;
-    size_t moved_count; /* by the settling under way */
-    uint64_t now_ms;    /* of the call under way, for callbacks */
+    size_t renewed_count; /* by the answer under way */
+    size_t moved_count;   /* by the settling under way */
+    uint64_t now_ms;      /* of the call under way, for callbacks */
 
     ten_op *ops; /* the request under way */
     uint32_t *op_targets;
@@ -103,11 +105,29 @@ struct ten_fleet {
 };
 
 /* fleet.c */
+static inline bool ten_fleet_is_owned(const struct ten_fleet_target *target) {
+    return target->lease.deadline_ms != 0;
+}
+
+void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uint32_t target, enum ten_reason reason,
+                           int error);
+/* The list of owned targets, by the sending of their last renewal: at its end, and out of it. */
+void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
+void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
+/* No longer owned, for whatever reason: nothing of it is believed, and it is looked at anew. */
+void ten_fleet_let_down(ten_fleet *fleet, uint32_t target);
+void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
+/* Loses what is past its deadline. */
+void ten_fleet_expire(ten_fleet *fleet);
 void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event);
 /* Looks at the target as soon as possible. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
 uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
 void ten_fleet_lose(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
+
+/* fleet_request.c */
+/* Everything has been given back: tells so, and sends nothing more. */
+void ten_fleet_leave(ten_fleet *fleet);
 
 /* fleet_view.c */
 ten_plan *ten_fleet_make_plan(ten_fleet *fleet);

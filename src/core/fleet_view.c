@@ -177,6 +177,8 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     uint32_t peer = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && peer == TEN_NOBODY ? TEN_OUTSIDER : peer;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
+    if (holder && peer == ten_plan_owner(fleet->plan, number))
+        target->strikes = 0; /* it can take it, after all */
     if (!holder)
         target->free_ms = fleet->now_ms;
     if (own)
@@ -231,14 +233,13 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     }
 }
 
-/* Lists of a large fleet are long, and when many join at once everybody wants one: so there is a least time between two,
- * which grows with the fleet. */
+/* Lists of a large fleet are long, and when many join at once everybody wants one: so there is a least time between
+ * two, which grows with the fleet. */
 static void want_list(ten_fleet *fleet) {
     uint64_t gap_ms = fleet->rank_delay_ms / 2 + ten_plan_instance_count(fleet->plan);
     if (TEN_MUTANT(LIST_AT_EVERY_CHANGE))
         gap_ms = 0;
-    fleet->next_list_ms =
-        ten_min_u64(fleet->next_list_ms, ten_max_u64(fleet->now_ms, fleet->last_list_ms + gap_ms));
+    fleet->next_list_ms = ten_min_u64(fleet->next_list_ms, ten_max_u64(fleet->now_ms, fleet->last_list_ms + gap_ms));
 }
 
 static void note_instance_change(ten_fleet *fleet, const ten_change *change) {

@@ -21,7 +21,7 @@
     X(RELEASE_BEFORE_STOP, "a lease is released while its work is still running")                                      \
     X(RELEASE_NOT_BELIEVED, "the lease is believed after its release was sent")                                        \
     X(OLD_TOKEN, "a new grant keeps the old token")                                                                    \
-    X(STALE_GRANT_COUNTS, "a lease that a late renewal put back after a loss of data is believed")                    \
+    X(STALE_GRANT_COUNTS, "a lease that a late renewal put back after a loss of data is believed")                     \
     X(RAW_HASH, "weights are not mixed")                                                                               \
     X(NO_QUOTA, "plain rendezvous without quotas")                                                                     \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \
@@ -35,7 +35,7 @@
     X(FEED_IGNORED, "releases by others are not noticed")                                                              \
     X(PAUSE_IGNORED, "a paused target goes on being worked on")                                                        \
     X(STOP_FORGETS, "a stopping instance does not give its targets back")                                              \
-    X(LIST_AT_EVERY_CHANGE, "instances are listed at every change")                                                     \
+    X(LIST_AT_EVERY_CHANGE, "instances are listed at every change")                                                    \
     X(NO_BACKOFF, "a failing store is asked without a pause")                                                          \
     X(PING_PONG, "a fallback holder hands back at once, again and again")
 

@@ -67,8 +67,7 @@ void ten_manager_publish(tenure_manager *manager, uint32_t number) {
     bool may_work = ten_fleet_may_work(manager->fleet, number, ten_manager_now_ms(manager));
     atomic_store_explicit(&slot->process, manager->process, memory_order_relaxed);
     atomic_store_explicit(&slot->token, lease->token, memory_order_relaxed);
-    atomic_store_explicit(&slot->ends_ms, lease->deadline_ms, memory_order_release);
-    atomic_store_explicit(&slot->work_until_ms, may_work ? lease->deadline_ms : 0, memory_order_release);
+    ten_slot_set(slot, lease->deadline_ms, may_work);
     uint64_t last_end_ms = atomic_load_explicit(manager->slots->last_end_ms, memory_order_relaxed);
     if (ten_fleet_owned_count(manager->fleet) == 0)
         last_end_ms = 0;
@@ -412,6 +411,7 @@ int tenure_manager_try_acquire(tenure_manager *manager, const char *target, bool
     }
     struct ten_claim claim = {.target = number, .next = manager->claims};
     claim.acquired = claim.answered = ten_fleet_may_work(manager->fleet, number, ten_manager_now_ms(manager));
+    // cppcheck-suppress autoVariables ; it is taken out again before this returns
     manager->claims = &claim;
     ten_manager_publish(manager, number);
     ten_manager_wake(manager);
@@ -491,7 +491,7 @@ static bool slot_is_before(const ten_slot *slot, uint64_t until_ms) {
 }
 
 bool tenure_handle_is_owned(const tenure_handle *handle) {
-    return slot_is_before(handle, atomic_load_explicit(&handle->work_until_ms, memory_order_acquire));
+    return slot_is_before(handle, ten_slot_work_until_ms(handle));
 }
 
 uint64_t tenure_handle_token(const tenure_handle *handle) {
@@ -499,7 +499,7 @@ uint64_t tenure_handle_token(const tenure_handle *handle) {
 }
 
 uint64_t tenure_handle_remaining_ms(const tenure_handle *handle) {
-    uint64_t ends_ms = atomic_load_explicit(&handle->ends_ms, memory_order_acquire);
+    uint64_t ends_ms = ten_slot_ends_ms(handle);
     return slot_is_before(handle, ends_ms) ? ten_left_u64(ends_ms, ten_boot_ms(&ten_system_clock)) : 0;
 }
 
@@ -597,6 +597,7 @@ static int ask_store(tenure_manager *manager, const char *target, uint64_t token
     struct timespec end = end_of(manager->timing.timeout_ms * 2);
     pthread_mutex_lock(&manager->lock);
     question.next = manager->questions;
+    // cppcheck-suppress autoVariables ; it is taken out again before this returns
     manager->questions = &question;
     ten_manager_wake(manager);
     int waited = 0;

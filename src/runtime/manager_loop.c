@@ -12,6 +12,7 @@
 
 #define PAGE_SIZE 1000u
 #define NEWS_SIZE 1000u
+#define FEED_PART 480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
 #define RETRY_MS  250u
 
 /* ---- requests */
@@ -264,9 +265,12 @@ static void read_registrations(tenure_manager *manager, struct news *news) {
 }
 
 static bool read_feed(tenure_manager *manager) {
-    if (!manager->feed_due)
+    uint64_t now_ms = ten_manager_now_ms(manager);
+    if (!manager->feed_due || now_ms < manager->feed_ms)
         return false;
     manager->feed_due = false;
+    /* The first notice is read at once; when a thousand instances start together, not each of their notices. */
+    manager->feed_ms = now_ms + ten_max_u64(manager->timing.ttl_ms / FEED_PART, 1);
     struct news news = {.manager = manager};
     uint64_t before = manager->cursor;
     int done = manager->store->ops->changes(manager->store, manager->namespace_name, &manager->cursor, NEWS_SIZE,
@@ -332,10 +336,12 @@ static void sleep_until_due(tenure_manager *manager) {
     uint64_t now_ms = ten_manager_now_ms(manager);
     uint64_t next_ms = ten_min_u64(ten_fleet_next_ms(manager->fleet, now_ms), manager->listing_due_ms);
     pthread_mutex_unlock(&manager->lock);
+    if (manager->feed_due) /* it is known that there is news: when to read it is the question */
+        next_ms = ten_min_u64(next_ms, manager->feed_ms);
     uint64_t wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : ten_left_u64(next_ms, now_ms);
     if (watch_fd < 0)
         wait_ms = ten_min_u64(wait_ms, RETRY_MS);
-    int woken = ten_wait_readable(manager->wake_fd, watch_fd, wait_ms);
+    int woken = ten_wait_readable(manager->wake_fd, manager->feed_due ? -1 : watch_fd, wait_ms);
     uint64_t count;
     if (woken > 0 && (woken & 1))
         (void)ten_read_some(manager->wake_fd, &count, sizeof count);

@@ -62,6 +62,7 @@ struct tenure_manager {
     uint64_t cursor;
     uint64_t listing_due_ms; /* when everything is to be listed again; UINT64_MAX: not */
     bool feed_due;
+    uint64_t feed_ms; /* it is not read before */
     ten_result *results;
     uint32_t *listed; /* by target: the number of the listing that last had it */
     uint32_t listed_room;

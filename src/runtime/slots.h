@@ -12,11 +12,28 @@
 
 /* One target. Times are of the boot clock. */
 typedef struct tenure_handle {
-    _Atomic(uint64_t) work_until_ms; /* new work may start before this; 0: it may not */
-    _Atomic(uint64_t) ends_ms;       /* the deadline, also while uncertain or closing; 0: not owned */
+    _Atomic(uint64_t) deadline; /* see below; one word, so that nobody reads half of a change */
     _Atomic(uint64_t) token;
     _Atomic(uint64_t) process; /* of its manager; see base/fork.h */
 } ten_slot;
+
+#define TEN_SLOT_MAY_WORK UINT64_C(1) /* the rest, halved, is when the lease ends */
+
+static inline void ten_slot_set(ten_slot *slot, uint64_t ends_ms, bool may_work) {
+    atomic_store_explicit(&slot->deadline, ends_ms << 1 | (ends_ms && may_work ? TEN_SLOT_MAY_WORK : 0),
+                          memory_order_release);
+}
+
+/* The deadline, also while uncertain or closing; 0: not owned. */
+static inline uint64_t ten_slot_ends_ms(const ten_slot *slot) {
+    return atomic_load_explicit(&slot->deadline, memory_order_acquire) >> 1;
+}
+
+/* New work may start before this; 0: it may not. */
+static inline uint64_t ten_slot_work_until_ms(const ten_slot *slot) {
+    uint64_t deadline = atomic_load_explicit(&slot->deadline, memory_order_acquire);
+    return deadline & TEN_SLOT_MAY_WORK ? deadline >> 1 : 0;
+}
 
 /* All of them, by the number of the target; reserved once, touched when used, shared with child processes. */
 typedef struct ten_slots {

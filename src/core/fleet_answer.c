@@ -1,0 +1,245 @@
+/*
+ * The fleet: what an answer means, and what no answer means. Called by the runtime and by the simulator when a request
+ * has been answered, or has not.
+ */
+#include <string.h>
+
+#include "core/fleet_state.h"
+
+#define BACKOFF_MIN_MS   50u
+#define STRIKES_MAX      6u
+#define RENEWED_TOLD_MAX 100u /* renewals of one request that are told one by one */
+
+/* ---- the answer */
+
+static uint64_t jittered(ten_fleet *fleet, uint64_t interval_ms) {
+    return interval_ms - ten_fleet_random(fleet, interval_ms / 10 + 1);
+}
+
+static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_result *result) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    bool was_owned = ten_fleet_is_owned(target);
+    bool stale = result->token == target->released_token || result->token < target->known_token;
+    if (!renewal && stale && !TEN_MUTANT(STALE_GRANT_COUNTS)) {
+        /* A store that lost data was given this lease back by a late renewal. Others have had higher tokens, or its
+         * release is still under way: it is not to be trusted. Given back; the next grant has a higher token. */
+        target->unreleased = true;
+        target->lease.token = result->token;
+        target->release_reason = TEN_REASON_STORE;
+        ten_fleet_look(fleet, number);
+        return;
+    }
+    uint64_t token = TEN_MUTANT(OLD_TOKEN) && target->lease.token ? target->lease.token : result->token;
+    if (!ten_lease_granted(&target->lease, token, fleet->timing.ttl_ms, result->ttl_ms, fleet->timing.margin_ms,
+                           fleet->sent_ms, fleet->now_ms)) {
+        /* Over again before it was known. An acquire is tried again; a renewal ends at its old deadline. */
+        if (!renewal)
+            ten_fleet_look(fleet, number);
+        return;
+    }
+    target->sent_ms = fleet->sent_ms;
+    target->known_token = ten_max_u64(target->known_token, result->token);
+    target->holder = fleet->self;
+    target->held_until_ms = 0;
+    target->stray = false;
+    ten_fleet_enter_order(fleet, number);
+    if (renewal && was_owned) {
+        fleet->renewed_count++;
+        if (fleet->op_count <= RENEWED_TOLD_MAX)
+            ten_fleet_tell_target(fleet, TEN_FLEET_RENEWED, number, TEN_REASON_NONE, 0);
+        if (result->ask == TEN_ASK_RESIGN)
+            ten_fleet_let_go(fleet, fleet->now_ms, number);
+        return;
+    }
+    target->acquired_ms = fleet->sent_ms;
+    if (!target->claimed && ten_plan_owner(fleet->plan, number) != fleet->self) {
+        /* Handed over, and back: whoever it is planned for did not take it. */
+        if (target->handed_over && target->strikes < STRIKES_MAX)
+            target->strikes++;
+        target->keep_until_ms = fleet->now_ms + (fleet->timing.ttl_ms << target->strikes);
+    }
+    target->handed_over = false;
+    ten_fleet_tell_target(fleet, TEN_FLEET_ACQUIRED, number, TEN_REASON_NONE, 0);
+    ten_fleet_look(fleet, number); /* it may have become unwanted meanwhile */
+}
+
+/* Who holds a target that this instance does not have. Its own name: a barred lease, which is as good as another's. */
+static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
+    uint32_t number = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
+    return holder && (number == TEN_NOBODY || number == fleet->self) ? TEN_OUTSIDER : number;
+}
+
+static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *result) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    ten_fleet_event event = {.kind = TEN_FLEET_ACQUIRE_FAILED, .target = number, .remaining_ms = result->remaining_ms};
+    if (result->outcome == TEN_OK || (result->outcome == TEN_HELD && TEN_MUTANT(HELD_IS_OK))) {
+        ten_result granted = *result;
+        if (TEN_MUTANT(HELD_IS_OK))
+            granted.ttl_ms = fleet->timing.ttl_ms;
+        grant(fleet, number, false, &granted);
+        return;
+    }
+    if (result->outcome == TEN_HELD) {
+        target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
+        target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+        target->known_token = ten_max_u64(target->known_token, result->token);
+        event.error = TENURE_E_HELD;
+        if (result->recovering)
+            event.kind = TEN_FLEET_RECOVERING;
+        snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
+    } else {
+        event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
+        /* Tokens used up, or declared gone: trying at once again would not help. */
+        target->holder = TEN_OUTSIDER;
+        target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
+    }
+    ten_fleet_tell(fleet, event);
+    if (result->outcome == TEN_ERROR && result->error == TENURE_E_GONE)
+        fleet->refused = true;
+    ten_fleet_look(fleet, number);
+}
+
+static void answer_renewal(ten_fleet *fleet, uint32_t number, const ten_result *result) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    if (!ten_fleet_is_owned(target))
+        return; /* its deadline passed while the answer was under way */
+    if (result->outcome == TEN_OK || TEN_MUTANT(LOST_IGNORED)) {
+        ten_result granted = *result;
+        if (TEN_MUTANT(LOST_IGNORED))
+            granted = (ten_result){.outcome = TEN_OK, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms};
+        grant(fleet, number, true, &granted);
+        return;
+    }
+    target->holder = holder_number(fleet, result->holder);
+    target->held_until_ms = result->holder ? fleet->now_ms + ten_max_u64(result->remaining_ms, 1) : 0;
+    target->free_ms = fleet->now_ms;
+    ten_fleet_lose(fleet, number, TEN_REASON_TAKEN);
+}
+
+static void answer_release(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_RELEASED,
+                                            .target = number,
+                                            .token = target->lease.token,
+                                            .reason = (enum ten_reason)target->release_reason});
+    if (TEN_MUTANT(RELEASE_NOT_BELIEVED) && ten_fleet_is_owned(target))
+        ten_lease_released(&target->lease);
+    target->unreleased = false;
+    target->handed_over = target->release_reason == TEN_REASON_REBALANCE || target->release_reason == TEN_REASON_DRAIN;
+    target->holder = TEN_NOBODY;
+    target->held_until_ms = 0;
+    /* The one that it was released for has the first turn: this one counts from now, by its rank. */
+    target->free_ms = fleet->now_ms;
+    ten_fleet_let_down(fleet, number);
+}
+
+static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_result *result) {
+    if (op->kind == TEN_OP_LEAVE) {
+        ten_fleet_leave(fleet);
+        return;
+    }
+    if (result->outcome != TEN_OK) {
+        fleet->refused = true;
+        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_REFUSED,
+                                                .target = TEN_NOBODY,
+                                                .error = result->error,
+                                                .remaining_ms = result->ttl_ms});
+        return;
+    }
+    fleet->next_beat_ms =
+        TEN_MUTANT(NO_HEARTBEAT) ? UINT64_MAX : fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
+    bool drain = result->ask == TEN_ASK_DRAIN;
+    if (drain != fleet->asked_to_drain) {
+        fleet->asked_to_drain = drain;
+        ten_fleet_set_weight(fleet, fleet->now_ms, fleet->own_weight);
+    }
+    if (!fleet->announced) {
+        fleet->announced = true;
+        fleet->start_ms = fleet->now_ms;
+        fleet->self = ten_fleet_put_peer(fleet, fleet->instance, fleet->weight);
+        fleet->next_list_ms = fleet->now_ms;
+        ten_fleet_settle(fleet);
+    }
+}
+
+static void note_failure(ten_fleet *fleet, int error) {
+    if (!fleet->down)
+        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STORE_DOWN, .target = TEN_NOBODY, .error = error});
+    fleet->down = true;
+    uint64_t backoff_ms = BACKOFF_MIN_MS << ten_min_u64(fleet->failures, 10);
+    backoff_ms = ten_min_u64(backoff_ms, ten_max_u64(fleet->timing.renew_ms / 4, BACKOFF_MIN_MS));
+    fleet->retry_ms = fleet->now_ms + backoff_ms / 2 + ten_fleet_random(fleet, backoff_ms / 2 + 1);
+    fleet->failures++;
+}
+
+static void note_success(ten_fleet *fleet) {
+    if (fleet->down)
+        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STORE_UP, .target = TEN_NOBODY});
+    fleet->down = false;
+    fleet->failures = 0;
+    fleet->retry_ms = 0;
+}
+
+/* Nobody knows what became of the request. Renewals: uncertain, the old deadline stays. Acquires: not held; asking
+ * again recognises itself. Releases: not believed since they were sent; asked again, so that others need not wait. */
+static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    enum ten_flight flight = (enum ten_flight)target->flight;
+    target->flight = TEN_FLIGHT_NONE;
+    if (flight == TEN_FLIGHT_RENEW && ten_fleet_is_owned(target)) {
+        if (target->lease.state == TEN_LEASE_OWNED)
+            ten_fleet_tell_target(fleet, TEN_FLEET_RENEW_FAILED, number, TEN_REASON_NONE, error);
+        if (!TEN_MUTANT(UNCERTAIN_WORKS))
+            ten_lease_renewal_failed(&target->lease);
+    }
+    ten_fleet_look(fleet, number);
+}
+
+static void answer_one(ten_fleet *fleet, uint32_t at, const ten_result *result) {
+    uint32_t number = fleet->op_targets[at];
+    if (number == TEN_NOBODY) {
+        answer_heartbeat(fleet, &fleet->ops[at], result);
+        return;
+    }
+    struct ten_fleet_target *target = &fleet->targets[number];
+    enum ten_flight flight = (enum ten_flight)target->flight;
+    target->flight = TEN_FLIGHT_NONE;
+    if (flight != TEN_FLIGHT_NONE)
+        ten_fleet_look(fleet, number); /* what was put off because of it */
+    if (flight == TEN_FLIGHT_ACQUIRE)
+        answer_acquire(fleet, number, result);
+    else if (flight == TEN_FLIGHT_RENEW)
+        answer_renewal(fleet, number, result);
+    else if (flight == TEN_FLIGHT_RELEASE)
+        answer_release(fleet, number);
+}
+
+void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_result *results) {
+    TEN_INVARIANT(fleet->in_flight);
+    fleet->now_ms = now_ms;
+    fleet->in_flight = false;
+    fleet->renewed_count = 0;
+    ten_fleet_expire(fleet);
+    if (error < 0 && TEN_MUTANT(ERROR_IS_OK)) {
+        for (uint32_t i = 0; i < fleet->op_count; i++) {
+            const ten_op *op = &fleet->ops[i];
+            answer_one(fleet, i,
+                       &(ten_result){.outcome = TEN_OK, .token = op->token ? op->token : 1, .ttl_ms = op->ttl_ms});
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < fleet->op_count; i++) {
+        if (error == TENURE_OK)
+            answer_one(fleet, i, &results[i]);
+        else if (fleet->op_targets[i] != TEN_NOBODY)
+            answer_failure(fleet, fleet->op_targets[i], error);
+    }
+    if (fleet->op_count > RENEWED_TOLD_MAX && fleet->renewed_count > 0)
+        ten_fleet_tell(
+            fleet, (ten_fleet_event){.kind = TEN_FLEET_RENEWED, .target = TEN_NOBODY, .count = fleet->renewed_count});
+    if (error < 0)
+        note_failure(fleet, error);
+    else
+        note_success(fleet);
+    ten_fleet_settle(fleet);
+}

@@ -1,0 +1,246 @@
+/*
+ * The fleet: what to send next. Decides for one target after the other what it needs now, and puts the operations of a
+ * request together. Called by the runtime and by the simulator.
+ */
+#include <string.h>
+
+#include "core/fleet_state.h"
+
+/* ---- what a target needs now */
+
+static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_target *target = &fleet->targets[number];
+    if (target->removed || (target->paused && !TEN_MUTANT(PAUSE_IGNORED)))
+        return TEN_REASON_REMOVED;
+    if (fleet->stopping && !TEN_MUTANT(STOP_FORGETS))
+        return TEN_REASON_SHUTDOWN;
+    if (target->unclaimed)
+        return TEN_REASON_DONE;
+    if (target->claimed || TEN_MUTANT(NO_HANDOVER))
+        return TEN_REASON_NONE;
+    uint32_t planned = ten_plan_owner(fleet->plan, number);
+    if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
+        return TEN_REASON_NONE;
+    if (fleet->now_ms < target->keep_until_ms && !TEN_MUTANT(PING_PONG))
+        return TEN_REASON_NONE;
+    return fleet->weight == 0 ? TEN_REASON_DRAIN : TEN_REASON_REBALANCE;
+}
+
+/* When an owned target that is planned for another may be handed over; UINT64_MAX: nobody to hand it to. */
+static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
+    uint32_t planned = ten_plan_owner(fleet->plan, number);
+    if (planned == fleet->self || planned == TEN_NOBODY || fleet->targets[number].claimed)
+        return UINT64_MAX;
+    return ten_max_u64(fleet->peers[planned].since_ms + fleet->settle_ms, fleet->targets[number].keep_until_ms);
+}
+
+static bool is_peer(uint32_t holder) {
+    return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
+}
+
+/* When it is this instance's turn to try for a target that it does not own; UINT64_MAX: not until something happens. */
+static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_target *target = &fleet->targets[number];
+    if (target->removed || (target->paused && !TEN_MUTANT(PAUSE_IGNORED)) || fleet->stopping || !fleet->announced ||
+        target->unclaimed)
+        return UINT64_MAX;
+    if (target->claimed)
+        return target->held_until_ms;
+    if (target->unplanned || fleet->weight == 0 || !fleet->listed)
+        return UINT64_MAX;
+    size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
+    if (rank > 0 && TEN_MUTANT(NO_FALLBACK))
+        return UINT64_MAX;
+    /* Nobody knows that fleet yet: give it the time to show itself, and the plan the time to settle. */
+    uint64_t first_ms = fleet->start_ms + fleet->settle_ms;
+    uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
+    if (target->holder != TEN_NOBODY && TEN_MUTANT(NO_RETRY_AT_END))
+        return UINT64_MAX;
+    if (is_peer(target->holder)) {
+        /* In good hands, as long as that instance lives: the planned one tries again by itself should it lose the
+         * target. Of another nobody knows that, since an expiry is not announced: then one asks now and then. */
+        if (target->holder == ten_plan_owner(fleet->plan, number))
+            return UINT64_MAX;
+        free_ms += rank * fleet->timing.ttl_ms;
+    }
+    return ten_max_u64(first_ms, free_ms) + (TEN_MUTANT(NO_STAGGER) ? 0 : rank * fleet->rank_delay_ms);
+}
+
+static void add_op(ten_fleet *fleet, uint32_t number, enum ten_flight flight, ten_op op) {
+    op.namespace_name = fleet->namespace_name;
+    op.holder = fleet->instance;
+    if (number != TEN_NOBODY) {
+        op.target = ten_plan_target_id(fleet->plan, number);
+        fleet->targets[number].flight = (uint8_t)flight;
+    }
+    fleet->ops[fleet->op_count] = op;
+    fleet->op_targets[fleet->op_count++] = number;
+}
+
+static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    target->release_reason = (uint8_t)reason;
+    target->unreleased = true;
+    target->stray = false;
+    target->released_token = target->lease.token;
+    add_op(fleet, number, TEN_FLIGHT_RELEASE,
+           (ten_op){.kind = TEN_OP_RELEASE, .token = target->lease.token, .reason = reason});
+    /* From the moment that it is sent nothing is believed, whatever becomes of it. */
+    if (!TEN_MUTANT(RELEASE_NOT_BELIEVED)) {
+        ten_lease_released(&target->lease);
+        ten_fleet_leave_order(fleet, number);
+    }
+}
+
+/* Decides what to do about one target, now; may add an operation to the request. */
+static void look_at(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    if (!target->known || target->flight != TEN_FLIGHT_NONE)
+        return;
+    if (target->unreleased) {
+        add_release(fleet, number, (enum ten_reason)target->release_reason);
+        return;
+    }
+    if (ten_fleet_is_owned(target)) {
+        enum ten_reason reason = reason_to_release(fleet, number);
+        if (reason == TEN_REASON_NONE) {
+            target->closing = false;
+            uint64_t at_ms = handover_ms(fleet, number);
+            if (at_ms != UINT64_MAX && at_ms > fleet->now_ms)
+                ten_timers_set(&fleet->looks, number, at_ms);
+            return;
+        }
+        if (!target->closing)
+            ten_fleet_tell_target(fleet, TEN_FLEET_STOP, number, reason, 0);
+        target->closing = true;
+        if (!target->busy || TEN_MUTANT(RELEASE_BEFORE_STOP))
+            add_release(fleet, number, reason);
+        return;
+    }
+    if (target->removed && !target->busy) {
+        ten_fleet_forget(fleet, number);
+        return;
+    }
+    uint64_t at_ms = turn_ms(fleet, number);
+    if (target->stray && (at_ms > fleet->now_ms || target->busy)) {
+        /* Held for this instance, which does not want it: an acquire came to the store when nobody waited for it any
+         * more. The others trust that a holder knows what it holds. */
+        target->lease.token = target->known_token;
+        add_release(fleet, number, TEN_REASON_DONE);
+        return;
+    }
+    if (at_ms == UINT64_MAX)
+        return;
+    if (at_ms > fleet->now_ms || target->busy) {
+        if (!target->busy)
+            ten_timers_set(&fleet->looks, number, at_ms);
+        return;
+    }
+    add_op(fleet, number, TEN_FLIGHT_ACQUIRE, (ten_op){.kind = TEN_OP_ACQUIRE, .ttl_ms = fleet->timing.ttl_ms});
+}
+
+/* ---- the request */
+
+static void add_heartbeat(ten_fleet *fleet) {
+    if (fleet->now_ms < fleet->next_beat_ms)
+        return;
+    add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
+           (ten_op){.kind = TEN_OP_ANNOUNCE, .ttl_ms = fleet->timing.ttl_ms, .weight = fleet->weight});
+}
+
+/* The oldest first, and with them what would be due soon, so that renewals stay together. */
+static void add_renewals(ten_fleet *fleet) {
+    if (TEN_MUTANT(NO_RENEWAL))
+        return;
+    uint64_t soon_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
+    uint64_t due_ms = fleet->op_count > 0 ? soon_ms : fleet->now_ms; /* they travel with the heartbeat */
+    uint32_t number = fleet->oldest;
+    while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
+        struct ten_fleet_target *target = &fleet->targets[number];
+        if (target->sent_ms + fleet->timing.renew_ms > due_ms)
+            return;
+        if (target->flight == TEN_FLIGHT_NONE) {
+            due_ms = soon_ms;
+            add_op(fleet, number, TEN_FLIGHT_RENEW,
+                   (ten_op){.kind = TEN_OP_RENEW, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms});
+        }
+        number = target->newer;
+    }
+}
+
+/* Nothing is owned, worked on or still to be given back: it may leave. */
+static bool is_stopped(const ten_fleet *fleet) {
+    if (!fleet->stopping || fleet->owned_count > 0)
+        return false;
+    for (uint32_t i = 0; i < fleet->target_room; i++)
+        if (fleet->targets[i].known && (fleet->targets[i].busy || fleet->targets[i].unreleased))
+            return false;
+    return true;
+}
+
+static void add_looks(ten_fleet *fleet) {
+    uint32_t number;
+    while (fleet->op_count < fleet->batch_max && ten_timers_take(&fleet->looks, fleet->now_ms, &number))
+        look_at(fleet, number);
+}
+
+void ten_fleet_leave(ten_fleet *fleet) {
+    fleet->left = true;
+    ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
+}
+
+/* With a tombstone: a heartbeat or an acquire that is still under way must not bring it back. */
+static void add_leave(ten_fleet *fleet) {
+    if (!fleet->asked)
+        ten_fleet_leave(fleet);
+    else
+        add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
+               (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
+}
+
+const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
+    fleet->now_ms = now_ms;
+    ten_fleet_expire(fleet);
+    if (fleet->in_flight || fleet->refused || fleet->left || (now_ms < fleet->retry_ms && !TEN_MUTANT(NO_BACKOFF)))
+        return NULL;
+    fleet->op_count = 0;
+    ten_fleet_settle(fleet);
+    if (is_stopped(fleet)) {
+        add_leave(fleet);
+    } else {
+        add_heartbeat(fleet);
+        if (fleet->announced) {
+            add_renewals(fleet);
+            add_looks(fleet);
+        }
+    }
+    if (fleet->op_count == 0)
+        return NULL;
+    fleet->in_flight = true;
+    fleet->asked = true;
+    fleet->sent_ms = now_ms;
+    *ret_count = fleet->op_count;
+    return fleet->ops;
+}
+
+uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
+    return fleet->op_targets[at];
+}
+
+uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
+    if (fleet->refused || fleet->left)
+        return UINT64_MAX;
+    uint64_t next_ms = UINT64_MAX;
+    if (fleet->oldest != TEN_NOBODY)
+        next_ms = fleet->targets[fleet->oldest].lease.deadline_ms;
+    if (fleet->in_flight)
+        return next_ms;
+    uint64_t send_ms = ten_min_u64(fleet->next_beat_ms, fleet->next_list_ms);
+    if (fleet->announced)
+        send_ms = ten_min_u64(send_ms, ten_timers_next(&fleet->looks));
+    if (fleet->oldest != TEN_NOBODY)
+        send_ms = ten_min_u64(send_ms, fleet->targets[fleet->oldest].sent_ms + fleet->timing.renew_ms);
+    if (is_stopped(fleet))
+        send_ms = now_ms;
+    return ten_min_u64(next_ms, ten_max_u64(send_ms, fleet->retry_ms));
+}

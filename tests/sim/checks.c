@@ -1,0 +1,252 @@
+/*
+ * What must be true after every step, and when a fleet has settled. Each check compares two facts, and a failure names
+ * both.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- G3: whoever believes, the store agrees */
+
+static bool is_known(const struct sim_process *process, uint32_t target) {
+    return process->fleet && process->pieces[target].number != SIM_NOBODY;
+}
+
+static bool believes(const struct sim_world *world, const struct sim_process *process, uint32_t target) {
+    return is_known(process, target) &&
+           ten_lease_is_owned(ten_fleet_lease(process->fleet, process->pieces[target].number),
+                              sim_local_ms(process, world->now_us));
+}
+
+static void check_others(struct sim_world *world, const struct sim_process *process, uint32_t target) {
+    for (uint32_t i = 0; i < world->live_count; i++) {
+        const struct sim_process *other = world->processes[world->live[i]];
+        if (other != process && (believes(world, other, target) || other->pieces[target].working))
+            sim_fail(world, target, "%s believes that it holds %s, or works on it, but so does %s", process->id,
+                     world->targets[target].id, other->id);
+    }
+}
+
+static void check_belief(struct sim_world *world, const struct sim_process *process, uint32_t target,
+                         const ten_lease *lease, const char *what) {
+    const ten_lease_row *held = sim_held(world, target);
+    world->stats.checks++;
+    if (world->now_us < world->targets[target].excused_us) {
+        check_others(world, process, target); /* the store forgot it, and lets nobody new in */
+        return;
+    }
+    if (!held || strcmp(held->holder, process->id) != 0) {
+        sim_fail(world, target, "%s %s %s with token %" PRIu64 ", but the store says: %s%s, token %" PRIu64,
+                 process->id, what, world->targets[target].id, lease->token, held ? "held by " : "free",
+                 held ? held->holder : "", held ? held->token : world->targets[target].highest_token);
+        return;
+    }
+    if (held->token != lease->token)
+        sim_fail(world, target, "%s %s %s with token %" PRIu64 ", but the store's token is %" PRIu64, process->id, what,
+                 world->targets[target].id, lease->token, held->token);
+    /* The store's millisecond ends at most a millisecond later. */
+    uint64_t store_ends_us = world->now_us + (held->ends_ms - sim_store_ms(world)) * SIM_MS;
+    uint64_t ends_us = sim_true_us(process, lease->deadline_ms);
+    if (ends_us > store_ends_us)
+        sim_fail(world, target, "%s would believe in %s until %.3f ms, but the store lets others in at %.3f ms",
+                 process->id, world->targets[target].id, (double)ends_us / 1000, (double)store_ends_us / 1000);
+}
+
+static void check_piece(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    const struct sim_piece *piece = &process->pieces[target];
+    const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
+    if (ten_lease_is_owned(lease, sim_local_ms(process, world->now_us)))
+        check_belief(world, process, target, lease, "believes that it holds");
+    else if (piece->working) {
+        const ten_lease during = {.token = piece->token};
+        check_belief(world, process, target, lease->deadline_ms ? lease : &during, "still works on");
+    }
+}
+
+void sim_check_process(struct sim_world *world, struct sim_process *process) {
+    for (uint32_t i = 0; i < world->target_count; i++)
+        if (process->pieces[i].number != SIM_NOBODY)
+            check_piece(world, process, i);
+}
+
+void sim_check_target(struct sim_world *world, uint32_t target) {
+    for (uint32_t i = 0; i < world->live_count; i++)
+        if (is_known(world->processes[world->live[i]], target))
+            check_piece(world, world->processes[world->live[i]], target);
+}
+
+/* ---- G1: tokens grow */
+
+void sim_check_grant(struct sim_world *world, uint32_t number, const char *holder, uint64_t token) {
+    struct sim_target *target = &world->targets[number];
+    world->stats.checks++;
+    if (token == target->highest_token && strcmp(holder, target->highest_holder) == 0)
+        return; /* recognised itself */
+    if (token < target->highest_token && target->excused_us > 0)
+        return; /* a late renewal put an old lease back after a loss of data; see check_belief() */
+    if (token <= target->highest_token)
+        sim_fail(world, number, "%s was granted %s with token %" PRIu64 ", but %s has had %" PRIu64, holder, target->id,
+                 token, target->highest_holder, target->highest_token);
+    if (target->highest_holder && strcmp(holder, target->highest_holder) != 0) {
+        world->stats.takeovers++;
+        world->moves++;
+        target->moves++;
+    }
+    if (target->free_us)
+        world->longest_gap_us = ten_max_u64(world->longest_gap_us, world->now_us - target->free_us);
+    target->free_us = 0;
+    target->highest_token = token;
+    target->highest_holder = holder;
+    target->moved_us = world->now_us;
+}
+
+/* ---- G5 and the work */
+
+void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    world->stats.checks++;
+    if (process->pieces[target].unconfirmed)
+        sim_fail(world, target, "%s starts work on %s, but its last renewal was not confirmed", process->id,
+                 world->targets[target].id);
+    for (uint32_t i = 0; i < world->live_count; i++) {
+        const struct sim_process *other = world->processes[world->live[i]];
+        if (other != process && other->pieces[target].working)
+            sim_fail(world, target, "%s starts work on %s, but %s is still at it", process->id,
+                     world->targets[target].id, other->id);
+    }
+}
+
+void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t number) {
+    struct sim_target *target = &world->targets[number];
+    uint64_t token = process->pieces[number].token;
+    world->stats.publishes++;
+    if (token < target->published_token)
+        sim_fail(world, number, "%s publishes %s with token %" PRIu64 ", but %" PRIu64 " has been published",
+                 process->id, target->id, token, target->published_token);
+    target->published_token = token;
+    target->published_us = world->now_us;
+}
+
+/* ---- handing over */
+
+void sim_check_handover(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    const ten_plan *plan = ten_fleet_plan(process->fleet);
+    uint32_t planned = ten_plan_owner(plan, process->pieces[target].number);
+    if (planned == TEN_PLAN_NOBODY)
+        return;
+    const struct sim_process *successor = sim_find_process(world, ten_plan_instance_id(plan, planned));
+    world->stats.checks++;
+    uint64_t there_us = world->now_us - successor->announced_us;
+    if (there_us + SIM_MS < world->settle_ms * SIM_MS * 9 / 10)
+        sim_fail(world, target,
+                 "%s hands %s to %s, which has been there for %.3f ms, but settling takes %" PRIu64 " ms", process->id,
+                 world->targets[target].id, successor->id, (double)there_us / 1000, world->settle_ms);
+}
+
+/* ---- requests */
+
+void sim_check_requests(struct sim_world *world, struct sim_process *process) {
+    uint64_t second = world->now_us / SIM_SECOND;
+    if (process->second != second) {
+        process->second = second;
+        process->requests = 0;
+        process->lists = 0;
+    }
+    if (++process->requests > world->requests_max)
+        sim_fail(world, SIM_NOBODY, "%s has sent %u requests in a second, but %u is the bound", process->id,
+                 process->requests, world->requests_max);
+    if (process->call_kind == SIM_INSTANCES && ++process->lists > world->lists_max)
+        sim_fail(world, SIM_NOBODY, "%s has listed the instances %u times in a second, but %u is the bound",
+                 process->id, process->lists, world->lists_max);
+}
+
+/* ---- G6, and that everything is worked on */
+
+bool sim_is_covered(const struct sim_world *world, uint32_t target) {
+    const ten_lease_row *held = sim_held(world, target);
+    const struct sim_process *holder = held ? sim_find_process(world, held->holder) : NULL;
+    return holder && !holder->stopping && believes(world, holder, target);
+}
+
+bool sim_is_changing_hands(const struct sim_world *world, uint32_t target) {
+    const ten_lease_row *held = sim_held(world, target);
+    if (held && sim_find_process(world, held->holder)->pieces[target].released_token == held->token)
+        return true;
+    uint64_t turns_us = (world->live_count + 1) * world->rank_delay_ms * SIM_MS + 50 * SIM_MS;
+    return world->targets[target].released_us > 0 && world->now_us < world->targets[target].released_us + turns_us;
+}
+
+bool sim_anybody_can(const struct sim_world *world) {
+    for (uint32_t i = 0; i < world->live_count; i++) {
+        const struct sim_process *process = world->processes[world->live[i]];
+        if (!process->lame && !process->stopping && process->weight > 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_coverage(struct sim_world *world, uint32_t number) {
+    const struct sim_target *target = &world->targets[number];
+    const ten_lease_row *held = sim_held(world, number);
+    bool wanted = target->registered && !target->paused && sim_anybody_can(world);
+    world->stats.checks++;
+    if (wanted && !sim_is_covered(world, number) && !sim_is_changing_hands(world, number))
+        sim_fail(world, number, "%s should have an owner, but the store says: %s", target->id,
+                 held ? held->holder : "free");
+    if (wanted && target->worked_us + 4 * world->work_us + world->timing.ttl_ms * SIM_MS * 3 < world->now_us)
+        sim_fail(world, number, "%s should be worked on, but was last at %.3f ms", target->id,
+                 (double)target->worked_us / 1000);
+    if (!target->registered || target->paused) {
+        if (held)
+            sim_fail(world, number, "%s is paused or removed, but %s still holds it", target->id, held->holder);
+    }
+}
+
+static uint32_t load_of(const struct sim_world *world, const struct sim_process *process) {
+    uint32_t load = 0;
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const ten_lease_row *held = sim_held(world, i);
+        load += held && strcmp(held->holder, process->id) == 0;
+    }
+    return load;
+}
+
+/* Two of the same weight whose loads differ by more than one; false: there are none. */
+static bool find_unequal(const struct sim_world *world, const struct sim_process *found[2]) {
+    for (uint32_t i = 0; i < world->live_count; i++) {
+        found[0] = world->processes[world->live[i]];
+        uint32_t load = load_of(world, found[0]);
+        for (uint32_t j = 0; j < i; j++) {
+            found[1] = world->processes[world->live[j]];
+            uint32_t other = load_of(world, found[1]);
+            if (found[0]->weight == found[1]->weight && (load > other + 1 || other > load + 1))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool sim_is_balanced(const struct sim_world *world) {
+    const struct sim_process *found[2];
+    return !find_unequal(world, found);
+}
+
+static void check_spread(struct sim_world *world) {
+    const struct sim_process *found[2];
+    if (find_unequal(world, found))
+        sim_fail(world, SIM_NOBODY, "%s holds %u targets, but %s, with the same weight, %u", found[0]->id,
+                 load_of(world, found[0]), found[1]->id, load_of(world, found[1]));
+    for (uint32_t i = 0; i < world->live_count; i++) {
+        const struct sim_process *process = world->processes[world->live[i]];
+        world->stats.checks++;
+        if (process->weight == 0 && load_of(world, process) > 0 && sim_anybody_can(world))
+            sim_fail(world, SIM_NOBODY, "%s is drained, but holds %u targets", process->id, load_of(world, process));
+    }
+}
+
+void sim_check_settled(struct sim_world *world, bool with_spread) {
+    for (uint32_t i = 0; i < world->target_count; i++)
+        check_coverage(world, i);
+    if (with_spread && !world->failed)
+        check_spread(world);
+}

@@ -1,0 +1,234 @@
+/*
+ * The simulator's command line: seeds, mutants and scenarios, shared out to child processes, reported as TAP.
+ *
+ *   sim [--seeds N] [--first S] [--mutant NAME] [--jobs N] [--verbose]     random runs
+ *   sim --mutants                                                          each planted bug has to be found
+ *   sim --scenarios                                                        the large ones
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+enum ten_mutant ten_mutant;
+
+static const char *const mutant_names[] = {
+#define X(name, what) #name,
+    TEN_MUTANTS(X)
+#undef X
+};
+static const char *const mutant_sentences[] = {
+#define X(name, what) what,
+    TEN_MUTANTS(X)
+#undef X
+};
+
+#define MUTANT_SEEDS 400u
+
+struct options {
+    uint64_t seeds;
+    uint64_t first;
+    uint64_t jobs; /* at most 16 */
+    bool verbose;
+    bool mutants;
+    bool scenarios;
+};
+
+/* ---- child processes */
+
+struct child {
+    pid_t pid;
+    int from;
+};
+
+/* Runs `work` in a child, which sends back the sum of what it did. What it prints comes out as a whole. */
+static struct child begin(void (*work)(const struct options *options, uint64_t part, struct sim_stats *stats),
+                          const struct options *options, uint64_t part) {
+    int ends[2];
+    fflush(stdout);
+    if (pipe(ends) < 0)
+        exit(2);
+    pid_t pid = fork();
+    if (pid < 0)
+        exit(2);
+    if (pid > 0) {
+        close(ends[1]);
+        return (struct child){.pid = pid, .from = ends[0]};
+    }
+    struct sim_stats stats = {0};
+    close(ends[0]);
+    work(options, part, &stats);
+    fflush(stdout);
+    bool sent = write(ends[1], &stats, sizeof stats) == sizeof stats;
+    _exit(sent ? 0 : 2);
+}
+
+/* False: the child did not come to its end. */
+static bool finish(struct child child, struct sim_stats *sum) {
+    struct sim_stats stats;
+    bool complete = read(child.from, &stats, sizeof stats) == sizeof stats;
+    int status;
+    close(child.from);
+    waitpid(child.pid, &status, 0);
+    uint64_t *to = (uint64_t *)sum;
+    const uint64_t *from = (const uint64_t *)&stats;
+    for (size_t i = 0; complete && i < sizeof *sum / sizeof *to; i++)
+        to[i] += from[i];
+    return complete && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* ---- random runs */
+
+static void run_seeds(const struct options *options, uint64_t part, struct sim_stats *stats) {
+    for (uint64_t i = part; i < options->seeds && stats->failures < 5; i += options->jobs)
+        sim_random_run(options->first + i, stats, options->verbose,
+                       ten_mutant == TEN_MUTANT_NONE ? NULL : mutant_names[ten_mutant]);
+}
+
+static bool report(unsigned number, bool good, const char *sentence) {
+    printf("%sok %u - %s\n", good ? "" : "not ", number, sentence);
+    return good;
+}
+
+/* A harness that tests nothing must not be green: so much is the least that so many seeds do. */
+static bool did_enough(const struct sim_stats *stats) {
+    uint64_t seeds = stats->seeds;
+    return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
+           stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->timeouts >= seeds * 20 &&
+           stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 && stats->pauses >= seeds / 2 &&
+           stats->losses >= seeds / 10;
+}
+
+static int random_runs(const struct options *options) {
+    struct child children[64];
+    struct sim_stats stats = {0};
+    bool complete = true;
+    for (uint64_t i = 0; i < options->jobs; i++)
+        children[i] = begin(run_seeds, options, i);
+    for (uint64_t i = 0; i < options->jobs; i++)
+        complete &= finish(children[i], &stats);
+    printf("# %" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " steps, %" PRIu64 " checks, %" PRIu64 " faults, %" PRIu64
+           " crashes, %" PRIu64 " pauses, %" PRIu64 " losses of data\n",
+           stats.seeds, options->first, stats.steps, stats.checks, stats.faults, stats.crashes, stats.pauses,
+           stats.losses);
+    printf("# %" PRIu64 " requests, %" PRIu64 " timed out, %" PRIu64 " late arrivals, %" PRIu64
+           " refused acquires, %" PRIu64 " takeovers, %" PRIu64 " pieces of work, %" PRIu64 " publications\n",
+           stats.requests, stats.timeouts, stats.late_arrivals, stats.refused, stats.takeovers, stats.works,
+           stats.publishes);
+    puts("1..2");
+    bool good = report(1, complete && stats.failures == 0 && stats.seeds == options->seeds,
+                       "whole fleets keep the guarantees in every weather");
+    good &= report(2, options->seeds < 20 || did_enough(&stats), "the runs exercised enough to mean something");
+    return good ? 0 : 1;
+}
+
+/* ---- mutants */
+
+static void hunt(const struct options *options, uint64_t part, struct sim_stats *stats) {
+    ten_mutant = (enum ten_mutant)part;
+    if (!options->verbose && !freopen("/dev/null", "w", stderr))
+        return;
+    if (!freopen("/dev/null", "w", stdout))
+        return;
+    for (size_t i = 0; i < sim_scenario_count && stats->failures == 0; i++)
+        if (sim_scenarios[i].finds_mutants)
+            (void)sim_run_scenario(&sim_scenarios[i], options->first, stats, false, mutant_names[part]);
+    for (uint64_t i = 0; i < MUTANT_SEEDS && stats->failures == 0; i++)
+        sim_random_run(options->first + i, stats, false, mutant_names[part]);
+}
+
+static int all_mutants(const struct options *options) {
+    struct child children[64];
+    bool good = true;
+    printf("1..%d\n", TEN_MUTANT_COUNT);
+    for (uint64_t j = 0; j < options->jobs; j++)
+        children[j] = begin(hunt, options, j);
+    /* As many at a time as there are jobs, reported in their order. */
+    for (uint64_t i = 0; i < TEN_MUTANT_COUNT; i++) {
+        struct sim_stats stats = {0};
+        /* A broken invariant ends the child: that is finding it, too. */
+        bool found = !finish(children[i], &stats) || stats.failures > 0;
+        char sentence[200];
+        snprintf(sentence, sizeof sentence, "%s: %s (%s, %" PRIu64 " seeds)",
+                 i == TEN_MUTANT_NONE ? "nothing is found where there is nothing" : "found", mutant_sentences[i],
+                 mutant_names[i], stats.seeds);
+        good &= report((unsigned)i + 1, found == (i != TEN_MUTANT_NONE), sentence);
+        if (i + options->jobs < TEN_MUTANT_COUNT)
+            children[i + options->jobs] = begin(hunt, options, i + options->jobs);
+    }
+    return good ? 0 : 1;
+}
+
+/* ---- scenarios */
+
+static void run_scenario(const struct options *options, uint64_t part, struct sim_stats *stats) {
+    (void)sim_run_scenario(&sim_scenarios[part], options->first, stats, options->verbose, NULL);
+}
+
+static int all_scenarios(const struct options *options) {
+    bool good = true;
+    printf("1..%zu\n", sim_scenario_count);
+    for (uint64_t i = 0; i < sim_scenario_count; i++) {
+        struct sim_stats stats = {0};
+        bool complete = finish(begin(run_scenario, options, i), &stats);
+        good &= report((unsigned)i + 1, complete && stats.failures == 0, sim_scenarios[i].name);
+    }
+    return good ? 0 : 1;
+}
+
+/* ---- the command line */
+
+static uint64_t number_after(char **argv, int argc, int *at) {
+    char *end = NULL;
+    uint64_t number = *at + 1 < argc ? strtoull(argv[*at + 1], &end, 10) : 0;
+    if (!end || *end || end == argv[*at + 1]) {
+        fprintf(stderr, "sim: %s needs a number\n", argv[*at]);
+        exit(2);
+    }
+    (*at)++;
+    return number;
+}
+
+static void set_mutant(const char *name) {
+    for (int i = 0; i < TEN_MUTANT_COUNT; i++) {
+        if (strcmp(mutant_names[i], name) == 0) {
+            ten_mutant = (enum ten_mutant)i;
+            return;
+        }
+    }
+    fprintf(stderr, "sim: there is no mutant '%s'; src/core/mutant.h lists them\n", name);
+    exit(2);
+}
+
+int main(int argc, char **argv) {
+    struct options options = {.seeds = 100, .first = 1, .jobs = 2};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--seeds") == 0)
+            options.seeds = number_after(argv, argc, &i);
+        else if (strcmp(argv[i], "--first") == 0)
+            options.first = number_after(argv, argc, &i);
+        else if (strcmp(argv[i], "--jobs") == 0)
+            options.jobs = ten_max_u64(1, ten_min_u64(number_after(argv, argc, &i), 16));
+        else if (strcmp(argv[i], "--mutant") == 0 && i + 1 < argc)
+            set_mutant(argv[++i]);
+        else if (strcmp(argv[i], "--verbose") == 0)
+            options.verbose = true;
+        else if (strcmp(argv[i], "--mutants") == 0)
+            options.mutants = true;
+        else if (strcmp(argv[i], "--scenarios") == 0)
+            options.scenarios = true;
+        else {
+            fputs("usage: sim [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | --mutants | "
+                  "--scenarios\n",
+                  stderr);
+            return 2;
+        }
+    }
+    if (options.verbose)
+        setvbuf(stdout, NULL, _IOLBF, 0); /* so that nothing is missing should an invariant break */
+    if (options.mutants)
+        return all_mutants(&options);
+    return options.scenarios ? all_scenarios(&options) : random_runs(&options);
+}

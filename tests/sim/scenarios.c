@@ -1,0 +1,232 @@
+/*
+ * Scenarios that the random runs are too small or too short for: crowds, churn, deploys, a suspended host, and how much
+ * a change of the fleet moves.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim.h"
+
+static uint64_t ttl_us(const struct sim_world *world) {
+    return world->timing.ttl_ms * SIM_MS;
+}
+
+static void add_targets(struct sim_world *world) {
+    for (uint32_t i = 0; i < world->target_count; i++)
+        sim_edit_target(world, i, TEN_TARGET_PUT);
+}
+
+/* ---- many start at once */
+
+static void on_start(struct sim_world *world, uint64_t number) {
+    (void)number;
+    sim_start(world, 1, false);
+}
+
+static void start_crowd(struct sim_world *world, uint32_t count, uint32_t requests_max, uint32_t lists_max) {
+    add_targets(world);
+    world->lists_max = lists_max;
+    world->calm = true;
+    world->requests_max = requests_max;
+    for (uint32_t i = 0; i < count; i++)
+        sim_push(world, sim_random(world, SIM_SECOND), (struct sim_event){.kind = SIM_SCRIPT});
+    sim_run_until(world, 3 * ttl_us(world), on_start);
+    if (world->failed)
+        return;
+    if (world->live_count != count)
+        sim_fail(world, SIM_NOBODY, "%u instances were started, but %u live", count, world->live_count);
+    sim_check_settled(world, true);
+    if (world->refused > 2 * world->target_count)
+        sim_fail(world, SIM_NOBODY, "%" PRIu64 " acquires were refused, but there are only %u targets", world->refused,
+                 world->target_count);
+    uint64_t moves = world->moves;
+    sim_run_until(world, 4 * ttl_us(world), on_start);
+    if (world->moves != moves)
+        sim_fail(world, SIM_NOBODY, "the crowd has settled, but %" PRIu64 " targets moved", world->moves - moves);
+}
+
+static void run_crowd(struct sim_world *world) {
+    start_crowd(world, 1000, 40, 12);
+}
+
+static void run_small_crowd(struct sim_world *world) {
+    start_crowd(world, 60, 90, 20);
+}
+
+/* ---- joining and leaving all the time */
+
+#define CHURN_SECONDS 600u
+#define CHURN_LIVE    6u
+
+static void churn(struct sim_world *world, uint64_t number) {
+    if (number < CHURN_SECONDS)
+        sim_push(world, SIM_SECOND, (struct sim_event){.kind = SIM_SCRIPT, .number = number + 1});
+    if (number % 2 == 0) {
+        sim_start(world, 1, false);
+        return;
+    }
+    struct sim_process *process = world->processes[world->live[sim_random(world, world->live_count)]];
+    uint64_t way = sim_random(world, 3);
+    if (way == 0 && !process->stopping)
+        sim_stop(world, process);
+    else
+        sim_crash(world, process, way == 1);
+}
+
+static void run_churn(struct sim_world *world) {
+    add_targets(world);
+    for (uint32_t i = 0; i < CHURN_LIVE; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 4 * ttl_us(world), churn);
+    uint64_t before = world->moves;
+    sim_push(world, 0, (struct sim_event){.kind = SIM_SCRIPT});
+    sim_run_until(world, world->now_us + (CHURN_SECONDS + 1) * SIM_SECOND, churn);
+    /* A join or a leave has to move one part of what there is. */
+    uint64_t least = (uint64_t)CHURN_SECONDS * world->target_count / (CHURN_LIVE + 1);
+    if (world->moves - before > 2 * least)
+        sim_fail(world, SIM_NOBODY, "%u joins and leaves have to move %" PRIu64 " targets, but %" PRIu64 " moved",
+                 CHURN_SECONDS, least, world->moves - before);
+    sim_run_until(world, world->now_us + 6 * ttl_us(world), churn);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* ---- a rolling deploy */
+
+static void deploy(struct sim_world *world, uint64_t number) {
+    if (number % 2 == 0)
+        sim_start(world, 1, false);
+    else
+        sim_stop(world, world->processes[number / 2]);
+}
+
+static void run_deploy(struct sim_world *world) {
+    enum { COUNT = 6 };
+    add_targets(world);
+    world->calm = true;
+    for (uint32_t i = 0; i < COUNT; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 4 * ttl_us(world), deploy);
+    world->longest_gap_us = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        sim_push(world, 2 * i * 2 * ttl_us(world), (struct sim_event){.kind = SIM_SCRIPT, .number = 2 * i});
+        sim_push(world, (2 * i + 1) * 2 * ttl_us(world), (struct sim_event){.kind = SIM_SCRIPT, .number = 2 * i + 1});
+    }
+    sim_run_until(world, world->now_us + (4 * COUNT + 4) * ttl_us(world), deploy);
+    uint64_t bound_us = (COUNT * world->rank_delay_ms + 50) * SIM_MS;
+    if (world->longest_gap_us > bound_us)
+        sim_fail(world, SIM_NOBODY,
+                 "a target was free for %" PRIu64 " ms during the deploy, but %" PRIu64 " ms is the bound",
+                 world->longest_gap_us / SIM_MS, bound_us / SIM_MS);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* ---- a suspended host */
+
+static void suspend(struct sim_world *world, uint64_t number) {
+    (void)world;
+    (void)number;
+}
+
+static void run_suspend(struct sim_world *world) {
+    add_targets(world);
+    struct sim_process *sleeper = sim_start(world, 1, false);
+    sim_start(world, 1, false);
+    sim_run_until(world, 4 * ttl_us(world), suspend);
+    uint32_t held = (uint32_t)ten_fleet_owned_count(sleeper->fleet);
+    sim_pause(world, sleeper, 3 * ttl_us(world));
+    sim_run_until(world, world->now_us + 3 * ttl_us(world) - 1, suspend);
+    for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
+        if (ten_lease_is_owned(ten_fleet_lease(sleeper->fleet, sleeper->pieces[i].number),
+                               sim_local_ms(sleeper, world->now_us)))
+            sim_fail(world, i, "%s slept for 3 TTL, but believes in %s", sleeper->id, world->targets[i].id);
+        if (!sim_is_covered(world, i))
+            sim_fail(world, i, "%s slept for 3 TTL, but nobody took %s over", sleeper->id, world->targets[i].id);
+    }
+    if (held == 0)
+        sim_fail(world, SIM_NOBODY, "%s should have held something", sleeper->id);
+    sim_run_until(world, world->now_us + 4 * ttl_us(world), suspend);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* ---- what a join moves */
+
+static void count_move(uint32_t target, uint32_t from, uint32_t to, void *userdata) {
+    (void)target;
+    (void)to;
+    *(uint64_t *)userdata += from != TEN_PLAN_NOBODY;
+}
+
+static void run_plan(struct sim_world *world) {
+    uint64_t moves = 0;
+    uint64_t least = 0;
+    for (uint32_t fleet = 0; fleet < 20; fleet++) {
+        ten_plan *plan = ten_plan_new(count_move, &moves);
+        char id[40];
+        for (uint32_t i = 0; i < world->target_count; i++)
+            ten_plan_add_target(plan, world->targets[i].id);
+        for (uint32_t i = 0; i < 11; i++) {
+            if (i == 10)
+                ten_plan_settle(plan);
+            snprintf(id, sizeof id, "node-%u-%u", i, fleet);
+            ten_plan_set_instance(plan, id, 1);
+        }
+        ten_plan_settle(plan);
+        ten_plan_free(plan);
+        least += world->target_count / 11;
+        world->stats.checks++;
+    }
+    if (moves > 2 * least)
+        sim_fail(world, SIM_NOBODY, "joins have to move %" PRIu64 " targets, but the plans moved %" PRIu64, least,
+                 moves);
+}
+
+/* ---- all of them */
+
+const struct sim_scenario sim_scenarios[] = {
+    {.name = "a join moves little more than it must",
+     .run = run_plan,
+     .finds_mutants = true,
+     .targets = 100,
+     .ttl_ms = 3000},
+    {.name = "a suspended host believes nothing when it wakes",
+     .run = run_suspend,
+     .finds_mutants = true,
+     .targets = 10,
+     .ttl_ms = 3000},
+    {.name = "in a rolling deploy no target is free for longer than its handover",
+     .run = run_deploy,
+     .finds_mutants = true,
+     .targets = 30,
+     .ttl_ms = 3000},
+    {.name = "sixty instances that start in the same second share out a hundred targets",
+     .run = run_small_crowd,
+     .finds_mutants = true,
+     .targets = 100,
+     .ttl_ms = 6000},
+    {.name = "a thousand instances that start in the same second send a bounded number of requests",
+     .run = run_crowd,
+     .targets = 500,
+     .ttl_ms = 30000},
+    {.name = "instances that join and leave every second for ten minutes move a bounded number of targets",
+     .run = run_churn,
+     .targets = 60,
+     .ttl_ms = 3000},
+};
+const size_t sim_scenario_count = TEN_COUNT(sim_scenarios);
+
+bool sim_run_scenario(const struct sim_scenario *scenario, uint64_t seed, struct sim_stats *stats, bool verbose,
+                      const char *mutant) {
+    struct sim_world *world = sim_world_new(seed, scenario->targets, scenario->ttl_ms);
+    world->verbose = verbose;
+    scenario->run(world);
+    bool good = !world->failed;
+    if (!good)
+        sim_show_failure(world, mutant);
+    stats->failures += !good;
+    stats->steps += world->stats.steps;
+    sim_world_free(world);
+    return good;
+}

@@ -1,0 +1,325 @@
+/*
+ * The simulator: whole fleets on a simulated clock, network and store, in one process, from a seed. The core is the
+ * real one; everything around it is modelled here. A step is an event of the queue; after each one the checks run, and
+ * the first that fails ends the run. The same seed gives the same run, to the last step.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "core/fleet.h"
+#include "core/mutant.h"
+#include "store/memory_core.h"
+
+#define SIM_NAMESPACE "sim"
+#define SIM_NOBODY    UINT32_MAX
+#define SIM_MS        UINT64_C(1000) /* true time is counted in microseconds */
+#define SIM_SECOND    UINT64_C(1000000)
+
+/* ---- what happens */
+
+enum sim_event_kind {
+    SIM_WAKE,       /* a process's own timer */
+    SIM_ARRIVAL,    /* a request reaches the store */
+    SIM_REPLY,      /* its answer reaches the process */
+    SIM_TIMEOUT,    /* a process gives up waiting */
+    SIM_NOTICE,     /* the store says that something changed */
+    SIM_WORK,       /* a process looks for work to start */
+    SIM_WORK_END,   /* a piece of work is done */
+    SIM_WARDEN,     /* the warden looks at a deadline */
+    SIM_RESUME,     /* a paused process goes on */
+    SIM_WARDEN_END, /* a crashed process's warden gives its leases back */
+    SIM_SCRIPT,     /* the scenario's own: number says what */
+};
+
+enum sim_call_kind { SIM_APPLY, SIM_INSTANCES, SIM_CHANGES, SIM_LEASES };
+
+struct sim_change {
+    ten_change change;
+    bool registered; /* of its target, when it was read */
+    bool paused;
+};
+
+struct sim_row {
+    uint32_t target;
+    bool registered;
+    bool paused;
+    const char *holder;
+    uint64_t token;
+    uint64_t remaining_ms;
+};
+
+/* A request on its way, and then its answer. */
+struct sim_message {
+    enum sim_call_kind kind;
+    uint32_t process;
+    uint64_t call;
+    bool duplicate; /* nobody waits for its answer */
+    int error;
+    uint64_t cursor;
+    uint32_t count;
+    union {
+        void *items;
+        struct sim_operation {
+            ten_op op;
+            ten_result result;
+        } * operations;
+        ten_instance *instances;
+        struct sim_change *changes;
+        struct sim_row *rows;
+    };
+};
+
+struct sim_event {
+    uint64_t at_us;
+    uint64_t order;
+    enum sim_event_kind kind;
+    uint32_t process;
+    uint32_t target;
+    uint64_t number;
+    struct sim_message *message;
+};
+
+/* ---- who takes part */
+
+/* What one process does about one target. */
+struct sim_piece {
+    uint32_t number; /* the fleet's; SIM_NOBODY: not known there */
+    bool working;
+    bool unreported;  /* the work has ended, and the fleet does not know it yet */
+    bool unconfirmed; /* the last renewal failed */
+    uint64_t work;    /* which piece of work is running */
+    uint64_t token;   /* under which it was started */
+    uint64_t released_token;
+};
+
+struct sim_process {
+    uint32_t number;
+    char id[48];
+    ten_fleet *fleet; /* NULL: dead */
+    double rate;      /* of its clock */
+    double offset_us;
+    uint32_t weight;
+    bool stopping;
+    bool stopped;
+    bool lame; /* its acquires fail */
+    bool cut_requests;
+    bool cut_replies;
+    uint64_t paused_until_us;
+    uint64_t started_us;
+    uint64_t announced_us; /* when the store first heard of it */
+    uint64_t stop_us;
+
+    bool calling;
+    enum sim_call_kind call_kind;
+    uint64_t call;
+    struct sim_sent { /* the request under way */
+        uint32_t target;
+        enum ten_op_kind kind;
+    } * request;
+    uint32_t request_count;
+    uint32_t request_room;
+    uint64_t wake_us;
+    uint64_t wake_number;
+    bool has_cursor;
+    uint64_t cursor;
+    bool feed_due;
+    uint64_t feed_us; /* not before */
+    bool notice_under_way;
+    bool resync;         /* instances, then leases are to be listed */
+    bool instances_read; /* since then */
+    uint64_t retry_us;   /* of the driver's own calls */
+
+    uint64_t second; /* for counting requests */
+    uint32_t requests;
+    uint32_t lists;
+    struct sim_piece *pieces; /* by target */
+    uint32_t *by_number;      /* the fleet's number to target */
+    uint32_t by_number_room;
+};
+
+struct sim_target {
+    char id[32];
+    bool registered;
+    bool paused;
+    struct ten_memory_entry *entry; /* the store's; NULL until there is one */
+    uint64_t highest_token;
+    const char *highest_holder;
+    uint64_t published_token;
+    uint64_t published_us;
+    uint64_t worked_us;   /* when work last started */
+    uint64_t moved_us;    /* when it last changed hands */
+    uint64_t released_us; /* for another to have it */
+    uint64_t free_us;     /* when it was last released */
+    uint64_t moves;
+    uint64_t excused_us; /* until then belief may differ from the store: it lost data */
+};
+
+/* How bad the network and the store are; all of it is switched off in calm weather. */
+struct sim_weather {
+    uint64_t delay_us;
+    uint64_t spread_us;
+    double late; /* how likely a message is to take very long */
+    uint64_t late_us;
+    double lost;
+    double twice;
+    double error;
+    double notice_lost;
+    bool unreachable; /* nothing gets through */
+    bool refusing;    /* every request fails at once */
+};
+
+struct sim_stats {
+    uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, late_arrivals,
+        timeouts, crashes, pauses, losses, failures;
+};
+
+struct sim_record {
+    uint64_t at_us;
+    const char *what;
+    uint32_t process;
+    uint32_t target;
+    uint64_t number;
+};
+
+#define SIM_HISTORY 8192u
+
+struct sim_world {
+    uint64_t seed;
+    uint64_t random;
+    uint64_t now_us;
+    uint64_t order;
+    uint32_t steps_now;
+    struct sim_event *queue;
+    uint32_t queue_count;
+    uint32_t queue_room;
+
+    ten_timing timing;
+    uint64_t settle_ms;
+    uint64_t rank_delay_ms;
+    uint64_t granted_ms; /* 0: as asked; else the store grants no more */
+    uint64_t work_us;    /* between two looks for work */
+    bool long_work;
+    double clock_spread; /* rates lie in 1 +- this */
+
+    ten_clock clock;
+    ten_store *store;
+    struct ten_memory_core *core;
+    uint64_t token_floor;
+    uint64_t recovering_until_us;
+
+    struct sim_weather weather;
+    struct sim_process **processes;
+    uint32_t process_count;
+    uint32_t process_room;
+    ten_map process_numbers; /* id to number + 1 */
+    uint32_t *live;
+    uint32_t live_count;
+    struct sim_target *targets;
+    uint32_t target_count;
+
+    uint32_t requests_max; /* of one process in a second */
+    uint32_t lists_max;    /* of them, lists of instances */
+    bool calm;             /* no lease may be lost in calm weather */
+    uint64_t refused;
+    uint64_t moves;
+    uint64_t longest_gap_us; /* between a release and the next grant */
+
+    struct sim_stats stats;
+    struct sim_record *history;
+    uint64_t history_count;
+    bool verbose;
+    bool failed;
+    uint32_t failed_target;
+    char failure[512];
+};
+
+/* world.c: the clock, the queue, the record of what happened */
+struct sim_world *sim_world_new(uint64_t seed, uint32_t target_count, uint64_t ttl_ms);
+void sim_world_free(struct sim_world *world);
+void sim_push(struct sim_world *world, uint64_t delay_us, struct sim_event event);
+/* Runs until that time or until a check fails. Script events are handed to `script`. */
+typedef void (*sim_script_fn)(struct sim_world *world, uint64_t number);
+void sim_run_until(struct sim_world *world, uint64_t until_us, sim_script_fn script);
+uint64_t sim_random(struct sim_world *world, uint64_t below);
+bool sim_chance(struct sim_world *world, double probability);
+void sim_note(struct sim_world *world, const char *what, uint32_t process, uint32_t target, uint64_t number);
+void sim_fail(struct sim_world *world, uint32_t target, const char *format, ...) TEN_PRINTF(3, 4);
+void sim_show_failure(const struct sim_world *world, const char *mutant);
+void *sim_allocate(size_t count, size_t size);
+uint32_t sim_target_number(const struct sim_world *world, const char *id);
+struct sim_process *sim_find_process(const struct sim_world *world, const char *id);
+
+/* process.c: what src/runtime and the warden do around a fleet */
+struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
+uint64_t sim_local_ms(const struct sim_process *process, uint64_t at_us);
+uint64_t sim_true_us(const struct sim_process *process, uint64_t local_ms);
+bool sim_is_paused(const struct sim_world *world, const struct sim_process *process);
+void sim_drive(struct sim_world *world, struct sim_process *process);
+void sim_process_event(struct sim_world *world, struct sim_process *process, struct sim_event *event);
+void sim_pause(struct sim_world *world, struct sim_process *process, uint64_t for_us);
+void sim_stop(struct sim_world *world, struct sim_process *process);
+void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
+void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
+
+/* work.c: the work that is done under leases */
+void sim_look_for_work(struct sim_world *world, struct sim_process *process);
+void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t target, bool publish);
+void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+
+/* network.c: requests, answers and notices on their way */
+void sim_send(struct sim_world *world, struct sim_process *process, enum sim_call_kind kind, const ten_op *ops,
+              size_t count);
+/* Something changed: wakes everybody who can be reached. */
+void sim_notify_all(struct sim_world *world);
+void sim_arrive(struct sim_world *world, struct sim_message *message);
+void sim_message_free(struct sim_message *message);
+
+/* storage.c: the store, and what an operator does to it */
+void sim_storage_open(struct sim_world *world);
+void sim_execute(struct sim_world *world, struct sim_message *message);
+void sim_warden_release(struct sim_world *world, struct sim_process *process);
+void sim_edit_target(struct sim_world *world, uint32_t target, enum ten_target_action action);
+void sim_force(struct sim_world *world, uint32_t target);
+void sim_lose_data(struct sim_world *world);
+bool sim_is_recovering(const struct sim_world *world);
+/* The store's row, when it is held at this moment; else NULL. */
+const ten_lease_row *sim_held(const struct sim_world *world, uint32_t target);
+uint64_t sim_store_ms(const struct sim_world *world);
+
+/* checks.c: what must be true */
+void sim_check_process(struct sim_world *world, struct sim_process *process);
+void sim_check_target(struct sim_world *world, uint32_t target);
+void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_grant(struct sim_world *world, uint32_t target, const char *holder, uint64_t token);
+void sim_check_handover(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_requests(struct sim_world *world, struct sim_process *process);
+void sim_check_settled(struct sim_world *world, bool check_spread);
+bool sim_anybody_can(const struct sim_world *world);
+bool sim_is_balanced(const struct sim_world *world);
+bool sim_is_covered(const struct sim_world *world, uint32_t target);
+/* Released a moment ago: somebody's turn has not come yet. */
+bool sim_is_changing_hands(const struct sim_world *world, uint32_t target);
+
+/* random_run.c, scenarios.c */
+void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
+
+struct sim_scenario {
+    const char *name;
+    void (*run)(struct sim_world *world);
+    bool finds_mutants; /* short enough to be run for each mutant */
+    uint32_t targets;
+    uint64_t ttl_ms;
+};
+extern const struct sim_scenario sim_scenarios[];
+extern const size_t sim_scenario_count;
+bool sim_run_scenario(const struct sim_scenario *scenario, uint64_t seed, struct sim_stats *stats, bool verbose,
+                      const char *mutant);
+
+#endif

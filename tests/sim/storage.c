@@ -1,0 +1,307 @@
+/*
+ * The simulated store: the memory backend on the simulated clock, with what the backend does not have: a TTL that is
+ * granted shorter than asked, acquires that fail for one instance, and the loss of data with the contract's epoch.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+#define STORE_BOOT_MS   UINT64_C(5000000)
+#define STORE_WALL_MS   UINT64_C(1700000000000)
+#define CHANGES_AT_ONCE 200u
+
+/* ---- its clock */
+
+uint64_t sim_store_ms(const struct sim_world *world) {
+    return STORE_BOOT_MS + world->now_us / 1000;
+}
+
+static uint64_t boot_ms(void *arg) {
+    return sim_store_ms(arg);
+}
+
+static uint64_t wall_ms(void *arg) {
+    const struct sim_world *world = arg;
+    return STORE_WALL_MS + world->now_us / 1000;
+}
+
+static void boot_id(void *arg, char id[TEN_BOOT_ID_SIZE]) {
+    (void)arg;
+    id[0] = '\0';
+}
+
+static uint64_t time_namespace(void *arg) {
+    (void)arg;
+    return 0;
+}
+
+void sim_storage_open(struct sim_world *world) {
+    world->clock = (ten_clock){
+        .boot_ms = boot_ms, .wall_ms = wall_ms, .boot_id = boot_id, .time_namespace = time_namespace, .arg = world};
+    ten_error error;
+    if (ten_store_open("memory:", &(ten_store_config){.clock = &world->clock}, &world->store, &error) < 0) {
+        printf("Bail out! %s\n", error.message);
+        exit(2);
+    }
+    world->core = ((struct ten_memory_store *)world->store)->core;
+}
+
+/* ---- looking */
+
+static struct ten_memory_entry *entry_of(const struct sim_world *world, uint32_t number) {
+    struct sim_target *target = &world->targets[number];
+    if (!target->entry)
+        target->entry = ten_memory_find(world->core, SIM_NAMESPACE, target->id);
+    return target->entry;
+}
+
+const ten_lease_row *sim_held(const struct sim_world *world, uint32_t number) {
+    const struct ten_memory_entry *entry = entry_of(world, number);
+    return entry && ten_lease_row_is_held(&entry->lease, sim_store_ms(world)) ? &entry->lease : NULL;
+}
+
+bool sim_is_recovering(const struct sim_world *world) {
+    return world->now_us < world->recovering_until_us;
+}
+
+/* ---- operations */
+
+/* As the memory backend does it, with an epoch that has begun. */
+static void apply_in_epoch(struct sim_world *world, const ten_op *op, ten_result *result) {
+    struct ten_memory_entry *entry = ten_memory_make(world->core, SIM_NAMESPACE, op->target);
+    const struct ten_memory_member *member = ten_memory_find_member(world->core, SIM_NAMESPACE, op->holder);
+    ten_lease_context context = {
+        .now_ms = sim_store_ms(world),
+        .wall_ms = wall_ms(world),
+        .token_floor = world->token_floor,
+        .recovering_ms = sim_is_recovering(world) ? (world->recovering_until_us - world->now_us) / 1000 + 1 : 0};
+    *result = (ten_result){0};
+    if (op->kind == TEN_OP_ACQUIRE && member && ten_instance_row_is_tombstone(&member->row, context.now_ms)) {
+        result->error = TENURE_E_GONE;
+        return;
+    }
+    ten_lease_effect effect;
+    ten_lease_row_apply(&entry->lease, op, &context, result, &effect);
+    ten_change changes[TEN_LEASE_CHANGES_MAX];
+    size_t count = ten_lease_changes(&entry->lease, op, &effect, changes);
+    for (size_t i = 0; i < count; i++)
+        ten_memory_feed(world->core, &changes[i], context.wall_ms);
+}
+
+static void apply(struct sim_world *world, const ten_op *op, ten_result *result) {
+    if (op->target && world->token_floor)
+        apply_in_epoch(world, op, result);
+    else
+        (void)ten_store_apply(world->store, op, result, 1, 0);
+    /* A result lives longer here than in a store. */
+    if (result->holder) {
+        const struct sim_process *holder = sim_find_process(world, result->holder);
+        result->holder = holder->id;
+    }
+}
+
+static void note_announce(struct sim_world *world, struct sim_process *process) {
+    if (process->announced_us == 0)
+        process->announced_us = world->now_us;
+}
+
+static void execute_one(struct sim_world *world, struct sim_process *process, struct sim_operation *operation) {
+    static const char *const names[] = {
+        [TEN_OP_ACQUIRE] = "store: acquire", [TEN_OP_RENEW] = "store: renew",       [TEN_OP_RELEASE] = "store: release",
+        [TEN_OP_READ] = "store: read",       [TEN_OP_ANNOUNCE] = "store: announce", [TEN_OP_LEAVE] = "store: leave",
+        [TEN_OP_ASK] = "store: ask"};
+    ten_op op = operation->op;
+    bool fails = process->lame && op.kind == TEN_OP_ACQUIRE;
+    if (fails)
+        op.kind = TEN_OP_READ;
+    if (world->granted_ms && op.target && op.ttl_ms)
+        op.ttl_ms = ten_min_u64(op.ttl_ms, world->granted_ms);
+    apply(world, &op, &operation->result);
+    if (fails)
+        operation->result = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+    const ten_result *result = &operation->result;
+    if (op.kind == TEN_OP_ANNOUNCE && result->outcome == TEN_OK)
+        note_announce(world, process);
+    if (!op.target)
+        return;
+    uint32_t target = sim_target_number(world, op.target);
+    if (op.kind != TEN_OP_RENEW || result->outcome != TEN_OK)
+        sim_note(world, result->outcome == TEN_OK ? names[op.kind] : "store: refused", process->number, target,
+                 op.token ? op.token : result->token);
+    if (op.kind == TEN_OP_RELEASE && result->outcome == TEN_OK)
+        world->targets[target].free_us = world->now_us;
+    if (op.kind == TEN_OP_RELEASE && result->outcome == TEN_OK && op.reason == TEN_REASON_REBALANCE)
+        world->targets[target].released_us = world->now_us;
+    if (op.kind == TEN_OP_ACQUIRE && result->outcome == TEN_OK)
+        sim_check_grant(world, target, process->id, result->token);
+    if (op.kind == TEN_OP_ACQUIRE && result->outcome == TEN_HELD && !result->recovering) {
+        world->refused++;
+        world->stats.refused++;
+    }
+    sim_check_target(world, target);
+}
+
+/* ---- listings */
+
+static int add_instance(const ten_instance *instance, void *userdata) {
+    struct sim_message *message = userdata;
+    if (message->count % 64 == 0) {
+        void *larger = realloc(message->instances, (message->count + 64) * sizeof *message->instances);
+        if (!larger)
+            return TENURE_E_NOMEM;
+        message->instances = larger;
+    }
+    message->instances[message->count++] = *instance;
+    return 0;
+}
+
+static void list_instances(struct sim_world *world, struct sim_message *message) {
+    message->error = world->store->ops->list_instances(world->store, SIM_NAMESPACE, add_instance, message, 0);
+    for (uint32_t i = 0; i < message->count; i++)
+        message->instances[i].instance = sim_find_process(world, message->instances[i].instance)->id;
+}
+
+static int add_change(const ten_change *change, void *userdata) {
+    struct sim_message *message = userdata;
+    if (!message->changes)
+        message->changes = sim_allocate(CHANGES_AT_ONCE, sizeof *message->changes);
+    message->changes[message->count++].change = *change;
+    return 0;
+}
+
+static void read_changes(struct sim_world *world, struct sim_message *message) {
+    message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, CHANGES_AT_ONCE,
+                                                add_change, message, 0);
+    for (uint32_t i = 0; i < message->count; i++) {
+        struct sim_change *change = &message->changes[i];
+        if (change->change.instance[0])
+            change->change.instance = sim_find_process(world, change->change.instance)->id;
+        change->change.namespace_name = SIM_NAMESPACE;
+        change->change.actor = "";
+        if (!change->change.target[0]) {
+            change->change.target = "";
+            continue;
+        }
+        uint32_t number = sim_target_number(world, change->change.target);
+        change->change.target = world->targets[number].id;
+        change->registered = world->targets[number].registered;
+        change->paused = world->targets[number].paused;
+    }
+}
+
+static void list_leases(struct sim_world *world, struct sim_message *message) {
+    message->rows = sim_allocate(world->target_count, sizeof *message->rows);
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const struct ten_memory_entry *entry = entry_of(world, i);
+        if (!entry)
+            continue;
+        const ten_lease_row *held = sim_held(world, i);
+        message->rows[message->count++] =
+            (struct sim_row){.target = i,
+                             .registered = entry->registered,
+                             .paused = entry->paused,
+                             .holder = held ? sim_find_process(world, held->holder)->id : NULL,
+                             .token = entry->lease.token,
+                             .remaining_ms = held ? held->ends_ms - sim_store_ms(world) : 0};
+    }
+}
+
+void sim_execute(struct sim_world *world, struct sim_message *message) {
+    switch (message->kind) {
+    case SIM_APPLY:
+        for (uint32_t i = 0; i < message->count; i++)
+            execute_one(world, world->processes[message->process], &message->operations[i]);
+        break;
+    case SIM_INSTANCES:
+        list_instances(world, message);
+        break;
+    case SIM_CHANGES:
+        read_changes(world, message);
+        break;
+    case SIM_LEASES:
+        list_leases(world, message);
+        break;
+    }
+}
+
+/* ---- what wardens and operators do */
+
+void sim_warden_release(struct sim_world *world, struct sim_process *process) {
+    ten_op leave = {.kind = TEN_OP_LEAVE,
+                    .namespace_name = SIM_NAMESPACE,
+                    .holder = process->id,
+                    .ttl_ms = world->timing.ttl_ms,
+                    .reason = TEN_REASON_SHUTDOWN};
+    ten_result result;
+    if (world->weather.unreachable || world->weather.refusing || process->cut_requests) {
+        sim_push(world, 50 * SIM_MS, (struct sim_event){.kind = SIM_WARDEN_END, .process = process->number});
+        return;
+    }
+    apply(world, &leave, &result);
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const ten_lease_row *held = sim_held(world, i);
+        if (!held || strcmp(held->holder, process->id) != 0)
+            continue;
+        ten_op release = {.kind = TEN_OP_RELEASE,
+                          .namespace_name = SIM_NAMESPACE,
+                          .target = world->targets[i].id,
+                          .holder = process->id,
+                          .token = held->token,
+                          .reason = TEN_REASON_SHUTDOWN};
+        sim_note(world, "its warden releases", process->number, i, held->token);
+        apply(world, &release, &result);
+    }
+    sim_notify_all(world);
+}
+
+void sim_edit_target(struct sim_world *world, uint32_t number, enum ten_target_action action) {
+    static const char *const names[] = {[TEN_TARGET_PUT] = "is added",
+                                        [TEN_TARGET_REMOVE] = "is removed",
+                                        [TEN_TARGET_PAUSE] = "is paused",
+                                        [TEN_TARGET_RESUME] = "is resumed"};
+    struct sim_target *target = &world->targets[number];
+    ten_target_edit edit = {.action = action, .target = {.id = target->id, .exec = "true"}};
+    sim_note(world, names[action], SIM_NOBODY, number, 0);
+    (void)world->store->ops->edit_targets(world->store, SIM_NAMESPACE, &edit, 1, 0);
+    const struct ten_memory_entry *entry = entry_of(world, number);
+    target->registered = entry && entry->registered;
+    target->paused = entry && entry->registered && entry->paused;
+    sim_notify_all(world);
+}
+
+void sim_force(struct sim_world *world, uint32_t number) {
+    ten_op op = {.kind = TEN_OP_RELEASE,
+                 .flags = TEN_OP_FORCE,
+                 .namespace_name = SIM_NAMESPACE,
+                 .target = world->targets[number].id,
+                 .reason = TEN_REASON_FORCED};
+    ten_result result;
+    sim_note(world, "is forced", SIM_NOBODY, number, 0);
+    (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    sim_notify_all(world);
+}
+
+/* The store comes back without its leases and instances: an epoch begins. Nobody new is let in until every lease that
+ * it may have forgotten has ended; the living put theirs back. */
+void sim_lose_data(struct sim_world *world) {
+    sim_note(world, "the store loses its data", SIM_NOBODY, SIM_NOBODY, 0);
+    world->stats.losses++;
+    uint64_t ttl_us = world->timing.ttl_ms * SIM_MS;
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        struct ten_memory_entry *entry = entry_of(world, i);
+        if (!entry)
+            continue;
+        world->targets[i].excused_us = world->now_us + ttl_us;
+        entry->lease = (ten_lease_row){0};
+    }
+    for (const ten_map_entry *found; (found = ten_map_next(&world->core->members, &(size_t){0}));)
+        ten_memory_remove_member(world->core, found->value);
+    world->recovering_until_us = world->now_us + ttl_us;
+    world->token_floor = ten_max_u64(world->token_floor, wall_ms(world));
+    ten_memory_feed(
+        world->core,
+        &(ten_change){
+            .kind = TEN_STORE_RECOVERING, .namespace_name = SIM_NAMESPACE, .target = "", .instance = "", .actor = ""},
+        wall_ms(world));
+    sim_notify_all(world);
+}
