@@ -1,5 +1,5 @@
 /*
- * The harness of the benchmarks: turns, medians, the table and the JSON. Called by sqlite.c.
+ * The harness of the benchmarks: turns, medians, the table and the JSON. Called by those who have the rows.
  */
 #include "bench.h"
 
@@ -75,23 +75,34 @@ bench_row *bench_add(bench_report *report, bench_row head, const double *ours, c
     return row;
 }
 
+static bool has_goal(const bench_row *row) {
+    return row->goal > 0 || row->kind == BENCH_NONE;
+}
+
 bool bench_is_met(const bench_row *row) {
-    if (row->goal <= 0)
+    if (!has_goal(row))
         return true;
     return row->kind == BENCH_RATE ? row->ratio >= row->goal : row->ours <= row->goal;
 }
 
 /* ---- the table and the JSON ---------------------------------------------------------------------------- */
 
-static const char *verdict(const bench_row *row) {
-    return row->goal <= 0 ? "-" : bench_is_met(row) ? "met" : "MISSED";
-}
+/* How the figures of each kind are written. */
+static const struct {
+    const char *unit;
+    const char *goal_key;
+    const char *value;
+    const char *goal;
+} kinds[] = {
+    [BENCH_RATE] = {"per_second", "goal_ratio_at_least", "%.0f/s", ">= %.2f"},
+    [BENCH_WAIT] = {"ms", "goal_ms_at_most", "%.1f ms", "<= %.0f ms"},
+    [BENCH_SIZE] = {"bytes", "goal_bytes_at_most", "%.1f B", "<= %.0f B"},
+    [BENCH_LOAD] = {"percent_of_a_core", "goal_percent_at_most", "%.4f %%", "<= %.1f %%"},
+    [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f"},
+};
 
-static void show_value(enum bench_kind kind, double value, char text[32]) {
-    if (kind == BENCH_WAIT)
-        snprintf(text, 32, "%.1f ms", value);
-    else
-        snprintf(text, 32, "%.0f/s", value);
+static const char *verdict(const bench_row *row) {
+    return !has_goal(row) ? "-" : bench_is_met(row) ? "met" : "MISSED";
 }
 
 void bench_print_head(const bench_report *report) {
@@ -101,11 +112,11 @@ void bench_print_head(const bench_report *report) {
 
 void bench_print_row(const bench_row *row) {
     char ours[32], reference[32], span[32], goal[32] = "-";
-    show_value(row->kind, row->ours, ours);
-    show_value(row->kind, row->reference, reference);
+    snprintf(ours, sizeof ours, kinds[row->kind].value, row->ours);
+    snprintf(reference, sizeof reference, kinds[row->kind].value, row->reference);
     snprintf(span, sizeof span, "%.2f-%.2f", row->ratio_low, row->ratio_top);
-    if (row->goal > 0)
-        snprintf(goal, sizeof goal, row->kind == BENCH_RATE ? ">= %.2f" : "<= %.0f ms", row->goal);
+    if (has_goal(row))
+        snprintf(goal, sizeof goal, kinds[row->kind].goal, row->goal);
     printf("%-24s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict(row),
            row->against);
     fflush(stdout);
@@ -113,7 +124,7 @@ void bench_print_row(const bench_row *row) {
 
 static void add_double(ten_buf *json, const char *key, double value) {
     char text[32];
-    snprintf(text, sizeof text, "%.3f", value);
+    snprintf(text, sizeof text, "%.4f", value);
     ten_json_raw(json, key, text);
 }
 
@@ -121,14 +132,14 @@ static void add_row(ten_buf *json, const bench_row *row) {
     ten_json_open(json);
     ten_json_text(json, "name", row->name);
     ten_json_text(json, "against", row->against);
-    ten_json_text(json, "unit", row->kind == BENCH_RATE ? "per_second" : "ms");
+    ten_json_text(json, "unit", kinds[row->kind].unit);
     add_double(json, "ours", row->ours);
     add_double(json, "reference", row->reference);
     add_double(json, "ratio", row->ratio);
     add_double(json, "ratio_low", row->ratio_low);
     add_double(json, "ratio_top", row->ratio_top);
-    if (row->goal > 0) {
-        add_double(json, row->kind == BENCH_RATE ? "goal_ratio_at_least" : "goal_ms_at_most", row->goal);
+    if (has_goal(row)) {
+        add_double(json, kinds[row->kind].goal_key, row->goal);
         ten_json_bool(json, "met", bench_is_met(row));
     }
     ten_buf_text(json, ten_buf_string(&row->more));

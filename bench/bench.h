@@ -1,7 +1,7 @@
 /*
  * The harness of the benchmarks. A benchmark here is a ratio: what Tenure does against a bare loop that does the same
  * work with nothing around it, in the same run, in turns, because the machine is shared and its speed drifts. The
- * result is the median of the rounds. It knows no store; sqlite.c has the rows.
+ * result is the median of the rounds. It knows no store; sqlite.c, plan.c and fleet.c have the rows.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -29,13 +29,16 @@ bool bench_race(bench_side *sides, size_t count, size_t rounds, uint64_t slice_m
 enum bench_kind {
     BENCH_RATE, /* operations a second; the goal is a least ratio */
     BENCH_WAIT, /* milliseconds; the goal is a most for ours */
+    BENCH_SIZE, /* bytes; the goal is a most for ours */
+    BENCH_LOAD, /* percent of one core; the goal is a most for ours */
+    BENCH_NONE, /* a count of what should not happen; the goal is 0 */
 };
 
 typedef struct bench_row {
     const char *name;
     const char *against; /* the reference, in words */
     enum bench_kind kind;
-    double goal;                        /* 0: none, for information */
+    double goal;                        /* 0: none, for information (except for BENCH_NONE) */
     double ours, reference;             /* medians */
     double ratio, ratio_low, ratio_top; /* median and span of the rounds' own ratios */
     ten_buf more;                       /* members for the JSON, each with its comma before it */

@@ -1,7 +1,7 @@
 /*
- * The benchmarks of the SQLite store, as a program: `bench [--json FILE] [NAME-PREFIX]`. Each row is what the store
- * does against a bare loop over libsqlite3 on the same tables (bare.h). Ends with 1 when a goal is missed by the
- * median, with 2 when it could not measure.
+ * The benchmarks as a program: `bench [--json FILE] [NAME-PREFIX]`; and those of the SQLite store, of which each row is
+ * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). plan.c and fleet.c have the
+ * others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
  *
  * Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see src/store/sqlite.c).
  */
@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "bench.h"
 #include "crowd.h"
+#include "fleet.h"
 #include "ground.h"
 #include "plan.h"
 
@@ -350,6 +351,10 @@ static const struct {
     {"worst-wait-1", measure_crowd_1},
     {"plan-10", plan_measure_10},
     {"plan-100", plan_measure_100},
+    {"is-owned", fleet_measure_owned},
+    {"lease-bytes", fleet_measure_bytes},
+    {"renewal-allocations", fleet_measure_allocations},
+    {"idle", fleet_measure_idle},
 };
 
 static void describe_machine(bench_report *report, const char *directory) {

@@ -136,7 +136,7 @@ static void schedule_now(struct ten_agent *agent, struct ten_agent_target *targe
 /* Whether there is a lease at all: also one that may not be used right now, because it is uncertain, or about to be
  * given back, which can still change without an event. */
 static bool is_held(const struct ten_agent_target *target) {
-    return target->handle && atomic_load_explicit(&target->handle->ends_ms, memory_order_acquire) != 0;
+    return target->handle && ten_slot_ends_ms(target->handle) != 0;
 }
 
 static bool give_number(struct ten_agent *agent, struct ten_agent_target *target) {

@@ -31,7 +31,7 @@ void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
 }
 
 static uint64_t ends_ms(const struct ten_poll *poll) {
-    return atomic_load_explicit(&poll->target->handle->ends_ms, memory_order_acquire);
+    return ten_slot_ends_ms(poll->target->handle);
 }
 
 /* ---- starting */

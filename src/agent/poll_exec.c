@@ -210,6 +210,7 @@ static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const 
                     ? make_process(agent, poll)
                     : -1;
     if (pid == 0) {
+        close(ends[0]); /* or it would never be told that the worker is gone */
         wait_until_known(&launch);
         if (poll->isolated)
             be_first(&launch);

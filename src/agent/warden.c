@@ -103,7 +103,7 @@ static uint64_t watch_polls(struct warden *warden) {
         int32_t pid = atomic_load(&place->pid);
         if (slot == 0)
             continue;
-        uint64_t ends_ms = atomic_load(&warden->shared.slots.slots[slot - 1].ends_ms);
+        uint64_t ends_ms = ten_slot_ends_ms(&warden->shared.slots.slots[slot - 1]);
         uint64_t now = now_ms();
         if (ends_ms > now + grace_ms) {
             next_ms = ten_min_u64(next_ms, ends_ms - grace_ms);

@@ -153,14 +153,16 @@ static void add_renewals(ten_fleet *fleet) {
     if (TEN_MUTANT(NO_RENEWAL))
         return;
     uint64_t soon_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
-    uint64_t due_ms = fleet->op_count > 0 ? soon_ms : fleet->now_ms; /* they travel with the heartbeat */
+    /* They travel with the heartbeat, as soon as they can: so an instance and its leases end together, and the others,
+     * who know when the heartbeat ends, take over then. */
+    uint64_t due_ms = fleet->now_ms + (fleet->op_count > 0 ? fleet->timing.renew_ms / 2 : 0);
     uint32_t number = fleet->oldest;
     while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
         struct ten_fleet_target *target = &fleet->targets[number];
         if (target->sent_ms + fleet->timing.renew_ms > due_ms)
             return;
         if (target->flight == TEN_FLIGHT_NONE) {
-            due_ms = soon_ms;
+            due_ms = ten_max_u64(due_ms, soon_ms);
             add_op(fleet, number, TEN_FLIGHT_RENEW,
                    (ten_op){.kind = TEN_OP_RENEW, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms});
         }
