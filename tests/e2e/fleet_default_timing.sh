@@ -1,0 +1,43 @@
+#!/bin/sh
+# A fleet with the timing that users get when they say nothing: a TTL of 30 s, a renewal each 10 s.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+
+default_agent() {
+    background "$1" "$TENURE" agent --name "$1" --targets store --every 500ms --log-format json \
+        --poll "exec:exec $POLLER $CASE/polls poll 50" --publish "file:$CASE/$1.messages"
+    echo "$PID" >"$CASE/$1.pid"
+}
+
+defaults() {
+    LOG=$CASE/polls
+    targets 6
+    for name in a b; do default_agent $name; done
+    until_true 15 spread 3 3 a b
+    until_true 5 all_polled
+    between 'remaining ms of a lease' "$(remaining_of t-1)" 15000 30000
+    instance=$(instance_of b)
+    mark kill
+    kill -KILL "$(worker_of b)"
+    until_true 10 all_polled kill
+    takeover kill "$instance"
+    [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
+    between 'ms until the last was taken over' "$LAST" 0 5000
+    # Long enough for a renewal of the default interval.
+    until_true 15 said a '"event":"lease_renewed"'
+    # The new worker of b gets its share back after the default settle time.
+    until_true 15 spread 3 3 a b
+    mark stop
+    stop a
+    until_true 5 holds b 6
+    until_true 5 all_polled stop
+    takeover stop a-
+    between 'ms until the last was taken over from the stopped one' "$LAST" 0 3000
+    stop b
+    sound --targets "$TARGETS" --bound 6000 --takeovers 6
+}
+
+it 'a killed worker and a stopped instance are taken over in seconds with a TTL of 30 s' defaults
+finish

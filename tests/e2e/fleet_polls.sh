@@ -1,0 +1,236 @@
+#!/bin/sh
+# What an agent does with polls by a command: what is published of them and how, time-outs, polls longer than the TTL,
+# stopping in the middle of one.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+
+# message_of OUTPUT-COMMAND: one poll by the command.
+message_of() {
+    "$TENURE" target add t-1 >/dev/null 2>&1 || :
+    rm -f "$CASE/a.out"
+    bare_agent a --targets store --poll "exec:$1" --publish -
+    until_true 10 has_lines "$CASE/a.out" 1
+    stop a
+    all_json "$CASE/a.out"
+    first_message "$CASE/a.out" t-1
+}
+
+outputs() {
+    message_of 'echo "{\"x\": [1, 2.50, \"a\"], \"big\": 12345678901234567890123}"'
+    same ok "$(field ok)" true
+    case $OUT in *'"data":{"x": [1, 2.50, "a"], "big": 12345678901234567890123}}'*) ;; *) fail 'numbers do not keep their digits' ;; esac
+    message_of 'printf "[1,\n  2]\n\n"'
+    same data "$DATA" '[1, 2]'
+    message_of 'echo 42'
+    same data "$DATA" 42
+    message_of 'echo null'
+    same data "$DATA" null
+    message_of 'echo "\"text\""'
+    same data "$DATA" '"text"'
+    message_of 'echo hello world'
+    same data "$DATA" '"hello world"'
+    message_of 'printf "one\ntwo\n"'
+    same data "$DATA" '"one\ntwo"'
+    message_of 'echo "{\"x\": 1} trailing"'
+    same data "$DATA" '"{\"x\": 1} trailing"'
+    message_of 'echo "{\"x\": 1, \"x\": 2}"'
+    case $DATA in '"'*) ;; *) fail 'duplicate keys are not text' ;; esac
+    message_of ':'
+    same data "$DATA" '""'
+    message_of 'printf "\377\376 bytes"'
+    same ok "$(field ok)" true
+}
+
+failures() {
+    message_of 'echo some output; exit 7'
+    same ok "$(field ok)" false
+    case $(field error) in *'exit status 7'*) ;; *) fail "the error is $(field error)" ;; esac
+    said a '"event":"poll_failed"' '"target":"t-1"' 'exit status 7' || fail 'a failed poll is not logged'
+    message_of 'kill -SEGV $$'
+    case $(field error) in *'signal 11'*) ;; *) fail "the error is $(field error)" ;; esac
+    message_of '/nowhere/at/all'
+    case $(field error) in *'exit status 127'*) ;; *) fail "the error is $(field error)" ;; esac
+    message_of 'head -c 1048577 /dev/zero | tr "\0" x'
+    same ok "$(field ok)" false
+    case $(field error) in *'1 MiB'*) ;; *) fail "the error is $(field error)" ;; esac
+}
+
+exactly_one_mebibyte() {
+    message_of 'head -c 1048576 /dev/zero | tr "\0" x'
+    same ok "$(field ok)" true
+    between 'size of the data' "${#DATA}" 1048578 1048578
+}
+
+endless_output() {
+    message_of 'yes'
+    same ok "$(field ok)" false
+    case $(field error) in *'1 MiB'*) ;; *) fail "the error is $(field error)" ;; esac
+}
+
+scenes() {
+    TENURE_NAMESPACE=scenes
+    export TENURE_NAMESPACE
+    "$TENURE" target add scene-01
+    bare_agent a --targets store --poll 'exec:echo 1' --publish -
+    until_true 10 has_lines "$CASE/a.out" 1
+    stop a
+    first_message "$CASE/a.out" scene-01 scenes
+    same scene_id "$(field scene_id)" scene-01
+}
+
+environment() {
+    "$TENURE" target add scene/a:1 --url http://localhost/x --spec '{"a": 1}'
+    # shellcheck disable=SC2016
+    TENURE_LOG_LEVEL=info bare_agent a --targets store --publish - \
+        --poll 'exec:echo "$TENURE_TARGET|$TENURE_TOKEN|$TENURE_INSTANCE|$TENURE_NAMESPACE|$TENURE_URL|$TENURE_SPEC|${TENURE_STORE:-}"'
+    until_true 10 has_lines "$CASE/a.out" 1
+    instance=$(instance_of a)
+    stop a
+    OUT=$(head -n 1 "$CASE/a.out")
+    case $(field data) in
+    "scene/a:1|1|$instance|poll|http://localhost/x|{\"a\":1}|" | "scene/a:1|1|$instance|poll|http://localhost/x|{\"a\": 1}|") ;;
+    *) fail "the environment is $(field data)" ;;
+    esac
+}
+
+# Fault 38.
+timed_out() {
+    TTL=600
+    RENEW=150
+    LASTS=60000
+    POLL_OPTIONS=${1:-}
+    targets 2
+    agent a --timeout 2s # more than three TTLs
+    until_true 12 has_lines "$CASE/a.messages" 2
+    first_message "$CASE/a.messages" t-1
+    same ok "$(field ok)" false
+    case $(field error) in *'timed out'*) ;; *) fail "the error is $(field error)" ;; esac
+    between duration_ms "$(field duration_ms)" 1950 4000
+    same token "$(field _version)" 1
+    kill -TERM "$(warden_of a)"
+    pause_ms 200
+    stop a
+    same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
+    sound --targets "$TARGETS"
+}
+
+longer_than_the_ttl() {
+    TTL=800
+    RENEW=200
+    LASTS=3500
+    EVERY=10000
+    POLL_OPTIONS='print 1'
+    targets 1
+    agent a --timeout 20s
+    until_true 10 all_polled
+    agent b --timeout 20s
+    until_true 10 has_lines "$CASE/a.messages" 1
+    first_message "$CASE/a.messages" t-1
+    same ok "$(field ok)" true
+    same token "$(field _version)" 1
+    between duration_ms "$(field duration_ms)" 3400 6000
+    same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
+    halt a b
+    sound
+}
+
+# Fault 37: the poll is over within the agent's patience, and published, then the lease goes.
+stopped_in_a_poll() {
+    LASTS=1500
+    EVERY=10000
+    POLL_OPTIONS='print 1'
+    targets 1
+    agent a
+    until_true 10 all_polled
+    pause_ms 200
+    kill -TERM "$(warden_of a)"
+    pause_ms 300
+    is_held t-1 || fail 'the lease was released while the poll was running'
+    [ -n "$(pollers)" ] || fail 'the poll was ended at once'
+    ended 0 "$(warden_of a)"
+    first_message "$CASE/a.messages" t-1
+    same ok "$(field ok)" true
+    is_free t-1 || fail 'the lease was not released'
+    said a '"event":"lease_released"' '"reason":"shutdown"' || fail 'the release is not logged'
+}
+is_free() { [ "$(state_of "$1")" = free ]; }
+
+stopped_in_an_endless_poll() {
+    LASTS=60000
+    targets 1
+    agent a --timeout 100s
+    until_true 10 all_polled
+    begin=$(boot_ms)
+    stop a
+    between 'ms until the end' "$(($(boot_ms) - begin))" 1000 9000
+    no_pollers || fail 'a poller is left'
+    is_free t-1 || fail 'the lease was not released'
+    sound
+}
+
+stopped_twice() {
+    LASTS=60000
+    POLL_OPTIONS=$1
+    targets 2
+    agent a --timeout 100s
+    until_true 10 all_polled
+    begin=$(boot_ms)
+    kill -TERM "$(warden_of a)"
+    pause_ms 200
+    kill -INT "$(warden_of a)"
+    ended 0 "$(warden_of a)"
+    between 'ms until the end' "$(($(boot_ms) - begin))" 200 "$2"
+    no_pollers || fail 'a poller is left'
+    is_free t-1 || fail 'the lease was not released'
+    sound
+}
+
+# A target whose poll hangs, and one that is polled five times a second.
+slow_and_fast() {
+    "$TENURE" target add slow quick
+    bare_agent a --targets store --timeout 60s \
+        --poll "exec:if [ \$TENURE_TARGET = slow ]; then exec $POLLER $CASE/polls poll 60000; else exec $POLLER $CASE/polls poll 20; fi"
+    until_true 10 polled slow
+    mark slow
+    pause_ms 3000
+    mark end
+    sound --targets quick --bound 600 --from slow --until end
+    same 'starts of slow' "$(starts_of slow)" 1
+    between 'polls of the quick one' "$(starts_of quick)" 12 22
+    kill -TERM "$WARDEN"
+    pause_ms 100
+    stop a
+}
+
+no_drift() {
+    EVERY=250
+    targets 1
+    agent a
+    until_true 10 all_polled
+    pause_ms 5000
+    stop a
+    # Each start lies on the grid of the first, plus up to a twentieth of the interval and what the machine adds.
+    awk '$3 == "start" { at = $1 / 1000; if (!first) first = at; late = (at - first) % 250; n++; sum += late
+             if (late > worst) worst = late }
+         END { printf "%d polls, %d ms late on average, %d at worst\n", n, sum / n, worst; exit !(n >= 19 && sum / n < 60) }' "$LOG" ||
+        fail 'the polls drift'
+}
+
+it 'stdout that is one JSON value becomes data as it came, everything else a string' outputs
+it 'a non-zero exit, a signal, a missing command and over 1 MiB of output are failures with an error' failures
+it 'an output of exactly 1 MiB is published' exactly_one_mebibyte
+it 'a command whose output never ends is ended' endless_output
+it 'messages of the namespace scenes have a scene_id' scenes
+it 'a command sees its target, token, instance, namespace, url and spec, and none of the settings' environment
+it 'fault 38: a poll that hangs for several TTLs keeps its lease and is cut at its own time-out' timed_out
+it 'a poll that ignores SIGTERM is cut at its time-out, too' timed_out stubborn
+it 'a poll longer than the TTL keeps its lease and is not started a second time' longer_than_the_ttl
+it 'fault 37: SIGTERM in a poll lets it end and publish, then releases, and exits with 0' stopped_in_a_poll
+it 'fault 37: an endless poll is ended when patience ends, then the lease is released' stopped_in_an_endless_poll
+it 'a second signal hurries' stopped_twice '' 2000
+it 'a second signal hurries, also when the poll ignores SIGTERM' stopped_twice stubborn 3000
+it 'a slow target never delays another' slow_and_fast
+it 'polls stay on the grid of their interval' no_drift
+finish

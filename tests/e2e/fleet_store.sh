@@ -1,0 +1,176 @@
+#!/bin/sh
+# A store in trouble, and clocks: the fleet closes by its deadlines, and opens again by itself. Faults 10, 12 and 21.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+
+# no_poll_between FROM UNTIL: no line of a poller from the one mark to the other.
+no_poll_between() {
+    awk -v from="$1" -v until="$2" '
+        $3 == "mark" && $4 == from { on = 1; next }
+        $3 == "mark" && $4 == until { on = 0 }
+        on && $3 != "mark" { print "polled: " $0; found = 1; exit }
+        END { exit found }' "$LOG" || fail "something was polled between $1 and $2"
+}
+
+start_fleet() {
+    TTL=1200
+    RENEW=300
+    mkdir db
+    TENURE_STORE=sqlite:$CASE/db/store.db
+    targets 6
+    for name in a b; do agent $name --timeout 60s; done
+    until_true 10 spread 3 3 a b
+    until_true 5 all_polled
+}
+
+# trouble BEGIN END: commands that make the store unusable, and usable again.
+trouble() {
+    mark outage-begin
+    $1
+    pause_ms "$TTL"
+    pause_ms 100
+    mark closed
+    pause_ms $((2 * TTL))
+    mark outage-end
+    $2
+    until_true 10 all_polled outage-end
+    # A holder keeps a target until its poll is over.
+    if [ "$LASTS" -lt 1000 ]; then until_true 10 spread 3 3 a b; fi
+    mark end
+    # The deadline is the TTL less an eighth after the last renewal, and pollers are gone by then.
+    no_poll_between closed outage-end
+    said a '"event":"store_down"' || said a '"event":"lease_renew_failed"' || fail 'the trouble is not logged'
+}
+
+unreachable() {
+    start_fleet
+    trouble "mv $CASE/db $CASE/away" "mv $CASE/away $CASE/db"
+    halt a b
+    sound --targets "$TARGETS" --bound "$((3 * TTL))" --until end
+}
+
+# Polls are under way when the store goes: ended by the deadline, and nothing of them is published.
+unreachable_in_polls() {
+    LASTS=20000
+    POLL_OPTIONS='stubborn print 1'
+    start_fleet
+    trouble "mv $CASE/db $CASE/away" "mv $CASE/away $CASE/db"
+    for name in a b; do kill -TERM "$(warden_of $name)"; done
+    pause_ms 100
+    halt a b
+    sound --targets "$TARGETS"
+    if grep -h '"ok":true' "$CASE"/*.messages; then fail 'a poll that was cut was published as a result'; fi
+}
+
+lock() {
+    background locker "$PYTHON" -c '
+import sqlite3, sys, time
+store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
+store.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+time.sleep(1000)' "$CASE/db/store.db"
+    LOCKER=$PID
+    until_true 5 grep -q locked "$CASE/locker.out"
+    mark outage-begin
+}
+unlock() {
+    kill -KILL "$LOCKER"
+    mark outage-end
+}
+
+locked() {
+    start_fleet
+    trouble lock unlock
+    halt a b
+    sound --targets "$TARGETS" --bound "$((3 * TTL))" --until end
+}
+
+# A shorter trouble than the deadline: nothing is lost, no poll is cut.
+hiccup() {
+    TTL=4000
+    RENEW=500
+    LASTS=3000
+    POLL_OPTIONS='print 1'
+    targets 2
+    agent a --timeout 60s
+    until_true 10 all_polled
+    lock_for_a_moment
+    until_true 10 grep -q '"ok":true' "$CASE/a.messages"
+    kill -TERM "$(warden_of a)"
+    stop a
+    same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
+    sound --targets "$TARGETS"
+    if grep -h '"ok":false' "$CASE/a.messages" | grep -v 'agent is stopping'; then fail 'a poll was cut'; fi
+}
+lock_for_a_moment() {
+    mkdir -p db
+    ln -s ../store.db db/store.db
+    lock
+    pause_ms 1500
+    unlock
+}
+
+# With --on-uncertain stop the polls are ended when a renewal has failed, long before the deadline.
+uncertain_stop() {
+    TTL=6000
+    RENEW=500
+    LASTS=20000
+    targets 2
+    agent a --timeout 60s --on-uncertain stop
+    until_true 10 all_polled
+    mkdir -p db
+    ln -s ../store.db db/store.db
+    lock
+    mark locked
+    until_true 6 no_pollers
+    between 'ms until the last sign of a poller' "$(last_of locked a-)" 0 4500
+    unlock
+    kill -TERM "$(warden_of a)"
+    stop a
+    sound
+}
+
+faked_clock() {
+    TTL=1200
+    RENEW=300
+    targets 6
+    agent a
+    until_true 10 all_polled
+    FAKETIME=$1
+    FAKETIME_DONT_FAKE_MONOTONIC=1
+    DONT_FAKE_MONOTONIC=1
+    NO_FAKE_STAT=1
+    LD_PRELOAD=$(ls /usr/lib/*/faketime/libfaketime.so.1)
+    ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+    export FAKETIME FAKETIME_DONT_FAKE_MONOTONIC DONT_FAKE_MONOTONIC NO_FAKE_STAT LD_PRELOAD ASAN_OPTIONS
+    agent b
+    unset LD_PRELOAD FAKETIME
+    until_true 10 spread 3 3 a b
+    mark both
+    # Without this the rest would prove nothing.
+    until_true 5 test -s "$CASE/b.messages"
+    ahead=$("$PYTHON" -c '
+import datetime, json, sys
+at = datetime.datetime.fromisoformat(json.loads(sys.stdin.readline())["at"].replace("Z", "+00:00"))
+print(round((at - datetime.datetime.now(datetime.timezone.utc)).total_seconds()))' <"$CASE/b.messages")
+    between 'seconds ahead' "$ahead" "$2" "$3"
+    pause_ms $((2 * TTL))
+    mark end
+    spread 3 3 a b || fail 'the shares have changed'
+    for name in a b; do
+        same "times that $name lost a lease" "$(times_said $name '"event":"lease_lost"')" 0
+    done
+    halt a b
+    sound --targets "$TARGETS" --bound 900 --from both --until end
+}
+
+it 'fault 10: a store out of reach for three TTLs closes the fleet, which then polls everything again' unreachable
+it 'fault 10: polls under way are ended by the deadline and not published' unreachable_in_polls
+it 'fault 21: a store locked for three TTLs closes the fleet, which then polls everything again' locked
+it 'a store in trouble for less than the TTL costs no lease and no poll' hiccup
+it '--on-uncertain stop ends polls when a renewal has failed' uncertain_stop
+it 'fault 12: an agent whose wall clock is an hour ahead shares as if it were not' faked_clock +1h 3500 3700
+it 'fault 12: an agent whose wall clock is an hour behind shares as if it were not' faked_clock -1h -3700 -3500
+finish

@@ -1,0 +1,199 @@
+#!/bin/sh
+# The user stories 1 to 4 of seed 001 with real processes on SQLite: agents that share the targets out among themselves,
+# take over, and never poll one twice at a time. The judge reads only what the pollers wrote (tests/lib/fleet_check.py).
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+
+SLACK=1500 # for a busy machine
+
+one_polls_all() {
+    targets 6
+    agent a
+    until_true 10 all_polled
+    until_true 5 holds a 6
+    pause_ms 1000
+    stop a
+    sound --targets "$TARGETS" --bound 1000 --polls 18
+    said a '"event":"lease_acquired"' '"target":"t-1"' '"token":1' '"instance":"a-' || fail 'acquiring is not logged'
+    said a '"event":"lease_renewed"' '"target":"t-1"' || fail 'renewing is not logged'
+    said a '"event":"lease_released"' '"target":"t-1"' '"reason":"shutdown"' || fail 'releasing is not logged'
+}
+
+third_joins() {
+    targets 9
+    agent a
+    agent b
+    until_true 10 spread 4 5 a b
+    until_true 10 all_polled
+    mark join
+    agent c
+    until_true 10 spread 3 3 a b c
+    until_true 5 polled_by c join
+    until_true 5 all_polled join
+    pause_ms 500
+    halt a b c
+    # Handed over within the settle time and the poll under way, not with an expiry.
+    sound --targets "$TARGETS" --bound "$((TTL - 100))" --takeovers 3
+    said a '"event":"lease_released"' '"reason":"rebalance"' || said b '"event":"lease_released"' '"reason":"rebalance"' ||
+        fail 'a rebalance is not logged'
+}
+
+one_stops() {
+    TTL=6000
+    RENEW=1500
+    targets 9
+    for name in a b c; do agent $name; done
+    until_true 10 spread 3 3 a b c
+    until_true 5 all_polled
+    mark stop
+    stop b
+    until_true 5 all_polled stop
+    takeover stop b-
+    [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
+    between 'ms until the last was taken over' "$LAST" 0 "$((TTL / 3))"
+    halt a c
+    sound --targets "$TARGETS" --bound "$((TTL / 3))"
+}
+
+host_dies() {
+    TTL=2000
+    RENEW=600
+    targets 6
+    for name in a b; do agent $name; done
+    until_true 10 spread 3 3 a b
+    until_true 5 all_polled
+    instance=$(instance_of b)
+    # The longest that any of its leases can still run.
+    left=$("$TENURE" ls --json | sed -n "s/.*\"instance\":\"$instance\".*\"remaining_ms\":\([0-9]*\).*/\1/p" | sort -n | head -n 1)
+    mark death
+    kill -KILL "$(warden_of b)" "$(worker_of b)"
+    echo "least time left before the kill: $left ms"
+    until_true 6 all_polled death
+    takeover death "$instance"
+    [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
+    # Not before its own deadline (its last renewal may have been sent a moment after `left` was read: later, never
+    # earlier), and not later than the TTL and a little.
+    between 'ms until the first was taken over' "$FIRST" "$((left - 500 > 0 ? left - 500 : 0))" "$((TTL + SLACK))"
+    between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    halt a
+    sound --targets "$TARGETS" --bound "$((TTL + EVERY + SLACK))" --takeovers 3
+}
+
+restarted_is_another() {
+    targets 3
+    agent a
+    until_true 10 all_polled
+    before=$(instance_of a)
+    kill -KILL "$(warden_of a)"
+    mark again
+    agent a
+    until_true 6 all_polled again
+    after=$(instance_of a)
+    [ "$before" != "$after" ] || fail 'the restarted instance has the old id'
+    # The old leases ran out first, and the new ones have higher tokens.
+    takeover again "$before"
+    between 'ms until the first was polled again' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    halt a
+    sound --targets "$TARGETS" --takeovers 3
+}
+
+five_start_at_once() {
+    targets 10
+    for name in a b c d e; do agent $name; done
+    until_true 15 spread 2 2 a b c d e
+    until_true 5 all_polled
+    pause_ms 500
+    halt a b c d e
+    sound --targets "$TARGETS" --bound "$((TTL + SLACK))" --polls 20
+    for target in $(seq -f 't-%g' 1 10); do
+        first=$(awk -v target="$target" '$3 == "start" && $4 == target { print $5; exit }' "$LOG")
+        same "the first token of $target" "$first" 1
+    done
+}
+
+three_on_nine() {
+    targets 9
+    for name in a b c; do agent $name; done
+    until_true 10 spread 2 4 a b c
+    until_true 5 spread 3 3 a b c
+    # It stays so: nobody ping-pongs.
+    tokens=$("$TENURE" ls --json | sed 's/.*"token":\([0-9]*\).*/\1/' | tr '\n' ' ')
+    pause_ms $((2 * TTL))
+    same tokens "$("$TENURE" ls --json | sed 's/.*"token":\([0-9]*\).*/\1/' | tr '\n' ' ')" "$tokens"
+    halt a b c
+    sound --targets "$TARGETS" --bound 1200
+}
+
+join_on_ten() {
+    TTL=6000
+    RENEW=1500
+    targets 10
+    for name in a b; do agent $name; done
+    until_true 10 spread 5 5 a b
+    until_true 5 all_polled
+    mark join
+    agent c
+    until_true 10 spread 3 4 a b c
+    until_true 5 all_polled join
+    moved=$("$TENURE" ls --json | grep -c '"token":[2-9]')
+    between 'targets that changed hands' "$moved" 3 5
+    halt a b c
+    # A handover waits for the poll under way and a round trip, not for a tick or an expiry.
+    sound --targets "$TARGETS" --bound 1500 --takeovers 3
+}
+
+all_restart_at_once() {
+    TTL=2000
+    RENEW=600
+    targets 9
+    for name in a b c; do agent $name; done
+    until_true 10 spread 3 3 a b c
+    until_true 5 all_polled
+    mark crash
+    for name in a b c; do kill -KILL "$(warden_of $name)" "$(worker_of $name)"; done
+    for name in a b c; do agent $name; done
+    until_true 8 all_polled crash
+    until_true 8 spread 3 3 a b c
+    for name in a b c; do
+        last=$("$PYTHON" "$CHECK" "$LOG" takeover crash "$name-" | cut -d ' ' -f 1)
+        echo "targets of $name before: $last"
+    done
+    halt a b c
+    sound --targets "$TARGETS" --bound "$((TTL + EVERY + SLACK + SETTLE))" --takeovers 9
+}
+
+rolling_deploy() {
+    TTL=6000
+    RENEW=1500
+    targets 6
+    for name in a1 b1 c1; do agent $name; done
+    until_true 10 spread 2 2 a1 b1 c1
+    until_true 5 all_polled
+    mark deploy
+    for name in a b c; do
+        stop ${name}1
+        agent ${name}2
+        until_true 10 spread 1 3 ${name}2
+        until_true 5 polled_by ${name}2
+    done
+    until_true 10 spread 2 2 a2 b2 c2
+    mark deployed
+    until_true 5 all_polled deployed
+    halt a2 b2 c2
+    # Stop and handover are at once: nowhere near an expiry.
+    sound --targets "$TARGETS" --bound 2000 --from deploy --until deployed --takeovers 6
+}
+
+it 'US1.1: a single instance polls all targets' one_polls_all
+it 'US1.2: a third instance joins two and the targets are shared by all three' third_joins
+it 'US1.3: the targets of an instance that is stopped are taken over at once' one_stops
+it 'US2.1: the targets of a dead host are taken over when its leases end, and no earlier' host_dies
+it 'US2.3: a restarted instance has a new id and cannot use its old leases' restarted_is_another
+it 'US3.1: five instances start at once on ten targets and each is polled by exactly one' five_start_at_once
+it 'US4.1: three instances on nine targets hold three each, and nothing moves any more' three_on_nine
+it 'US4.2 and US4.3: a third instance that joins two on ten targets is handed a third of them promptly' join_on_ten
+it 'all instances are killed and restarted while their old leases run: every target is polled again' all_restart_at_once
+it 'fault 39: a rolling deploy leaves no target unpolled for longer than its handover' rolling_deploy
+finish

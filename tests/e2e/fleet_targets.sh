@@ -1,0 +1,214 @@
+#!/bin/sh
+# Targets that come, go, pause and change while agents run: from the store's registry and from a file. Each takes effect
+# within a second.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+
+# quiet TARGET: it was polled before; and for three seconds from a second after the mark it is not.
+quiet_since() {
+    pause_ms 900
+    mark "$2-quiet"
+    pause_ms 1500
+    if polled "$1" "$2-quiet"; then fail "$1 is still polled"; fi
+}
+
+# within_a_second COMMAND...
+within_a_second() {
+    begin=$(boot_ms)
+    until_true 5 "$@"
+    between "ms until: $*" "$(($(boot_ms) - begin))" 0 1000
+}
+
+store_targets() {
+    EVERY=100
+    LASTS=20
+    TTL=4000 # nothing here may wait for an expiry
+    RENEW=1000
+    targets 3
+    for name in a b; do agent $name; done
+    until_true 10 all_polled
+    until_true 5 spread 1 2 a b
+    mark add
+    "$TENURE" target add new
+    within_a_second polled new add
+    mark pause
+    "$TENURE" target pause t-1
+    quiet_since t-1 pause
+    until_true 3 is_free t-1
+    mark resume
+    "$TENURE" target resume t-1
+    within_a_second polled t-1 resume
+    mark remove
+    token=$(token_of t-2)
+    "$TENURE" target rm t-2
+    quiet_since t-2 remove
+    mark again
+    "$TENURE" target add t-2
+    within_a_second polled t-2 again
+    token_is_above t-2 "$token" || fail 'the token did not grow over removal'
+    halt a b
+    sound --polls 50
+    said a '"reason":"removed"' || said b '"reason":"removed"' || fail 'the removal is not logged'
+}
+is_free() { [ "$(state_of "$1")" = free ]; }
+
+changed_at_runtime() {
+    "$TENURE" target add t-1 --exec 'echo 1' --every 100ms
+    bare_agent a --targets store --poll spec --trust-targets --publish -
+    until_true 10 grep -q '"data":1}' a.out
+    "$TENURE" target add t-1 --exec 'echo 2' --every 100ms
+    within_a_second grep -q '"data":2}' a.out
+    # Another interval: from ten a second to none for a minute, and back.
+    "$TENURE" target add t-1 --exec 'echo 3' --every 1m
+    pause_ms 1000
+    lines=$(wc -l <a.out)
+    pause_ms 1000
+    same 'messages' "$(wc -l <a.out)" "$lines"
+    "$TENURE" target add t-1 --exec 'echo 4' --every 100ms
+    within_a_second grep -q '"data":4}' a.out
+    stop a
+}
+
+# A target that is removed and added again while its poll runs is polled on afterwards.
+removed_and_added_in_a_poll() {
+    LASTS=1500
+    targets 1
+    agent a
+    until_true 10 all_polled
+    "$TENURE" target rm t-1
+    pause_ms "$1"
+    "$TENURE" target add t-1
+    mark added
+    until_true 8 polled t-1 added
+    kill -TERM "$(warden_of a)"
+    stop a
+    sound --polls 2
+}
+
+paused_in_a_poll() {
+    LASTS=1500
+    targets 1
+    agent a
+    until_true 10 all_polled
+    "$TENURE" target pause t-1
+    pause_ms "$1"
+    "$TENURE" target resume t-1
+    mark resumed
+    until_true 8 polled t-1 resumed
+    kill -TERM "$(warden_of a)"
+    stop a
+    sound --polls 2
+}
+
+# file_agent NAME...
+file_agents() {
+    for name in "$@"; do
+        bare_agent "$name" --targets "file:$CASE/targets/list" --poll "exec:exec $POLLER $CASE/polls poll 20" --every 100ms
+    done
+}
+
+file_targets() {
+    TTL=4000
+    RENEW=1000
+    mkdir targets
+    printf '# a comment\n\nt-1\n  t-2  \n{"id":"t-3","every":"50ms"}\n{"id":"off","paused":true}\n' >targets/list
+    TARGETS=t-1,t-2,t-3
+    file_agents a b
+    until_true 10 all_polled
+    # Added at the end.
+    mark add
+    echo t-4 >>targets/list
+    within_a_second polled t-4 add
+    # Replaced by rename, as editors and deployments do: one paused, one gone, one resumed, one new.
+    mark replace
+    printf '{"id":"t-1","paused":true}\nt-2\nt-3\n{"id":"off"}\nnew\n' >targets/next
+    mv targets/next targets/list
+    within_a_second polled new replace
+    within_a_second polled off replace
+    quiet_since t-1 replace
+    if polled t-4 replace-quiet; then fail 't-4 is still polled'; fi
+    # Gone for a moment: what was there stands.
+    rm targets/list
+    pause_ms 500
+    mark gone
+    until_true 3 polled t-2 gone
+    printf 't-1\n' >targets/list
+    mark back
+    within_a_second polled t-1 back
+    quiet_since t-2 back
+    halt a b
+    sound --polls 50
+    if polled off && ! polled off replace; then fail 'a paused target was polled'; fi
+}
+
+bad_lines() {
+    mkdir targets
+    cat >targets/list <<'LIST'
+good-1
+bad id with blanks
+{"id":"good-2"}
+{"id":"bad","every":"soon"}
+{"id":
+{"id":"../up"}
+{"id":"x","colour":"red"}
+good-3
+LIST
+    TARGETS=good-1,good-2,good-3
+    file_agents a
+    until_true 10 all_polled
+    for line in 2 4 5 6 7; do
+        said a '"event":"target_refused"' "\"line\":$line," || fail "line $line is not reported"
+    done
+    for line in 1 3 8; do
+        if said a '"event":"target_refused"' "\"line\":$line,"; then fail "line $line is reported"; fi
+    done
+    same 'reports' "$(times_said a '"event":"target_refused"')" 5
+    # Read again: told once.
+    echo good-4 >>targets/list
+    until_true 5 polled good-4
+    kill -HUP "$WARDEN"
+    pause_ms 300
+    same 'reports after reading again' "$(times_said a '"event":"target_refused"')" 5
+    # A new mistake is told.
+    echo 'bad again' >>targets/list
+    until_true 3 said a '"event":"target_refused"' '"line":10,'
+    stop a
+    sound
+}
+
+missing_file() {
+    run "$TENURE" agent --targets "file:$CASE/nowhere" --poll 'exec:true'
+    same 'exit code' "$STATUS" 2
+    err_has 'nowhere'
+    run "$TENURE" agent --targets "file:$CASE/no/where" --poll 'exec:true'
+    [ "$STATUS" -ne 0 ] || fail 'a missing directory is no problem'
+}
+
+# The registry can hold what an agent cannot use: the rest go on.
+unusable_target() {
+    "$TENURE" target add t-1 --url 'nonsense://x'
+    "$TENURE" target add t-2 --url 'http://127.0.0.1:1/'
+    "$TENURE" target add t-3 --exec 'echo 3'
+    bare_agent a --targets store --poll spec --trust-targets --publish -
+    until_true 10 grep -q '"data":3}' a.out
+    until_true 5 grep -q '"target":"t-1".*"ok":false' a.out
+    until_true 5 grep -q '"target":"t-2".*"ok":false' a.out
+    pause_ms 1500
+    stop a
+    # Reported with growing distance, not at each poll.
+    between 'reports of t-1' "$(grep -c '"event":"poll_failed".*"target":"t-1"' a.err)" 1 5
+    between 'polls of t-1' "$(grep -c '"target":"t-1"' a.out)" 5 100
+}
+
+it 'targets added, paused, resumed and removed in the store take effect within a second' store_targets
+it 'a changed command and interval take effect within a second' changed_at_runtime
+it 'a target removed and added again while it is polled is polled on' removed_and_added_in_a_poll 0
+it 'a target removed and a little later added again while it is polled is polled on' removed_and_added_in_a_poll 400
+it 'a target paused and resumed while it is polled is polled on' paused_in_a_poll 400
+it 'a file of targets is read again when it changes or is replaced' file_targets
+it 'a bad line is reported once, with its number, and the rest go on' bad_lines
+it 'a missing file of targets is told at the start' missing_file
+it 'targets that cannot be polled fail by themselves, and are not a line a poll' unusable_target
+finish

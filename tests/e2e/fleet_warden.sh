@@ -1,0 +1,232 @@
+#!/bin/sh
+# The warden: what becomes of the work and of the leases when a worker is killed, stopped or hung, or the warden itself
+# is. Faults 1 and 3, and issue 3, item 5.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+
+SLACK=1500
+
+worker_killed() {
+    TTL=8000
+    RENEW=2000
+    LASTS=${1:-60}
+    POLL_OPTIONS=${2:-}
+    targets 6
+    for name in a b; do agent $name --timeout 60s; done
+    until_true 10 spread 3 3 a b
+    until_true 5 all_polled
+    instance=$(instance_of b)
+    worker=$(worker_of b)
+    mark kill
+    kill -KILL "$worker"
+    until_true 8 is_gone "$worker"
+    for target in $(awk -v instance="$instance" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
+        until_true 8 taken_from "$target" "$instance"
+    done
+    takeover kill "$instance"
+    [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
+    between 'ms until the last was taken over' "$LAST" 0 "$((TTL / 4))"
+    # A new worker, which is a new instance.
+    until_true 8 has_worker_other_than b "$worker"
+    until_true 8 new_instance b "$instance"
+    said b '"event":"worker_crashed"' '"signal":9' || fail 'the crash is not logged'
+    if [ "$LASTS" -lt 1000 ]; then
+        until_true 8 spread 3 3 a b
+        stop a
+        stop b
+    else
+        hurry a b
+    fi
+    sound --targets "$TARGETS"
+    until_true 3 no_pollers
+}
+# hurry NAME...: stops them without waiting for their polls.
+hurry() {
+    for name in "$@"; do kill -TERM "$(warden_of "$name")"; done
+    pause_ms 100
+    halt "$@"
+}
+# taken_from TARGET INSTANCE: somebody else has polled it last.
+taken_from() {
+    [ "$(awk -v target="$1" '$3 == "start" && $4 == target { last = $6 } END { print last }' "$LOG")" != "$2" ]
+}
+new_instance() {
+    fleet_new=$(instance_of "$1")
+    [ -n "$fleet_new" ] && [ "$fleet_new" != "$2" ]
+}
+
+# The grandchildren in sessions of their own are part of their poll: the judge sees an overlap if one outlives it.
+worker_killed_detached() {
+    worker_killed 20000 detach
+}
+
+# A poll whose command is over, but not what it started: it goes before the next poll of that target begins.
+leftovers_of_a_poll() {
+    POLL_OPTIONS=detach
+    targets 2
+    agent a
+    until_true 10 all_polled
+    pause_ms 1500
+    stop a
+    sound --targets "$TARGETS" --polls 6
+    until_true 3 no_pollers
+}
+
+warden_killed() {
+    LASTS=20000
+    POLL_OPTIONS=$1
+    targets 3
+    agent a --timeout 60s
+    until_true 10 all_polled
+    worker=$(worker_of a)
+    [ -n "$(pollers)" ] || fail 'no poller is running, so nothing is tested'
+    mark kill
+    kill -KILL "$(warden_of a)"
+    until_true 2 is_gone "$worker"
+    until_true 2 no_pollers
+    between 'ms of the last sign of a poller' "$(last_of kill a-)" -1000 200
+}
+
+# The worker is stopped in the middle of polls: nobody in it looks at a deadline.
+worker_stopped() {
+    TTL=2000
+    RENEW=500
+    LASTS=20000
+    POLL_OPTIONS=$1
+    targets 6
+    for name in a b; do agent $name --timeout 60s; done
+    until_true 10 spread 3 3 a b
+    until_true 5 all_polled
+    instance=$(instance_of b)
+    worker=$(worker_of b)
+    mark stop
+    kill -STOP "$worker"
+    for target in $(awk -v instance="$instance" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
+        until_true 8 taken_from "$target" "$instance"
+    done
+    takeover stop "$instance"
+    between 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    # Ended by the deadline, which is the TTL less an eighth from the last renewal.
+    between 'ms of the last sign of its pollers' "$(last_of stop "$instance")" 0 "$((TTL * 7 / 8 + 50))"
+    if [ "$2" = wake ]; then
+        kill -CONT "$worker"
+        pause_ms 700
+        said b '"event":"lease_lost"' '"reason":"expired"' || fail 'the woken worker does not say that it lost its leases'
+    else
+        until_true 5 new_instance b "$instance"
+        is_gone "$worker" || fail 'the stopped worker is still there'
+        said b '"event":"worker_killed"' || fail 'ending the stopped worker is not logged'
+    fi
+    hurry a b
+    sound --targets "$TARGETS" --takeovers 3
+    until_true 3 no_pollers
+    no_stale_messages b "$instance"
+}
+
+# no_stale_messages NAME INSTANCE: no message of the instance has a token below one that another has published before.
+no_stale_messages() {
+    cat "$CASE"/*.messages 2>/dev/null | "$PYTHON" -c '
+import json, sys
+messages = sorted((json.loads(line) for line in sys.stdin), key=lambda message: (message["at"], message["_version"]))
+highest = {}
+for message in messages:
+    target, token = message["target"], message["_version"]
+    assert token >= highest.get(target, 0), f"stale: {message}"
+    highest[target] = token
+print(len(messages), "messages, none stale")' || fail 'a stale message'
+}
+
+# The poll is over while the worker is stopped, its result is in the pipe. When the worker wakes after its lease has
+# ended and another has polled, the result must not be published.
+woken_does_not_publish() {
+    TTL=1500
+    RENEW=400
+    LASTS=500
+    POLL_OPTIONS='print woken'
+    EVERY=600
+    targets 4
+    for name in a b; do agent $name --timeout 60s; done
+    until_true 10 spread 2 2 a b
+    until_true 5 all_polled
+    instance=$(instance_of b)
+    warden=$(warden_of b)
+    worker=$(worker_of b)
+    mark stop
+    # All of it: the warden, so that it does not kill the worker, and the worker; its pollers end by themselves.
+    kill -STOP "$warden" "$worker"
+    size=$(wc -c <"$CASE/b.messages")
+    for target in $(awk -v instance="$instance" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
+        until_true 8 taken_from "$target" "$instance"
+    done
+    pause_ms 500
+    mark woken
+    # The worker first: it has every chance to do something foolish before the warden looks.
+    kill -CONT "$worker"
+    pause_ms 300
+    kill -CONT "$warden"
+    pause_ms 500
+    tail -c "+$((size + 1))" "$CASE/b.messages" >"$CASE/after"
+    if grep -F "\"instance\":\"$instance\",\"_version\":1," "$CASE/after"; then fail 'a result of an ended lease was published'; fi
+    until_true 8 spread 2 2 a b
+    until_true 5 polled_by b woken
+    halt a b
+    sound --targets "$TARGETS" --takeovers 2
+    no_stale_messages b "$instance"
+}
+
+# Without a PID namespace, what detached itself survives only the death of the warden and the worker together.
+unprivileged() {
+    without_namespaces has_no_namespaces
+}
+has_no_namespaces() {
+    # shellcheck disable=SC2086
+    run $UNDER "$TENURE" doctor
+    echo "$OUT" | grep -i namespace || fail 'doctor says nothing of PID namespaces'
+    # shellcheck disable=SC2086
+    if $UNDER unshare --pid --fork true 2>/dev/null; then fail 'PID namespaces are still permitted, so nothing is tested'; fi
+}
+
+crash_loop() {
+    targets 1
+    agent a
+    until_true 10 all_polled
+    for _ in 1 2 3; do
+        instance=$(instance_of a)
+        kill -KILL "$(worker_of a)"
+        until_true 5 new_instance a "$instance"
+    done
+    said a '"event":"worker_crashed"' '"restart_in_ms":100' || fail 'the first restart is not after 100 ms'
+    said a '"event":"worker_crashed"' '"restart_in_ms":400' || fail 'the third restart is not after 400 ms'
+    mark crashed
+    until_true 5 polled t-1 crashed
+    stop a
+    sound
+}
+
+if has_namespaces; then
+    it 'fault 1: the targets of a killed worker are taken over in a fraction of the TTL, and a new worker joins' worker_killed
+    it 'fault 1: no descendant of a killed worker survives, not even a double fork with setsid' worker_killed_detached
+    it 'what a poll leaves running is ended before the next poll of its target' leftovers_of_a_poll
+    it 'the death of the warden ends the worker and its pollers, also the detached' warden_killed detach
+    it 'fault 3: the pollers of a stopped worker are ended by the deadline and its targets polled elsewhere' \
+        worker_stopped 'stubborn detach' wake
+    it 'fault 3: a worker that wakes after its leases have ended publishes nothing of them' woken_does_not_publish
+fi
+it 'without PID namespaces the agent works, too' unprivileged
+it 'fault 1, no namespaces: the targets of a killed worker are taken over in a fraction of the TTL' \
+    without_namespaces worker_killed
+it 'fault 1, no namespaces: no descendant of a killed worker survives, not even a double fork with setsid' \
+    without_namespaces worker_killed_detached
+it 'no namespaces: what a poll leaves running is ended before the next poll of its target' \
+    without_namespaces leftovers_of_a_poll
+it 'no namespaces: the death of the warden ends the worker and its pollers' without_namespaces warden_killed ''
+it 'fault 3, no namespaces: the pollers of a stopped worker are ended by the deadline' \
+    without_namespaces worker_stopped '' wake
+it 'fault 3, no namespaces: pollers that ignore SIGTERM, and their detached grandchildren, are ended by the deadline, too' \
+    without_namespaces worker_stopped 'stubborn detach' wake
+it 'fault 3: a worker that stays stopped is killed and another takes its place' worker_stopped '' sleep
+it 'a worker that crashes again and again is restarted with growing pauses' crash_loop
+finish

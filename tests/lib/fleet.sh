@@ -1,0 +1,206 @@
+# Fleets of real agents for the end-to-end tests; sourced after tap.sh. Each case has its own store; the polls of all of
+# its agents go to one log ($LOG), which tests/lib/fleet_check.py judges alone.
+# shellcheck shell=sh disable=SC2034 # WARDEN and the takeover's numbers are for the tests
+
+POLLER=${FLEET_POLLER:?the path of fleet_poller}
+CHECK=$TENURE_SOURCE/tests/lib/fleet_check.py
+PYTHON=/usr/bin/python3
+[ -x "$PYTHON" ] || PYTHON=python3
+
+# The timing of a case's fleet, in ms.
+TTL=1500
+RENEW=400
+SETTLE=300
+EVERY=200
+LASTS=60 # a poll
+POLL_OPTIONS=
+UNDER= # a command that the agents are started by
+
+# targets COUNT: registers t-1 ... t-COUNT; TARGETS is their list with commas.
+targets() {
+    TARGETS=$(seq -s, -f 't-%g' 1 "$1")
+    # shellcheck disable=SC2046
+    "$TENURE" target add $(seq -f 't-%g' 1 "$1")
+}
+
+# bare_agent NAME OPTION...: an agent with the case's timing. $WARDEN is its process, also in $CASE/NAME.pid; its output
+# is in NAME.out and NAME.err.
+bare_agent() {
+    LOG=$CASE/polls
+    fleet_name=$1
+    shift
+    # shellcheck disable=SC2086
+    background "$fleet_name" $UNDER "$TENURE" agent --name "$fleet_name" --ttl "${TTL}ms" --renew "${RENEW}ms" \
+        --settle "${SETTLE}ms" --every "${EVERY}ms" --log-format json "$@"
+    WARDEN=$PID
+    echo "$PID" >"$CASE/$fleet_name.pid"
+}
+
+# agent NAME OPTION...: as above, with the targets of the store and the poller that keeps the log.
+agent() {
+    fleet_given=$1
+    shift
+    bare_agent "$fleet_given" --targets store --poll "exec:exec $POLLER $CASE/polls poll $LASTS $POLL_OPTIONS" \
+        --publish "file:$CASE/$fleet_given.messages" "$@"
+}
+
+warden_of() { cat "$CASE/$1.pid"; }
+
+# worker_of NAME: the process id of the warden's worker; empty when there is none. (For a moment after a crash there is
+# also the process that gives the leases back; it is older than the new worker.)
+worker_of() {
+    fleet_warden=$(warden_of "$1")
+    fleet_worker=
+    for fleet_child in $(cat "/proc/$fleet_warden/task/$fleet_warden/children" 2>/dev/null); do
+        fleet_worker=$fleet_child
+    done
+    echo "$fleet_worker"
+}
+has_worker_other_than() {
+    fleet_found=$(worker_of "$1")
+    [ -n "$fleet_found" ] && [ "$fleet_found" != "$2" ]
+}
+
+# instance_of NAME: the id of the youngest live instance of that name.
+instance_of() { "$TENURE" nodes --json | sed -n "s/^{\"instance\":\"\($1-[0-9]*-[0-9a-f]*\)\".*/\1/p" | tail -n 1; }
+
+mark() { "$POLLER" "$LOG" mark "$1"; }
+boot_ms() { "$POLLER" now; }
+pause_ms() { sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"; }
+
+# ---- what the fleet looks like
+
+# held_by NAME: how many targets instances of that name hold.
+held_by() { "$TENURE" ls --json | grep -c "\"instance\":\"$1-[0-9]*-[0-9a-f]*\"" || :; }
+holds() { [ "$(held_by "$1")" -eq "$2" ]; }
+holds_between() {
+    fleet_held=$(held_by "$1")
+    [ "$fleet_held" -ge "$2" ] && [ "$fleet_held" -le "$3" ]
+}
+# spread LEAST MOST NAME...: each holds so many.
+spread() {
+    fleet_least=$1
+    fleet_most=$2
+    shift 2
+    for fleet_each in "$@"; do holds_between "$fleet_each" "$fleet_least" "$fleet_most" || return 1; done
+}
+# all_polled [MARK]: each of TARGETS was polled (since the mark).
+all_polled() {
+    awk -v wanted="$TARGETS" -v mark="${1:-}" '
+        BEGIN { on = mark == "" }
+        $3 == "mark" && $4 == mark { on = 1; delete seen }
+        on && $3 == "start" { seen[$4] = 1 }
+        END { n = split(wanted, list, ","); for (i = 1; i <= n; i++) if (!(list[i] in seen)) exit 1 }' "$LOG"
+}
+# polled TARGET [MARK]
+polled() {
+    awk -v target="$1" -v mark="${2:-}" '
+        BEGIN { on = mark == "" }
+        $3 == "mark" && $4 == mark { on = 1; found = 0 }
+        on && $3 == "start" && $4 == target { found = 1 }
+        END { exit !found }' "$LOG"
+}
+# polled_by NAME [MARK]
+polled_by() {
+    awk -v name="$1" -v mark="${2:-}" '
+        BEGIN { on = mark == "" }
+        $3 == "mark" && $4 == mark { on = 1; found = 0 }
+        on && $3 == "start" && index($6, name "-") == 1 { found = 1 }
+        END { exit !found }' "$LOG"
+}
+starts_of() { awk -v target="$1" '$3 == "start" && $4 == target { n++ } END { print n + 0 }' "$LOG"; }
+
+# ---- judgements
+
+# sound [OPTION...]: what fleet_check.py says of the log. With FLEET_KEEP=DIRECTORY in the environment, a case that fails
+# leaves its files there.
+sound() {
+    echo "\$ fleet_check.py check $*"
+    "$PYTHON" "$CHECK" "$LOG" check "$@" || {
+        tail -n 15 "$CASE"/*.err
+        if [ -n "${FLEET_KEEP:-}" ]; then cp -r "$CASE" "$FLEET_KEEP"; fi
+        fail 'the log of the polls is not as it has to be'
+    }
+}
+
+# takeover MARK INSTANCE: MOVED targets, the first after FIRST ms, the last after LAST ms.
+takeover() {
+    # shellcheck disable=SC2046
+    set -- $("$PYTHON" "$CHECK" "$LOG" takeover "$1" "$2")
+    MOVED=$1
+    FIRST=$2
+    LAST=$3
+    echo "takeover: $MOVED targets, $FIRST to $LAST ms after the mark"
+    [ "$MOVED" -gt 0 ] || fail 'nothing was taken over, so nothing was tested'
+}
+# last_of MARK INSTANCE: ms from the mark to the last sign of life of its pollers.
+last_of() { "$PYTHON" "$CHECK" "$LOG" last "$1" "$2"; }
+
+# is_gone PID: it no longer runs (a zombie does not run).
+is_gone() {
+    fleet_state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null || :)
+    [ -z "$fleet_state" ] || [ "$fleet_state" = Z ] || [ "$fleet_state" = X ]
+}
+# pollers: processes whose command line names the case's log.
+pollers() { pgrep -f "^$POLLER $CASE/polls poll" || :; }
+no_pollers() { [ -z "$(pollers)" ]; }
+
+# stop NAME: asks it to stop; it must end with 0.
+stop() {
+    kill -TERM "$(warden_of "$1")"
+    ended 0 "$(warden_of "$1")"
+}
+# halt NAME...: stops what may still run, whatever comes of it.
+halt() {
+    for fleet_each in "$@"; do kill -TERM "$(warden_of "$fleet_each")" 2>/dev/null || :; done
+    for fleet_each in "$@"; do wait "$(warden_of "$fleet_each")" 2>/dev/null || :; done
+}
+
+# said NAME TEXT...: its log has a line with all of these.
+said() {
+    fleet_file=$CASE/$1.err
+    shift
+    fleet_lines=$(cat "$fleet_file")
+    for fleet_text in "$@"; do
+        fleet_lines=$(printf '%s\n' "$fleet_lines" | grep -F -e "$fleet_text") || return 1
+    done
+}
+times_said() { grep -c -F -e "$2" "$CASE/$1.err" || :; }
+
+# ---- messages
+
+has_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
+
+# first_message FILE TARGET [NAMESPACE]: checks its form, as docs describe it, and leaves its members in
+# OUT; DATA is data as JSON.
+first_message() {
+    OUT=$(grep -m 1 -F "\"target\":\"$2\"" "$1") || fail "no message of $2 in $1"
+    DATA=$(printf '%s\n' "$OUT" | "$PYTHON" -c '
+import json, re, sys
+target, namespace = sys.argv[1:]
+line = sys.stdin.read()
+message = json.loads(line)
+keys = ["target"] + (["scene_id"] if namespace == "scenes" else [])
+keys += ["instance", "_version", "at", "ok", "duration_ms", "data" if message["ok"] else "error"]
+assert sorted(message) == sorted(keys), sorted(message)
+assert message["target"] == target
+if namespace == "scenes":
+    assert message["scene_id"] == target
+assert re.fullmatch(r"[A-Za-z0-9.-]+-[0-9]{19}-[0-9a-f]{8}", message["instance"]), message["instance"]
+assert type(message["_version"]) is int and message["_version"] >= 1
+assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", message["at"]), message["at"]
+assert type(message["ok"]) is bool and type(message["duration_ms"]) is int
+if not message["ok"]:
+    assert isinstance(message["error"], str) and message["error"]
+print(json.dumps(message.get("data")))' "$2" "${3:-poll}") || fail "the message is not as it has to be: $OUT"
+}
+
+# ---- PID namespaces
+
+# The two ways in which an agent ends what a poll has started: with a PID namespace for each poll, and without. Root has
+# the first unless it gives up a capability.
+has_namespaces() { unshare --pid --fork true 2>/dev/null; }
+without_namespaces() {
+    if has_namespaces; then UNDER='setpriv --bounding-set=-sys_admin'; fi
+    "$@"
+}
