@@ -104,18 +104,6 @@ static void use_in_child(void *arg) {
 }
 
 /* The lease is then held by nobody else in the child's own eyes, either: the names differ. */
-static void open_own_in_child(void *arg) {
-    const char *url = arg;
-    tenure_client *own = NULL;
-    CHILD_CHECK(tenure_open(url, NULL, &own) == TENURE_OK);
-    tenure_lease *lease = acquire(own, "child");
-    CHILD_CHECK(lease != NULL);
-    CHILD_CHECK(tenure_lease_valid(lease));
-    CHILD_CHECK(tenure_release(lease) == TENURE_OK);
-    tenure_lease_free(lease);
-    tenure_close(own);
-}
-
 /* The parent is not cancelled by what the child did. */
 static void assert_not_cancelled(tenure_client *client) {
     uint64_t cursor;
@@ -148,6 +136,18 @@ static void a_child_holds_nothing_even_before_it_calls_anything(void **state) {
 }
 
 #ifdef TEN_STORE_SQLITE
+static void open_own_in_child(void *arg) {
+    const char *url = arg;
+    tenure_client *own = NULL;
+    CHILD_CHECK(tenure_open(url, NULL, &own) == TENURE_OK);
+    tenure_lease *lease = acquire(own, "child");
+    CHILD_CHECK(lease != NULL);
+    CHILD_CHECK(tenure_lease_valid(lease));
+    CHILD_CHECK(tenure_release(lease) == TENURE_OK);
+    tenure_lease_free(lease);
+    tenure_close(own);
+}
+
 /* SQLite cannot have a file open on both sides of fork(): the child would have the table of locks without the locks. */
 static void open_same_in_child(void *arg) {
     const struct fixture *fixture = arg;
