@@ -111,7 +111,8 @@ timed_out() {
     same token "$(field _version)" 1
     kill -TERM "$(warden_of a)"
     pause_ms 200
-    stop a
+    kill -TERM "$(warden_of a)" 2>/dev/null || : # hurries, if it has not ended already
+    ended 0 "$(warden_of a)"
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     sound --targets "$TARGETS"
 }

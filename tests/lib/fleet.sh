@@ -142,7 +142,13 @@ is_gone() {
     [ -z "$fleet_state" ] || [ "$fleet_state" = Z ] || [ "$fleet_state" = X ]
 }
 # pollers: processes whose command line names the case's log.
-pollers() { pgrep -f "^$POLLER $CASE/polls poll" || :; }
+pollers() {
+    for fleet_process in /proc/[0-9]*; do
+        case $(tr '\0' ' ' 2>/dev/null <"$fleet_process/cmdline" || :) in
+        "$POLLER $CASE/polls poll"*) echo "${fleet_process#/proc/}" ;;
+        esac
+    done
+}
 no_pollers() { [ -z "$(pollers)" ]; }
 
 # stop NAME: asks it to stop; it must end with 0.
