@@ -18,8 +18,8 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
         /* Another plan: past failures to take it say nothing about the one that it is planned for now. */
         fleet->targets[number].strikes = 0;
         fleet->targets[number].keep_until_ms = 0;
-        /* Whoever has it hands it over; asking can wait. */
-        if (fleet->targets[number].held_until_ms)
+        /* An instance that lives hands it over; asking can wait. What a dead one held ends when it ends. */
+        if (fleet->targets[number].held_until_ms && fleet->targets[number].holder < TEN_OUTSIDER)
             fleet->targets[number].held_until_ms =
                 ten_max_u64(fleet->targets[number].held_until_ms, fleet->now_ms + fleet->timing.ttl_ms);
         ten_fleet_look(fleet, number);

@@ -1,0 +1,73 @@
+/*
+ * The fleet on a clock that the test tells: cases that came out of runs with real processes. Whole fleets are
+ * tests/sim's business.
+ */
+#include "unit.h"
+
+#include "core/fleet.h"
+
+#define TARGETS 20u
+#define TTL_MS  1500u
+
+static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const *ids, size_t count) {
+    ten_fleet_instances_begin(fleet, now_ms);
+    for (size_t i = 0; i < count; i++)
+        ten_fleet_instance(fleet, now_ms,
+                           &(ten_instance){.instance = ids[i], .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+    ten_fleet_instances_end(fleet, now_ms);
+}
+
+/* Answers a request as a store would in which everything is free; counts the acquires. */
+static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
+    ten_result results[TARGETS + 2] = {0};
+    size_t count = 0;
+    size_t acquires = 0;
+    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    for (size_t i = 0; ops && i < count; i++) {
+        acquires += ops[i].kind == TEN_OP_ACQUIRE;
+        results[i] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    }
+    if (ops)
+        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    return acquires;
+}
+
+static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before(void **state) {
+    (void)state;
+    static const char *const instances[] = {"me", "other", "new"};
+    ten_fleet_config config = {.namespace_name = "poll",
+                               .instance = "me",
+                               .timing = {.ttl_ms = TTL_MS},
+                               .settle_ms = 100,
+                               .rank_delay_ms = 20,
+                               .weight = 1};
+    ten_timing_defaults(&config.timing);
+    ten_fleet *fleet = ten_fleet_new(&config, 1000);
+    assert_non_null(fleet);
+    assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
+    for (unsigned i = 0; i < TARGETS; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NOBODY);
+        ten_fleet_holder(fleet, 1000, id, "dead", 1, 400);
+    }
+    list_instances(fleet, 1000, instances, 2);
+    assert_int_equal(answer(fleet, 1350), 0); /* it is still held */
+    list_instances(fleet, 1350, instances, 3);
+    /* At 1400 all is free; the last in rank has waited two rank delays more, and nobody else takes anything. */
+    size_t acquires = 0;
+    for (uint64_t now_ms = 1351; now_ms <= 1450; now_ms++) {
+        size_t more = answer(fleet, now_ms);
+        assert_true(more == 0 || now_ms >= 1400);
+        acquires += more;
+    }
+    assert_int_equal(acquires, TARGETS);
+    ten_fleet_free(fleet);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
