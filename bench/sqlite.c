@@ -155,7 +155,7 @@ static bool open_runner(struct runner *runner, const char *directory, const char
 static bool add_watcher(struct runner *runner) {
     int fd;
     runner->watcher = ground_open(runner->path);
-    return runner->watcher && runner->watcher->ops->watch(runner->watcher, &fd) == TENURE_OK;
+    return runner->watcher && runner->watcher->ops->watch(runner->watcher, "poll", &fd) == TENURE_OK;
 }
 
 static void close_runner(struct runner *runner) {

@@ -139,8 +139,11 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
 
 void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
+    /* One that leaves says so. One that is missing before its heartbeat has ended was forgotten by a store that lost
+     * data, and will announce itself again: to share out its work meanwhile would only be undone. */
     for (uint32_t i = 0; i < fleet->peer_room; i++)
-        if (fleet->peers[i].known && !fleet->peers[i].listed && !TEN_MUTANT(LEFT_NOT_NOTICED))
+        if (fleet->peers[i].known && !fleet->peers[i].listed && now_ms >= fleet->peers[i].ends_ms &&
+            !TEN_MUTANT(LEFT_NOT_NOTICED))
             remove_peer(fleet, i);
     bool first = !fleet->listed;
     fleet->listed = true;

@@ -218,7 +218,8 @@ void ten_waiter_add(tenure_client *client, ten_waiter *waiter) {
     waiter->passed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     waiter->store_fd = -1;
     /* A waiter to whom nothing can be passed on must not rely on the descriptor alone, either. */
-    if (waiter->passed_fd < 0 || client->store->ops->watch(client->store, &waiter->store_fd) < 0)
+    if (waiter->passed_fd < 0 ||
+        client->store->ops->watch(client->store, client->namespace_name, &waiter->store_fd) < 0)
         waiter->store_fd = -1;
     pthread_mutex_lock(&client->waiters_lock);
     waiter->next = client->waiters;

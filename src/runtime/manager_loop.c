@@ -144,23 +144,38 @@ static int take_row(const ten_row *row, void *userdata) {
     return 0;
 }
 
-/* Targets that were not in a whole listing are gone. */
-static void sweep_targets(tenure_manager *manager) {
+/* Targets that were not in a whole listing are gone; without `remove`, whether there are any. */
+static bool sweep_targets(tenure_manager *manager, bool remove) {
     const ten_plan *plan = ten_fleet_plan(manager->fleet);
+    bool found = false;
     for (uint32_t i = 0; i < manager->listed_room; i++) {
         char id[TENURE_TARGET_MAX + 1] = "";
         pthread_mutex_lock(&manager->lock);
         if (manager->listed[i] && manager->listed[i] != manager->listing && ten_plan_target_id(plan, i))
             snprintf(id, sizeof id, "%s", ten_plan_target_id(plan, i));
         pthread_mutex_unlock(&manager->lock);
-        if (id[0] != '\0') {
+        found |= id[0] != '\0';
+        if (remove && id[0] != '\0') {
             manager->listed[i] = 0;
             remove_target(manager, id);
         }
     }
+    return found;
 }
 
-static int list_everything(tenure_manager *manager) {
+/* Removals come one by one through the feed. A registry that has shrunk otherwise may be that of a store which lost
+ * data: it is believed when it still looks like that a TTL later. Returns when to look again. */
+static uint64_t doubt_missing_targets(tenure_manager *manager) {
+    uint64_t now_ms = ten_manager_now_ms(manager);
+    bool believed = manager->shrunk_ms != 0 && now_ms >= manager->shrunk_ms + manager->timing.ttl_ms;
+    if (!sweep_targets(manager, believed) || believed)
+        manager->shrunk_ms = 0;
+    else if (manager->shrunk_ms == 0)
+        manager->shrunk_ms = now_ms;
+    return manager->shrunk_ms ? manager->shrunk_ms + manager->timing.ttl_ms : UINT64_MAX;
+}
+
+static int list_everything(tenure_manager *manager, uint64_t *ret_again_ms) {
     struct page page = {.manager = manager};
     char after[TENURE_TARGET_MAX + 1] = "";
     manager->listing++;
@@ -173,8 +188,7 @@ static int list_everything(tenure_manager *manager) {
             return done;
         memcpy(after, page.last, sizeof after);
     } while (page.count == PAGE_SIZE);
-    if (manager->targets_from_store)
-        sweep_targets(manager);
+    *ret_again_ms = manager->targets_from_store ? doubt_missing_targets(manager) : UINT64_MAX;
     settle_targets(manager);
     return TENURE_OK;
 }
@@ -184,6 +198,7 @@ static bool read_everything(tenure_manager *manager) {
     if (ten_manager_now_ms(manager) < manager->listing_due_ms)
         return false;
     uint64_t cursor = UINT64_MAX;
+    uint64_t again_ms = UINT64_MAX;
     int done = manager->store->ops->changes(manager->store, manager->namespace_name, &cursor, 1, NULL, NULL,
                                             manager->timing.timeout_ms);
     if (done == TENURE_OK) {
@@ -191,9 +206,9 @@ static bool read_everything(tenure_manager *manager) {
         pthread_mutex_lock(&manager->lock);
         ten_fleet_resync(manager->fleet, ten_manager_now_ms(manager));
         pthread_mutex_unlock(&manager->lock);
-        done = list_everything(manager);
+        done = list_everything(manager, &again_ms);
     }
-    manager->listing_due_ms = done == TENURE_OK ? UINT64_MAX : ten_manager_now_ms(manager) + RETRY_MS;
+    manager->listing_due_ms = done == TENURE_OK ? again_ms : ten_manager_now_ms(manager) + RETRY_MS;
     return true;
 }
 
@@ -330,7 +345,7 @@ static void deliver(tenure_manager *manager) {
 
 static void sleep_until_due(tenure_manager *manager) {
     int watch_fd = -1;
-    if (manager->store->ops->watch(manager->store, &watch_fd) < 0)
+    if (manager->store->ops->watch(manager->store, manager->namespace_name, &watch_fd) < 0)
         watch_fd = -1;
     pthread_mutex_lock(&manager->lock);
     uint64_t now_ms = ten_manager_now_ms(manager);

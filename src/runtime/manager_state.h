@@ -60,6 +60,7 @@ struct tenure_manager {
 
     /* The thread's own. */
     uint64_t cursor;
+    uint64_t shrunk_ms;      /* since when the registry has looked smaller than it was heard to be; 0: it does not */
     uint64_t listing_due_ms; /* when everything is to be listed again; UINT64_MAX: not */
     bool feed_due;
     uint64_t feed_ms; /* it is not read before */

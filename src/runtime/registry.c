@@ -258,7 +258,7 @@ int tenure_watch_start(tenure_client *client, uint64_t *ret_cursor) {
     if (done < 0)
         return done;
     /* From here on a change makes the descriptor readable, so none between this and the first wait is slept through. */
-    (void)client->store->ops->watch(client->store, &fd);
+    (void)client->store->ops->watch(client->store, client->namespace_name, &fd);
     done = client->store->ops->changes(client->store, client->namespace_name, &cursor, 1, NULL, NULL,
                                        client->timing.timeout_ms);
     if (done == TENURE_OK)

@@ -59,15 +59,18 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
                     ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool own = held && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
-    if (own) {
+    /* While recovering nobody recognises itself: the row may be older than the moment at which this holder gave the
+     * lease up. */
+    bool recovering = context->recovering_ms > 0 && (own || !held);
+    if (recovering) {
+        *result = (ten_result){
+            .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
+        return;
+    } else if (own) {
         extend(row, op->ttl_ms, context, effect);
-    } else if (held || context->recovering_ms > 0) {
+    } else if (held) {
         describe(row, context, result);
         result->outcome = TEN_HELD;
-        if (!held) {
-            result->remaining_ms = context->recovering_ms;
-            result->recovering = true;
-        }
         return;
     } else {
         uint64_t token = ten_max_u64(row->token + 1, context->token_floor);

@@ -360,7 +360,8 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
-static int memory_watch(ten_store *base, int *ret_fd) {
+static int memory_watch(ten_store *base, const char *namespace_name, int *ret_fd) {
+    (void)namespace_name; /* whatever changes wakes everybody */
     struct ten_memory_store *store = (struct ten_memory_store *)base;
     pthread_mutex_lock(&store->core->lock);
     if (store->watch_fd < 0)

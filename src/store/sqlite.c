@@ -423,7 +423,8 @@ static int sqlite_changes(ten_store *base, const char *namespace_name, uint64_t 
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
-static int sqlite_watch(ten_store *base, int *ret_fd) {
+static int sqlite_watch(ten_store *base, const char *namespace_name, int *ret_fd) {
+    (void)namespace_name; /* a notice says that the file has changed, and no more */
     ten_db *db = &self(base)->db;
     int done = ten_side_watch(&db->side, &base->error);
     if (done == TENURE_OK)

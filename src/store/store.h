@@ -24,9 +24,10 @@
  *
  * Epochs. Where a store can tell that it may have lost data or come back older than it was, it begins an epoch: until
  * every lease that may have been forgotten has ended, an acquire is TEN_HELD without a holder, with the time left, and
- * `recovering` set. A renewal that names its holder and shows a token above the target's counter, or equal to it and
- * the holder's own, puts that lease back. The counter continues above the store's wall clock in milliseconds, so that
- * tokens do not go down.
+ * `recovering` set, also for the holder that the store remembers: it may have given the lease up
+ * since, and another may have it. A renewal that names its holder and shows a token above the target's counter, or
+ * equal to it and the holder's own, puts that lease back. The counter continues above the store's wall clock in
+ * milliseconds, so that tokens do not go down.
  *
  * Failure. What a caller may assume:
  *  - apply() returned 0: every result is final. TEN_OK means that the store has made it durable as far as
@@ -137,10 +138,10 @@ typedef struct ten_result {
     uint64_t token;
     uint64_t ttl_ms;
     uint64_t remaining_ms;
-    uint64_t acquired_at_ms; /* Unix time, for display */
+    uint64_t acquired_at_ms; /* read: Unix time, for display */
     const char *holder;      /* NULL: none */
-    bool registered;
-    bool paused;
+    bool registered;         /* read */
+    bool paused;             /* read */
     bool barred;
     bool recovering;
     enum ten_ask ask; /* renew, announce: what somebody asks of this holder or instance */
@@ -255,15 +256,16 @@ typedef struct ten_store_ops {
     int (*list)(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
     int (*list_instances)(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
-    /* Up to `limit` changes of the namespace (NULL: of all) after *cursor, oldest first; moves *cursor past what was
-     * read. UINT64_MAX sets it to this moment and reads nothing. TENURE_E_RESYNC: *cursor is older than the feed, or
-     * from before an epoch; it has been set to this moment, and the caller lists again. */
+    /* Up to `limit` changes of the namespace after *cursor, oldest first; moves *cursor past what was read. A cursor is
+     * good for the namespace for which it was had. UINT64_MAX sets it to this moment and reads nothing.
+     * TENURE_E_RESYNC: *cursor is older than the feed, or from before an epoch; it has been set to this moment, and the
+     * caller lists again. */
     int (*changes)(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                    void *userdata, uint64_t timeout_ms);
-    /* A descriptor that becomes readable, in this and every other process, within 50 ms of a change. The caller polls
-     * it, then calls watch_clear() and then changes(), in this order, so that nothing is missed. It belongs to the
-     * handle, and may wake for nothing. */
-    int (*watch)(ten_store *store, int *ret_fd);
+    /* A descriptor that becomes readable, in this and every other process, within 50 ms of a change in the namespace.
+     * The caller polls it, then calls watch_clear() and then changes(), in this order, so that nothing is missed. It
+     * belongs to the handle, which watches one namespace, the last that was named; it may wake for nothing. */
+    int (*watch)(ten_store *store, const char *namespace_name, int *ret_fd);
     void (*watch_clear)(ten_store *store);
     /* One round trip of the kind that a renewal takes; leaves nothing that a user can see. */
     int (*ping)(ten_store *store, uint64_t timeout_ms);

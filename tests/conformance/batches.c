@@ -211,10 +211,10 @@ static void what_no_capability_names_is_refused(void **state) {
 
 static void a_ping_works_and_leaves_nothing_to_see(void **state) {
     const struct place *place = *state;
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     for (int i = 0; i < 3; i++)
         assert_int_equal(place->store->ops->ping(place->store, CALL_MS), TENURE_OK);
-    assert_int_equal(cursor_now(place->store), cursor);
+    assert_int_equal(cursor_now(place->store, place->ns), cursor);
 }
 
 static void count_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,

@@ -80,7 +80,7 @@ static void forcing_what_nobody_holds_is_lost(void **state) {
 
 static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **state) {
     const struct place *place = *state;
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE, "the operator"), TEN_OK);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "another"), TEN_OK);

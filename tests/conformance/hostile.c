@@ -160,7 +160,7 @@ static int check_instance(const ten_instance *instance, void *userdata) {
 static void hostile_instances_metadata_and_actors_come_back_intact(void **state) {
     const struct place *place = *state;
     struct instance_list list = {.count = 0};
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     ten_result result;
     for (size_t i = 0; i < HOSTILE; i++) {
         ten_op op = {.kind = TEN_OP_ANNOUNCE,

@@ -87,7 +87,7 @@ static void a_heartbeat_lengthens_the_life_and_changes_nothing_else(void **state
     uint64_t ttl_ms = 2 * short_ttl(place->store);
     expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
     uint64_t since_ms = find(place, "a").instance.since_ms;
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     for (int i = 0; i < 6; i++) {
         sleep_ms(ttl_ms / 4);
         expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
@@ -95,12 +95,12 @@ static void a_heartbeat_lengthens_the_life_and_changes_nothing_else(void **state
     struct found found = find(place, "a");
     assert_int_equal(found.matches, 1);
     assert_int_equal(found.instance.since_ms, since_ms);
-    assert_int_equal(cursor_now(place->store), cursor);
+    assert_int_equal(cursor_now(place->store, place->ns), cursor);
 }
 
 static void another_weight_and_other_metadata_are_changes(void **state) {
     const struct place *place = *state;
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     expect_outcome(announce(place, "a", LONG_MS, 1, "m"), TEN_OK);
     expect_outcome(announce(place, "a", LONG_MS, 0, "m"), TEN_OK);
     assert_int_equal(find(place, "a").instance.weight, 0);
@@ -124,7 +124,7 @@ static void an_instance_that_leaves_is_gone_from_the_list_and_may_come_back(void
     const struct place *place = *state;
     expect_outcome(leave(place, "a", 0), TEN_LOST);
     expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     expect_outcome(leave(place, "a", 0), TEN_OK);
     assert_int_equal(find(place, "a").count, 0);
     expect_outcome(leave(place, "a", 0), TEN_LOST);
@@ -143,7 +143,7 @@ static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t start_ms = now_ms();
     expect_outcome(announce(place, "a", ttl_ms, 1, NULL), TEN_OK);
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     while (find(place, "a").matches && now_ms() < start_ms + ttl_ms + 3000)
         sleep_ms(5);
     assert_int_equal(find(place, "a").matches, 0);

@@ -174,10 +174,10 @@ int see_change(const ten_change *change, void *userdata) {
     return 0;
 }
 
-uint64_t cursor_now(ten_store *store) {
+uint64_t cursor_now(ten_store *store, const char *ns) {
     uint64_t cursor = UINT64_MAX;
     struct seen none = {0};
-    assert_int_equal(store->ops->changes(store, NULL, &cursor, 10, see_change, &none, CALL_MS), TENURE_OK);
+    assert_int_equal(store->ops->changes(store, ns, &cursor, 10, see_change, &none, CALL_MS), TENURE_OK);
     assert_int_equal(none.count, 0);
     assert_true(cursor != UINT64_MAX);
     return cursor;

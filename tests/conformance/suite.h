@@ -97,7 +97,7 @@ struct seen {
         char actor[64];
     } at[SEEN_MAX];
 };
-uint64_t cursor_now(ten_store *store);
+uint64_t cursor_now(ten_store *store, const char *ns);
 /* All changes of the namespace (NULL: of all) after *cursor. */
 void read_changes(ten_store *store, const char *ns, uint64_t *cursor, struct seen *seen);
 int see_change(const ten_change *change, void *userdata);

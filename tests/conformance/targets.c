@@ -304,7 +304,7 @@ static void removing_a_target_keeps_its_lease_and_its_counter(void **state) {
 
 static void edits_are_told_to_the_feed_and_edits_of_nothing_are_not(void **state) {
     const struct place *place = *state;
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     static const enum ten_target_action actions[] = {TEN_TARGET_REMOVE, TEN_TARGET_PUT,    TEN_TARGET_PUT,
                                                      TEN_TARGET_PAUSE,  TEN_TARGET_RESUME, TEN_TARGET_REMOVE};
     static const enum ten_change_kind expected[] = {TEN_TARGET_ADDED, TEN_TARGET_CHANGED, TEN_TARGET_CHANGED,

@@ -90,7 +90,7 @@ static void a_wall_clock_that_jumps_does_nothing(void **state) {
     sqlite->place.store = open_fake(sqlite);
     sqlite->place.other = open_fake(sqlite);
     uint64_t token = must_acquire(place, "t", "a", 30000);
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     sqlite->clock.boot_ms += 1000;
     for (size_t i = 0; i < TEN_COUNT(jumps_ms); i++) {
         sqlite->clock.wall_ms += (uint64_t)jumps_ms[i];
@@ -100,7 +100,7 @@ static void a_wall_clock_that_jumps_does_nothing(void **state) {
         assert_false(result.recovering);
     }
     expect_outcome(renew(place, "t", "a", token, 30000), TEN_OK);
-    assert_int_equal(cursor_now(place->other), cursor);
+    assert_int_equal(cursor_now(place->other, place->ns), cursor);
     sqlite->clock.boot_ms += 29999;
     expect_outcome(acquire(place, "t", "b", 30000), TEN_HELD);
     sqlite->clock.boot_ms += 1;

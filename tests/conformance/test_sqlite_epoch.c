@@ -62,7 +62,7 @@ static struct before make_history(struct sqlite_place *sqlite) {
     before.living = must_acquire(place, "living", "holder", TTL_MS);
     before.forgotten = must_acquire(place, "forgotten", "dead", TTL_MS);
     expect_outcome(renew(place, "kept", "keeper", before.kept, TTL_MS), TEN_OK);
-    before.cursor = cursor_now(place->other);
+    before.cursor = cursor_now(place->other, place->ns);
     sqlite->clock.boot_ms += 1000;
     return before;
 }
@@ -121,9 +121,9 @@ static void check_after_loss(struct sqlite_place *sqlite, const struct before *b
     /* The epoch has begun once, and another handle is in the same one. */
     ten_op take = {
         .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "never", .holder = "z", .ttl_ms = TTL_MS};
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     expect_recovering(apply_one(place->other, take));
-    assert_int_equal(cursor_now(place->store), cursor);
+    assert_int_equal(cursor_now(place->store, place->ns), cursor);
     /* When all that may have been forgotten has ended, everybody may enter, above every token that was. */
     sqlite->clock.boot_ms += TTL_MS;
     result = acquire(place, "forgotten", "new", TTL_MS);

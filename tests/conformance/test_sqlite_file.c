@@ -189,7 +189,7 @@ static void a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only(vo
     sqlite->place.store = open_real(sqlite);
     sqlite->place.other = open_real(sqlite);
     int watch = -1;
-    assert_int_equal(place->other->ops->watch(place->other, &watch), TENURE_OK);
+    assert_int_equal(place->other->ops->watch(place->other, "poll", &watch), TENURE_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     assert_int_equal(unlink(side), 0);
     assert_int_equal(mkdir(side, 0700), 0);
@@ -209,7 +209,7 @@ static void a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only(vo
     expect_outcome(apply_one(place->store, op), TEN_OK);
     expect_outcome(apply_one(place->other, op), TEN_OK);
     int again = -1;
-    assert_int_equal(place->other->ops->watch(place->other, &again), TENURE_OK);
+    assert_int_equal(place->other->ops->watch(place->other, "poll", &again), TENURE_OK);
     assert_int_equal(again, watch);
     place->other->ops->watch_clear(place->other);
     must_acquire(place, "u", "a", LONG_MS);

@@ -74,7 +74,7 @@ static void leases_and_tokens_survive_a_restart(void **state) {
     uint64_t released = must_acquire(place, "released", "a", LONG_MS);
     expect_outcome(release(place, "released", "a", released), TEN_OK);
     put_target(place, "registered");
-    uint64_t cursor = cursor_now(place->store);
+    uint64_t cursor = cursor_now(place->store, place->ns);
 
     ten_store_close(place->store);
     ten_store_close(place->other);

@@ -9,9 +9,9 @@
 
 #define WAKE_MS UINT64_C(1000)
 
-static int watch(ten_store *store) {
+static int watch(ten_store *store, const char *ns) {
     int fd = -1;
-    assert_int_equal(store->ops->watch(store, &fd), TENURE_OK);
+    assert_int_equal(store->ops->watch(store, ns, &fd), TENURE_OK);
     assert_true(fd >= 0);
     return fd;
 }
@@ -31,8 +31,8 @@ static void expect_wake(int fd, const char *by) {
 
 static void every_kind_of_change_wakes_a_watcher_on_another_handle(void **state) {
     const struct place *place = *state;
-    int fd = watch(place->other);
-    uint64_t cursor = cursor_now(place->other);
+    int fd = watch(place->other, place->ns);
+    uint64_t cursor = cursor_now(place->other, place->ns);
     struct seen seen;
 
     clear_watch(place->other, fd);
@@ -55,8 +55,8 @@ static void every_kind_of_change_wakes_a_watcher_on_another_handle(void **state)
 
 static void a_watcher_is_woken_by_its_own_handle_too(void **state) {
     const struct place *place = *state;
-    int fd = watch(place->store);
-    assert_int_equal(watch(place->store), fd);
+    int fd = watch(place->store, place->ns);
+    assert_int_equal(watch(place->store, place->ns), fd);
     clear_watch(place->store, fd);
     must_acquire(place, "t", "a", LONG_MS);
     expect_wake(fd, "an acquire on the same handle");
@@ -64,7 +64,7 @@ static void a_watcher_is_woken_by_its_own_handle_too(void **state) {
 
 static void the_descriptor_stays_readable_until_it_is_cleared(void **state) {
     const struct place *place = *state;
-    int fd = watch(place->other);
+    int fd = watch(place->other, place->ns);
     clear_watch(place->other, fd);
     must_acquire(place, "t", "a", LONG_MS);
     expect_wake(fd, "an acquire");
@@ -79,7 +79,7 @@ static void renewals_heartbeats_and_pings_wake_nobody(void **state) {
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
     expect_outcome(apply_one(place->store, beat), TEN_OK);
-    int fd = watch(place->other);
+    int fd = watch(place->other, place->ns);
     int woken = 0;
     for (int tries = 0; tries < 3; tries++) {
         clear_watch(place->other, fd);
@@ -118,8 +118,8 @@ static void a_change_by_another_process_wakes_a_watcher(void **state) {
     const struct place *place = *state;
     if (!place->store->capabilities.shared_between_processes)
         return; /* does not apply */
-    int fd = watch(place->store);
-    uint64_t cursor = cursor_now(place->store);
+    int fd = watch(place->store, place->ns);
+    uint64_t cursor = cursor_now(place->store, place->ns);
     int go[2];
     int done[2];
     assert_int_equal(pipe(go), 0);
@@ -196,7 +196,7 @@ static void disturb_once(const struct place *place, const fixture_disturbance *d
     expect_all_calls_to_work(place, disturbance->what);
     /* Watchers hear of changes again after they have looked once. */
     clear_watch(place->other, fd);
-    (void)cursor_now(place->other);
+    (void)cursor_now(place->other, place->ns);
     clear_watch(place->other, fd);
     put_target(place, target);
     expect_wake(fd, disturbance->what);
@@ -207,7 +207,7 @@ static void a_handle_works_again_by_itself_after_the_store_was_disturbed(void **
     const fixture_kind *kind = suite_fixture.kind;
     if (!kind || kind->disturbance_count == 0)
         return; /* does not apply */
-    int fd = watch(place->other);
+    int fd = watch(place->other, place->ns);
     for (size_t i = 0; i < kind->disturbance_count; i++) {
         print_message("# %s\n", kind->disturbances[i].what);
         disturb_once(place, &kind->disturbances[i], fd);

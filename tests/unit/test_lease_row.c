@@ -1,6 +1,6 @@
 /*
- * Tokens near their end (fault 30): the rules that the memory and SQLite stores share never wrap a counter. The rest of
- * those rules is the conformance suite's.
+ * The rules that the memory and SQLite stores share: they never wrap a counter (fault 30), and a store that may have
+ * lost data lets nobody in, not even by an old name. The rest of those rules is the conformance suite's.
  */
 #include "unit.h"
 
@@ -45,6 +45,28 @@ static void a_floor_above_the_last_token_is_refused(void **state) {
     assert_false(effect.row_changed);
 }
 
+static void while_recovering_a_holder_that_the_store_remembers_is_not_let_in(void **state) {
+    (void)state;
+    /* In an older copy "me" still has token 7; in truth it gave it up, and "other" holds 8. */
+    ten_lease_row row = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1500, .ttl_ms = 1000};
+    ten_lease_context recovering = now;
+    recovering.recovering_ms = 800;
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_lease_row_apply(&row, &acquire, &recovering, &result, &effect);
+    assert_int_equal(result.outcome, TEN_HELD);
+    assert_true(result.recovering);
+    assert_null(result.holder);
+    assert_int_equal(result.remaining_ms, 800);
+    assert_false(effect.row_changed);
+    ten_op renew = {
+        .kind = TEN_OP_RENEW, .namespace_name = "poll", .target = "a", .holder = "other", .token = 8, .ttl_ms = 1000};
+    ten_lease_row_apply(&row, &renew, &recovering, &result, &effect);
+    assert_int_equal(result.outcome, TEN_OK);
+    assert_string_equal(row.holder, "other");
+    assert_int_equal(row.token, 8);
+}
+
 static void apply_to(void *arg) {
     ten_result result = {0};
     ten_lease_effect effect;
@@ -63,6 +85,7 @@ int main(void) {
         cmocka_unit_test(the_last_token_is_granted),
         cmocka_unit_test(after_the_last_token_an_acquire_is_refused_and_changes_nothing),
         cmocka_unit_test(a_floor_above_the_last_token_is_refused),
+        cmocka_unit_test(while_recovering_a_holder_that_the_store_remembers_is_not_let_in),
         cmocka_unit_test(a_row_with_an_impossible_token_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
