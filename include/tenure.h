@@ -85,7 +85,8 @@ extern "C" {
     X(TENURE_E_CANCELLED, -15, true, "cancelled")                                                                      \
     X(TENURE_E_RESYNC, -16, true, "changes were missed; read everything again")                                        \
     X(TENURE_E_GONE, -17, false, "this instance was declared gone")                                                    \
-    X(TENURE_E_SYSTEM, -18, true, "the operating system refused")
+    X(TENURE_E_SYSTEM, -18, true, "the operating system refused")                                                      \
+    X(TENURE_E_DENIED, -19, true, "the store refused the credentials")
 
 enum tenure_error {
     TENURE_OK = 0,

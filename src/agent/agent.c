@@ -40,10 +40,9 @@ int ten_agent_parse_poll(const char *text, ten_agent_config *config, ten_error *
 }
 
 int ten_agent_check(const ten_agent_config *config, ten_error *error) {
-    if (strcmp(config->targets, "store") != 0 &&
-        (strncmp(config->targets, "file:", 5) != 0 || config->targets[5] == '\0'))
-        return ten_fail(error, TENURE_E_INVALID, "there is no target source '%.60s': write store or file:PATH",
-                        config->targets);
+    int done = ten_source_check(config, error);
+    if (done < 0)
+        return done;
     uint64_t room_ms = config->manager.ttl_ms - config->manager.margin_ms;
     if (config->grace_ms < 10 || config->grace_ms > room_ms / 2)
         return ten_fail(
@@ -213,13 +212,12 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *news) 
         schedule_now(agent, target);
 }
 
-/* ---- targets of a file */
+/* ---- targets of a source that is not the store */
 
-static void take_file_target(const tenure_target *given, void *userdata) {
-    struct ten_agent *agent = userdata;
-    struct ten_agent_target *copy = copy_target(given);
-    if (!copy || tenure_manager_put_target(agent->manager, given->id, given->paused) < 0) {
-        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", given->id),
+void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
+    struct ten_agent_target *copy = copy_target(target);
+    if (!copy || tenure_manager_put_target(agent->manager, target->id, target->paused) < 0) {
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
                 TEN_TEXT("error", copy ? tenure_manager_message(agent->manager) : "out of memory"));
         free_target(copy);
         return;
@@ -227,25 +225,9 @@ static void take_file_target(const tenure_target *given, void *userdata) {
     take_target(agent, copy);
 }
 
-static void report_bad_line(unsigned line, const char *problem, void *userdata) {
-    struct ten_agent *agent = userdata;
-    TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_NUMBER("line", line), TEN_TEXT("error", problem));
-}
-
-static void read_file(struct ten_agent *agent) {
-    ten_error error;
-    agent->readings++;
-    if (ten_target_file_read(agent->file, take_file_target, report_bad_line, agent, &error) < 0) {
-        TEN_LOG(agent->log, TEN_LOG_ERROR, "targets_unreadable", TEN_TEXT("error", error.message));
-        return; /* what was read before stands: a file that is being replaced must not empty the fleet */
-    }
-    for (uint32_t i = 0; i < agent->target_room; i++) {
-        struct ten_agent_target *target = agent->targets[i];
-        if (!target || target->seen == agent->readings || target->removed)
-            continue;
-        (void)tenure_manager_remove_target(agent->manager, target->id);
-        ten_agent_drop_target(agent, target);
-    }
+void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target) {
+    (void)tenure_manager_remove_target(agent->manager, target->id);
+    ten_agent_drop_target(agent, target);
 }
 
 /* ---- events */
@@ -344,8 +326,7 @@ static void take_signals(struct ten_agent *agent) {
         } else if (info.ssi_signo == SIGHUP) {
             for (size_t i = 0; i < agent->config->sink_count; i++)
                 ten_sink_reopen(agent->sinks[i]);
-            if (agent->file)
-                read_file(agent);
+            ten_source_reread(agent);
         } else {
             agent->stop_signals++;
             begin_stop(agent);
@@ -359,6 +340,29 @@ static void hurry_polls(struct ten_agent *agent) {
     for (uint32_t i = 0; i < agent->target_room; i++)
         if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->phase == TEN_POLL_RUNNING)
             ten_poll_end(agent, agent->targets[i]->poll, false, "the agent is stopping");
+}
+
+/* ---- what sinks say of themselves */
+
+static void report_sink(struct ten_agent *agent, const char *name, const ten_sink_news *news) {
+    if (news->problem.code < 0)
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "sink_failed", TEN_TEXT("sink", name),
+                TEN_TEXT("error", news->problem.message));
+    if (news->works_again)
+        TEN_LOG(agent->log, TEN_LOG_INFO, "sink_ok", TEN_TEXT("sink", name));
+    ten_agent_count_dropped(agent, name, news->dropped);
+}
+
+static void look_at_sinks(struct ten_agent *agent) {
+    uint64_t now_ms = ten_agent_now_ms();
+    if (now_ms < agent->sinks_look_ms)
+        return;
+    agent->sinks_look_ms = now_ms + READ_AGAIN_MS;
+    for (size_t i = 0; i < agent->config->sink_count; i++) {
+        ten_sink_news news;
+        ten_sink_take_news(agent->sinks[i], &news);
+        report_sink(agent, agent->config->sinks[i], &news);
+    }
 }
 
 /* ---- the loop */
@@ -402,7 +406,7 @@ static void take_ready(struct ten_agent *agent) {
     /* Output first: the rest may end polls, and with them what these events point to. */
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
-        if (what != &agent->note_fd && what != &agent->signal_fd && what != &agent->file)
+        if (what != &agent->note_fd && what != &agent->signal_fd && what != &agent->source_fd)
             ten_exec_read(agent, what);
     }
     for (int i = 0; i < count; i++) {
@@ -411,8 +415,8 @@ static void take_ready(struct ten_agent *agent) {
             take_notes(agent);
         else if (what == &agent->signal_fd)
             take_signals(agent);
-        else if (what == &agent->file)
-            read_file(agent);
+        else if (what == &agent->source_fd)
+            ten_source_take(agent);
     }
 }
 
@@ -423,6 +427,7 @@ static void loop(struct ten_agent *agent) {
         ten_http_work(agent);
         take_ready(agent);
         run_due(agent);
+        look_at_sinks(agent);
     }
 }
 
@@ -460,7 +465,7 @@ static int open_sinks(struct ten_agent *agent, ten_error *error) {
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sinks");
     int done = TENURE_OK;
     for (size_t i = 0; done == TENURE_OK && i < agent->config->sink_count; i++)
-        done = ten_sink_open(agent->config->sinks[i], &agent->sinks[i], error);
+        done = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);
     return done;
 }
 
@@ -489,21 +494,23 @@ static int open_manager(struct ten_agent *agent, ten_error *error) {
     return ten_log_open(&log, &agent->log, error);
 }
 
-static int open_targets(struct ten_agent *agent, ten_error *error) {
-    if (strncmp(agent->config->targets, "file:", 5) != 0)
-        return TENURE_OK;
-    int done = ten_target_file_open(agent->config->targets + 5, &agent->file, error);
-    if (done == TENURE_OK && access(agent->config->targets + 5, R_OK) != 0)
-        done = ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the targets from %s",
-                              agent->config->targets + 5);
-    if (done == TENURE_OK)
-        done = watch(agent, ten_target_file_fd(agent->file), &agent->file, error);
-    if (done == TENURE_OK)
-        read_file(agent);
+static int open_source(struct ten_agent *agent, ten_error *error) {
+    int done = ten_source_open(agent, error);
+    if (done == TENURE_OK && agent->source_fd >= 0)
+        done = watch(agent, agent->source_fd, &agent->source_fd, error);
     return done;
 }
 
+static void close_sinks(struct ten_agent *agent) {
+    for (size_t i = 0; agent->sinks && i < agent->config->sink_count && agent->sinks[i]; i++) {
+        ten_sink_news news;
+        ten_sink_close(agent->sinks[i], FLUSH_MS, &news);
+        report_sink(agent, agent->config->sinks[i], &news);
+    }
+}
+
 static void close_agent(struct ten_agent *agent) {
+    ten_source_close(agent);
     if (agent->manager)
         tenure_manager_close(agent->manager);
     take_notes(agent);
@@ -511,9 +518,7 @@ static void close_agent(struct ten_agent *agent) {
         if (agent->targets[i])
             free_target(agent->targets[i]);
     }
-    for (size_t i = 0; agent->sinks && i < agent->config->sink_count; i++)
-        ten_sink_close(agent->sinks[i], FLUSH_MS);
-    ten_target_file_close(agent->file);
+    close_sinks(agent);
     ten_map_free(&agent->by_id);
     ten_timers_free(&agent->polls);
     ten_timers_free(&agent->checks);
@@ -530,7 +535,8 @@ static void close_agent(struct ten_agent *agent) {
 }
 
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
-    struct ten_agent agent = {.config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .note_fd = -1};
+    struct ten_agent agent = {
+        .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .note_fd = -1, .source_fd = -1};
     pthread_mutex_init(&agent.note_lock, NULL);
     agent.last_note = &agent.first_note;
     agent.not_isolated = config->share_pids;
@@ -541,7 +547,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     if (done == TENURE_OK)
         done = open_manager(&agent, error);
     if (done == TENURE_OK)
-        done = open_targets(&agent, error);
+        done = open_source(&agent, error);
     if (done == TENURE_OK && tenure_manager_start(agent.manager) < 0)
         done = ten_fail(error, TENURE_E_SYSTEM, "%s", tenure_manager_message(agent.manager));
     if (done == TENURE_OK) {

@@ -15,7 +15,8 @@ typedef struct ten_agent_config {
     const char *store;              /* NULL: the default */
     tenure_manager_options manager; /* without its callbacks */
     uint64_t grace_ms;              /* ending a process starts this long before the deadline */
-    const char *targets;            /* `store` or `file:PATH` */
+    const char *targets;            /* `store`, `file:PATH`, `redis-keys:PREFIX` or `redis-set:KEY[,PREFIX]` */
+    const char *redis;              /* the Redis of such targets and sinks; NULL: the store */
     enum ten_poll_how how;
     const char *command; /* of TEN_POLL_EXEC */
     bool trust_targets;  /* a target's own command may be run */

@@ -1,6 +1,6 @@
 /*
- * The insides of an agent, shared by agent.c (the loop), poll.c (a poll's life), poll_exec.c and poll_http.c (its two
- * kinds).
+ * The insides of an agent, shared by agent.c (the loop), source.c (where targets come from), poll.c (a poll's life),
+ * poll_exec.c and poll_http.c (its two kinds).
  */
 #ifndef TEN_AGENT_AGENT_STATE_H
 #define TEN_AGENT_AGENT_STATE_H
@@ -11,6 +11,7 @@
 #include "agent/agent.h"
 #include "agent/sink.h"
 #include "agent/target_file.h"
+#include "agent/target_redis.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/timers.h"
@@ -80,7 +81,9 @@ struct ten_agent {
     const char *namespace_name;
     ten_log *log;
     ten_sink **sinks;
-    ten_target_file *file;
+    ten_target_file *file;   /* the source of the targets: this, */
+    ten_target_redis *redis; /* or this, or the store */
+    int source_fd;           /* of it; -1: none */
     uint32_t readings;
     ten_map by_id;
     struct ten_agent_target **targets; /* by number; NULL: free */
@@ -105,16 +108,31 @@ struct ten_agent {
     uint64_t stop_ms; /* polls that are still running then are ended; 0: not stopping */
     bool stopped;
     int refused;
-    uint64_t dropped; /* messages that no sink took */
+    uint64_t dropped;       /* messages that no sink took */
+    uint64_t sinks_look_ms; /* when they are to be asked for news */
 };
 
 uint64_t ten_agent_now_ms(void);
 
 /* agent.c */
+/* A source has a target, which is new or as it is now; or no longer has it. */
+void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target);
+void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target);
 /* The target is no longer there; it is freed now, or when its poll is over. */
 void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *target);
 
+/* source.c */
+int ten_source_check(const ten_agent_config *config, ten_error *error);
+int ten_source_open(struct ten_agent *agent, ten_error *error);
+/* Its descriptor is readable. */
+void ten_source_take(struct ten_agent *agent);
+/* Reads a file again, changed or not. */
+void ten_source_reread(struct ten_agent *agent);
+void ten_source_close(struct ten_agent *agent);
+
 /* poll.c */
+/* Messages did not get to a sink. */
+void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count);
 /* Starts a poll if the target may be polled now. */
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target);
 /* Looks at a poll whose check is due. */

@@ -111,6 +111,15 @@ void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, 
 
 /* ---- over */
 
+/* Reported when it begins, and then each time their number has doubled. */
+void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count) {
+    uint64_t before = agent->dropped;
+    agent->dropped += count;
+    if ((before ^ agent->dropped) > before)
+        TEN_LOG(agent->log, TEN_LOG_WARN, "publish_dropped", TEN_TEXT("sink", sink),
+                TEN_NUMBER("count", agent->dropped));
+}
+
 static void publish(struct ten_agent *agent, struct ten_poll *poll) {
     ten_buf line = {0};
     ten_message message = {.namespace_name = agent->namespace_name,
@@ -123,15 +132,9 @@ static void publish(struct ten_agent *agent, struct ten_poll *poll) {
                            .data = ten_buf_string(&poll->output),
                            .data_size = poll->output.size};
     ten_message_write(&message, &line);
-    for (size_t i = 0; i < agent->config->sink_count; i++) {
-        if (!line.failed && ten_sink_put(agent->sinks[i], line.data, line.size))
-            continue;
-        /* Reported when it begins, and then each time their number has doubled. */
-        agent->dropped++;
-        if ((agent->dropped & (agent->dropped - 1)) == 0)
-            TEN_LOG(agent->log, TEN_LOG_WARN, "publish_dropped", TEN_TEXT("sink", ten_sink_name(agent->sinks[i])),
-                    TEN_NUMBER("count", agent->dropped));
-    }
+    for (size_t i = 0; i < agent->config->sink_count; i++)
+        if (line.failed || !ten_sink_put(agent->sinks[i], &message, ends_ms(poll), line.data, line.size))
+            ten_agent_count_dropped(agent, agent->config->sinks[i], 1);
     ten_buf_free(&line);
 }
 

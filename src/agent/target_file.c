@@ -1,5 +1,6 @@
 /*
- * Targets from a file. Called by the agent's loop.
+ * Targets from a file, and targets as text: a line, or the JSON that a program keeps of its sessions. Called by the
+ * agent's sources.
  */
 #include "agent/target_file.h"
 
@@ -20,6 +21,7 @@
 #include "base/io.h"
 
 #define REPORTED_MAX 64u
+#define SESSION_MAX  65536u /* it becomes an environment variable, whose size has a limit */
 
 struct ten_target_file {
     char *path;
@@ -32,7 +34,7 @@ struct ten_target_file {
 
 struct ten_target_line {
     json_t *json; /* NULL: a plain id */
-    char *spec;   /* jansson's memory */
+    char *spec;   /* malloc's memory, as jansson has it */
     char id[TENURE_TARGET_MAX + 1];
 };
 
@@ -109,6 +111,65 @@ int ten_target_line_parse(const char *line, tenure_target *ret_target, ten_targe
         done = ten_target_check(target.id, error);
     if (done == TENURE_OK && target.every_ms > TENURE_TTL_MAX_MS)
         done = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
+    if (done < 0) {
+        ten_target_line_free(storage);
+        return done;
+    }
+    *ret_target = target;
+    *ret_storage = storage;
+    return TENURE_OK;
+}
+
+/* ---- a session */
+
+static int flag_member(const json_t *object, const char *key, bool *flag, ten_error *error) {
+    const json_t *value = json_object_get(object, key);
+    if (value && !json_is_null(value) && !json_is_boolean(value))
+        return ten_fail(error, TENURE_E_INVALID, "\"%s\" is not true or false", key);
+    *flag |= json_is_true(value);
+    return TENURE_OK;
+}
+
+static int read_session(ten_target_line *storage, tenure_target *target, ten_error *error) {
+    const char *every = NULL;
+    int done = flag_member(storage->json, "isPaused", &target->paused, error);
+    if (done == TENURE_OK)
+        done = flag_member(storage->json, "is_paused", &target->paused, error);
+    if (done == TENURE_OK)
+        done = text_member(storage->json, "address", &target->url, error);
+    if (done == TENURE_OK)
+        done = text_member(storage->json, "url", &target->url, error);
+    if (done == TENURE_OK)
+        done = text_member(storage->json, "every", &every, error);
+    if (done == TENURE_OK && every)
+        done = ten_duration_parse(every, &target->every_ms, error);
+    if (done == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
+        done = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
+    return done;
+}
+
+/* Somebody else's JSON: numbers may be larger than a machine's, and are not looked at. */
+int ten_target_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
+                             ten_target_line **ret_storage, ten_error *error) {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
+    if (size > SESSION_MAX)
+        return ten_fail(error, TENURE_E_INVALID, "the value has %zu bytes; at most 65536 can be used", size);
+    ten_target_line *storage = ten_calloc(1, sizeof *storage);
+    if (!storage || !(storage->spec = strndup(text, size))) {
+        ten_free(storage);
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    }
+    snprintf(storage->id, sizeof storage->id, "%s", id);
+    tenure_target target = {.id = storage->id, .spec = storage->spec};
+    json_error_t problem;
+    storage->json = json_loadb(text, size, flags, &problem);
+    int done = TENURE_OK;
+    if (!storage->json)
+        done = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: %s", problem.text);
+    else if (!json_is_object(storage->json))
+        done = ten_fail(error, TENURE_E_INVALID, "the value is not a JSON object");
+    else
+        done = read_session(storage, &target, error);
     if (done < 0) {
         ten_target_line_free(storage);
         return done;

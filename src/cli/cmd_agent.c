@@ -58,10 +58,13 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     int on_uncertain = 0;
     int namespaces = 0;
     const ten_option options[] = {
-        {"targets", TEN_OPTION_TEXT, &config.targets, "SRC", "where targets come from: store, or file:PATH", NULL,
-         NULL},
+        {"targets", TEN_OPTION_TEXT, &config.targets, "SRC",
+         "where targets come from: store, file:PATH, redis-keys:PREFIX or redis-set:KEY[,PREFIX]", NULL, NULL},
         {"poll", TEN_OPTION_TEXT, &poll, "HOW", "exec:CMD, http, or spec", NULL, NULL},
-        {"publish", TEN_OPTION_LIST, &sinks, "SINK", "where results go: - or file:PATH; may be repeated", NULL, NULL},
+        {"publish", TEN_OPTION_LIST, &sinks, "SINK",
+         "where results go: -, file:PATH, redis-stream:KEY or redis-channel:NAME; may be repeated", NULL, NULL},
+        {"redis", TEN_OPTION_TEXT, &config.redis, "URL",
+         "the Redis of redis-... targets and results; default: the store's", "TENURE_REDIS_URL", NULL},
         {"every", TEN_OPTION_PERIOD, &config.every_ms, "D", "time between polls of a target; default 10s", NULL, NULL},
         {"timeout", TEN_OPTION_PERIOD, &config.timeout_ms, "D", "longest time of one poll; default 10s", NULL, NULL},
         {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's part of the targets; default 1", NULL, NULL},

@@ -88,6 +88,7 @@ int ten_exit_code(int error) {
     case TENURE_E_UNREACHABLE:
     case TENURE_E_STORE:
     case TENURE_E_FULL:
+    case TENURE_E_DENIED:
         return TEN_EXIT_STORE;
     case TENURE_E_HELD:
         return TEN_EXIT_HELD;

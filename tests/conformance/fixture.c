@@ -108,6 +108,51 @@ static const fixture_disturbance sqlite_disturbances[] = {
     {"the database is moved away and back", move_database_away, move_database_back, false},
 };
 
+/* ---- Redis --------------------------------------------------------------------------------------------- */
+
+static int create_redis(struct fixture *fixture) {
+    /* Saved at once, so that a restart brings everything back. */
+    static const char *const arguments[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+    if (redis_server_start(&fixture->redis, arguments) != 0)
+        return -1;
+    snprintf(fixture->url, sizeof fixture->url, "redis://127.0.0.1:%d/0?fresh=1", fixture->redis.port);
+    return 0;
+}
+
+static void destroy_redis(struct fixture *fixture) {
+    redis_server_remove(&fixture->redis);
+}
+
+static void kill_redis(struct fixture *fixture) {
+    redis_server_kill(&fixture->redis);
+}
+
+static void start_redis(struct fixture *fixture) {
+    (void)redis_server_start_again(&fixture->redis);
+}
+
+static void say_to_redis(const struct fixture *fixture, const char *command) {
+    char line[FIXTURE_PATH_SIZE];
+    snprintf(line, sizeof line, "redis-cli -p %d %s >/dev/null", fixture->redis.port, command);
+    if (system(line) != 0)
+        fprintf(stderr, "cannot run redis-cli\n");
+}
+
+static void forget_scripts(struct fixture *fixture) {
+    say_to_redis(fixture, "SCRIPT FLUSH");
+}
+
+static void cut_connections(struct fixture *fixture) {
+    say_to_redis(fixture, "CLIENT KILL TYPE normal");
+    say_to_redis(fixture, "CLIENT KILL TYPE pubsub");
+}
+
+static const fixture_disturbance redis_disturbances[] = {
+    {"the server forgets its scripts", forget_scripts, NULL, true},
+    {"the server closes every connection", cut_connections, NULL, true},
+    {"the server is killed and started again", kill_redis, start_redis, false},
+};
+
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 static const fixture_kind kinds[] = {
@@ -117,6 +162,11 @@ static const fixture_kind kinds[] = {
      .destroy = destroy_directory,
      .disturbances = sqlite_disturbances,
      .disturbance_count = TEN_COUNT(sqlite_disturbances)},
+    {.scheme = "redis:",
+     .create = create_redis,
+     .destroy = destroy_redis,
+     .disturbances = redis_disturbances,
+     .disturbance_count = TEN_COUNT(redis_disturbances)},
 };
 
 int fixture_create(struct fixture *fixture, const char *url) {

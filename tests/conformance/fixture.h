@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "lib/redis_server.h"
+
 #define FIXTURE_PATH_SIZE 512u
 #define FIXTURE_URL_SIZE  640u
 
@@ -33,6 +35,7 @@ typedef struct fixture_kind {
 struct fixture {
     const fixture_kind *kind; /* NULL: a store that somebody else keeps; it is neither disturbed nor removed */
     char directory[FIXTURE_PATH_SIZE];
+    struct redis_server redis;
     char url[FIXTURE_URL_SIZE];
 };
 

@@ -1,0 +1,473 @@
+-- name: APPLY
+-- A batch of operations on leases and heartbeats, as runs: operations of one kind that have everything but the key and
+-- the token in common. A run never names a key twice.
+--
+-- KEYS: the runs' keys, one for each operation: the lease's, or for operations on an instance its heartbeat's.
+-- ARGV, for each run: kind, count, flags (words), holder ("": not given), ttl, reason, actor, number (weight or ask),
+--   metadata, tokens (a line for each operation, "token ttl": as the fence has it when nothing has changed)
+-- Reply: a list for each run. Empty: every operation is done as it was asked. Else an entry for each: a number (done;
+--   an acquire's token), or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at}, or {0, name of the error,
+--   a number}: "gone", "token", "ttl" (with the fleet's) or "type".
+
+local next_key, next_argument = OUR_KEYS + 1, OUR_ARGUMENTS + 1
+local run
+
+local function has(flag)
+    return string.find(run.flags, flag, 1, true) ~= nil
+end
+
+local function run_keys()
+    return unpack(KEYS, run.first, run.last)
+end
+
+local function id_of(key)
+    return string.sub(key, #LEASE_BEFORE + 1, #key - #LEASE_AFTER)
+end
+
+local function fence_of(text)
+    if not text then
+        return 0, 0
+    end
+    local token, ttl = match(text, '^(%d+) (%d+)$')
+    return tonumber(token), tonumber(ttl)
+end
+
+local function held_of(text)
+    if not text then
+        return false, '0'
+    end
+    local since, holder = match(text, '^(%d+) (.*)$')
+    return holder, since
+end
+
+-- A mark counts for the grant for which it was made.
+local function mark_of(text, token)
+    local marked, barred, ask = match(text or '', '^(%d+) (%d) (%d)$')
+    if tonumber(marked) ~= token then
+        return false, 0
+    end
+    return barred == '1', tonumber(ask)
+end
+
+local function read_marks()
+    return call('EXISTS', MARKS) == 1 and call('HMGET', MARKS, run_keys()) or {}
+end
+
+-- All that is known of the run's leases.
+local function read_leases()
+    local values = call('MGET', run_keys())
+    local fences = call('HMGET', FENCE, run_keys())
+    local helds = call('HMGET', HELD, run_keys())
+    local marks = read_marks()
+    local leases = {}
+    for i = 1, run.count do
+        local token, ttl = fence_of(fences[i])
+        local last, since = held_of(helds[i])
+        local barred, ask = mark_of(marks[i], token)
+        leases[i] = { key = KEYS[run.first + i - 1], value = values[i], known = fences[i], token = token, ttl = ttl,
+            last = last, since = since, barred = barred, ask = ask, marked = marks[i] }
+    end
+    return leases
+end
+
+local function describe(outcome, lease, flags)
+    flags = flags or 0
+    if not lease.value then
+        return { outcome, lease.token, 0, 0, false, flags, 0, 0 }
+    end
+    local left = call('PTTL', lease.key)
+    if left < 0 then
+        left = run.ttl -- a key without an end, by another program's hand: asked for again in a while
+    end
+    local ours = lease.value == lease.last
+    return { outcome, lease.token, ours and lease.ttl or 0, math.max(left, 1), lease.value,
+        flags + (lease.barred and BARRED or 0), lease.ask, ours and tonumber(lease.since) or 0 }
+end
+
+local function refuse_all(name, number)
+    local replies = {}
+    for i = 1, run.count do
+        replies[i] = { ERROR, name, number or 0 }
+    end
+    return replies
+end
+
+local function is_gone(instance)
+    local ends = call('ZSCORE', GONE, instance)
+    return ends and tonumber(ends) > now
+end
+
+-- What a run writes is collected and written at its end, in one command for each hash.
+local function new_writes()
+    return { fences = {}, helds = {}, ids = {}, unmarked = {}, unheld = {} }
+end
+
+local function write_fence(writes, key, token, ttl)
+    writes.fences[#writes.fences + 1] = key
+    writes.fences[#writes.fences + 1] = whole(token) .. ' ' .. ttl
+end
+
+local function write_grant(writes, key, id, token, ttl, is_known)
+    write_fence(writes, key, token, ttl)
+    writes.helds[#writes.helds + 1] = key
+    writes.helds[#writes.helds + 1] = now_text .. ' ' .. run.holder
+    if not is_known then
+        writes.ids[#writes.ids + 1] = '0'
+        writes.ids[#writes.ids + 1] = id
+    end
+end
+
+local function write(writes)
+    if #writes.fences > 0 then
+        call('HSET', FENCE, unpack(writes.fences))
+    end
+    if #writes.helds > 0 then
+        call('HSET', HELD, unpack(writes.helds))
+    end
+    if #writes.ids > 0 then
+        call('ZADD', IDS, unpack(writes.ids))
+    end
+    if #writes.unmarked > 0 then
+        call('HDEL', MARKS, unpack(writes.unmarked))
+    end
+    if #writes.unheld > 0 then
+        call('HDEL', HELD, unpack(writes.unheld))
+    end
+end
+
+-- ---- acquire
+
+-- The key is there, or newcomers have to wait. A holder recognises itself, but not while recovering: the data may be
+-- older than the moment at which it gave the lease up, and somebody may hold it since.
+local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait)
+    local lease = { key = key, value = call('MGET', key)[1], token = token, ttl = ttl }
+    lease.last, lease.since = held_of(held)
+    lease.barred, lease.ask = mark_of(mark, token)
+    local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
+    if own and wait == 0 then
+        call('PEXPIRE', key, run.ttl_text)
+        if ttl ~= run.ttl then
+            write_fence(writes, key, token, run.ttl_text)
+        end
+        return token
+    end
+    if wait > 0 and (own or not lease.value) then
+        return { LEASE_HELD, token, 0, wait, false, RECOVERING, 0, 0 }
+    elseif not lease.value then
+        return { ERROR, 'type', 0 } -- somebody keeps a list or a hash there; MGET is the one that does not mind
+    end
+    return describe(LEASE_HELD, lease)
+end
+
+local function acquire()
+    if is_gone(run.holder) then
+        return refuse_all('gone')
+    end
+    local fences = call('HMGET', FENCE, run_keys())
+    local helds = call('HMGET', HELD, run_keys())
+    local marks = read_marks()
+    local is_required = has('require')
+    local wait = recovering(run.ttl)
+    local replies, writes = {}, new_writes()
+    for i = 1, run.count do
+        local key, fence = KEYS[run.first + i - 1], fences[i]
+        local token, ttl = fence_of(fence)
+        local id = id_of(key)
+        if is_required and not fence and call('HEXISTS', TARGETS, id) == 0 then
+            replies[i] = { UNKNOWN }
+        elseif wait > 0 or not call('SET', key, run.holder, 'NX', 'PX', run.ttl_text) then
+            replies[i] = refuse_or_recognise(writes, key, token, ttl, helds[i], marks[i], wait)
+        else
+            local granted = math.max(token + 1, floor)
+            if granted > TOKEN_MAX then
+                call('DEL', key)
+                replies[i] = { ERROR, 'token', 0 }
+            else
+                if helds[i] and not mark_of(marks[i], token) then
+                    tell(LEASE_LOST, EXPIRED, whole(token), id, held_of(helds[i]), '')
+                end
+                if marks[i] then
+                    writes.unmarked[#writes.unmarked + 1] = key
+                end
+                write_grant(writes, key, id, granted, run.ttl_text, fence)
+                tell(LEASE_ACQUIRED, NO_REASON, whole(granted), id, run.holder, '')
+                replies[i] = granted
+            end
+        end
+    end
+    write(writes)
+    return replies
+end
+
+-- ---- renew
+
+-- Everything is as the caller believes: two reads and one comparison for the whole run. The reply names nothing then.
+local function renew_all_as_believed()
+    if run.holder == '' or run.ttl == 0 or call('EXISTS', MARKS) == 1 then
+        return false
+    end
+    local values = call('MGET', run_keys())
+    local fences = call('HMGET', FENCE, run_keys())
+    local holder = run.holder
+    for i = 1, run.count do
+        if values[i] ~= holder or not fences[i] then
+            return false
+        end
+    end
+    if concat(fences, '\n') ~= run.tokens then
+        return false
+    end
+    local ttl = run.ttl_text
+    for i = run.first, run.last do
+        call('PEXPIRE', KEYS[i], ttl)
+    end
+    return true
+end
+
+-- While recovering, a living holder puts back what the store forgot: its token is above the counter, or it is the
+-- counter and the name beside it is its own. A key that another program wrote meanwhile stays: that program knows no
+-- epoch, and would not notice.
+local function may_put_back(lease, token, wait)
+    if wait == 0 or run.holder == '' or run.ttl == 0 or token > TOKEN_MAX then
+        return false
+    end
+    if lease.value and lease.value ~= lease.last and lease.value ~= run.holder then
+        return false
+    end
+    return token > lease.token or (token == lease.token and lease.last == run.holder and not lease.barred)
+end
+
+local function renew_one(writes, lease, token, wait)
+    local ours = lease.value and lease.value == lease.last and (run.holder == '' or run.holder == lease.value)
+    if ours and token == lease.token and not lease.barred then
+        local ttl = run.ttl > 0 and run.ttl or lease.ttl
+        call('PEXPIRE', lease.key, whole(ttl))
+        if ttl ~= lease.ttl then
+            write_fence(writes, lease.key, token, whole(ttl))
+        end
+        return { OK, token, ttl, ttl, lease.value, 0, lease.ask, tonumber(lease.since) }
+    end
+    if may_put_back(lease, token, wait) then
+        local id = id_of(lease.key)
+        call('SET', lease.key, run.holder, 'PX', run.ttl_text)
+        if lease.marked then
+            writes.unmarked[#writes.unmarked + 1] = lease.key
+        end
+        write_grant(writes, lease.key, id, token, run.ttl_text, lease.known)
+        tell(LEASE_ACQUIRED, NO_REASON, whole(token), id, run.holder, '')
+        return { OK, token, run.ttl, run.ttl, run.holder, 0, 0, now }
+    end
+    -- A token that was forgotten is not granted again.
+    if wait > 0 and token > lease.token and token <= TOKEN_MAX then
+        write_fence(writes, lease.key, token, whole(math.max(lease.ttl, run.ttl)))
+        if not lease.known then
+            writes.ids[#writes.ids + 1] = '0'
+            writes.ids[#writes.ids + 1] = id_of(lease.key)
+        end
+    end
+    return describe(LOST, lease)
+end
+
+local function renew()
+    local wait = recovering(run.ttl)
+    if renew_all_as_believed() then
+        return {}
+    end
+    if wait > 0 and is_gone(run.holder) then
+        wait = 0 -- a late request of a dead process puts nothing back
+    end
+    local leases, replies, writes = read_leases(), {}, new_writes()
+    local i = 0
+    for token in string.gmatch(run.tokens, '(%d+) %d+') do
+        i = i + 1
+        replies[i] = renew_one(writes, leases[i], tonumber(token), wait)
+    end
+    write(writes)
+    return replies
+end
+
+-- ---- release
+
+local function release_one(writes, lease, token)
+    local forced = has('force')
+    local ours = lease.value == lease.last and lease.token == token and (run.holder == '' or run.holder == lease.value)
+    if not lease.value or not (forced or ours) then
+        return describe(LOST, lease)
+    end
+    local id = id_of(lease.key)
+    if forced and not has('now') then
+        if not lease.barred then
+            tell(LEASE_LOST, FORCED, whole(lease.token), id, lease.value, run.actor)
+        end
+        lease.barred = true
+        call('HSET', MARKS, lease.key, whole(lease.token) .. ' 1 ' .. lease.ask)
+        return describe(OK, lease)
+    end
+    call('DEL', lease.key)
+    writes.unheld[#writes.unheld + 1] = lease.key
+    if lease.marked then
+        writes.unmarked[#writes.unmarked + 1] = lease.key
+    end
+    tell(LEASE_RELEASED, forced and FORCED or run.reason, whole(lease.token), id, lease.value, run.actor)
+    lease.value = false
+    return describe(OK, lease)
+end
+
+local function release()
+    local leases, replies, writes = read_leases(), {}, new_writes()
+    local i = 0
+    for token in string.gmatch(run.tokens, '(%d+) %d+') do
+        i = i + 1
+        replies[i] = release_one(writes, leases[i], tonumber(token))
+    end
+    write(writes)
+    return replies
+end
+
+-- ---- read, and asking a lease's holder for something
+
+local function read()
+    local replies = {}
+    local is_required = has('require')
+    for i, lease in ipairs(read_leases()) do
+        local target = call('HGET', TARGETS, id_of(lease.key))
+        if is_required and not target and not lease.known then
+            replies[i] = { UNKNOWN }
+        else
+            local paused = target and string.sub(target, 1, 1) == '-'
+            replies[i] = describe(OK, lease, (target and REGISTERED or 0) + (paused and PAUSED or 0))
+        end
+    end
+    return replies
+end
+
+local UNDO = 3
+local function asked()
+    return run.number == UNDO and 0 or run.number
+end
+
+local function ask_holder()
+    local replies = {}
+    for i, lease in ipairs(read_leases()) do
+        if lease.value then
+            lease.ask = asked()
+            call('HSET', MARKS, lease.key, whole(lease.token) .. (lease.barred and ' 1 ' or ' 0 ') .. lease.ask)
+        end
+        replies[i] = describe(lease.value and OK or LOST, lease)
+    end
+    return replies
+end
+
+-- ---- instances
+
+local function instance_of(text)
+    local ttl, since, ask, metadata = match(text or '', '^(%d+) (%d+) (%d) (.*)$')
+    return tonumber(ttl), since, tonumber(ask), metadata
+end
+
+local function node_key(instance)
+    return NODE_BEFORE .. instance .. NODE_AFTER
+end
+
+local function write_instance(instance, ttl, since, ask, metadata)
+    call('HSET', INSTANCES, instance, concat({ whole(ttl), since, whole(ask), metadata }, ' '))
+end
+
+-- Instances whose time has passed. The heartbeat's key is the truth: another program renews it without telling the
+-- index.
+local function bury_the_dead()
+    for _, instance in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', now_text, 'LIMIT', '0', '100')) do
+        local left = call('PTTL', node_key(instance))
+        if left > 0 then
+            call('ZADD', NODES, whole(now + left), instance)
+        elseif left ~= -1 then
+            call('ZREM', NODES, instance)
+            call('HDEL', INSTANCES, instance)
+            tell(INSTANCE_LEFT, EXPIRED, '0', '', instance, '')
+        end
+    end
+end
+
+-- The TTL of somebody else in the fleet, or nothing.
+local function ttl_of_fleet(joining)
+    local others = call('ZRANGEBYSCORE', NODES, '(' .. now_text, '+inf', 'LIMIT', '0', '16')
+    for _, instance in ipairs(others) do
+        local ttl = instance_of(call('HGET', INSTANCES, instance))
+        if ttl and instance ~= joining and call('EXISTS', node_key(instance)) == 1 then
+            return ttl
+        end
+    end
+end
+
+local function announce()
+    local key, instance = KEYS[run.first], run.holder
+    if is_gone(instance) then
+        return refuse_all('gone')
+    end
+    recovering(run.ttl)
+    bury_the_dead()
+    local weight = whole(run.number)
+    local old_weight = call('MGET', key)[1]
+    local ttl, since, ask, metadata = instance_of(call('HGET', INSTANCES, instance))
+    local joins = not old_weight or not ttl
+    local fleet_ttl = joins and ttl_of_fleet(instance)
+    if fleet_ttl and fleet_ttl ~= run.ttl then
+        return refuse_all('ttl', fleet_ttl)
+    end
+    if joins then
+        since, ask = now_text, 0
+    end
+    local changes = joins or old_weight ~= weight or ttl ~= run.ttl or metadata ~= run.metadata
+    if changes then
+        write_instance(instance, run.ttl, since, ask, run.metadata)
+        tell(joins and INSTANCE_JOINED or INSTANCE_CHANGED, NO_REASON, '0', '', instance, '')
+    end
+    call('SET', key, weight, 'PX', run.ttl_text)
+    call('ZADD', NODES, whole(now + run.ttl), instance)
+    return { { OK, 0, run.ttl, run.ttl, false, 0, ask, 0 } }
+end
+
+local function leave()
+    local key, instance = KEYS[run.first], run.holder
+    local live = call('DEL', key) == 1
+    call('ZREM', NODES, instance)
+    call('HDEL', INSTANCES, instance)
+    if live then
+        tell(INSTANCE_LEFT, run.reason, '0', '', instance, run.actor)
+    end
+    if run.ttl > 0 then
+        call('ZREMRANGEBYSCORE', GONE, '-inf', now_text)
+        call('ZADD', GONE, whole(now + run.ttl), instance)
+    end
+    return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0 } }
+end
+
+local function ask_instance()
+    local key, instance = KEYS[run.first], run.holder
+    local ttl, since, _, metadata = instance_of(call('HGET', INSTANCES, instance))
+    local live = ttl and call('EXISTS', key) == 1
+    if live then
+        write_instance(instance, ttl, since, asked(), metadata)
+        tell(INSTANCE_CHANGED, NO_REASON, '0', '', instance, run.actor)
+    end
+    return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0 } }
+end
+
+-- ---- the runs, in their order
+
+local kinds = { acquire = acquire, renew = renew, release = release, read = read, ask = ask_holder,
+    announce = announce, leave = leave, ask_instance = ask_instance }
+local replies = {}
+while next_argument <= #ARGV do
+    local kind, count, flags, holder, ttl, reason, actor, number, metadata, tokens =
+        unpack(ARGV, next_argument, next_argument + 9)
+    next_argument = next_argument + 10
+    run = { count = tonumber(count), flags = flags, holder = holder, ttl = tonumber(ttl), ttl_text = ttl,
+        reason = reason, actor = actor, number = tonumber(number), metadata = metadata, tokens = tokens,
+        first = next_key }
+    run.last = run.first + run.count - 1
+    next_key = run.last + 1
+    replies[#replies + 1] = kinds[kind]()
+end
+publish()
+return replies

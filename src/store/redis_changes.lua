@@ -1,0 +1,22 @@
+-- name: CHANGES
+-- The entries of the feed after a cursor. It reads only, and has no prelude.
+--
+-- KEYS: epoch, feed. ARGV: cursor, how many entries at most. Reply: {cursor of the last change, entries...}, or a number
+--   alone: changes were missed, and this is the cursor of the last one.
+
+local call = redis.call
+local EPOCH, FEED = unpack(KEYS)
+local cursor = tonumber(ARGV[1])
+local record = call('HMGET', EPOCH, 'cursor', 'first')
+local last, first = tonumber(record[1]) or 0, tonumber(record[2]) or 0
+local oldest = call('ZRANGE', FEED, '0', '0', 'WITHSCORES')
+if oldest[1] then
+    local _, lines = string.gsub(oldest[1], '\n', '')
+    first = math.max(first, tonumber(oldest[2]) - lines)
+else
+    first = math.max(first, last)
+end
+if cursor > last or cursor < first then
+    return last
+end
+return { last, unpack(call('ZRANGEBYSCORE', FEED, '(' .. ARGV[1], '+inf', 'LIMIT', '0', ARGV[2])) }

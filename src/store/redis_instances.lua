@@ -1,0 +1,25 @@
+-- name: INSTANCES
+-- The live instances. It reads only, and has no prelude.
+--
+-- KEYS: nodes, instances. ARGV: the texts before and after the instance in a heartbeat's key; from which place in the
+--   index; how many at most. Reply: for each place {instance, weight, ms left, "ttl since ask metadata"}; without a
+--   weight it is dead.
+
+local call = redis.call
+local NODES, INSTANCES = unpack(KEYS)
+local BEFORE, AFTER, from, count = unpack(ARGV)
+local names = call('ZRANGE', NODES, from, tostring(from + count - 1))
+local reply = {}
+if #names == 0 then
+    return reply
+end
+local keys = {}
+for i, name in ipairs(names) do
+    keys[i] = BEFORE .. name .. AFTER
+end
+local weights = call('MGET', unpack(keys))
+local records = call('HMGET', INSTANCES, unpack(names))
+for i, name in ipairs(names) do
+    reply[i] = { name, weights[i], weights[i] and call('PTTL', keys[i]) or 0, records[i] }
+end
+return reply

@@ -1,0 +1,52 @@
+-- name: LIST
+-- A page of targets with their leases. It reads only, and has no prelude.
+--
+-- KEYS: fence, held, marks, ids, targets. ARGV: the texts before and after the id in a lease's key; filter ("all",
+--   "leased", "free", "registered"); the id after which it starts ("": from the first); how many rows at most; how many
+--   ids to look at, at most.
+-- Reply: {where to go on ("": there is no more), then for each row {id, description, holder, ms left, fence, held, mark}}
+
+local call = redis.call
+local FENCE, HELD, MARKS, IDS, TARGETS = unpack(KEYS)
+local BEFORE, AFTER, filter, start, limit, look_at = unpack(ARGV)
+limit = tonumber(limit)
+
+local function matches(description, value, fence)
+    if filter == 'leased' then
+        return value
+    elseif filter == 'free' then
+        return not value and not (description and string.sub(description, 1, 1) == '-')
+    elseif filter == 'registered' then
+        return description
+    end
+    return true
+end
+
+local ids = call('ZRANGEBYLEX', IDS, start == '' and '-' or '(' .. start, '+', 'LIMIT', '0', look_at)
+local reply = { '' }
+if #ids == 0 then
+    return reply
+end
+local keys = {}
+for i, id in ipairs(ids) do
+    keys[i] = BEFORE .. id .. AFTER
+end
+local values = call('MGET', unpack(keys))
+local fences = call('HMGET', FENCE, unpack(keys))
+local helds = call('HMGET', HELD, unpack(keys))
+local marks = call('HMGET', MARKS, unpack(keys))
+local descriptions = call('HMGET', TARGETS, unpack(ids))
+for i, id in ipairs(ids) do
+    if #reply - 1 == limit then
+        reply[1] = ids[i - 1]
+        return reply
+    end
+    if matches(descriptions[i], values[i], fences[i]) then
+        local left = values[i] and call('PTTL', keys[i]) or 0
+        reply[#reply + 1] = { id, descriptions[i], values[i], left, fences[i], helds[i], marks[i] }
+    end
+end
+if #ids == tonumber(look_at) then
+    reply[1] = ids[#ids]
+end
+return reply

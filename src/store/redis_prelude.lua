@@ -1,0 +1,113 @@
+-- name: PRELUDE
+-- What every script that changes something starts with: the names of the keys, the time, the epoch, and the feed. The
+-- client puts it in front of the script itself, and Redis runs both as one atomic step.
+--
+-- KEYS[1..10]  our own keys of the namespace, in the order below; then the script's
+-- ARGV[1..5]   the texts before and after the id in a lease's key, the same for an instance's key, and whether a store
+--              without an epoch may be taken for a new one; then the script's
+--
+--   tenure:<ns>:epoch      hash: server (whose epoch this is), began (ms), ttl (the longest that was shown meanwhile),
+--                          floor (no token is lower), cursor (of the last change), first (cursor when it began), sweep
+--   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; kept for ever, it is the token counter
+--   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
+--   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
+--   tenure:<ns>:feed       sorted set of the last changes by cursor; and the channel on which they are announced
+--   tenure:<ns>:nodes      sorted set: instance, by the time when its heartbeat ends
+--   tenure:<ns>:instances  hash: instance -> "ttl since ask metadata"
+--   tenure:<ns>:gone       sorted set of tombstones: instance, by their end
+--   tenure:<ns>:ids        sorted set of every id that is registered or was leased, all with score 0: in byte order
+--   tenure:<ns>:targets    hash: id -> "+" or "-" (paused) and its description in JSON
+
+-- Redis 6 replicates scripts by their effects only when told so; later ones always do.
+if redis.replicate_commands then
+    redis.replicate_commands()
+end
+
+local call, match, concat = redis.call, string.match, table.concat
+local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS = unpack(KEYS, 1, 10)
+local OUR_KEYS, OUR_ARGUMENTS = 10, 5
+local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER = unpack(ARGV, 1, 4)
+local TOKEN_MAX = 9007199254740991
+local FEED_MAX = 10000
+
+-- The numbers of store.h.
+local ERROR, OK, LEASE_HELD, LOST, UNKNOWN = 0, 1, 2, 3, 4
+local NO_REASON, FORCED, EXPIRED = 0, 5, 8
+local LEASE_ACQUIRED, LEASE_RELEASED, LEASE_LOST = 0, 1, 2
+local INSTANCE_JOINED, INSTANCE_CHANGED, INSTANCE_LEFT = 3, 4, 5
+local TARGET_ADDED, TARGET_CHANGED, TARGET_REMOVED = 6, 7, 8
+local STORE_RECOVERING = 9
+-- Of a detailed reply.
+local BARRED, RECOVERING, REGISTERED, PAUSED = 1, 2, 4, 8
+
+-- A number as Redis is to store it: Lua would write a long one with an exponent.
+local function whole(number)
+    return string.format('%.0f', number)
+end
+
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now_text = whole(now)
+
+-- A change is a line with tabs between its fields. A name that has such characters is a hostile one, but data.
+local escapes = { ['\t'] = '\\t', ['\n'] = '\\n', ['\\'] = '\\\\' }
+local function escape(text)
+    return (string.gsub(text, '[\t\n\\]', escapes))
+end
+
+local news = {}
+local function tell(kind, reason, token, target, instance, actor)
+    instance, actor = escape(instance), escape(actor)
+    news[#news + 1] = concat({ kind, reason, token, now_text, target, instance, actor }, '\t')
+end
+
+-- The epoch. The server's name is its run id, which is new at every start, with its replication id, which is new at
+-- every promotion: a server that was demoted, took over another's older data and was promoted again has its old run id.
+-- The keys' pattern belongs to it, too, because leases under other keys are as good as forgotten.
+local began, longest, floor, cursor
+do
+    local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor')
+    local server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' ..
+        match(call('INFO', 'replication'), 'master_replid:(%x+)') .. ':' .. LEASE_BEFORE .. '*' .. LEASE_AFTER
+    began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
+    floor, cursor = tonumber(record[4]) or 0, tonumber(record[5]) or 0
+    if record[1] ~= server then
+        -- Something may have been forgotten, or nothing was ever known: these look the same from here. FRESH says that
+        -- it is the latter.
+        began = (record[1] or ARGV[5] ~= 'fresh') and now or 0
+        longest = 0
+        floor = math.max(floor, now)
+        cursor = math.max(cursor, now * 1000)
+        call('HSET', EPOCH, 'server', server, 'began', whole(began), 'ttl', '0', 'floor', whole(floor),
+            'cursor', whole(cursor), 'first', whole(cursor))
+        if began > 0 then
+            tell(STORE_RECOVERING, NO_REASON, '0', '', '', '')
+        end
+    end
+end
+
+-- How long newcomers with that TTL still wait, because a lease of such a length may have been forgotten; 0: no more.
+local function recovering(ttl)
+    local length = math.max(longest, ttl)
+    if began == 0 or now - began >= length then
+        return 0
+    end
+    if ttl > longest then
+        longest = ttl
+        call('HSET', EPOCH, 'ttl', whole(ttl))
+    end
+    return math.min(length, began + length - now)
+end
+
+-- Puts the changes into the feed and wakes those who wait for them. A call is one entry, however many changes it has.
+local function publish()
+    if #news == 0 then
+        return
+    end
+    cursor = cursor + #news
+    local text = whole(cursor)
+    call('HSET', EPOCH, 'cursor', text)
+    call('ZADD', FEED, text, text .. '\n' .. concat(news, '\n'))
+    call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
+    call('PUBLISH', FEED, text)
+end
