@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "runtime/client.h"
 
 static void print_token(const ten_session *session, const tenure_lease *lease) {
     if (!session->json) {
@@ -60,7 +61,10 @@ int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
         tenure_lease_free(lease);
     } else {
         exit_code = ten_session_error(&session, done);
-        if (done != TENURE_E_INVALID && done != TENURE_E_CANCELLED)
+        if (done == TENURE_E_HELD && session.client->recovering_ms > 0)
+            TEN_LOG(session.log, TEN_LOG_WARN, "store_recovering", TEN_TEXT("target", target),
+                    TEN_NUMBER("remaining_ms", session.client->recovering_ms));
+        else if (done != TENURE_E_INVALID && done != TENURE_E_CANCELLED)
             TEN_LOG(session.log, TEN_LOG_WARN, "lease_acquire_failed", TEN_TEXT("target", target),
                     TEN_TEXT("error", tenure_strerror(done)));
     }

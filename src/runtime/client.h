@@ -27,6 +27,7 @@ struct tenure_client {
     int cancel_fd;    /* readable once cancelled */
     pthread_mutex_t waiters_lock;
     ten_waiter *waiters;
+    _Atomic uint64_t recovering_ms; /* how long the last acquire was told to wait for a recovering store; 0: not */
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
 };

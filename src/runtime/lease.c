@@ -37,14 +37,16 @@ static uint64_t now_ms(const tenure_client *client) {
 
 /* ---- acquiring */
 
-static int say_held(const tenure_client *client, const char *target, const ten_result *result) {
+static int say_held(tenure_client *client, const char *target, const ten_result *result) {
     char left[TEN_DURATION_SIZE];
+    client->recovering_ms = result->recovering ? result->remaining_ms : 0;
     ten_duration_show(result->remaining_ms, left);
     if (result->recovering)
         return ten_client_fail(
             client, TENURE_E_HELD,
-            "%s cannot be had for another %s: the store is recovering, and a former holder may still believe", target,
-            left);
+            "%s cannot be had for another %s: the store is recovering (it is new, or has lost data), and a former "
+            "holder may still believe",
+            target, left);
     return ten_client_fail(client, TENURE_E_HELD, "%s is held by %s for another %s", target, result->holder, left);
 }
 
