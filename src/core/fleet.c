@@ -115,6 +115,10 @@ void ten_fleet_let_down(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_tell_target(fleet, TEN_FLEET_LOST, number, reason, 0);
+    /* Whoever finds its own name there later knows less than it thinks: somebody may have had it meanwhile, in a store
+     * that forgot it and was then given the old lease back by a renewal that came late. A new token is safe. */
+    if (reason == TEN_REASON_EXPIRED)
+        target->released_token = target->lease.token;
     ten_lease_lost(&target->lease);
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;

@@ -20,7 +20,7 @@ struct ten_fleet_target {
     uint64_t sent_ms; /* of the last successful acquire or renewal */
     uint64_t acquired_ms;
     uint64_t known_token;    /* the highest heard of */
-    uint64_t released_token; /* a release of it was sent: it is never held again */
+    uint64_t released_token; /* a release of it was sent, or its deadline passed: it is never held again */
     uint64_t free_ms;        /* when it became free, as far as is known */
     uint64_t held_until_ms;  /* what a refusal or a listing said; 0: not known */
     uint64_t keep_until_ms;  /* a fallback keeps it so long, whatever the plan says */

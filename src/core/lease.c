@@ -32,6 +32,11 @@ bool ten_lease_granted(ten_lease *lease, uint64_t token, uint64_t asked_ms, uint
     uint64_t deadline_ms = from_ms + (TEN_MUTANT(NO_MARGIN) ? ttl_ms : ten_left_u64(ttl_ms, margin_ms));
     if (now_ms >= deadline_ms && !TEN_MUTANT(LATE_ANSWER_COUNTS))
         return false;
+    /* A renewal that was answered after the deadline that it should have moved: the store may have let somebody else in
+     * and forgotten it. */
+    if (lease->deadline_ms != 0 && now_ms >= lease->deadline_ms && token == lease->token &&
+        !TEN_MUTANT(LATE_ANSWER_COUNTS) && !TEN_MUTANT(NO_DEADLINE))
+        return false;
     if (TEN_MUTANT(LATE_ANSWER_COUNTS))
         deadline_ms = ten_max_u64(deadline_ms, now_ms + ttl_ms / 2);
     lease->token = token;

@@ -26,7 +26,8 @@ typedef struct ten_lease {
 } ten_lease;
 
 /* A grant or a renewal: `sent_ms` is when its request was sent, `asked_ms` and `granted_ms` the TTLs, of which the
- * smaller counts. An answer that comes after its own deadline changes nothing and returns false. */
+ * smaller counts. An answer that comes after its own deadline, or after the one that it should have moved, changes
+ * nothing and returns false: a token whose deadline has passed is never believed again. */
 bool ten_lease_granted(ten_lease *lease, uint64_t token, uint64_t asked_ms, uint64_t granted_ms, uint64_t margin_ms,
                        uint64_t sent_ms, uint64_t now_ms);
 /* A renewal got no answer, or an error: the old deadline stays, the work pauses. */

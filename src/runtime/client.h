@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/map.h"
 #include "core/timing.h"
 #include "store/store.h"
 
@@ -27,6 +28,7 @@ struct tenure_client {
     int cancel_fd;    /* readable once cancelled */
     pthread_mutex_t waiters_lock;
     ten_waiter *waiters;
+    ten_map expired; /* target to the token that was not renewed in time: it is not believed again. Under the lock */
     _Atomic uint64_t recovering_ms; /* how long the last acquire was told to wait for a recovering store; 0: not */
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];

@@ -63,6 +63,36 @@ static int say_error(const tenure_client *client, const char *target, const ten_
     }
 }
 
+/* A token whose deadline passed is not believed again, though the store may still have it: in a store that lost data
+ * somebody may have had the target meanwhile. Out of memory: the store's word has to do. */
+static void note_expired(tenure_client *client, const char *target, uint64_t token) {
+    (void)ten_map_put(&client->expired, target, (void *)(uintptr_t)token); /* NOLINT: a number, not a pointer */
+}
+
+/* An acquire; what is left of an expired lease of our own is given back first, so that the token is a new one. */
+static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_sent_ms, ten_result *result) {
+    uint64_t expired = (uintptr_t)ten_map_get(&client->expired, op->target);
+    *ret_sent_ms = now_ms(client);
+    int done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
+    if (done < 0 || result->outcome != TEN_OK || expired == 0)
+        return done;
+    if (result->token == expired) {
+        ten_op release = {.kind = TEN_OP_RELEASE,
+                          .namespace_name = op->namespace_name,
+                          .target = op->target,
+                          .holder = op->holder,
+                          .token = expired,
+                          .reason = TEN_REASON_EXPIRED};
+        done = ten_store_apply(client->store, &release, result, 1, client->timing.timeout_ms);
+        *ret_sent_ms = now_ms(client);
+        if (done == TENURE_OK)
+            done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
+    }
+    if (done == TENURE_OK && result->outcome == TEN_OK && result->token != expired)
+        (void)ten_map_remove(&client->expired, op->target);
+    return done;
+}
+
 /* One try. The message of TENURE_E_HELD is said here, because the holder's name does not outlive the store's next call.
  */
 static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_remaining_ms) {
@@ -75,8 +105,8 @@ static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_re
     int done = ten_client_enter(client);
     if (done < 0)
         return done;
-    uint64_t sent_ms = now_ms(client);
-    done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    uint64_t sent_ms;
+    done = apply_acquire(client, &op, &sent_ms, &result);
     if (done == TENURE_OK && result.outcome == TEN_OK &&
         !ten_lease_granted(&lease->record, result.token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms, sent_ms,
                            now_ms(client)))
@@ -238,7 +268,21 @@ int tenure_renew(tenure_lease *lease) {
         return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was given back or lost before", lease->target);
     }
     uint64_t sent_ms = now_ms(client);
+    if (sent_ms >= lease->record.deadline_ms) {
+        note_expired(client, lease->target, lease->token);
+        op.kind = TEN_OP_READ; /* for the message only */
+    }
     done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    if (op.kind == TEN_OP_READ) {
+        ten_lease_lost(&lease->record);
+        if (done == TENURE_OK)
+            say_lost(client, lease->target, lease->token, &result);
+        else
+            ten_client_fail(client, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
+        publish(lease);
+        pthread_mutex_unlock(&client->lock);
+        return TENURE_E_LOST;
+    }
     if (done == TENURE_OK && result.outcome == TEN_OK) {
         if (!ten_lease_granted(&lease->record, lease->token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms,
                                sent_ms, now_ms(client)))

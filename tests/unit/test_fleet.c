@@ -65,8 +65,48 @@ static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_ch
     ten_fleet_free(fleet);
 }
 
+/* In a store that lost data, a renewal that came late can have put the lease back although somebody else had it
+ * meanwhile. */
+static void a_token_whose_deadline_passed_is_given_back_and_not_believed_again(void **state) {
+    (void)state;
+    ten_fleet_config config = {.namespace_name = "poll",
+                               .instance = "me",
+                               .timing = {.ttl_ms = TTL_MS},
+                               .settle_ms = 100,
+                               .rank_delay_ms = 20,
+                               .weight = 1};
+    ten_timing_defaults(&config.timing);
+    ten_fleet *fleet = ten_fleet_new(&config, 1000);
+    assert_non_null(fleet);
+    assert_int_equal(answer(fleet, 1000), 0);
+    uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    uint64_t now_ms = 1000;
+    while (answer(fleet, now_ms) == 0 && now_ms < 3000)
+        now_ms++;
+    assert_true(ten_fleet_may_work(fleet, number, now_ms)); /* with token 2 */
+    /* Nothing is answered until the deadline has passed; then the store says that "me" has 2 as before. */
+    now_ms += TTL_MS;
+    bool released = false;
+    for (int i = 0; i < 5 && !released; i++, now_ms++) {
+        ten_result results[4] = {0};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t j = 0; ops && j < count; j++) {
+            released |= ops[j].kind == TEN_OP_RELEASE && ops[j].token == 2;
+            results[j] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        assert_false(ten_fleet_may_work(fleet, number, now_ms));
+    }
+    assert_true(released);
+    ten_fleet_free(fleet);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
         cmocka_unit_test(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
