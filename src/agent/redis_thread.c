@@ -15,7 +15,8 @@
 #include "base/io.h"
 #include "base/random.h"
 
-#define TIMEOUT_MS      3000u
+#define TIMEOUT_MIN_MS  250u
+#define TIMEOUT_MAX_MS  3000u
 #define BACKOFF_MIN_MS  100u
 #define BACKOFF_MAX_MS  5000u
 #define STOP_BACKOFF_MS 100u /* while it is stopping there is no time for more */
@@ -50,9 +51,11 @@ static int read_url(const ten_agent_config *config, const char *what, ten_url *u
     return done;
 }
 
-static int read_timeout(ten_redis_thread *thread, const ten_url *url, ten_error *error) {
+/* Messages and news of targets are worth something as long as leases last, so what hangs is given up in a part of that.
+ */
+static int read_timeout(ten_redis_thread *thread, const ten_url *url, uint64_t ttl_ms, ten_error *error) {
     const char *text = ten_url_option(url, "timeout");
-    thread->timeout_ms = TIMEOUT_MS;
+    thread->timeout_ms = ten_min_u64(ten_max_u64(ttl_ms / 4, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
     if (!text)
         return TENURE_OK;
     int done = ten_duration_parse(text, &thread->timeout_ms, error);
@@ -69,7 +72,7 @@ int ten_redis_thread_open(ten_redis_thread *thread, const ten_agent_config *conf
     pthread_mutex_init(&thread->lock, NULL);
     int done = read_url(config, what, &url, error);
     if (done == TENURE_OK)
-        done = read_timeout(thread, &url, error);
+        done = read_timeout(thread, &url, config->manager.ttl_ms, error);
     if (done == TENURE_OK)
         done = ten_redis_settings_make(&url, &thread->settings, error);
     ten_url_free(&url);

@@ -15,12 +15,16 @@ static const ten_command commands[] = {
      "Run one instance of a fleet that polls its share of the targets",
      "Start as many as you like, with the same command line: they share the targets out, each polled by one of\n"
      "them at a time under its lease, and when one dies the rest take over.\n\n"
-     "  SRC   store (the registry: 'tenure target add'), or file:PATH (a line is an id, or a JSON object\n"
-     "        with id, url, exec, every, paused, spec); read again when it changes\n"
+     "  SRC   store (the registry: 'tenure target add'), file:PATH (a line is an id, or a JSON object with\n"
+     "        id, url, exec, every, paused, spec; read again when it changes), redis-keys:PREFIX (every key\n"
+     "        with that prefix: the id is the rest, the value a JSON object with address or url, isPaused,\n"
+     "        every; walks over all keys), redis-set:KEY (members are ids, or lines as in a file), or\n"
+     "        redis-set:KEY,PREFIX (members are ids, with their JSON at PREFIX + id)\n"
      "  HOW   exec:CMD (run by /bin/sh -c, with TENURE_TARGET, TENURE_TOKEN, TENURE_INSTANCE,\n"
      "        TENURE_NAMESPACE, TENURE_URL and TENURE_SPEC in its environment), http (GET the target's\n"
      "        url), or spec (what each target says; its command only with --trust-targets)\n"
-     "  SINK  - (JSON lines on standard output), or file:PATH; without one, results are only logged\n\n"
+     "  SINK  - (JSON lines on standard output), file:PATH, redis-stream:KEY or redis-channel:NAME ({target}\n"
+     "        and {namespace} are filled in); without one, results are only logged\n\n"
      "SIGTERM or SIGINT: stops polling, gives its targets back, exits 0; a second one hurries. SIGHUP: reads\n"
      "files again.",
      ten_cmd_agent},
