@@ -16,8 +16,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fork.h"
+#include "base/io.h"
 
-#define HANGING_MAX 4 /* threads that wait for a resolver; more would only pile up behind it */
+#define SLOTS    4u /* threads that ask; more would only pile up behind a resolver that hangs */
+#define RETRY_US 2000u
+#define WAIT_MAX UINT64_C(3600000) /* milliseconds, so that no time can overflow */
 
 /* Owned by both the asker and the thread; the last one frees it. */
 struct question {
@@ -26,12 +30,52 @@ struct question {
     unsigned owners;
     bool done;
     int failure; /* of getaddrinfo */
-    char host[256];
+    int system_failure;
+    size_t slot;
+    char host[NI_MAXHOST];
     char port[8];
     ten_addresses addresses;
 };
 
-static atomic_int hanging;
+/* ---- slots, one a thread
+ *
+ * A slot has the number of the process whose thread asks, which is odd, and that number minus one when nobody waits for
+ * the answer any more. A child of fork() has none of its parent's threads: for it all of the slots are free. */
+
+static atomic_uint_fast64_t slots[SLOTS];
+
+static uint64_t this_process(void) {
+    uint64_t number = ten_process_number();
+    return number ? number : 3u;
+}
+
+/* *ret_hopeless: every thread has been given up, so a slot may never be free again. */
+static bool try_slot(size_t *ret_slot, bool *ret_hopeless) {
+    uint64_t mine = this_process();
+    *ret_hopeless = true;
+    for (size_t i = 0; i < SLOTS; i++) {
+        uint_fast64_t now = atomic_load(&slots[i]);
+        if ((now | 1u) != mine && atomic_compare_exchange_strong(&slots[i], &now, mine)) {
+            *ret_slot = i;
+            return true;
+        }
+        *ret_hopeless &= now == (mine & ~UINT64_C(1));
+    }
+    return false;
+}
+
+static bool get_slot(uint64_t deadline_ms, size_t *ret_slot) {
+    for (;;) {
+        bool hopeless;
+        if (try_slot(ret_slot, &hopeless))
+            return true;
+        if (hopeless || ten_boot_ms(&ten_system_clock) >= deadline_ms)
+            return false;
+        ten_sleep_us(RETRY_US);
+    }
+}
+
+/* ---- questions */
 
 static void drop(struct question *question) {
     pthread_mutex_lock(&question->lock);
@@ -65,18 +109,20 @@ static void *answer(void *arg) {
     struct question *question = arg;
     ten_addresses addresses = {.count = 0};
     int failure = look_up(question->host, question->port, AI_ADDRCONFIG, &addresses);
+    int system_failure = errno;
     pthread_mutex_lock(&question->lock);
     question->addresses = addresses;
     question->failure = failure;
+    question->system_failure = system_failure;
     question->done = true;
+    atomic_store(&slots[question->slot], 0);
     pthread_cond_signal(&question->answered);
     pthread_mutex_unlock(&question->lock);
-    atomic_fetch_sub(&hanging, 1);
     drop(question);
     return NULL;
 }
 
-static struct question *new_question(const char *host, const char *port) {
+static struct question *new_question(const char *host, const char *port, size_t slot) {
     struct question *question = ten_calloc(1, sizeof *question);
     pthread_condattr_t attributes;
     if (!question)
@@ -87,6 +133,7 @@ static struct question *new_question(const char *host, const char *port) {
     pthread_cond_init(&question->answered, &attributes);
     pthread_condattr_destroy(&attributes);
     question->owners = 2;
+    question->slot = slot;
     snprintf(question->host, sizeof question->host, "%s", host);
     snprintf(question->port, sizeof question->port, "%s", port);
     return question;
@@ -108,9 +155,11 @@ static int start_thread(struct question *question) {
     return failed;
 }
 
+/* False: it took too long, and the thread is on its own now. */
 static bool wait_for_answer(struct question *question, uint64_t wait_ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
+    wait_ms = ten_min_u64(wait_ms, WAIT_MAX);
     until.tv_sec += (time_t)(wait_ms / 1000);
     until.tv_nsec += (long)(wait_ms % 1000) * 1000000L;
     if (until.tv_nsec >= 1000000000L) {
@@ -122,18 +171,27 @@ static bool wait_for_answer(struct question *question, uint64_t wait_ms) {
     while (!question->done && waited == 0)
         waited = pthread_cond_timedwait(&question->answered, &question->lock, &until);
     bool done = question->done;
+    if (!done)
+        atomic_fetch_and(&slots[question->slot], ~UINT64_C(1));
     pthread_mutex_unlock(&question->lock);
     return done;
 }
 
-static int ask(const char *host, const char *port, uint64_t wait_ms, ten_addresses *ret_addresses, ten_error *error) {
-    if (atomic_fetch_add(&hanging, 1) >= HANGING_MAX) {
-        atomic_fetch_sub(&hanging, 1);
+static int refused(const struct question *question, ten_error *error) {
+    return ten_fail(error, TENURE_E_UNREACHABLE, "cannot find the host %s: %s", question->host,
+                    question->failure == EAI_SYSTEM ? strerrordesc_np(question->system_failure)
+                                                    : gai_strerror(question->failure));
+}
+
+static int ask(const char *host, const char *port, uint64_t deadline_ms, ten_addresses *ret_addresses,
+               ten_error *error) {
+    uint64_t start_ms = ten_boot_ms(&ten_system_clock);
+    size_t slot;
+    if (!get_slot(deadline_ms, &slot))
         return ten_fail(error, TENURE_E_TIMEOUT, "the resolver does not answer: %s cannot be looked up", host);
-    }
-    struct question *question = new_question(host, port);
+    struct question *question = new_question(host, port, slot);
     if (!question || start_thread(question) != 0) {
-        atomic_fetch_sub(&hanging, 1);
+        atomic_store(&slots[slot], 0);
         if (question) {
             question->owners = 1;
             drop(question);
@@ -141,12 +199,11 @@ static int ask(const char *host, const char *port, uint64_t wait_ms, ten_address
         return ten_fail(error, TENURE_E_NOMEM, "cannot start a thread to look %s up", host);
     }
     int done = TENURE_OK;
-    if (!wait_for_answer(question, wait_ms))
+    if (!wait_for_answer(question, ten_left_u64(deadline_ms, ten_boot_ms(&ten_system_clock))))
         done = ten_fail(error, TENURE_E_TIMEOUT, "the resolver did not answer for %s within %llu ms", host,
-                        (unsigned long long)wait_ms);
+                        (unsigned long long)ten_left_u64(deadline_ms, start_ms));
     else if (question->failure)
-        done =
-            ten_fail(error, TENURE_E_UNREACHABLE, "cannot find the host %s: %s", host, gai_strerror(question->failure));
+        done = refused(question, error);
     else
         *ret_addresses = question->addresses;
     drop(question);
@@ -161,7 +218,9 @@ int ten_resolve(const char *host, uint16_t port, uint64_t deadline_ms, ten_addre
         *ret_addresses = literal;
         return TENURE_OK;
     }
-    return ask(host, text, ten_left_u64(deadline_ms, ten_boot_ms(&ten_system_clock)), ret_addresses, error);
+    if (strlen(host) >= NI_MAXHOST)
+        return ten_fail(error, TENURE_E_UNREACHABLE, "the host name %.40s... is too long", host);
+    return ask(host, text, deadline_ms, ret_addresses, error);
 }
 
 void ten_address_show(const struct sockaddr *address, socklen_t size, char *text, size_t room) {

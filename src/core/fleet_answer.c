@@ -19,8 +19,8 @@ static uint64_t jittered(ten_fleet *fleet, uint64_t interval_ms) {
 static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
     bool was_owned = ten_fleet_is_owned(target);
-    bool stale = result->token == target->released_token || result->token < target->known_token;
-    if (!renewal && stale && !TEN_MUTANT(STALE_GRANT_COUNTS)) {
+    bool stale = result->token <= target->released_token || result->token < target->known_token;
+    if (!renewal && stale) {
         /* A store that lost data was given this lease back by a late renewal. Others have had higher tokens, or its
          * release is still under way: it is not to be trusted. Given back; the next grant has a higher token. */
         target->unreleased = true;

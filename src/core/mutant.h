@@ -21,7 +21,6 @@
     X(RELEASE_BEFORE_STOP, "a lease is released while its work is still running")                                      \
     X(RELEASE_NOT_BELIEVED, "the lease is believed after its release was sent")                                        \
     X(OLD_TOKEN, "a new grant keeps the old token")                                                                    \
-    X(STALE_GRANT_COUNTS, "a lease that a late renewal put back after a loss of data is believed")                     \
     X(RAW_HASH, "weights are not mixed")                                                                               \
     X(NO_QUOTA, "plain rendezvous without quotas")                                                                     \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \

@@ -28,7 +28,8 @@ struct tenure_client {
     int cancel_fd;    /* readable once cancelled */
     pthread_mutex_t waiters_lock;
     ten_waiter *waiters;
-    ten_map expired; /* target to the token that was not renewed in time: it is not believed again. Under the lock */
+    ten_map expired; /* target to a token that was not renewed in time, or perhaps given back: it is not believed again.
+                        Under the lock */
     _Atomic uint64_t recovering_ms; /* how long the last acquire was told to wait for a recovering store; 0: not */
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];

@@ -63,8 +63,9 @@ static int say_error(const tenure_client *client, const char *target, const ten_
     }
 }
 
-/* A token whose deadline passed is not believed again, though the store may still have it: in a store that lost data
- * somebody may have had the target meanwhile. Out of memory: the store's word has to do. */
+/* A token whose deadline passed, or whose release was not answered, is not believed again, though the store may still
+ * have it: in a store that lost data somebody may have had the target meanwhile, and the release may still arrive. Out
+ * of memory: the store's word has to do. */
 static void note_expired(tenure_client *client, const char *target, uint64_t token) {
     (void)ten_map_put(&client->expired, target, (void *)(uintptr_t)token); /* NOLINT: a number, not a pointer */
 }
@@ -76,7 +77,7 @@ static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_
     int done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
     if (done < 0 || result->outcome != TEN_OK || expired == 0)
         return done;
-    if (result->token == expired) {
+    if (result->token <= expired) {
         ten_op release = {.kind = TEN_OP_RELEASE,
                           .namespace_name = op->namespace_name,
                           .target = op->target,
@@ -88,7 +89,7 @@ static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_
         if (done == TENURE_OK)
             done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
     }
-    if (done == TENURE_OK && result->outcome == TEN_OK && result->token != expired)
+    if (done == TENURE_OK && result->outcome == TEN_OK && result->token > expired)
         (void)ten_map_remove(&client->expired, op->target);
     return done;
 }
@@ -325,6 +326,9 @@ int tenure_release(tenure_lease *lease) {
     ten_result result;
     if (held)
         done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    /* It may still arrive, and would end a lease that was acquired anew under the same token. */
+    if (done < 0)
+        note_expired(client, lease->target, lease->token);
     return ten_client_leave(client, done);
 }
 

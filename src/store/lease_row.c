@@ -60,13 +60,14 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool own = held && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
     /* While recovering nobody recognises itself: the row may be older than the moment at which this holder gave the
-     * lease up. */
+     * lease up. Nor later by a token from before the epoch: a renewal that came late may have put it back, although
+     * another had the target meanwhile. (Living holders renew; they do not ask.) */
     bool recovering = context->recovering_ms > 0 && (own || !held);
     if (recovering) {
         *result = (ten_result){
             .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
         return;
-    } else if (own) {
+    } else if (own && row->token >= context->token_floor) {
         extend(row, op->ttl_ms, context, effect);
     } else if (held) {
         describe(row, context, result);
@@ -170,6 +171,9 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
         break;
     case TEN_OP_READ:
         describe(row, context, result);
+        /* A guard that starts after a loss must not take the forgotten tokens for current. */
+        if (!result->holder && context->token_floor > 0)
+            result->token = ten_max_u64(row->token, context->token_floor - 1);
         result->outcome = TEN_OK;
         break;
     case TEN_OP_ASK:

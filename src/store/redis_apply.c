@@ -321,7 +321,8 @@ static int wait_for_replicas(struct batch *batch) {
     char number[24];
     char time[24];
     snprintf(number, sizeof number, "%llu", (unsigned long long)store->wait_replicas);
-    snprintf(time, sizeof time, "%llu", (unsigned long long)ten_max_u64(left_ms - left_ms / 8, 1));
+    /* Redis looks after its waiting clients ten times a second: its own "not enough" is to come before our deadline. */
+    snprintf(time, sizeof time, "%llu", (unsigned long long)ten_max_u64(ten_left_u64(left_ms, left_ms / 4 + 100), 1));
     const char *const words[] = {"WAIT", number, time};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     int done = ten_redis_link_ask(store->link, batch->deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));

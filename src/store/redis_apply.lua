@@ -138,13 +138,15 @@ end
 -- ---- acquire
 
 -- The key is there, or newcomers have to wait. A holder recognises itself, but not while recovering: the data may be
--- older than the moment at which it gave the lease up, and somebody may hold it since.
+-- older than the moment at which it gave the lease up, and somebody may hold it since. Nor later by a token from before
+-- the epoch: a renewal that came late may have put that back, although another had the target meanwhile. (Living holders
+-- renew; they do not ask.)
 local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait)
     local lease = { key = key, value = call('MGET', key)[1], token = token, ttl = ttl }
     lease.last, lease.since = held_of(held)
     lease.barred, lease.ask = mark_of(mark, token)
     local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
-    if own and wait == 0 then
+    if own and wait == 0 and token >= floor then
         call('PEXPIRE', key, run.ttl_text)
         if ttl ~= run.ttl then
             write_fence(writes, key, token, run.ttl_text)
@@ -178,7 +180,8 @@ local function acquire()
         elseif wait > 0 or not call('SET', key, run.holder, 'NX', 'PX', run.ttl_text) then
             replies[i] = refuse_or_recognise(writes, key, token, ttl, helds[i], marks[i], wait)
         else
-            local granted = math.max(token + 1, floor)
+            -- Without a fence nobody knows what was granted: it may have been deleted by hand.
+            local granted = math.max(token + 1, floor, fence and 0 or now)
             if granted > TOKEN_MAX then
                 call('DEL', key)
                 replies[i] = { ERROR, 'token', 0 }
@@ -334,6 +337,10 @@ local function read()
         if is_required and not target and not lease.known then
             replies[i] = { UNKNOWN }
         else
+            -- A guard that starts after a loss must not take the forgotten tokens for current.
+            if not lease.value and began > 0 then
+                lease.token = math.max(lease.token, floor - 1)
+            end
             local paused = target and string.sub(target, 1, 1) == '-'
             replies[i] = describe(OK, lease, (target and REGISTERED or 0) + (paused and PAUSED or 0))
         end

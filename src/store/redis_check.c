@@ -83,7 +83,7 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
     if (done == TENURE_OK)
         tell(&report, store->watch.link ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
              store->watch.link ? "subscribed" : base->error.message,
-             "the user needs the permission for SUBSCRIBE and PUBLISH on tenure:*; until then changes are read four "
-             "times a second");
+             "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
+             "SUBSCRIBE changes are read four times a second");
     return done;
 }

@@ -17,9 +17,10 @@
 #include "base/random.h"
 #include "store/redis_link_state.h"
 
-#define PASSWORD_SIZE   512u
+#define PASSWORD_SIZE   16384u /* some are tokens that somebody signed */
 #define KEEPALIVE_S     10
 #define USER_TIMEOUT_MS 10000u
+#define FULL_US         5000u
 
 /* ---- sockets ------------------------------------------------------------------------------------------- */
 
@@ -54,15 +55,41 @@ static int wait_connected(int fd, uint64_t deadline_ms) {
     }
 }
 
+/* Where nobody listens, a system that picks our own port at random may pick just that one, and we meet ourselves. */
+static bool is_ourselves(int fd) {
+    struct sockaddr_storage here = {0};
+    struct sockaddr_storage there = {0};
+    socklen_t here_size = sizeof here;
+    socklen_t there_size = sizeof there;
+    return getsockname(fd, (struct sockaddr *)&here, &here_size) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_size) == 0 && here.ss_family != AF_UNIX &&
+           here_size == there_size && memcmp(&here, &there, here_size) == 0;
+}
+
+/* Starts the connection; 0, or an errno. */
+static int start_connecting(int fd, const struct sockaddr *address, socklen_t size, uint64_t deadline_ms) {
+    for (;;) {
+        int failure = connect(fd, address, size) == 0 ? 0 : errno;
+        /* A Unix socket whose queue is full: its server is busy or stopped. There is nothing to wait on. */
+        if (failure != EAGAIN || address->sa_family != AF_UNIX)
+            return failure;
+        if (ten_link_now_ms() >= deadline_ms)
+            return ETIMEDOUT;
+        ten_sleep_us(FULL_US);
+    }
+}
+
 /* A connected socket, or a negative errno. */
 static int connect_to(const struct sockaddr *address, socklen_t size, uint64_t deadline_ms) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     tune(fd, address->sa_family);
-    int failure = connect(fd, address, size) == 0 ? 0 : errno;
+    int failure = start_connecting(fd, address, size, deadline_ms);
     if (failure == EINPROGRESS || failure == EINTR)
         failure = wait_connected(fd, deadline_ms);
+    if (failure == 0 && is_ourselves(fd))
+        failure = ECONNREFUSED;
     if (failure == 0)
         return fd;
     close(fd);
@@ -83,7 +110,8 @@ static int connect_to_any(const ten_addresses *addresses, const char *name, uint
     for (size_t i = 0; i < addresses->count && fd < 0; i++) {
         uint64_t now_ms = ten_link_now_ms();
         uint64_t part_ms = ten_left_u64(deadline_ms, now_ms) / (addresses->count - i);
-        fd = connect_to((const struct sockaddr *)&addresses->at[i].address, addresses->at[i].size, now_ms + part_ms);
+        fd = connect_to((const struct sockaddr *)&addresses->at[i].address, addresses->at[i].size,
+                        ten_add_u64(now_ms, part_ms));
         *ret_which = i;
     }
     if (fd < 0)
@@ -98,23 +126,20 @@ static int find_addresses(ten_redis_host *host, uint64_t deadline_ms, ten_error 
     uint64_t now_ms = ten_link_now_ms();
     uint64_t left_ms = ten_left_u64(deadline_ms, now_ms);
     ten_addresses found;
-    int done = ten_resolve(host->name, host->port, now_ms + (host->known.count ? left_ms / 4 : left_ms), &found, error);
+    uint64_t part_ms = host->known.count ? left_ms / 4 : left_ms;
+    int done = ten_resolve(host->name, host->port, ten_add_u64(now_ms, part_ms), &found, error);
     if (done == TENURE_OK)
         host->known = found;
     return host->known.count ? TENURE_OK : done;
 }
 
-static void show_host(const ten_redis_settings *settings, const ten_redis_host *host, char *text, size_t size) {
-    snprintf(text, size, strchr(host->name, ':') ? "%s://[%s]:%u" : "%s://%s:%u", settings->tls ? "rediss" : "redis",
-             host->name, host->port);
-}
-
-static int dial_host(ten_redis_settings *settings, ten_redis_host *host, uint64_t deadline_ms,
+/* Connected to the host; `kind` is what it is called before its address. */
+static int dial_host(ten_redis_settings *settings, ten_redis_host *host, const char *kind, uint64_t deadline_ms,
                      ten_redis_link **ret_link, ten_error *error) {
     char name[TEN_REDIS_HOST_SIZE + 64];
     size_t which = 0;
     int fd = -1;
-    show_host(settings, host, name, sizeof name);
+    snprintf(name, sizeof name, strchr(host->name, ':') ? "%s[%s]:%u" : "%s%s:%u", kind, host->name, host->port);
     int done = find_addresses(host, deadline_ms, error);
     if (done == TENURE_OK)
         done = connect_to_any(&host->known, name, deadline_ms, &which, &fd, error);
@@ -125,6 +150,11 @@ static int dial_host(ten_redis_settings *settings, ten_redis_host *host, uint64_
         (*ret_link)->address_size = host->known.at[which].size;
     }
     return done;
+}
+
+static int dial_server(ten_redis_settings *settings, ten_redis_host *host, uint64_t deadline_ms,
+                       ten_redis_link **ret_link, ten_error *error) {
+    return dial_host(settings, host, settings->tls ? "rediss://" : "redis://", deadline_ms, ret_link, error);
 }
 
 static int dial_address(ten_redis_settings *settings, const struct sockaddr *address, socklen_t size, const char *host,
@@ -154,12 +184,12 @@ static int dial_socket(ten_redis_settings *settings, uint64_t deadline_ms, ten_r
 enum opening {
     AUTH,
     SELECT,
-    SETNAME,
     INFO_SERVER,
     INFO_REPLICATION,
     INFO_CLUSTER,
     INFO_MEMORY,
     INFO_PERSISTENCE,
+    SETNAME, /* last: a refusal of it is none, and must not hide that of a server that refuses everybody */
     OPENINGS
 };
 
@@ -171,26 +201,34 @@ static int send_words(ten_redis_link *link, const char *const *words, size_t cou
 }
 
 /* From the file each time, so that a password can be changed without a restart. */
-static int read_password(const ten_redis_settings *settings, char *password, size_t size, ten_error *error) {
-    if (!settings->password_file) {
-        snprintf(password, size, "%s", settings->password ? settings->password : "");
-        return TENURE_OK;
-    }
-    ssize_t count = ten_read_line(settings->password_file, password, size);
-    return count >= 0 ? TENURE_OK
-                      : ten_fail_errno(error, TENURE_E_DENIED, (int)-count, "password_file=%s cannot be read",
-                                       settings->password_file);
+static int read_password(const char *path, char *password, size_t size, ten_error *error) {
+    ssize_t count = ten_read_line(path, password, size);
+    if (count < 0)
+        return ten_fail_errno(error, TENURE_E_DENIED, (int)-count, "password_file=%s cannot be read", path);
+    if (count == 0 || (size_t)count == size - 1)
+        return ten_fail(error, TENURE_E_DENIED, "password_file=%s has no password in its first line%s", path,
+                        count ? ", which is too long" : "");
+    return TENURE_OK;
 }
 
 static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, ten_error *error) {
-    char password[PASSWORD_SIZE];
-    int done = read_password(settings, password, sizeof password, error);
+    char read[PASSWORD_SIZE];
+    const char *password = settings->password;
+    int done = TENURE_OK;
+    if (settings->password_file) {
+        done = read_password(settings->password_file, read, sizeof read, error);
+        password = read;
+    }
     if (done == TENURE_OK && settings->user)
         done = send_words(link, (const char *const[]){"AUTH", settings->user, password}, 3, error);
     else if (done == TENURE_OK)
         done = send_words(link, (const char *const[]){"AUTH", password}, 2, error);
-    explicit_bzero(password, sizeof password);
+    explicit_bzero(read, sizeof read);
     return done;
+}
+
+static bool has_password(const ten_redis_settings *settings) {
+    return settings->password || settings->password_file;
 }
 
 /* Sends what applies; `sent` says what was. */
@@ -200,19 +238,19 @@ static int send_opening(const ten_redis_settings *settings, ten_redis_link *link
     char database[24];
     int done = TENURE_OK;
     snprintf(database, sizeof database, "%llu", (unsigned long long)settings->database);
-    sent[AUTH] = settings->password || settings->password_file;
+    sent[AUTH] = has_password(settings);
     sent[SELECT] = settings->database != 0;
     sent[SETNAME] = true;
     if (sent[AUTH])
         done = send_auth(settings, link, error);
     if (done == TENURE_OK && sent[SELECT])
         done = send_words(link, (const char *const[]){"SELECT", database}, 2, error);
-    if (done == TENURE_OK)
-        done = send_words(link, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, 3, error);
     for (unsigned i = 0; look && done == TENURE_OK && i < TEN_COUNT(sections); i++) {
         sent[INFO_SERVER + i] = true;
         done = send_words(link, (const char *const[]){"INFO", sections[i]}, 2, error);
     }
+    if (done == TENURE_OK)
+        done = send_words(link, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, 3, error);
     return done;
 }
 
@@ -267,17 +305,20 @@ static void take_info(enum opening what, const char *info, ten_redis_server *ser
     }
 }
 
-static int take_opening(ten_redis_link *link, enum opening what, uint64_t deadline_ms, ten_error *error) {
-    static const char *const names[OPENINGS] = {"AUTH",        "SELECT",           "CLIENT",
-                                                "INFO server", "INFO replication", "INFO cluster",
-                                                "INFO memory", "INFO persistence"};
+static int take_opening(const ten_redis_settings *settings, ten_redis_link *link, enum opening what,
+                        uint64_t deadline_ms, ten_error *error) {
+    static const char *const names[OPENINGS] = {"AUTH",         "SELECT",      "INFO server",      "INFO replication",
+                                                "INFO cluster", "INFO memory", "INFO persistence", "CLIENT"};
     redisReply *reply = NULL;
     int done = ten_redis_link_receive(link, deadline_ms, &reply, error);
     if (done < 0)
         return done;
     if (reply->type == REDIS_REPLY_ERROR && what != SETNAME) {
         char doing[TEN_REDIS_HOST_SIZE + 128];
-        snprintf(doing, sizeof doing, "%s refused %s", link->name, names[what]);
+        if (what == SELECT)
+            snprintf(doing, sizeof doing, "%s refused SELECT %llu", link->name, (unsigned long long)settings->database);
+        else
+            snprintf(doing, sizeof doing, "%s refused %s", link->name, names[what]);
         done = ten_redis_refusal(reply, doing, error);
         if (done == TENURE_E_STORE && what == AUTH) /* "ERR AUTH <password> called without any password configured" */
             error->code = done = TENURE_E_DENIED;
@@ -294,7 +335,7 @@ static int open_conversation(const ten_redis_settings *settings, ten_redis_link 
     int done = send_opening(settings, link, look, sent, error);
     for (unsigned i = 0; done == TENURE_OK && i < OPENINGS; i++)
         if (sent[i])
-            done = take_opening(link, (enum opening)i, deadline_ms, error);
+            done = take_opening(settings, link, (enum opening)i, deadline_ms, error);
     ten_address_show((const struct sockaddr *)&link->address, link->address_size, link->server.address,
                      sizeof link->server.address);
     return done;
@@ -314,7 +355,7 @@ static int check_fitness(const ten_redis_link *link, ten_error *error) {
             error, TENURE_E_UNSUPPORTED,
             "%s evicts keys (maxmemory-policy %s): a lease could vanish while it is held. Set maxmemory-policy "
             "to noeviction, or use another Redis",
-            link->name, server->eviction);
+            link->name, server->eviction[0] ? server->eviction : "unknown");
     if (server->is_loading)
         return ten_fail(error, TENURE_E_UNREACHABLE, "%s is reading its data after a start", link->name);
     if (server->is_replica)
@@ -324,38 +365,72 @@ static int check_fitness(const ten_redis_link *link, ten_error *error) {
 
 /* ---- Sentinel ------------------------------------------------------------------------------------------ */
 
+static int ask_for_master(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
+                          redisReply **ret_reply, ten_error *error) {
+    int done =
+        send_words(link, (const char *const[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master}, 3, error);
+    return done == TENURE_OK ? ten_redis_link_receive(link, deadline_ms, ret_reply, error) : done;
+}
+
+/* A Sentinel may want a password, too; it is given ours when it asks for one, and not before. */
+static int ask_again_with_password(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
+                                   redisReply **ret_reply, ten_error *error) {
+    int done = send_auth(settings, link, error);
+    if (done == TENURE_OK)
+        done = take_opening(settings, link, AUTH, deadline_ms, error);
+    return done == TENURE_OK ? ask_for_master(settings, link, deadline_ms, ret_reply, error) : done;
+}
+
+static bool is_refusal(const redisReply *reply, const char *word) {
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, word, strlen(word)) == 0;
+}
+
+/* What it says becomes the leader. What is known of the addresses of the one that was it before stays, if it still is.
+ */
+static int take_leader(ten_redis_settings *settings, const ten_redis_link *link, const redisReply *reply,
+                       ten_error *error) {
+    bool known = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+                 reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING;
+    unsigned long port = known ? strtoul(reply->element[1]->str, NULL, 10) : 0;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return ten_redis_refusal(reply, link->name, error);
+    if (!known || port == 0 || port > UINT16_MAX || reply->element[0]->len >= TEN_REDIS_HOST_SIZE)
+        return ten_fail(error, TENURE_E_UNREACHABLE, "%s knows no master '%s'", link->name, settings->master);
+    if (strcmp(settings->leader.name, reply->element[0]->str) == 0 && settings->leader.port == port)
+        return TENURE_OK;
+    settings->leader = (ten_redis_host){.port = (uint16_t)port};
+    snprintf(settings->leader.name, sizeof settings->leader.name, "%s", reply->element[0]->str);
+    return TENURE_OK;
+}
+
 static int ask_sentinel(ten_redis_settings *settings, ten_redis_host *sentinel, uint64_t deadline_ms,
                         ten_error *error) {
     ten_redis_link *link = NULL;
     redisReply *reply = NULL;
-    const char *const words[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master};
-    int done = dial_host(settings, sentinel, deadline_ms, &link, error);
+    int done = dial_host(settings, sentinel, "the Sentinel ", deadline_ms, &link, error);
     if (done == TENURE_OK)
-        done = ten_redis_link_ask(link, deadline_ms, &reply, error, words, TEN_COUNT(words));
-    if (done == TENURE_OK) {
-        bool known = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-                     reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING;
-        unsigned long port = known ? strtoul(reply->element[1]->str, NULL, 10) : 0;
-        if (known && port > 0 && port <= UINT16_MAX) {
-            settings->leader = (ten_redis_host){.port = (uint16_t)port};
-            snprintf(settings->leader.name, sizeof settings->leader.name, "%s", reply->element[0]->str);
-        } else {
-            done = ten_fail(error, TENURE_E_UNREACHABLE, "the Sentinel %s:%u knows no master '%s'", sentinel->name,
-                            sentinel->port, settings->master);
-        }
+        done = ask_for_master(settings, link, deadline_ms, &reply, error);
+    if (done == TENURE_OK && is_refusal(reply, "NOAUTH") && has_password(settings)) {
         freeReplyObject(reply);
+        reply = NULL;
+        done = ask_again_with_password(settings, link, deadline_ms, &reply, error);
     }
+    if (done == TENURE_OK)
+        done = take_leader(settings, link, reply, error);
+    if (reply)
+        freeReplyObject(reply);
     ten_redis_link_close(link);
     return done;
 }
 
 static int dial_master_by(ten_redis_settings *settings, ten_redis_host *sentinel, uint64_t part_ms,
-                          uint64_t deadline_ms, ten_redis_link **ret_link, ten_error *error) {
-    int done = ask_sentinel(settings, sentinel, ten_link_now_ms() + part_ms / 2, error);
+                          ten_redis_link **ret_link, ten_error *error) {
+    uint64_t now_ms = ten_link_now_ms();
+    uint64_t deadline_ms = ten_add_u64(now_ms, part_ms);
+    int done = ask_sentinel(settings, sentinel, ten_add_u64(now_ms, part_ms / 2), error);
     ten_redis_link *link = NULL;
     if (done == TENURE_OK)
-        done =
-            dial_host(settings, &settings->leader, ten_min_u64(deadline_ms, ten_link_now_ms() + part_ms), &link, error);
+        done = dial_server(settings, &settings->leader, deadline_ms, &link, error);
     if (done == TENURE_OK)
         done = open_conversation(settings, link, true, deadline_ms, error);
     if (done == TENURE_OK && link->server.is_replica)
@@ -369,19 +444,26 @@ static int dial_master_by(ten_redis_settings *settings, ten_redis_host *sentinel
     return done;
 }
 
-/* Each Sentinel in turn, from the one that answered last; each gets a part of the time that is left. */
+/* Each Sentinel in turn, from the one that answered last; each gets a part of the time that is left, for the master
+ * that it names, too: it may name one that is dead, and another know better. */
 static int dial_master(ten_redis_settings *settings, uint64_t deadline_ms, ten_redis_link **ret_link,
                        ten_error *error) {
+    ten_error one = {0};
     int done = TENURE_E_UNREACHABLE;
+    int worst = TENURE_OK;
     for (size_t i = 0; i < settings->host_count && done < 0; i++) {
         size_t which = (settings->next_host + i) % settings->host_count;
         uint64_t left_ms = ten_left_u64(deadline_ms, ten_link_now_ms());
-        done = dial_master_by(settings, &settings->hosts[which], left_ms / (settings->host_count - i), deadline_ms,
-                              ret_link, error);
+        done = dial_master_by(settings, &settings->hosts[which], left_ms / (settings->host_count - i), ret_link, &one);
         if (done == TENURE_OK)
             settings->next_host = which;
+        /* What somebody has to mend is told rather than who else was away. */
+        if (worst == TENURE_OK || worst == TENURE_E_UNREACHABLE || worst == TENURE_E_TIMEOUT) {
+            worst = done;
+            *error = one;
+        }
     }
-    return done;
+    return done < 0 ? worst : TENURE_OK;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
@@ -397,7 +479,7 @@ int ten_redis_link_open(ten_redis_settings *settings, enum ten_redis_need need, 
         done = dial_master(settings, deadline_ms, &link, error);
     } else {
         done = settings->socket_path ? dial_socket(settings, deadline_ms, &link, error)
-                                     : dial_host(settings, &settings->hosts[0], deadline_ms, &link, error);
+                                     : dial_server(settings, &settings->hosts[0], deadline_ms, &link, error);
         if (done == TENURE_OK)
             done = open_conversation(settings, link, true, deadline_ms, error);
     }
@@ -412,7 +494,10 @@ int ten_redis_link_open(ten_redis_settings *settings, enum ten_redis_need need, 
 
 int ten_redis_link_open_beside(const ten_redis_link *other, ten_redis_settings *settings, uint64_t deadline_ms,
                                ten_redis_link **ret_link, ten_error *error) {
+    ten_error ignored;
     ten_redis_link *link = NULL;
+    if (!error)
+        error = &ignored;
     int done = dial_address(settings, (const struct sockaddr *)&other->address, other->address_size, other->host,
                             other->name, deadline_ms, &link, error);
     if (done == TENURE_OK)

@@ -43,10 +43,20 @@ struct ten_redis_settings {
 
 struct ten_redis_link {
     int fd;
-    SSL *tls; /* NULL: plain */
+    SSL *tls;                /* NULL: plain */
+    unsigned long tls_error; /* OpenSSL's, of a session that ended by one */
     redisReader *reader;
+    redisReplyObjectFunctions functions; /* the reader's, with our count of elements */
+    const redisReplyObjectFunctions *usual_functions;
+    size_t bytes;    /* of the reply that is not complete yet */
+    size_t elements; /* that it has announced */
+    bool too_large;
+    bool heard;  /* the peer has sent anything at all */
+    short wants; /* what to wait for before reading */
     ten_buf out;
     size_t written; /* of out */
+    ten_buf in;     /* what came while we wrote */
+    size_t taken;   /* of in */
     uint64_t used_ms;
     struct sockaddr_storage address;
     socklen_t address_size;
@@ -68,8 +78,10 @@ int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, 
 int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms, ten_error *error);
 ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size, short *ret_events);
 ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size, short *ret_events);
-/* What went wrong last, for people. */
-void ten_redis_tls_reason(char *text, size_t size);
+/* Whether the peer has not ended the session while it lay idle. */
+bool ten_redis_tls_is_fresh(ten_redis_link *link);
+/* The error of a session that ended by link->tls_error. */
+int ten_redis_tls_lost(const ten_redis_link *link, ten_error *error);
 
 /* Waits for the events by the deadline: TENURE_OK, or TENURE_E_TIMEOUT with a message. */
 int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error);

@@ -18,18 +18,29 @@ static int no_memory(ten_error *error) {
     return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of a Redis connection");
 }
 
-static int parse_number(const char *text, uint64_t most, const char *what, uint64_t *ret_number, ten_error *error) {
+static bool parse_number(const char *text, uint64_t most, uint64_t *ret_number) {
     char *end = NULL;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > most)
-        return ten_fail(error, TENURE_E_INVALID, "'%.40s' is not %s (0 to %llu)", text, what, (unsigned long long)most);
+        return false;
     *ret_number = number;
+    return true;
+}
+
+/* What is no number is not shown: it may be a part of a password that somebody forgot to escape. */
+static int parse_port(const char *text, uint16_t *ret_port, ten_error *error) {
+    uint64_t number = 0;
+    bool digits = text[strspn(text, "0123456789")] == '\0';
+    if (!parse_number(text, UINT16_MAX, &number) || number == 0)
+        return ten_fail(error, TENURE_E_INVALID, "%s%.20s%s is not a port (1 to 65535)", digits ? "'" : "",
+                        digits ? text : "what follows the host's colon", digits ? "'" : "");
+    *ret_port = (uint16_t)number;
     return TENURE_OK;
 }
 
 /* host, host:port, [::1], [::1]:port; up to `size` bytes of text. */
-static int parse_host(const char *text, size_t size, unsigned standard_port, ten_redis_host *host, ten_error *error) {
+static int parse_host(const char *text, size_t size, uint16_t standard_port, ten_redis_host *host, ten_error *error) {
     char whole[TEN_REDIS_HOST_SIZE + 8];
     if (size >= sizeof whole)
         return ten_fail(error, TENURE_E_INVALID, "the host name '%.40s...' is too long", text);
@@ -39,7 +50,7 @@ static int parse_host(const char *text, size_t size, unsigned standard_port, ten
     char *port = NULL;
     if (whole[0] == '[') {
         char *end = strchr(whole, ']');
-        if (!end || (end[1] != '\0' && end[1] != ':'))
+        if (!end || end == whole + 1 || (end[1] != '\0' && end[1] != ':'))
             return ten_fail(error, TENURE_E_INVALID, "'%s' is not an address: an IPv6 one is written [::1]:6379",
                             whole);
         *end = '\0';
@@ -53,26 +64,24 @@ static int parse_host(const char *text, size_t size, unsigned standard_port, ten
         if (port)
             *port++ = '\0';
     }
-    uint64_t number = standard_port;
-    int done = port ? parse_number(port, UINT16_MAX, "a port", &number, error) : TENURE_OK;
-    if (done < 0)
-        return done;
-    if (strlen(name) >= sizeof host->name || (port && number == 0))
-        return ten_fail(error, TENURE_E_INVALID, "'%.*s' is not a host and a port", (int)size, text);
+    if (strlen(name) >= sizeof host->name)
+        return ten_fail(error, TENURE_E_INVALID, "the host name '%.40s...' is too long", name);
     snprintf(host->name, sizeof host->name, "%s", name[0] ? name : "127.0.0.1");
-    host->port = (uint16_t)number;
-    return TENURE_OK;
+    host->port = standard_port;
+    return port ? parse_port(port, &host->port, error) : TENURE_OK;
 }
 
-static int parse_hosts(const char *hosts, unsigned standard_port, size_t most, ten_redis_settings *settings,
+static int parse_hosts(const char *hosts, uint16_t standard_port, size_t most, ten_redis_settings *settings,
                        ten_error *error) {
-    const char *at = hosts ? hosts : "";
+    const char *at = hosts;
     for (;;) {
         size_t size = strcspn(at, ",");
+        if (size == 0 && strchr(hosts, ','))
+            return ten_fail(error, TENURE_E_INVALID, "'%.100s' has a comma without a host", hosts);
         if (settings->host_count == most)
             return ten_fail(error, TENURE_E_INVALID,
-                            most == 1 ? "'%s' names several hosts: that is for redis+sentinel://"
-                                      : "'%s' names too many hosts",
+                            most == 1 ? "'%.100s' names several hosts: that is for redis+sentinel://"
+                                      : "'%.100s' names more than 8 hosts",
                             hosts);
         int done = parse_host(at, size, standard_port, &settings->hosts[settings->host_count], error);
         if (done < 0)
@@ -84,16 +93,30 @@ static int parse_hosts(const char *hosts, unsigned standard_port, size_t most, t
     }
 }
 
-/* "/3": a database. */
-static int parse_database(const char *path, ten_redis_settings *settings, ten_error *error) {
-    if (path[0] == '/')
-        path++;
-    return path[0] ? parse_number(path, DATABASE_MAX, "the number of a database", &settings->database, error)
-                   : TENURE_OK;
+static int take_database(const char *text, ten_redis_settings *settings, ten_error *error) {
+    return parse_number(text, DATABASE_MAX, &settings->database)
+               ? TENURE_OK
+               : ten_fail(error, TENURE_E_INVALID, "'%.40s' is not the number of a database (0 to %u)", text,
+                          DATABASE_MAX);
+}
+
+/* "/3", or the option db. */
+static int parse_database(const char *path, const ten_url *url, ten_redis_settings *settings, ten_error *error) {
+    const char *option = ten_url_option(url, "db");
+    const char *named = path[0] == '/' ? path + 1 : path;
+    int done = named[0] ? take_database(named, settings, error) : TENURE_OK;
+    uint64_t before = settings->database;
+    if (done == TENURE_OK && option)
+        done = take_database(option, settings, error);
+    if (done == TENURE_OK && option && named[0] && settings->database != before)
+        return ten_fail(error, TENURE_E_INVALID, "the URL names two databases, %llu and db=%llu",
+                        (unsigned long long)before, (unsigned long long)settings->database);
+    return done;
 }
 
 /* "/mymaster/3" */
-static int parse_master(const char *path, ten_redis_settings *settings, ten_error *error) {
+static int parse_master(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
+    const char *path = url->path;
     const char *name = path[0] == '/' ? path + 1 : path;
     size_t size = strcspn(name, "/");
     if (size == 0)
@@ -103,35 +126,36 @@ static int parse_master(const char *path, ten_redis_settings *settings, ten_erro
     if (!settings->master)
         return no_memory(error);
     settings->master[size] = '\0';
-    return parse_database(name + size, settings, error);
+    return parse_database(name + size, url, settings, error);
+}
+
+static int parse_socket(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
+    if (url->path[0] != '/' || (url->hosts && url->hosts[0]))
+        return ten_fail(error, TENURE_E_INVALID,
+                        "a Unix socket is named by its path: redis+unix:///run/redis/redis.sock?db=0");
+    if (strlen(url->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+        return ten_fail(error, TENURE_E_INVALID, "the path of the socket %s is too long for the system", url->path);
+    settings->socket_path = ten_strdup(url->path);
+    return settings->socket_path ? parse_database("", url, settings, error) : no_memory(error);
 }
 
 static int parse_place(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
-    const char *database = ten_url_option(url, "db");
-    int done = TENURE_OK;
+    bool sentinel = strcmp(url->scheme, "redis+sentinel") == 0;
     settings->tls = strcmp(url->scheme, "rediss") == 0;
-    if (strcmp(url->scheme, "redis+unix") == 0) {
-        if (url->path[0] != '/' || (url->hosts && url->hosts[0]))
-            return ten_fail(error, TENURE_E_INVALID,
-                            "a Unix socket is written redis+unix:///run/redis/redis.sock?db=0");
-        if (strlen(url->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
-            return ten_fail(error, TENURE_E_INVALID, "the path of the socket %s is too long for the system", url->path);
-        settings->socket_path = ten_strdup(url->path);
-        done = settings->socket_path ? TENURE_OK : no_memory(error);
-    } else if (strcmp(url->scheme, "redis+sentinel") == 0) {
-        done = parse_hosts(url->hosts, SENTINEL_PORT, TEN_REDIS_HOSTS_MAX, settings, error);
-        if (done == TENURE_OK)
-            done = parse_master(url->path, settings, error);
-    } else {
-        if (!url->hosts)
-            return ten_fail(error, TENURE_E_INVALID, "a Redis URL looks like %s://host:6379/0", url->scheme);
-        done = parse_hosts(url->hosts, REDIS_PORT, 1, settings, error);
-        if (done == TENURE_OK)
-            done = parse_database(url->path, settings, error);
-    }
-    if (done == TENURE_OK && database)
-        done = parse_number(database, DATABASE_MAX, "the number of a database", &settings->database, error);
-    return done;
+    if (strcmp(url->scheme, "redis+unix") == 0)
+        return parse_socket(url, settings, error);
+    if (!url->hosts)
+        return ten_fail(error, TENURE_E_INVALID, "a Redis URL looks like %s://host:%u%s", url->scheme,
+                        sentinel ? SENTINEL_PORT : REDIS_PORT, sentinel ? "/mymaster" : "/0");
+    /* The rest of a password: what it is cut into must not be shown as something that is wrong. */
+    if (strchr(url->path, '@'))
+        return ten_fail(error, TENURE_E_INVALID,
+                        "the URL has an @ after its host; in a password write / as %%2F, ? as %%3F and %% as %%25");
+    int done = sentinel ? parse_hosts(url->hosts, SENTINEL_PORT, TEN_REDIS_HOSTS_MAX, settings, error)
+                        : parse_hosts(url->hosts, REDIS_PORT, 1, settings, error);
+    if (done < 0)
+        return done;
+    return sentinel ? parse_master(url, settings, error) : parse_database(url->path, url, settings, error);
 }
 
 static int copy(const char *text, char **ret_copy, ten_error *error) {
@@ -166,6 +190,8 @@ static int take_secrets(const ten_url *url, ten_redis_settings *settings, ten_er
         return ten_fail(error, TENURE_E_INVALID, "ca_file, cert_file and key_file are for rediss://");
     if ((settings->cert_file == NULL) != (settings->key_file == NULL))
         return ten_fail(error, TENURE_E_INVALID, "a client certificate needs both cert_file and key_file");
+    if (settings->password && settings->password_file)
+        return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
     if (settings->user && !settings->password && !settings->password_file)
         return ten_fail(error, TENURE_E_INVALID,
                         "the URL names the user %s and no password: redis://user:password@host, or password_file=PATH",

@@ -25,9 +25,9 @@
  * Epochs. Where a store can tell that it may have lost data or come back older than it was, it begins an epoch: until
  * every lease that may have been forgotten has ended, an acquire is TEN_HELD without a holder, with the time left, and
  * `recovering` set, also for the holder that the store remembers: it may have given the lease up
- * since, and another may have it. A renewal that names its holder and shows a token above the target's counter, or
- * equal to it and the holder's own, puts that lease back. The counter continues above the store's wall clock in
- * milliseconds, so that tokens do not go down.
+ * since, and another may have it. Nobody recognises itself by a token from before the epoch. A renewal that names its
+ * holder and shows a token above the target's counter, or equal to it and the holder's own, puts that lease back. The
+ * counter continues above the store's wall clock in milliseconds, so that tokens do not go down.
  *
  * Failure. What a caller may assume:
  *  - apply() returned 0: every result is final. TEN_OK means that the store has made it durable as far as

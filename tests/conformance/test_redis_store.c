@@ -191,6 +191,32 @@ static void a_lower_token_is_not_put_back(void **state) {
     expect_holder(read_lease(place, "t"), "newer");
 }
 
+/* A late renewal puts 100 back; the one that had a later token meanwhile is dead, and nobody knows of it. */
+static void a_token_from_before_the_epoch_is_not_recognised_later(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_outcome(renew(place, "t", "a", 100, 2 * TTL_MS), TEN_OK);
+    sleep_ms(2 * TTL_MS - 200);
+    expect_outcome(renew(place, "t", "a", 100, TTL_MS), TEN_OK); /* as long as it believes */
+    sleep_ms(300);
+    ten_result again = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(again, TEN_HELD);
+    expect_holder(again, "a");
+    sleep_ms(TTL_MS);
+    assert_true(must_acquire(place, "t", "a", TTL_MS) > 1000000);
+}
+
+static void a_guard_that_reads_after_a_loss_refuses_what_was_granted_before(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    redis_place_open(redis, "");
+    redis_command(redis, "FLUSHALL");
+    assert_true(read_lease(place, "t").token >= token);
+}
+
 static void an_instance_that_was_declared_gone_puts_nothing_back(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -488,6 +514,8 @@ int main(void) {
         REDIS_CASE(a_second_loss_makes_newcomers_wait_again),
         REDIS_CASE(a_token_that_was_shown_while_recovering_is_not_granted_again),
         REDIS_CASE(a_lower_token_is_not_put_back),
+        REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later),
+        REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before),
         REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back),
         REDIS_CASE(another_pattern_of_keys_is_another_epoch),
         REDIS_CASE(a_cursor_from_before_an_epoch_has_to_start_over),

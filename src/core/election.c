@@ -1,0 +1,350 @@
+/*
+ * The election: one candidate for one role. Called by the runtime and by the simulator. See election.h.
+ */
+#include "core/election.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/util.h"
+#include "core/mutant.h"
+
+#define BACKOFF_MIN_MS 50u
+#define JITTER_PART    100u /* of the TTL: how far candidates that wait for the same instant spread out */
+#define JITTER_MAX_MS  20u
+
+/* moves[from][to]; every change of state goes through move(). */
+static const bool moves[4][4] = {
+    [TEN_ELECTION_IDLE] = {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true},
+    [TEN_ELECTION_FOLLOWING] =
+        {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
+    [TEN_ELECTION_LEADING] =
+        {[TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
+    [TEN_ELECTION_STEPPING_DOWN] =
+        {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
+};
+
+static void move(ten_election *election, enum ten_election_state to) {
+    TEN_INVARIANT(moves[election->state][to]);
+    election->state = to;
+    bool holds = to == TEN_ELECTION_LEADING || to == TEN_ELECTION_STEPPING_DOWN;
+    TEN_INVARIANT(holds == (election->lease.deadline_ms != 0));
+}
+
+static void tell(ten_election *election, ten_election_event event) {
+    /* Whoever does not take them for so long has no use for the oldest. */
+    if (election->event_count == TEN_ELECTION_EVENTS) {
+        election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
+        election->event_count--;
+    }
+    election->events[(election->event_first + election->event_count++) % TEN_ELECTION_EVENTS] = event;
+}
+
+bool ten_election_event_take(ten_election *election, ten_election_event *ret_event) {
+    if (election->event_count == 0)
+        return false;
+    *ret_event = election->events[election->event_first];
+    election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
+    election->event_count--;
+    return true;
+}
+
+static uint64_t random_below(ten_election *election, uint64_t limit) {
+    election->random = ten_hash_mix(election->random + UINT64_C(0x9e3779b97f4a7c15));
+    return limit ? election->random % limit : 0;
+}
+
+static uint64_t jitter_ms(ten_election *election) {
+    return random_below(election, ten_min_u64(election->config.timing.ttl_ms / JITTER_PART, JITTER_MAX_MS) + 1);
+}
+
+void ten_election_init(ten_election *election, const ten_election_config *config) {
+    *election = (ten_election){.config = *config, .try_ms = UINT64_MAX, .random = config->seed};
+}
+
+bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
+    return election->state == TEN_ELECTION_LEADING && ten_lease_is_owned(&election->lease, now_ms);
+}
+
+/* ---- what is wanted */
+
+void ten_election_campaign(ten_election *election, uint64_t now_ms) {
+    election->campaigns = true;
+    if (election->state == TEN_ELECTION_IDLE) {
+        move(election, TEN_ELECTION_FOLLOWING);
+        election->try_ms = now_ms;
+    }
+}
+
+static void step_down(ten_election *election, enum ten_reason reason) {
+    election->leave_reason = reason;
+    election->stopped = false;
+    move(election, TEN_ELECTION_STEPPING_DOWN);
+    tell(election,
+         (ten_election_event){.kind = TEN_ELECTION_STEP_DOWN, .token = election->lease.token, .reason = reason});
+}
+
+void ten_election_withdraw(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
+    (void)now_ms;
+    election->campaigns = false;
+    if (election->state == TEN_ELECTION_LEADING)
+        step_down(election, reason);
+    else if (election->state == TEN_ELECTION_FOLLOWING)
+        move(election, TEN_ELECTION_IDLE);
+}
+
+void ten_election_resign(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
+    (void)now_ms;
+    if (election->state == TEN_ELECTION_LEADING)
+        step_down(election, reason);
+}
+
+void ten_election_stopped(ten_election *election, uint64_t now_ms) {
+    (void)now_ms;
+    if (election->state == TEN_ELECTION_STEPPING_DOWN)
+        election->stopped = true;
+}
+
+/* ---- the end of a term */
+
+static void go_on(ten_election *election, uint64_t try_ms) {
+    move(election, election->campaigns ? TEN_ELECTION_FOLLOWING : TEN_ELECTION_IDLE);
+    election->try_ms = try_ms;
+}
+
+static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
+    uint64_t token = election->lease.token;
+    if (reason == TEN_REASON_EXPIRED)
+        election->spent_token = token;
+    ten_lease_lost(&election->lease);
+    tell(election, (ten_election_event){.kind = TEN_ELECTION_DEMOTED, .token = token, .reason = reason});
+    if (election->state == TEN_ELECTION_LEADING)
+        move(election, TEN_ELECTION_FOLLOWING);
+    go_on(election, now_ms);
+}
+
+static void expire(ten_election *election, uint64_t now_ms) {
+    if (election->lease.deadline_ms != 0 && now_ms >= election->lease.deadline_ms && !TEN_MUTANT(NO_DEADLINE))
+        demote(election, now_ms, TEN_REASON_EXPIRED);
+}
+
+/* ---- requests */
+
+static bool wants_release(const ten_election *election) {
+    return election->unreleased != 0 ||
+           (election->state == TEN_ELECTION_STEPPING_DOWN && (election->stopped || TEN_MUTANT(RELEASE_BEFORE_STOP)));
+}
+
+static uint64_t due_ms(const ten_election *election) {
+    if (wants_release(election))
+        return 0;
+    if (election->lease.deadline_ms != 0)
+        return TEN_MUTANT(NO_RENEWAL) ? UINT64_MAX : election->renew_ms;
+    return election->state == TEN_ELECTION_FOLLOWING && !election->refused ? election->try_ms : UINT64_MAX;
+}
+
+uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
+    uint64_t ends_ms = election->lease.deadline_ms ? election->lease.deadline_ms : UINT64_MAX;
+    if (election->in_flight)
+        return ends_ms;
+    uint64_t due = due_ms(election);
+    if (due != UINT64_MAX)
+        due = ten_max_u64(ten_max_u64(due, election->retry_ms), now_ms);
+    return ten_min_u64(due, ends_ms);
+}
+
+static void begin_release(ten_election *election) {
+    if (election->unreleased != 0)
+        return;
+    election->unreleased = election->spent_token = election->lease.token;
+    election->unreleased_reason = election->leave_reason;
+    /* From the moment that it is sent nothing is believed, whatever becomes of it. */
+    ten_lease_released(&election->lease);
+    uint64_t pause_ms = election->leave_reason == TEN_REASON_RESIGNED ? election->config.timing.ttl_ms : 0;
+    go_on(election, ten_add_u64(election->sent_ms, pause_ms));
+}
+
+bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
+    expire(election, now_ms);
+    if (election->in_flight || due_ms(election) > now_ms || election->retry_ms > now_ms)
+        return false;
+    ten_op op = {.namespace_name = election->config.namespace_name,
+                 .target = election->config.role,
+                 .holder = election->config.instance,
+                 .ttl_ms = election->config.timing.ttl_ms};
+    election->sent_ms = now_ms;
+    if (wants_release(election)) {
+        begin_release(election);
+        op.kind = TEN_OP_RELEASE;
+        op.ttl_ms = 0;
+        op.token = election->unreleased;
+        op.reason = election->unreleased_reason;
+    } else if (election->lease.deadline_ms != 0) {
+        op.kind = TEN_OP_RENEW;
+        op.token = election->lease.token;
+    } else {
+        op.kind = TEN_OP_ACQUIRE;
+    }
+    election->flight = op.kind;
+    election->in_flight = true;
+    *ret_op = op;
+    return true;
+}
+
+/* ---- answers */
+
+static void grant(ten_election *election, uint64_t now_ms, const ten_result *result, bool renewal) {
+    const ten_timing *timing = &election->config.timing;
+    bool spent = result->token <= election->spent_token || result->token < election->known_token;
+    if (!renewal && spent) {
+        /* What is left of an earlier term. Given back; the next grant has a new token. */
+        election->unreleased = result->token;
+        election->unreleased_reason = TEN_REASON_STORE;
+        return;
+    }
+    if (!ten_lease_granted(&election->lease, result->token, timing->ttl_ms, result->ttl_ms, timing->margin_ms,
+                           election->sent_ms, now_ms))
+        return; /* over again before it was known: a campaign is tried again, a renewal ends at its old deadline */
+    election->known_token = ten_max_u64(election->known_token, result->token);
+    election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
+    if (!renewal) {
+        move(election, TEN_ELECTION_LEADING);
+        tell(election, (ten_election_event){.kind = TEN_ELECTION_ELECTED, .token = result->token});
+        if (!election->campaigns) /* withdrawn while the answer was under way */
+            step_down(election, TEN_REASON_SHUTDOWN);
+        return;
+    }
+    tell(election, (ten_election_event){.kind = TEN_ELECTION_RENEWED, .token = result->token});
+    if (result->ask == TEN_ASK_RESIGN)
+        ten_election_resign(election, now_ms, TEN_REASON_RESIGNED);
+}
+
+static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_result *result) {
+    if (result->outcome == TEN_OK || (result->outcome == TEN_HELD && TEN_MUTANT(HELD_IS_OK))) {
+        ten_result granted = *result;
+        if (TEN_MUTANT(HELD_IS_OK))
+            granted.ttl_ms = election->config.timing.ttl_ms;
+        if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: taken in order to be given back */
+            move(election, TEN_ELECTION_FOLLOWING);
+        grant(election, now_ms, &granted, false);
+        if (election->state == TEN_ELECTION_FOLLOWING && !election->campaigns)
+            move(election, TEN_ELECTION_IDLE);
+        return;
+    }
+    ten_election_event event = {.kind = TEN_ELECTION_CAMPAIGN_FAILED, .remaining_ms = result->remaining_ms};
+    if (result->outcome == TEN_HELD) {
+        event.error = TENURE_E_HELD;
+        event.token = result->token;
+        if (result->recovering)
+            event.kind = TEN_ELECTION_RECOVERING;
+        snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
+        election->known_token = ten_max_u64(election->known_token, result->token);
+        election->try_ms = TEN_MUTANT(NO_RETRY_AT_END)
+                               ? UINT64_MAX
+                               : now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
+    } else {
+        event.kind = TEN_ELECTION_REFUSED;
+        event.error = result->error;
+        election->refused = true;
+    }
+    tell(election, event);
+}
+
+static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_result *result) {
+    if (election->lease.deadline_ms == 0)
+        return; /* its deadline passed while the answer was under way */
+    if (result->outcome == TEN_OK || TEN_MUTANT(LOST_IGNORED)) {
+        ten_result granted = *result;
+        if (TEN_MUTANT(LOST_IGNORED))
+            granted = (ten_result){.token = election->lease.token, .ttl_ms = election->config.timing.ttl_ms};
+        grant(election, now_ms, &granted, true);
+        return;
+    }
+    demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
+    if (result->holder)
+        election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
+}
+
+static void answer_release(ten_election *election) {
+    tell(election, (ten_election_event){.kind = TEN_ELECTION_RELEASED,
+                                        .token = election->unreleased,
+                                        .reason = election->unreleased_reason});
+    election->unreleased = 0;
+}
+
+static void note_failure(ten_election *election, uint64_t now_ms, int error) {
+    if (!election->down)
+        tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_DOWN, .error = error});
+    election->down = true;
+    if (election->flight == TEN_OP_RENEW && election->lease.deadline_ms != 0) {
+        if (election->lease.state == TEN_LEASE_OWNED)
+            tell(election, (ten_election_event){
+                               .kind = TEN_ELECTION_RENEW_FAILED, .token = election->lease.token, .error = error});
+        if (!TEN_MUTANT(UNCERTAIN_WORKS))
+            ten_lease_renewal_failed(&election->lease);
+    }
+    uint64_t most_ms = ten_max_u64(election->config.timing.renew_ms / 4, BACKOFF_MIN_MS);
+    uint64_t backoff_ms = ten_min_u64(UINT64_C(1) * BACKOFF_MIN_MS << ten_min_u64(election->failures, 10), most_ms);
+    election->retry_ms =
+        TEN_MUTANT(NO_BACKOFF) ? 0 : now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
+    election->failures++;
+}
+
+void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *result) {
+    TEN_INVARIANT(election->in_flight);
+    election->in_flight = false;
+    expire(election, now_ms);
+    if (error < 0) {
+        note_failure(election, now_ms, error);
+        return;
+    }
+    if (election->down)
+        tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_UP});
+    election->down = false;
+    election->failures = 0;
+    election->retry_ms = 0;
+    if (election->flight == TEN_OP_ACQUIRE)
+        answer_campaign(election, now_ms, result);
+    else if (election->flight == TEN_OP_RENEW)
+        answer_renewal(election, now_ms, result);
+    else
+        answer_release(election);
+}
+
+/* ---- what is heard */
+
+static bool is_mine(const ten_election *election, const ten_change *change) {
+    return strcmp(change->instance, election->config.instance) == 0;
+}
+
+void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {
+    if (change->kind == TEN_STORE_RECOVERING) {
+        ten_election_resync(election, now_ms);
+        return;
+    }
+    if (strcmp(change->target, election->config.role) != 0 || change->token < election->known_token)
+        return;
+    if (change->kind == TEN_LEASE_ACQUIRED && !is_mine(election, change)) {
+        bool news = change->token > election->known_token;
+        election->known_token = change->token;
+        if (election->lease.deadline_ms != 0 && news)
+            demote(election, now_ms, TEN_REASON_TAKEN);
+        election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
+    } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0 && !TEN_MUTANT(FEED_IGNORED)) {
+        bool waits = is_mine(election, change) && change->reason == TEN_REASON_RESIGNED; /* others go first */
+        if (!waits)
+            election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / 4);
+    } else if (change->kind == TEN_LEASE_LOST && change->reason == TEN_REASON_FORCED &&
+               election->lease.deadline_ms != 0 && is_mine(election, change) &&
+               change->token == election->lease.token) {
+        demote(election, now_ms, TEN_REASON_FORCED);
+        election->try_ms = now_ms + election->config.timing.ttl_ms;
+    }
+}
+
+void ten_election_resync(ten_election *election, uint64_t now_ms) {
+    if (election->state == TEN_ELECTION_FOLLOWING)
+        election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election));
+    else if (election->lease.deadline_ms != 0)
+        election->renew_ms = ten_min_u64(election->renew_ms, now_ms);
+}
