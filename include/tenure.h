@@ -426,6 +426,64 @@ TENURE_API int tenure_manager_set_weight(tenure_manager *manager, uint32_t weigh
 /* Pulls the next event, when there is no on_event: waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
 TENURE_API int tenure_manager_next_event(tenure_manager *manager, uint64_t wait_ms, tenure_event *ret_event);
 
+/* ---- elections: one leader for a role ------------------------------------------------------------------- */
+
+/*
+ * A role is a target, of the namespace `leader` unless told otherwise, and its holder is the leader. An election
+ * campaigns in a thread of its own: it asks again at the instant when the present leader's lease ends, or when that
+ * leader gives it back; it renews while it leads; and it stops believing before the store lets anybody else in. What it
+ * cannot do is to stop work that is under way: check tenure_is_leader() before each step, and send the token with
+ * everything, so that receivers can refuse what a former leader still sends.
+ */
+typedef struct tenure_election tenure_election;
+
+/* Zero or NULL means the default, as in tenure_options. */
+typedef struct tenure_election_options {
+    size_t size;                /* sizeof(tenure_election_options) */
+    const char *namespace_name; /* "leader" */
+    const char *instance_name;
+    uint64_t ttl_ms;
+    uint64_t renew_ms; /* ttl / 3 */
+    uint64_t margin_ms;
+    uint64_t timeout_ms;
+    /* Both are called from the election's thread, which must not call tenure_election_stop(). */
+    void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);
+    /* The term is over, or is to end: `reason` is resigned, shutdown, expired, taken, forced or store. The work must
+     * have stopped when it returns: only then is the lease given back, if there still is one. Renewals go on no longer
+     * than until then, so it returns in a fraction of the TTL, or lets the lease end by itself. */
+    void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
+    tenure_event_fn on_event; /* what the log would say; the same events as a manager's */
+    void *userdata;
+} tenure_election_options;
+
+/* Opens the store and starts to campaign. Errors are told by tenure_message(NULL). */
+TENURE_API int tenure_election_start(const char *url, const char *role, const tenure_election_options *options,
+                                     tenure_election **ret_election);
+/* Steps down, gives the role back, ends the thread and frees the election. NULL is nothing. */
+TENURE_API void tenure_election_stop(tenure_election *election);
+
+/* Whether this instance leads at this moment: a wait-free local read, which turns false by itself. */
+TENURE_API bool tenure_is_leader(const tenure_election *election);
+/* The token of the term; 0 when it does not lead. */
+TENURE_API uint64_t tenure_election_token(const tenure_election *election);
+/* Milliseconds until the local deadline, also while uncertain or stepping down; 0: none. */
+TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election);
+TENURE_API const char *tenure_election_instance_id(const tenure_election *election);
+/* Waits up to wait_ms (UINT64_MAX: without end) until this instance leads. TENURE_E_HELD: another does; TENURE_E_GONE,
+ * TENURE_E_TOKEN: it never will. */
+TENURE_API int tenure_election_wait(tenure_election *election, uint64_t wait_ms);
+/* Steps down and lets others go first: it campaigns again after one TTL. */
+TENURE_API int tenure_election_resign(tenure_election *election);
+
+/*
+ * Runs fn on the leader only: campaigns for up to wait_ms, calls fn with the election (renewed meanwhile; fn checks
+ * tenure_is_leader() to notice a loss), and gives the role back. Returns what fn returns (0 or more is meant);
+ * TENURE_E_HELD when another leads: fn was not called; TENURE_E_LOST when fn was called and the leadership was lost
+ * before it returned.
+ */
+TENURE_API int tenure_leader_only(const char *url, const char *role, const tenure_election_options *options,
+                                  uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
+
 /* ---- health ------------------------------------------------------------------------------------------- */
 
 /* One round trip of the kind that a renewal takes; changes nothing that a user can see. */
