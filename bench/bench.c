@@ -5,23 +5,49 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/json.h"
 
 /* ---- turns --------------------------------------------------------------------------------------------- */
 
+static uint64_t cpu_ns(void) {
+    struct timespec used = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+static uint64_t server_ns(pid_t server) {
+    char path[64];
+    char text[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)server);
+    bool known = server > 0 && ten_read_line(path, text, sizeof text) > 0;
+    return known ? strtoull(text, NULL, 10) : 0;
+}
+
 static bool run_slice(bench_side *side, size_t round, uint64_t slice_ms) {
-    uint64_t start_us = ten_boot_us();
-    uint64_t now_us = start_us;
-    uint64_t turns = 0;
-    while (now_us - start_us < slice_ms * 1000u) {
+    uint64_t spent_us = 0;
+    uint64_t spent_cpu_ns = 0;
+    uint64_t spent_server_ns = 0;
+    uint64_t operations = 0;
+    while (spent_us < slice_ms * 1000u || operations == 0) {
+        if (side->prepare && !side->prepare(side->arg))
+            return false;
+        uint64_t start_server_ns = server_ns(side->server);
+        uint64_t start_cpu_ns = cpu_ns();
+        uint64_t start_us = ten_boot_us();
         if (!side->turn(side->arg))
             return false;
-        turns++;
-        now_us = ten_boot_us();
+        spent_us += ten_boot_us() - start_us;
+        spent_cpu_ns += cpu_ns() - start_cpu_ns;
+        spent_server_ns += server_ns(side->server) - start_server_ns;
+        operations += side->per_turn;
     }
-    side->rates[round] = (double)(turns * side->per_turn) * 1e6 / (double)(now_us - start_us);
+    side->rates[round] = (double)operations * 1e6 / (double)spent_us;
+    side->cpu_us[round] = (double)spent_cpu_ns / 1e3 / (double)operations;
+    side->server_us[round] = (double)spent_server_ns / 1e3 / (double)operations;
     return true;
 }
 
@@ -82,6 +108,8 @@ static bool has_goal(const bench_row *row) {
 bool bench_is_met(const bench_row *row) {
     if (!has_goal(row))
         return true;
+    if (row->kind == BENCH_COST)
+        return row->ratio <= row->goal;
     return row->kind == BENCH_RATE ? row->ratio >= row->goal : row->ours <= row->goal;
 }
 
@@ -96,6 +124,7 @@ static const struct {
 } kinds[] = {
     [BENCH_RATE] = {"per_second", "goal_ratio_at_least", "%.0f/s", ">= %.2f"},
     [BENCH_WAIT] = {"ms", "goal_ms_at_most", "%.1f ms", "<= %.0f ms"},
+    [BENCH_COST] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f"},
     [BENCH_SIZE] = {"bytes", "goal_bytes_at_most", "%.1f B", "<= %.0f B"},
     [BENCH_LOAD] = {"percent_of_a_core", "goal_percent_at_most", "%.4f %%", "<= %.1f %%"},
     [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f"},

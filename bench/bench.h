@@ -1,7 +1,7 @@
 /*
  * The harness of the benchmarks. A benchmark here is a ratio: what Tenure does against a bare loop that does the same
  * work with nothing around it, in the same run, in turns, because the machine is shared and its speed drifts. The
- * result is the median of the rounds. It knows no store; sqlite.c, plan.c and fleet.c have the rows.
+ * result is the median of the rounds. It knows no store; sqlite.c, redis.c, plan.c and fleet.c have the rows.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -9,18 +9,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 
 #define BENCH_ROUNDS_MAX 63u
-#define BENCH_ROWS_MAX   32u
+#define BENCH_ROWS_MAX   64u
 
 /* One of those that take turns. */
 typedef struct bench_side {
-    bool (*turn)(void *arg); /* false: it failed, and has said why on stderr */
+    bool (*prepare)(void *arg); /* before each turn, outside of its time; NULL: nothing to do */
+    bool (*turn)(void *arg);    /* false: it failed, and has said why on stderr */
     void *arg;
-    uint64_t per_turn;              /* operations in a turn */
-    double rates[BENCH_ROUNDS_MAX]; /* operations a second in each round */
+    uint64_t per_turn;                  /* operations in a turn */
+    double rates[BENCH_ROUNDS_MAX];     /* operations a second in each round */
+    double cpu_us[BENCH_ROUNDS_MAX];    /* processor time of this process for one operation */
+    pid_t server;                       /* 0: none */
+    double server_us[BENCH_ROUNDS_MAX]; /* processor time of that process for one operation */
 } bench_side;
 
 /* Lets the sides run one after the other, `slice_ms` each, in every round; the order turns around with each round. */
@@ -29,6 +34,7 @@ bool bench_race(bench_side *sides, size_t count, size_t rounds, uint64_t slice_m
 enum bench_kind {
     BENCH_RATE, /* operations a second; the goal is a least ratio */
     BENCH_WAIT, /* milliseconds; the goal is a most for ours */
+    BENCH_COST, /* microseconds; the goal is a most ratio */
     BENCH_SIZE, /* bytes; the goal is a most for ours */
     BENCH_LOAD, /* percent of one core; the goal is a most for ours */
     BENCH_NONE, /* a count of what should not happen; the goal is 0 */

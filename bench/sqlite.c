@@ -1,7 +1,7 @@
 /*
  * The benchmarks as a program: `bench [--json FILE] [NAME-PREFIX]`; and those of the SQLite store, of which each row is
- * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). plan.c and fleet.c have the
- * others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
+ * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). plan.c, fleet.c and redis.c have
+ * the others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
  *
  * Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see src/store/sqlite.c).
  */
@@ -20,6 +20,7 @@
 #include "fleet.h"
 #include "ground.h"
 #include "plan.h"
+#include "redis.h"
 
 #define ROUNDS       41u /* short and many: a burst of other work then spoils a few and not the median */
 #define CROWD_ROUNDS 3u
@@ -355,6 +356,12 @@ static const struct {
     {"lease-bytes", fleet_measure_bytes},
     {"renewal-allocations", fleet_measure_allocations},
     {"idle", fleet_measure_idle},
+#ifdef TEN_STORE_REDIS
+    {"redis-renew", redis_measure_renew},
+    {"redis-acquire", redis_measure_acquire},
+    {"redis-takeover", redis_measure_takeover},
+    {"redis-discovery", redis_measure_discovery},
+#endif
 };
 
 static void describe_machine(bench_report *report, const char *directory) {

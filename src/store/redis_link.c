@@ -366,7 +366,6 @@ static const struct {
     {"ERR max number of clients reached", TENURE_E_UNREACHABLE, "raise its maxclients, or see who has so many"},
 };
 
-/* A script's error ends with where it happened, and may start with the name of the script. */
 static bool starts_with(const char *text, const char *word) {
     size_t size = strlen(word);
     return strncmp(text, word, size) == 0 && (text[size] == ' ' || text[size] == '\0');
@@ -385,18 +384,21 @@ static void show_text(const char *text, size_t size, char *shown, size_t room) {
     shown[used] = '\0';
 }
 
+/* Redis 6 gives a script's inner error inside of its own text: "ERR Error running script (...): @...: -READONLY ..." */
 int ten_redis_refusal(const redisReply *reply, const char *what, ten_error *error) {
     const char *given = reply->str ? reply->str : "";
     char shown[200];
     show_text(given, strlen(given), shown, sizeof shown);
-    /* Redis 6 gives a script's inner error inside of its own text: "ERR Error running script (...): @...: READONLY ..."
-     */
     for (size_t i = 0; i < TEN_COUNT(refusals); i++) {
+        const char *advice = refusals[i].advice;
         char inner[48];
         snprintf(inner, sizeof inner, ": -%s ", refusals[i].word);
-        if (starts_with(given, refusals[i].word) || strstr(given, inner))
-            return ten_fail(error, refusals[i].code, "%s: %s%s%s", what, shown, refusals[i].advice[0] ? "; " : "",
-                            refusals[i].advice);
+        if (!starts_with(given, refusals[i].word) && !strstr(given, inner))
+            continue;
+        size_t size = strlen(shown);
+        bool stops = advice[0] && size > 0 && shown[size - 1] == '.';
+        return ten_fail(error, refusals[i].code, "%s: %.*s%s%s", what, (int)(size - stops), shown,
+                        advice[0] ? "; " : "", advice);
     }
     return ten_fail(error, TENURE_E_STORE, "%s: %s", what, shown);
 }

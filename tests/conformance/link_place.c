@@ -336,10 +336,10 @@ static bool carry_back(struct peer *peer, int server, int client) {
     size_t left = atomic_load(&peer->pass) - passed;
     size_t most = left < sizeof data ? left : sizeof data;
     ssize_t count = most > 0 ? recv(server, data, most, 0) : 0;
-    if (count <= 0 || !peer_write(peer, client, data, (size_t)count))
+    if (count <= 0)
         return false;
     atomic_fetch_add(&peer->passed, (size_t)count);
-    return (size_t)count < left;
+    return peer_write(peer, client, data, (size_t)count) && (size_t)count < left;
 }
 
 static bool carry_on(struct peer *peer, int client, int server) {

@@ -33,7 +33,7 @@ struct link_place {
     int fds;    /* open before */
 };
 
-int link_setup(void **state);        /* with a server */
+int link_setup(void **state);         /* with a server */
 int link_setup_without(void **state); /* the test starts its own */
 int link_teardown(void **state);
 #define LINK_CASE(function)       cmocka_unit_test_setup_teardown(function, link_setup, link_teardown)
@@ -80,7 +80,7 @@ struct peer {
     int port;
     pthread_t thread;
     void (*serve)(struct peer *peer, int client); /* for one after the other */
-    const char *say;                               /* for the ready-made ones: sent once something was heard */
+    const char *say;                              /* for the ready-made ones: sent once something was heard */
     size_t say_size;
     int to_port;        /* a relay's server, on the loopback */
     atomic_size_t pass; /* a relay: so many bytes of the server, then... */
@@ -99,7 +99,7 @@ void peer_start_relay(struct peer *peer, int to_port);
 void peer_stop(struct peer *peer);
 
 void peer_is_silent(struct peer *peer, int client);
-void peer_says(struct peer *peer, int client);          /* `say`, then it is silent */
+void peer_says(struct peer *peer, int client); /* `say`, then it is silent */
 void peer_says_and_closes(struct peer *peer, int client);
 void peer_closes(struct peer *peer, int client);
 void peer_resets(struct peer *peer, int client);

@@ -54,6 +54,11 @@ judge() {
     printf '%s\n' '1000 1 start t 1 a' '2000 1 end t 1 a' '999000 - mark end - -' | judged 'not polled for 997 ms' --bound 900 --until end
     printf '%s\n' '1000 1 start t 1 a' | judged 'never polled' --bound 900 --targets t,u
     printf '%s\n' '1000 1 start t 1 a' | judged 'proves too little' --polls 2
+    # Somebody who is not ours has no token, but ours change over it; of ours each has one.
+    printf '%s\n' '1000 1 start t 5 a' '2000 1 end t 5 a' '3000 2 start t - seed-1' '4000 2 end t - seed-1' '5000 3 start t 5 a' |
+        judged 'token 5 of a after 5'
+    printf '%s\n' '1000 1 start t 5 a' '2000 1 end t 5 a' '3000 2 start t - b' >"$CASE/polls"
+    exits 1 "$PYTHON" "$CHECK" "$CASE/polls" check
     # And what is well is well: one poll after another, also when the first was killed between two beats.
     printf '%s\n' '1000 1 start t 1 a' '2000 1 beat t 1 a' '3000 2 start t 2 b' '4000 2 end t 2 b' >"$CASE/polls"
     exits 0 "$PYTHON" "$CHECK" "$CASE/polls" check --bound 1 --takeovers 1
@@ -61,5 +66,5 @@ judge() {
 
 echo "# seed $SEED, $SECONDS_WANTED seconds"
 it 'the judge sees overlaps, lower and shared tokens, pauses, and runs that prove too little' judge
-it "$SECONDS_WANTED seconds of random kills and stops leave no overlap and no gap (seed $SEED)" chaos
+it "$SECONDS_WANTED seconds of random kills and stops leave no overlap and no gap (seed $SEED)" on_store chaos
 finish

@@ -158,10 +158,11 @@ out_of_reach() {
     between 'ms until it gave up' "$(($(boot_ms) - begin))" 0 3000
 }
 
-it 'nodes, status and plan show the fleet, also as JSON' views
-it 'drain empties an instance that keeps running, and --undo fills it again' drained
-it 'an instance of twice the weight holds twice as much' weights
-it 'an instance with another TTL is refused with exit code 2' other_ttl
+it 'nodes, status and plan show the fleet, also as JSON' on_store views
+it 'drain empties an instance that keeps running, and --undo fills it again' on_store drained
+it 'an instance of twice the weight holds twice as much' on_store weights
+it 'an instance with another TTL is refused with exit code 2' on_store other_ttl
+on_sqlite || finish
 it 'bad options are refused with exit code 2 before anything is made' bad_options
 it 'timing that cannot be safe is refused with exit code 2' unsafe_timing
 it 'a store out of reach at the start is exit code 3' out_of_reach

@@ -39,5 +39,33 @@ defaults() {
     sound --targets "$TARGETS" --bound 6000 --takeovers 6
 }
 
-it 'a killed worker and a stopped instance are taken over in seconds with a TTL of 30 s' defaults
+# SC-002. Nobody gives the leases back: the other one has to see them end.
+host_dies() {
+    LOG=$CASE/polls
+    targets 6
+    for name in a b; do default_agent $name; done
+    until_true 15 spread 3 3 a b
+    until_true 5 all_polled
+    instance=$(instance_of b)
+    # Whoever dies right after a renewal has the whole TTL: not that moment.
+    until_true 15 no_lease_above 28500
+    mark death
+    kill -KILL "$(warden_of b)" "$(worker_of b)"
+    until_true 35 all_taken_from "$instance"
+    takeover death "$instance"
+    [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
+    between 'ms until the first was taken over' "$FIRST" 15000 30000
+    between 'ms until the last was taken over' "$LAST" 15000 30000
+    stop a
+    sound --targets "$TARGETS" --bound 31000 --takeovers 3
+}
+# no_lease_above MS: none has so much time left.
+no_lease_above() {
+    "$TENURE" ls --json | awk -v most="$1" '
+        { sub(/.*"remaining_ms":/, ""); if ($0 + 0 > most) exit 1 }'
+}
+
+it 'a killed worker and a stopped instance are taken over in seconds with a TTL of 30 s' on_store defaults
+# Half a minute of waiting: once is enough, and on the store of machines that die apart.
+on_sqlite || it 'SC-002: the targets of a dead host are polled again within 30 s' on_store host_dies
 finish

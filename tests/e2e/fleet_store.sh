@@ -1,29 +1,34 @@
 #!/bin/sh
-# A store in trouble, and clocks: the fleet closes by its deadlines, and opens again by itself. Faults 10, 12 and 21.
+# A store in trouble, and clocks: the fleet closes by its deadlines, and opens again by itself. Faults 10, 12 and 21. On
+# SQLite or Redis: out of reach is a directory that has gone, or a server that has ended; locked is a lock on the file,
+# or a server that is stopped, which is also fault 5.
+#     fleet_store.sh [--outage SECONDS]   one outage of that length, with a third of it as the TTL (SC-005: 90)
+OUTAGE_MS=0
+if [ "${1:-}" = --outage ]; then OUTAGE_MS=$((${2:?} * 1000)); fi
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
 . "$TENURE_SOURCE/tests/lib/fleet.sh"
 
-# no_poll_between FROM UNTIL: no line of a poller from the one mark to the other.
-no_poll_between() {
-    awk -v from="$1" -v until="$2" '
-        $3 == "mark" && $4 == from { on = 1; next }
-        $3 == "mark" && $4 == until { on = 0 }
-        on && $3 != "mark" { print "polled: " $0; found = 1; exit }
-        END { exit found }' "$LOG" || fail "something was polled between $1 and $2"
-}
-
 start_fleet() {
     TTL=1200
     RENEW=300
-    mkdir db
-    TENURE_STORE=sqlite:$CASE/db/store.db
+    if [ "$OUTAGE_MS" -gt 0 ]; then
+        TTL=$((OUTAGE_MS / 3))
+        RENEW=$((TTL / 3))
+    fi
+    if on_sqlite; then
+        mkdir db
+        TENURE_STORE=sqlite:$CASE/db/store.db
+    fi
     targets 6
     for name in a b; do agent $name --timeout 60s; done
     until_true 10 spread 3 3 a b
     until_true 5 all_polled
 }
+
+go_away() { if on_sqlite; then mv "$CASE/db" "$CASE/away"; else redis_stop; fi; }
+come_back() { if on_sqlite; then mv "$CASE/away" "$CASE/db"; else redis_start_again; fi; }
 
 # trouble BEGIN END: commands that make the store unusable, and usable again.
 trouble() {
@@ -35,7 +40,7 @@ trouble() {
     pause_ms $((2 * TTL))
     mark outage-end
     $2
-    until_true 10 all_polled outage-end
+    until_true "$((10 + 2 * TTL / 1000))" all_polled outage-end
     # A holder keeps a target until its poll is over.
     if [ "$LASTS" -lt 1000 ]; then until_true 10 spread 3 3 a b; fi
     mark end
@@ -46,7 +51,7 @@ trouble() {
 
 unreachable() {
     start_fleet
-    trouble "mv $CASE/db $CASE/away" "mv $CASE/away $CASE/db"
+    trouble go_away come_back
     halt a b
     sound --targets "$TARGETS" --bound "$((3 * TTL))" --until end
 }
@@ -54,9 +59,10 @@ unreachable() {
 # Polls are under way when the store goes: ended by the deadline, and nothing of them is published.
 unreachable_in_polls() {
     LASTS=20000
+    SETTLE=1000 # polls that long are not handed over: both have to be there before the first takes everything
     POLL_OPTIONS='stubborn print 1'
     start_fleet
-    trouble "mv $CASE/db $CASE/away" "mv $CASE/away $CASE/db"
+    trouble go_away come_back
     for name in a b; do kill -TERM "$(warden_of $name)"; done
     pause_ms 100
     halt a b
@@ -65,18 +71,21 @@ unreachable_in_polls() {
 }
 
 lock() {
+    if on_sqlite; then lock_file; else kill -STOP "$REDIS"; fi
+    mark outage-begin
+}
+lock_file() {
     background locker "$PYTHON" -c '
 import sqlite3, sys, time
 store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
 store.execute("BEGIN IMMEDIATE")
 print("locked", flush=True)
-time.sleep(1000)' "$CASE/db/store.db"
+time.sleep(1000)' "${TENURE_STORE#sqlite:}"
     LOCKER=$PID
     until_true 5 grep -q locked "$CASE/locker.out"
-    mark outage-begin
 }
 unlock() {
-    kill -KILL "$LOCKER"
+    if on_sqlite; then kill -KILL "$LOCKER"; else kill -CONT "$REDIS"; fi
     mark outage-end
 }
 
@@ -96,20 +105,15 @@ hiccup() {
     targets 2
     agent a --timeout 60s
     until_true 10 all_polled
-    lock_for_a_moment
+    lock
+    pause_ms 1500
+    unlock
     until_true 10 grep -q '"ok":true' "$CASE/a.messages"
     kill -TERM "$(warden_of a)"
     stop a
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     sound --targets "$TARGETS"
     if grep -h '"ok":false' "$CASE/a.messages" | grep -v 'agent is stopping'; then fail 'a poll was cut'; fi
-}
-lock_for_a_moment() {
-    mkdir -p db
-    ln -s ../store.db db/store.db
-    lock
-    pause_ms 1500
-    unlock
 }
 
 # With --on-uncertain stop the polls are ended when a renewal has failed, long before the deadline.
@@ -120,8 +124,6 @@ uncertain_stop() {
     targets 2
     agent a --timeout 60s --on-uncertain stop
     until_true 10 all_polled
-    mkdir -p db
-    ln -s ../store.db db/store.db
     lock
     mark locked
     until_true 6 no_pollers
@@ -166,11 +168,12 @@ print(round((at - datetime.datetime.now(datetime.timezone.utc)).total_seconds())
     sound --targets "$TARGETS" --bound 900 --from both --until end
 }
 
-it 'fault 10: a store out of reach for three TTLs closes the fleet, which then polls everything again' unreachable
-it 'fault 10: polls under way are ended by the deadline and not published' unreachable_in_polls
-it 'fault 21: a store locked for three TTLs closes the fleet, which then polls everything again' locked
-it 'a store in trouble for less than the TTL costs no lease and no poll' hiccup
-it '--on-uncertain stop ends polls when a renewal has failed' uncertain_stop
-it 'fault 12: an agent whose wall clock is an hour ahead shares as if it were not' faked_clock +1h 3500 3700
-it 'fault 12: an agent whose wall clock is an hour behind shares as if it were not' faked_clock -1h -3700 -3500
+it 'fault 10: a store out of reach for three TTLs closes the fleet, which then polls everything again' on_store unreachable
+[ "$OUTAGE_MS" -eq 0 ] || finish
+it 'fault 10: polls under way are ended by the deadline and not published' on_store unreachable_in_polls
+it 'fault 21: a store locked for three TTLs closes the fleet, which then polls everything again' on_store locked
+it 'a store in trouble for less than the TTL costs no lease and no poll' on_store hiccup
+it '--on-uncertain stop ends polls when a renewal has failed' on_store uncertain_stop
+it 'fault 12: an agent whose wall clock is an hour ahead shares as if it were not' on_store faked_clock +1h 3500 3700
+it 'fault 12: an agent whose wall clock is an hour behind shares as if it were not' on_store faked_clock -1h -3700 -3500
 finish

@@ -8,11 +8,16 @@
 
 SLACK=1500
 
+# Polls that are too long to be handed over: all have to be there before the first takes everything.
+long_polls() {
+    LASTS=20000
+    SETTLE=1000
+}
+
 worker_killed() {
     TTL=8000
     RENEW=2000
-    LASTS=${1:-60}
-    POLL_OPTIONS=${2:-}
+    POLL_OPTIONS=${1:-}
     targets 6
     for name in a b; do agent $name --timeout 60s; done
     until_true 10 spread 3 3 a b
@@ -22,9 +27,7 @@ worker_killed() {
     mark kill
     kill -KILL "$worker"
     until_true 8 is_gone "$worker"
-    for target in $(awk -v instance="$instance" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
-        until_true 8 taken_from "$target" "$instance"
-    done
+    until_true 8 all_taken_from "$instance"
     takeover kill "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
     between 'ms until the last was taken over' "$LAST" 0 "$((TTL / 4))"
@@ -48,10 +51,6 @@ hurry() {
     pause_ms 100
     halt "$@"
 }
-# taken_from TARGET INSTANCE: somebody else has polled it last.
-taken_from() {
-    [ "$(awk -v target="$1" '$3 == "start" && $4 == target { last = $6 } END { print last }' "$LOG")" != "$2" ]
-}
 new_instance() {
     fleet_new=$(instance_of "$1")
     [ -n "$fleet_new" ] && [ "$fleet_new" != "$2" ]
@@ -59,7 +58,8 @@ new_instance() {
 
 # The grandchildren in sessions of their own are part of their poll: the judge sees an overlap if one outlives it.
 worker_killed_detached() {
-    worker_killed 20000 detach
+    long_polls
+    worker_killed detach
 }
 
 # A poll whose command is over, but not what it started: it goes before the next poll of that target begins.
@@ -93,7 +93,7 @@ warden_killed() {
 worker_stopped() {
     TTL=2000
     RENEW=500
-    LASTS=20000
+    long_polls
     POLL_OPTIONS=$1
     targets 6
     for name in a b; do agent $name --timeout 60s; done
@@ -103,9 +103,7 @@ worker_stopped() {
     worker=$(worker_of b)
     mark stop
     kill -STOP "$worker"
-    for target in $(awk -v instance="$instance" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
-        until_true 8 taken_from "$target" "$instance"
-    done
+    until_true 8 all_taken_from "$instance"
     takeover stop "$instance"
     between 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
     between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
@@ -158,9 +156,7 @@ woken_does_not_publish() {
     # All of it: the warden, so that it does not kill the worker, and the worker; its pollers end by themselves.
     kill -STOP "$warden" "$worker"
     size=$(wc -c <"$CASE/b.messages")
-    for target in $(awk -v instance="$instance" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
-        until_true 8 taken_from "$target" "$instance"
-    done
+    until_true 8 all_taken_from "$instance"
     pause_ms 500
     mark woken
     # The worker first: it has every chance to do something foolish before the warden looks.
@@ -169,7 +165,9 @@ woken_does_not_publish() {
     kill -CONT "$warden"
     pause_ms 500
     tail -c "+$((size + 1))" "$CASE/b.messages" >"$CASE/after"
-    if grep -F "\"instance\":\"$instance\",\"_version\":1," "$CASE/after"; then fail 'a result of an ended lease was published'; fi
+    for token in $(awk -v instance="$instance" '$3 == "mark" { exit } $3 == "start" && $6 == instance { print $5 }' "$LOG" | sort -u); do
+        if grep -F "\"instance\":\"$instance\",\"_version\":$token," "$CASE/after"; then fail 'a result of an ended lease was published'; fi
+    done
     until_true 8 spread 2 2 a b
     until_true 5 polled_by b woken
     halt a b
@@ -207,26 +205,26 @@ crash_loop() {
 }
 
 if has_namespaces; then
-    it 'fault 1: the targets of a killed worker are taken over in a fraction of the TTL, and a new worker joins' worker_killed
-    it 'fault 1: no descendant of a killed worker survives, not even a double fork with setsid' worker_killed_detached
-    it 'what a poll leaves running is ended before the next poll of its target' leftovers_of_a_poll
-    it 'the death of the warden ends the worker and its pollers, also the detached' warden_killed detach
+    it 'fault 1: the targets of a killed worker are taken over in a fraction of the TTL, and a new worker joins' on_store worker_killed
+    it 'fault 1: no descendant of a killed worker survives, not even a double fork with setsid' on_store worker_killed_detached
+    it 'what a poll leaves running is ended before the next poll of its target' on_store leftovers_of_a_poll
+    it 'the death of the warden ends the worker and its pollers, also the detached' on_store warden_killed detach
     it 'fault 3: the pollers of a stopped worker are ended by the deadline and its targets polled elsewhere' \
-        worker_stopped 'stubborn detach' wake
-    it 'fault 3: a worker that wakes after its leases have ended publishes nothing of them' woken_does_not_publish
+        on_store worker_stopped 'stubborn detach' wake
+    it 'fault 3: a worker that wakes after its leases have ended publishes nothing of them' on_store woken_does_not_publish
 fi
-it 'without PID namespaces the agent works, too' unprivileged
+it 'without PID namespaces the agent works, too' on_store unprivileged
 it 'fault 1, no namespaces: the targets of a killed worker are taken over in a fraction of the TTL' \
-    without_namespaces worker_killed
+    on_store without_namespaces worker_killed
 it 'fault 1, no namespaces: no descendant of a killed worker survives, not even a double fork with setsid' \
-    without_namespaces worker_killed_detached
+    on_store without_namespaces worker_killed_detached
 it 'no namespaces: what a poll leaves running is ended before the next poll of its target' \
-    without_namespaces leftovers_of_a_poll
-it 'no namespaces: the death of the warden ends the worker and its pollers' without_namespaces warden_killed ''
+    on_store without_namespaces leftovers_of_a_poll
+it 'no namespaces: the death of the warden ends the worker and its pollers' on_store without_namespaces warden_killed ''
 it 'fault 3, no namespaces: the pollers of a stopped worker are ended by the deadline' \
-    without_namespaces worker_stopped '' wake
+    on_store without_namespaces worker_stopped '' wake
 it 'fault 3, no namespaces: pollers that ignore SIGTERM, and their detached grandchildren, are ended by the deadline, too' \
-    without_namespaces worker_stopped 'stubborn detach' wake
-it 'fault 3: a worker that stays stopped is killed and another takes its place' worker_stopped '' sleep
-it 'a worker that crashes again and again is restarted with growing pauses' crash_loop
+    on_store without_namespaces worker_stopped 'stubborn detach' wake
+it 'fault 3: a worker that stays stopped is killed and another takes its place' on_store worker_stopped '' sleep
+it 'a worker that crashes again and again is restarted with growing pauses' on_store crash_loop
 finish

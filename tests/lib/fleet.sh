@@ -1,11 +1,38 @@
 # Fleets of real agents for the end-to-end tests; sourced after tap.sh. Each case has its own store; the polls of all of
-# its agents go to one log ($LOG), which tests/lib/fleet_check.py judges alone.
+# its agents go to one log ($LOG), which tests/lib/fleet_check.py judges alone. With FLEET_STORE=redis in the environment
+# the cases that can be run on any store (`it SENTENCE on_store FUNCTION`) run on a Redis instead of SQLite.
 # shellcheck shell=sh disable=SC2034 # WARDEN and the takeover's numbers are for the tests
 
 POLLER=${FLEET_POLLER:?the path of fleet_poller}
 CHECK=$TENURE_SOURCE/tests/lib/fleet_check.py
 PYTHON=/usr/bin/python3
 [ -x "$PYTHON" ] || PYTHON=python3
+FLEET_STORE=${FLEET_STORE:-sqlite}
+case $FLEET_STORE in
+sqlite) ;;
+redis)
+    # shellcheck source=tests/lib/redis.sh
+    . "$TENURE_SOURCE/tests/lib/redis.sh"
+    ;;
+*)
+    echo "FLEET_STORE is sqlite or redis, not '$FLEET_STORE'" >&2
+    exit 2
+    ;;
+esac
+on_sqlite() { [ "$FLEET_STORE" = sqlite ]; }
+on_store() {
+    on_sqlite || redis_store
+    "$@"
+}
+# first_token TARGET: of its first grant. On Redis it depends on the time: there it is the lowest that an agent has told.
+first_token() {
+    if on_sqlite; then
+        echo 1
+    else
+        cat "$CASE"/*.err | grep -F '"event":"lease_acquired"' | sed -n "s/.*\"target\":\"$1\",\"token\":\([0-9]*\).*/\1/p" |
+            sort -n | head -n 1
+    fi
+}
 
 # The timing of a case's fleet, in ms.
 TTL=1500
@@ -14,13 +41,20 @@ SETTLE=300
 EVERY=200
 LASTS=60 # a poll
 POLL_OPTIONS=
-UNDER= # a command that the agents are started by
+UNDER=      # a command that the agents are started by
+FROM=store # where they find the targets
 
 # targets COUNT: registers t-1 ... t-COUNT; TARGETS is their list with commas.
 targets() {
     TARGETS=$(seq -s, -f 't-%g' 1 "$1")
     # shellcheck disable=SC2046
     "$TENURE" target add $(seq -f 't-%g' 1 "$1")
+}
+# targets_in_file COUNT: the same in a file, for stores that lose what they have.
+targets_in_file() {
+    TARGETS=$(seq -s, -f 't-%g' 1 "$1")
+    seq -f 't-%g' 1 "$1" >"$CASE/targets"
+    FROM=file:$CASE/targets
 }
 
 # bare_agent NAME OPTION...: an agent with the case's timing. $WARDEN is its process, also in $CASE/NAME.pid; its output
@@ -36,11 +70,11 @@ bare_agent() {
     echo "$PID" >"$CASE/$fleet_name.pid"
 }
 
-# agent NAME OPTION...: as above, with the targets of the store and the poller that keeps the log.
+# agent NAME OPTION...: as above, with the case's targets and the poller that keeps the log.
 agent() {
     fleet_given=$1
     shift
-    bare_agent "$fleet_given" --targets store --poll "exec:exec $POLLER $CASE/polls poll $LASTS $POLL_OPTIONS" \
+    bare_agent "$fleet_given" --targets "$FROM" --poll "exec:exec $POLLER $CASE/polls poll $LASTS $POLL_OPTIONS" \
         --publish "file:$CASE/$fleet_given.messages" "$@"
 }
 
@@ -108,6 +142,31 @@ polled_by() {
         on && $3 == "start" && index($6, name "-") == 1 { found = 1 }
         END { exit !found }' "$LOG"
 }
+# taken_from TARGET INSTANCE: somebody else has polled it last.
+taken_from() {
+    [ "$(awk -v target="$1" '$3 == "start" && $4 == target { last = $6 } END { print last }' "$LOG")" != "$2" ]
+}
+# all_taken_from INSTANCE: whatever it has polled.
+all_taken_from() {
+    for fleet_each in $(awk -v instance="$1" '$3 == "start" && $6 == instance { print $4 }' "$LOG" | sort -u); do
+        taken_from "$fleet_each" "$1" || return 1
+    done
+}
+# hands_since MARK: how often a target has changed hands since.
+hands_since() {
+    awk -v mark="$1" '
+        $3 == "mark" && $4 == mark { on = 1; count = 0 }
+        $3 == "start" { count += on && ($4 in token) && token[$4] != $5; token[$4] = $5 }
+        END { print count + 0 }' "$LOG"
+}
+# no_poll_between FROM UNTIL: no line of a poller from the one mark to the other.
+no_poll_between() {
+    awk -v from="$1" -v until="$2" '
+        $3 == "mark" && $4 == from { on = 1; next }
+        $3 == "mark" && $4 == until { on = 0 }
+        on && $3 != "mark" { print "polled: " $0; found = 1; exit }
+        END { exit found }' "$LOG" || fail "something was polled between $1 and $2"
+}
 starts_of() { awk -v target="$1" '$3 == "start" && $4 == target { n++ } END { print n + 0 }' "$LOG"; }
 
 # ---- judgements
@@ -159,7 +218,10 @@ stop() {
 # halt NAME...: stops what may still run, whatever comes of it.
 halt() {
     for fleet_each in "$@"; do kill -TERM "$(warden_of "$fleet_each")" 2>/dev/null || :; done
-    for fleet_each in "$@"; do wait "$(warden_of "$fleet_each")" 2>/dev/null || :; done
+    for fleet_each in "$@"; do
+        until_true 30 is_gone "$(warden_of "$fleet_each")"
+        wait "$(warden_of "$fleet_each")" 2>/dev/null || :
+    done
 }
 
 # said NAME TEXT...: its log has a line with all of these.

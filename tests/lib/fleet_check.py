@@ -5,11 +5,12 @@ A poll lasted at least from its start to its last line. So what is called an ove
 was killed; and a poll that was killed between two lines is at most a beat longer than is known.
 
   fleet_check.py LOG check [--targets a,b] [--bound MS] [--polls N] [--takeovers N] [--from MARK] [--until MARK]
-        no two polls of a target overlap, tokens never go down, a token belongs to one instance; and with --bound each
-        of the targets is polled again within that time, from the mark (or its first poll) until the other mark (or the
-        end). Marks named outage-begin / outage-end enclose times in which nobody can poll: they do not count. A holder
-        that was hit by a fault (a mark named fault-...) before its first poll of the target left no line, but a token
-        that is missing; the target then has the time once more.
+        no two polls of a target overlap, tokens never go down, a token belongs to one instance (one that is not ours, by
+        the name of seed-..., has none, and no token lasts over its polls); and with --bound each of the targets is
+        polled again within that time, from the mark (or its first poll) until the other mark (or the end). Marks named
+        outage-begin / outage-end enclose times in which nobody can poll: they do not count. A holder that was hit by a
+        fault (a mark named fault-...) before its first poll of the target left no line, but a token that is missing;
+        the target then has the time once more.
   fleet_check.py LOG takeover MARK INSTANCE
         of the targets whose last poll before the mark was of INSTANCE: prints their number, and the least and the
         greatest ms from the mark to their first poll by another (INSTANCE may be the beginning of an id)
@@ -22,7 +23,8 @@ from collections import defaultdict
 
 class Poll:
     def __init__(self, target, token, instance, start):
-        self.target, self.token, self.instance = target, int(token), instance
+        self.token = 0 if token == "-" and instance.startswith("seed-") else int(token)
+        self.target, self.instance = target, instance
         self.start = self.last = start
         self.ended = False
 
@@ -83,7 +85,7 @@ def check(by_target, marks, options):
     takeovers = kills = count = 0
     longest = excused = 0
     for target, polls in by_target.items():
-        owner, highest, open_poll = {}, 0, None
+        owner, highest, least, open_poll = {}, 0, 0, None
         for poll in polls:
             count += 1
             kills += not poll.ended
@@ -92,9 +94,11 @@ def check(by_target, marks, options):
                     f"{target}: polled twice for {ms(min(poll.last, open_poll.last) - poll.start)} ms at "
                     f"{ms(poll.start)}: token {open_poll.token} of {open_poll.instance} since {ms(open_poll.start)}, "
                     f"token {poll.token} of {poll.instance}")
-            if poll.token < highest:
+            if poll.token == 0:
+                least = highest + 1
+            elif poll.token < max(highest, least):
                 problems.append(f"{target}: token {poll.token} of {poll.instance} after {highest}")
-            if owner.setdefault(poll.token, poll.instance) != poll.instance:
+            if poll.token and owner.setdefault(poll.token, poll.instance) != poll.instance:
                 problems.append(f"{target}: token {poll.token} of both {owner[poll.token]} and {poll.instance}")
             takeovers += highest != 0 and poll.token > highest
             highest = max(highest, poll.token)

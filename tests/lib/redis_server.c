@@ -54,13 +54,12 @@ static bool answers(const struct redis_server *server) {
     return good;
 }
 
-static void run_server(const struct redis_server *server, pid_t parent) {
-    const char *words[REDIS_SERVER_ARGUMENTS + 24] = {"redis-server"};
-    char port[16];
-    size_t count = 1;
-    snprintf(port, sizeof port, "%d", server->port);
+/* The words of its command line: Sentinels have a file instead, because they write into it. */
+static void make_command(const struct redis_server *server, const char *port, const char *configuration,
+                         const char **words) {
+    const char *const sentinel[] = {configuration, "--sentinel", NULL};
     const char *const usual[] = {"--port",
-                                 port,
+                                 server->tls ? "0" : port,
                                  "--bind",
                                  "127.0.0.1",
                                  "--unixsocket",
@@ -76,11 +75,28 @@ static void run_server(const struct redis_server *server, pid_t parent) {
                                  "--logfile",
                                  "log",
                                  "--repl-diskless-sync-delay",
-                                 "0"};
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        words[count++] = usual[i];
+                                 "0",
+                                 NULL};
+    size_t count = 0;
+    words[count++] = "redis-server";
+    for (const char *const *word = server->sentinel ? sentinel : usual; *word; word++)
+        words[count++] = *word;
+    if (server->tls) {
+        words[count++] = "--tls-port";
+        words[count++] = port;
+    }
     for (size_t i = 0; server->arguments[i]; i++)
         words[count++] = server->arguments[i];
+    words[count] = NULL;
+}
+
+static void run_server(const struct redis_server *server, pid_t parent) {
+    const char *words[REDIS_SERVER_ARGUMENTS + 24];
+    char port[16];
+    char configuration[280];
+    snprintf(port, sizeof port, "%d", server->port);
+    snprintf(configuration, sizeof configuration, "%s/sentinel.conf", server->directory);
+    make_command(server, port, configuration, words);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || chdir(server->directory) != 0)
         _exit(127);
@@ -111,11 +127,8 @@ int redis_server_start_again(struct redis_server *server) {
     return -1;
 }
 
-int redis_server_start(struct redis_server *server, const char *const *more) {
+static int make_directory(struct redis_server *server) {
     const char *parent = getenv("TMPDIR");
-    memset(server, 0, sizeof *server);
-    for (size_t i = 0; more && more[i] && i + 1 < REDIS_SERVER_ARGUMENTS; i++)
-        server->arguments[i] = more[i];
     snprintf(server->directory, sizeof server->directory, "%s/tenure-redis-XXXXXX",
              parent && parent[0] == '/' && strlen(parent) < 60 ? parent : "/tmp");
     if (!mkdtemp(server->directory)) {
@@ -124,13 +137,55 @@ int redis_server_start(struct redis_server *server, const char *const *more) {
         return -1;
     }
     snprintf(server->socket, sizeof server->socket, "%s/socket", server->directory);
+    return 0;
+}
+
+static int write_configuration(const struct redis_server *sentinel, const char *lines) {
+    char path[280];
+    snprintf(path, sizeof path, "%s/sentinel.conf", sentinel->directory);
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return -1;
+    fprintf(file, "port %d\nbind 127.0.0.1\ndir %s\nunixsocket %s\nlogfile log\n%s\n", sentinel->port,
+            sentinel->directory, sentinel->socket, lines);
+    return fclose(file);
+}
+
+/* On one free port after the other; `lines` are a Sentinel's. */
+static int start_somewhere(struct redis_server *server, const char *lines) {
+    if (make_directory(server) != 0)
+        return -1;
     for (int i = 0; i < TRIES; i++) {
         server->port = free_port();
-        if (server->port > 0 && redis_server_start_again(server) == 0)
+        if (server->port > 0 && (!lines || write_configuration(server, lines) == 0) &&
+            redis_server_start_again(server) == 0)
             return 0;
     }
     fprintf(stderr, "redis-server does not start in %s\n", server->directory);
     return -1;
+}
+
+static void set_arguments(struct redis_server *server, const char *const *more) {
+    memset(server, 0, sizeof *server);
+    for (size_t i = 0; more && more[i] && i + 1 < REDIS_SERVER_ARGUMENTS; i++)
+        server->arguments[i] = more[i];
+}
+
+int redis_server_start(struct redis_server *server, const char *const *more) {
+    set_arguments(server, more);
+    return start_somewhere(server, NULL);
+}
+
+int redis_server_start_tls(struct redis_server *server, const char *const *more) {
+    set_arguments(server, more);
+    server->tls = true;
+    return start_somewhere(server, NULL);
+}
+
+int redis_sentinel_start(struct redis_server *sentinel, const char *lines) {
+    set_arguments(sentinel, NULL);
+    sentinel->sentinel = true;
+    return start_somewhere(sentinel, lines);
 }
 
 static void end_server(struct redis_server *server, int signal_number) {

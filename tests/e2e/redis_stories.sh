@@ -1,0 +1,223 @@
+#!/bin/sh
+# A fleet on a real Redis: what only Redis has (a first use, forgotten scripts, a server that becomes a replica), and
+# what the stories that run on any store leave out (fleet_stories.sh with FLEET_STORE=redis): ten instances, long polls.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/redis.sh
+. "$TENURE_SOURCE/tests/lib/redis.sh"
+
+SLACK=1500
+
+# SC-003. The loads of 33 targets on ten instances are 3 or 4.
+ten_instances() {
+    TTL=4000
+    RENEW=1000
+    EVERY=700
+    NAMES='a b c d e f g h i j'
+    redis_store
+    targets 33
+    for name in $NAMES; do agent "$name"; done
+    # shellcheck disable=SC2086
+    until_true 20 spread 3 4 $NAMES
+    until_true 10 all_polled
+    mark settled
+    tokens=$(all_tokens)
+    pause_ms 2500
+    mark end
+    # shellcheck disable=SC2086
+    spread 3 4 $NAMES || fail 'the shares did not stay even'
+    same 'the tokens' "$(all_tokens)" "$tokens"
+    same 'instances' "$("$TENURE" nodes --json | wc -l)" 10
+    same 'heartbeats in Redis' "$(redis --scan --pattern 'poll:node:*' | wc -l)" 10
+    same 'leases in Redis' "$(redis --scan --pattern 'poll:lease:*' | wc -l)" 33
+    # shellcheck disable=SC2086
+    halt $NAMES
+    sound --targets "$TARGETS" --bound "$((EVERY + SLACK))" --from settled --until end --polls 100
+    same 'instances that stay' "$(redis --scan --pattern 'poll:node:*' | wc -l)" 0
+    same 'leases that stay' "$(redis --scan --pattern 'poll:lease:*' | wc -l)" 0
+    same 'calls of KEYS' "$(calls_of keys)" 0
+}
+all_tokens() { "$TENURE" ls --json | sed 's/.*"token":\([0-9]*\).*/\1/' | tr '\n' ' '; }
+
+# A poll of more than three TTLs is one poll, and its lease is renewed throughout.
+long_polls() {
+    TTL=1000
+    RENEW=250
+    LASTS=3500
+    EVERY=10000
+    POLL_OPTIONS='print 1'
+    redis_store
+    targets 2
+    agent a --timeout 20s
+    until_true 10 all_polled
+    agent b --timeout 20s
+    until_true 10 has_lines a.messages 2
+    for target in t-1 t-2; do
+        first_message a.messages $target
+        same ok "$(field ok)" true
+        same token "$(field _version)" "$(first_token $target)"
+        between duration_ms "$(field duration_ms)" 3400 6000
+    done
+    same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
+    # Only now may a target be handed over.
+    until_true 8 spread 1 1 a b
+    halt a b
+    sound --targets "$TARGETS"
+}
+
+# ---- a Redis that knows nothing
+
+first_use() {
+    redis_up
+    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT
+    TENURE_TTL=2s
+    export TENURE_STORE TENURE_TTL
+    begin=$(boot_ms)
+    exits 4 "$TENURE" acquire job
+    out_is ''
+    err_has 'job cannot be had for another 2.0s: the store is recovering' 'event=store_recovering' 'remaining_ms='
+    pause_ms 1000
+    exits 4 "$TENURE" acquire other-job
+    err_has 'other-job cannot be had for another'
+    left=$(printf '%s\n' "$ERR" | sed -n 's/.*for another \([0-9]*\)ms.*/\1/p')
+    between 'ms left' "${left:-9999}" 1 1000
+    exits 0 "$TENURE" acquire job --wait 5s
+    between 'ms of waiting in all' "$(($(boot_ms) - begin))" 2000 4000
+    # Once: from now on it is as any other.
+    exits 0 "$TENURE" acquire other-job
+    exits 4 "$TENURE" acquire job
+    err_has 'job is held by'
+    # Each namespace has its own epoch; who says that it is new need not wait.
+    exits 4 "$TENURE" acquire job --namespace jobs
+    exits 0 "$TENURE" acquire job --namespace scenes --store "$TENURE_STORE?fresh=1"
+    exits 0 "$TENURE" acquire other-job --namespace scenes
+}
+
+first_fleet() {
+    redis_up
+    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT
+    targets_in_file 4
+    LOG=$CASE/polls
+    mark begin
+    for name in a b; do agent $name; done
+    until_true 10 spread 2 2 a b
+    until_true 5 all_polled
+    first=$(first_poll_ms begin)
+    between 'ms until the first poll' "$first" "$TTL" "$((2 * TTL + SLACK))"
+    said a '"event":"store_recovering"' '"remaining_ms":' || said b '"event":"store_recovering"' '"remaining_ms":' ||
+        fail 'it is not told why nothing is polled'
+    halt a b
+    sound --targets "$TARGETS"
+}
+first_poll_ms() {
+    awk -v mark="$1" '$3 == "mark" && $4 == mark { at = $1 } $3 == "start" { print int(($1 - at) / 1000); exit }' "$LOG"
+}
+
+# ---- changes are heard of at once
+
+# Whoever joins while another is still on its way to hear of it (here slowly, through the proxy) is heard of all the same,
+# and not with the next heartbeat.
+join_heard() {
+    TTL=12000
+    RENEW=3000
+    redis_store
+    proxy_start p
+    proxy_tell p delay 25
+    echo t-1 >targets
+    for after in 40 80 120 160 200 240 280; do
+        slow="a$after"
+        bare_agent "$slow" --namespace "n$after" --targets "file:$CASE/targets" --poll exec:true --store "$(through p)"
+        tries=0
+        until [ -n "$(redis --scan --pattern "n$after:node:*")" ]; do
+            tries=$((tries + 1))
+            [ "$tries" -lt 500 ] || fail "$slow does not join"
+            sleep 0.01
+        done
+        pause_ms "$after"
+        bare_agent "b$after" --namespace "n$after" --targets "file:$CASE/targets" --poll exec:true
+        pause_ms 1000
+        said "$slow" '"event":"instance_joined"' "\"other\":\"b$after-" || fail "b$after joined $after ms after $slow, which did not hear of it"
+        halt "$slow" "b$after"
+    done
+}
+
+# ---- a Redis that others administer
+
+scripts_forgotten() {
+    RENEW=200
+    redis_store
+    targets 6
+    for name in a b; do agent $name; done
+    until_true 10 spread 3 3 a b
+    until_true 5 all_polled
+    mark flush
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        redis SCRIPT FLUSH
+        pause_ms 250
+    done
+    mark end
+    refused=$(redis INFO commandstats | sed -n 's/^cmdstat_evalsha:.*failed_calls=\([0-9]*\).*/\1/p')
+    between 'calls of forgotten scripts' "$refused" 5 1000
+    same 'hands' "$(hands_since flush)" 0
+    for name in a b; do
+        for event in lease_lost lease_renew_failed store_down; do
+            same "times that $name said $event" "$(times_said $name "\"event\":\"$event\"")" 0
+        done
+    done
+    # New connections, which load them, and old ones at once.
+    exits 0 "$TENURE" ls
+    halt a b
+    sound --targets "$TARGETS" --bound 900 --from flush --until end
+}
+
+# Fault 11. Nobody is at the address of its master, so that it keeps its data.
+made_a_replica() {
+    redis_store
+    targets 6
+    for name in a b; do agent $name; done
+    until_true 10 spread 3 3 a b
+    until_true 5 all_polled
+    # For a moment: an epoch begins, and the living go on.
+    before=$(epoch)
+    mark moment
+    redis REPLICAOF 127.0.0.1 1
+    pause_ms 400
+    redis REPLICAOF NO ONE
+    until_true 5 epoch_other_than "$before"
+    pause_ms "$TTL"
+    mark moment-end
+    same 'hands' "$(hands_since moment)" 0
+    # For three TTLs: closed, and polled again by itself.
+    before=$(epoch)
+    mark outage-begin
+    redis REPLICAOF 127.0.0.1 1
+    exits 3 "$TENURE" acquire job
+    err_has "127.0.0.1:$REDIS_PORT" replica
+    pause_ms "$TTL"
+    mark closed
+    pause_ms "$((2 * TTL))"
+    redis REPLICAOF NO ONE
+    mark outage-end
+    until_true 10 all_polled outage-end
+    until_true 5 epoch_other_than "$before"
+    until_true 10 spread 3 3 a b
+    mark end
+    no_poll_between closed outage-end
+    for name in a b; do
+        said $name '"event":"store_down"' || fail "$name does not say that it has no store"
+        said $name '"event":"store_up"' || fail "$name does not say that it has a store again"
+    done
+    halt a b
+    sound --targets "$TARGETS" --bound "$((TTL + SLACK))" --from moment --until end
+}
+
+it 'SC-003: ten instances share 33 targets evenly, and nothing moves any more' ten_instances
+it 'a poll longer than the TTL keeps its lease and is one poll' long_polls
+it 'the first use of a Redis waits for one TTL, once, and says so; fresh=1 skips it' first_use
+it 'the first fleet on a Redis polls after one TTL, and says why' first_fleet
+it 'a join is heard of at once, also by an instance that has just begun' join_heard
+it 'SCRIPT FLUSH while a fleet runs costs nothing' scripts_forgotten
+it 'fault 11: a Redis that becomes a replica closes the fleet, which goes on when it is a master again' made_a_replica
+finish
