@@ -208,7 +208,7 @@ static int take_member(ten_target_redis *source, const char *text, size_t size, 
 /* ---- asking */
 
 static int receive(ten_target_redis *source, const char *what, redisReply **ret_reply, ten_error *error) {
-    redisReply *reply;
+    redisReply *reply = NULL;
     int done =
         ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
     if (done < 0)
@@ -251,7 +251,7 @@ static int ask_of_keys(ten_target_redis *source, const char *command, size_t fir
 static int take_absent(ten_target_redis *source, size_t number, ten_error *error) {
     const char *id = source->ids[number];
     char shown[ENTRY_SHOWN];
-    redisReply *reply;
+    redisReply *reply = NULL;
     show(source->prefix, id, strlen(id), shown);
     if (ten_target_list_is_refused(&source->list, shown, REASON_ABSENT))
         return TENURE_OK;
@@ -275,7 +275,7 @@ static int take_absent(ten_target_redis *source, size_t number, ten_error *error
 /* The values of the ids that have been collected. */
 static int take_values(ten_target_redis *source, ten_error *error) {
     static const char what[] = "reading the values of targets";
-    redisReply *reply;
+    redisReply *reply = NULL;
     size_t count = source->id_count;
     source->id_count = 0;
     if (count == 0)
@@ -328,7 +328,7 @@ static int step(ten_target_redis *source, char cursor[24], ten_error *error) {
     const char *keys[] = {"SCAN", cursor, "MATCH", source->pattern, "COUNT", STEP_COUNT};
     const char *members[] = {"SSCAN", source->set, cursor, "COUNT", STEP_COUNT};
     const char *what = source->set ? "reading the set of targets" : "looking for the keys of targets";
-    redisReply *reply;
+    redisReply *reply = NULL;
     ten_redis_link *link = source->thread.link;
     int done = ten_redis_link_ask(link, ten_redis_thread_deadline_ms(&source->thread), &reply, error,
                                   source->set ? members : keys, source->set ? TEN_COUNT(members) : TEN_COUNT(keys));
@@ -357,7 +357,7 @@ static uint64_t calls_of(const char *statistics, const char *command) {
 /* How often the server has been flushed. One that does not tell is asked for nothing more. */
 static int look_for_flush(ten_target_redis *source, ten_error *error) {
     const char *words[] = {"INFO", "commandstats"};
-    redisReply *reply;
+    redisReply *reply = NULL;
     uint64_t flushes = FLUSHES_UNKNOWN;
     int done = ten_redis_link_send(source->thread.link, 2, words, (const size_t[]){4, 12}, error);
     if (done == TENURE_OK)
@@ -531,7 +531,7 @@ static int make(const ten_agent_config *config, ten_target_redis **ret_source, t
 }
 
 int ten_target_redis_check(const ten_agent_config *config, ten_error *error) {
-    ten_target_redis *source;
+    ten_target_redis *source = NULL;
     int done = make(config, &source, error);
     if (done == TENURE_OK)
         free_source(&source->thread);
@@ -539,7 +539,7 @@ int ten_target_redis_check(const ten_agent_config *config, ten_error *error) {
 }
 
 int ten_target_redis_open(const ten_agent_config *config, ten_target_redis **ret_source, ten_error *error) {
-    ten_target_redis *source;
+    ten_target_redis *source = NULL;
     int done = make(config, &source, error);
     if (done < 0)
         return done;

@@ -92,9 +92,13 @@ int ten_redis_link_fd(const ten_redis_link *link) {
     return link->fd;
 }
 
+static bool has_backlog(const ten_redis_link *link) {
+    return link->taken < link->in.size;
+}
+
 bool ten_redis_link_is_fresh(ten_redis_link *link) {
     char byte;
-    if (ten_link_now_ms() - link->used_ms > IDLE_MAX_MS)
+    if (ten_link_now_ms() - link->used_ms > IDLE_MAX_MS || has_backlog(link) || link->reader->pos < link->reader->len)
         return false;
     if (link->tls)
         return ten_redis_tls_is_fresh(link);
@@ -240,10 +244,6 @@ static int feed(ten_redis_link *link, const char *data, size_t size, ten_error *
     return redisReaderFeed(link->reader, data, size) == REDIS_OK
                ? TENURE_OK
                : ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
-}
-
-static bool has_backlog(const ten_redis_link *link) {
-    return link->taken < link->in.size;
 }
 
 static int feed_from_backlog(ten_redis_link *link, ten_error *error) {
