@@ -23,12 +23,13 @@ if redis.replicate_commands then
     redis.replicate_commands()
 end
 
-local call, match, concat = redis.call, string.match, table.concat
+local call, match, concat, find = redis.call, string.match, table.concat, string.find
 local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS = unpack(KEYS, 1, 10)
 local OUR_KEYS, OUR_ARGUMENTS = 10, 5
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER = unpack(ARGV, 1, 4)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX = 10000
+local NOTICE_MAX = 4096
 
 -- The numbers of store.h.
 local ERROR, OK, LEASE_HELD, LOST, UNKNOWN = 0, 1, 2, 3, 4
@@ -50,9 +51,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_text = whole(now)
 
 -- A change is a line with tabs between its fields. A name that has such characters is a hostile one, but data.
-local escapes = { ['\t'] = '\\t', ['\n'] = '\\n', ['\\'] = '\\\\' }
 local function escape(text)
-    return (string.gsub(text, '[\t\n\\]', escapes))
+    if not find(text, '[\t\n\\]') then
+        return text
+    end
+    return (string.gsub(text, '[\t\n\\]', { ['\t'] = '\\t', ['\n'] = '\\n', ['\\'] = '\\\\' }))
 end
 
 local news = {}
@@ -65,10 +68,13 @@ end
 -- every promotion: a server that was demoted, took over another's older data and was promoted again has its old run id.
 -- The keys' pattern belongs to it, too, because leases under other keys are as good as forgotten.
 local began, longest, floor, cursor
+local state -- this server, and how far its feed has come: while that is the same, no token has changed
 do
     local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor')
-    local server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' ..
-        match(call('INFO', 'replication'), 'master_replid:(%x+)') .. ':' .. LEASE_BEFORE .. '*' .. LEASE_AFTER
+    local replication = match(call('INFO', 'replication'), 'master_replid:(%x+)')
+    local server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
+        LEASE_BEFORE .. '*' .. LEASE_AFTER
+    state = replication .. ':' .. (record[5] or '')
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
     floor, cursor = tonumber(record[4]) or 0, tonumber(record[5]) or 0
     if record[1] ~= server then
@@ -107,7 +113,9 @@ local function publish()
     cursor = cursor + #news
     local text = whole(cursor)
     call('HSET', EPOCH, 'cursor', text)
-    call('ZADD', FEED, text, text .. '\n' .. concat(news, '\n'))
+    local entry = text .. '\n' .. concat(news, '\n')
+    call('ZADD', FEED, text, entry)
     call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
-    call('PUBLISH', FEED, text)
+    -- A small one tells what changed: those who hear it need not ask.
+    call('PUBLISH', FEED, #entry <= NOTICE_MAX and entry or text)
 end

@@ -333,6 +333,26 @@ static int read_cursor(ten_redis_store *store, struct reading *reading, uint64_t
     return done;
 }
 
+/* What came with the notices, if it goes on from the cursor. Then the server need not be asked; what it may have told
+ * since wakes the caller again. */
+static int hand_out_heard(ten_redis_store *store, const char *namespace_name, uint64_t *cursor, size_t limit,
+                          ten_change_fn each, void *userdata) {
+    ten_redis_watch *watch = &store->watch;
+    int done = TENURE_OK;
+    for (size_t at = 0; done == TENURE_OK && limit > 0 && at < watch->heard.size;) {
+        size_t size = strlen(watch->heard.data + at) + 1; /* before it is cut into lines */
+        done = hand_out_entry(store, watch->heard.data + at, namespace_name, cursor, &limit, each, userdata);
+        at += size;
+    }
+    ten_redis_watch_forget(watch);
+    return done;
+}
+
+static bool has_heard(const ten_redis_watch *watch, const char *namespace_name, uint64_t cursor) {
+    return watch->heard.size > 0 && !watch->heard.failed && watch->heard_from <= cursor && cursor < watch->heard_to &&
+           strcmp(watch->namespace_name, namespace_name) == 0;
+}
+
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                       void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
@@ -341,6 +361,8 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
     ten_redis_watch_mend(store);
     if (done < 0 || *cursor == UINT64_MAX)
         return done < 0 ? done : read_cursor(store, &reading, timeout_ms, cursor);
+    if (limit > 0 && has_heard(&store->watch, namespace_name, *cursor))
+        return hand_out_heard(store, namespace_name, cursor, limit, each, userdata);
     for (bool more = true; done == TENURE_OK && more && limit > 0;) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         reading.cursor = *cursor;

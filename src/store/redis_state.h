@@ -23,7 +23,9 @@ enum ten_redis_script {
     TEN_REDIS_SCRIPT_COUNT,
 };
 
-#define TEN_REDIS_SHA_SIZE 41u
+#define TEN_REDIS_SHA_SIZE   41u
+#define TEN_REDIS_PROOF_SIZE 72u
+#define TEN_REDIS_PROOFS     1024u /* calls; 250,000 leases */
 
 /* The subscription: a connection of its own, behind a descriptor that stays the same when it is made anew. */
 typedef struct ten_redis_watch {
@@ -33,6 +35,11 @@ typedef struct ten_redis_watch {
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     uint64_t retry_ms; /* not before this, when it is down */
     bool ping_sent;
+    /* Entries of the feed that came with the notices, one behind the other, each with its NUL: all changes after
+     * `heard_from` up to `heard_to`. */
+    ten_buf heard;
+    uint64_t heard_from;
+    uint64_t heard_to;
 } ten_redis_watch;
 
 /* The words of one command, collected. */
@@ -58,6 +65,9 @@ typedef struct ten_redis_store {
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
     ten_redis_words words;
     ten_arena results;
+    /* Calls of renewals whose tokens the server has compared with its own, and the state in which it was then. */
+    char proof[TEN_REDIS_PROOF_SIZE];
+    uint64_t proved[TEN_REDIS_PROOFS];
     ten_redis_watch watch;
 } ten_redis_store;
 
@@ -118,6 +128,7 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
 int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
 void ten_redis_watch_clear(ten_store *base);
 void ten_redis_watch_close(ten_redis_watch *watch);
+void ten_redis_watch_forget(ten_redis_watch *watch);
 /* Subscribes again if that is due; what happens before is seen by the changes that are read after. */
 void ten_redis_watch_mend(ten_redis_store *store);
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);

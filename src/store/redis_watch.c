@@ -14,8 +14,9 @@
 #include "base/random.h"
 #include "store/redis_state.h"
 
-#define SUBSCRIBE_MS 250u  /* at most: the thread that waits here has leases to renew */
-#define RETRY_MS     250u  /* between tries, and how often the feed is read meanwhile */
+#define SUBSCRIBE_MS 250u /* at most: the thread that waits here has leases to renew */
+#define RETRY_MS     250u /* between tries, and how often the feed is read meanwhile */
+#define HEARD_MAX    65536u
 #define PING_MS      5000u /* a silent peer is noticed after two of these */
 
 static void set_timer(const ten_redis_watch *watch, uint64_t first_ms) {
@@ -25,7 +26,13 @@ static void set_timer(const ten_redis_watch *watch, uint64_t first_ms) {
     (void)timerfd_settime(watch->timer_fd, 0, &when, NULL);
 }
 
+void ten_redis_watch_forget(ten_redis_watch *watch) {
+    ten_buf_clear(&watch->heard);
+    watch->heard_from = watch->heard_to = 0;
+}
+
 static void go_down(ten_redis_watch *watch) {
+    ten_redis_watch_forget(watch);
     uint64_t pause_ms = RETRY_MS + ten_random_u64() % RETRY_MS;
     ten_redis_link_close(watch->link);
     watch->link = NULL;
@@ -93,13 +100,35 @@ int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd
         ten_redis_link_close(watch->link);
         watch->link = NULL;
         watch->retry_ms = 0;
+        ten_redis_watch_forget(watch);
     }
     ten_redis_watch_mend(store);
     *ret_fd = watch->epoll_fd;
     return TENURE_OK;
 }
 
-/* Takes what has come; what it says is in the feed. */
+/* Keeps what a notice says if it goes on where the last one ended. One that was too large has no lines: what it is
+ * about has to be asked for. */
+static void hear(ten_redis_watch *watch, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[2]->type != REDIS_REPLY_STRING ||
+        strcmp(ten_redis_text(reply->element[0]), "message") != 0)
+        return;
+    const char *entry = reply->element[2]->str;
+    uint64_t lines = 0;
+    for (const char *at = strchr(entry, '\n'); at; at = strchr(at + 1, '\n'))
+        lines++;
+    uint64_t to = strtoull(entry, NULL, 10);
+    if (lines == 0 || watch->heard.size > HEARD_MAX || watch->heard.failed || watch->heard_to != to - lines) {
+        ten_redis_watch_forget(watch);
+        watch->heard_from = to - lines;
+    }
+    if (lines > 0) {
+        ten_buf_add(&watch->heard, entry, strlen(entry) + 1);
+        watch->heard_to = to;
+    }
+}
+
+/* Takes what has come. */
 static bool drain(ten_redis_watch *watch) {
     ten_error error;
     for (;;) {
@@ -109,6 +138,7 @@ static bool drain(ten_redis_watch *watch) {
         if (!reply)
             return true;
         watch->ping_sent = false;
+        hear(watch, reply);
     }
 }
 
@@ -134,6 +164,7 @@ void ten_redis_watch_clear(ten_store *base) {
 void ten_redis_watch_close(ten_redis_watch *watch) {
     ten_redis_link_close(watch->link);
     watch->link = NULL;
+    ten_buf_free(&watch->heard);
     ten_close_fd(&watch->epoll_fd);
     ten_close_fd(&watch->timer_fd);
 }
