@@ -20,6 +20,7 @@
 #include "runtime/manager.h"
 
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
+#define GIVE_BACK_MS     2000u /* more, for giving everything back: a store that is away must not keep the agent */
 #define FLUSH_MS         2000u
 #define READ_AGAIN_MS    1000u
 
@@ -313,6 +314,7 @@ static void take_notes(struct ten_agent *agent) {
 static void begin_stop(struct ten_agent *agent) {
     uint64_t patience_ms = agent->stop_signals > 1 ? 0 : STOP_PATIENCE_MS;
     agent->stop_ms = ten_agent_now_ms() + patience_ms;
+    agent->leave_ms = agent->stop_ms + GIVE_BACK_MS;
     for (uint32_t i = 0; i < agent->target_room; i++)
         if (agent->targets[i])
             ten_timers_clear(&agent->polls, i);
@@ -394,8 +396,9 @@ static void run_due(struct ten_agent *agent) {
 
 static int wait_ms(const struct ten_agent *agent) {
     uint64_t next_ms = ten_min_u64(ten_timers_next(&agent->checks), ten_timers_next(&agent->polls));
-    if (agent->stop_ms && agent->running > 0)
-        next_ms = ten_min_u64(next_ms, ten_max_u64(agent->stop_ms, ten_agent_now_ms() + 10));
+    if (agent->stop_ms)
+        next_ms = ten_min_u64(
+            next_ms, ten_max_u64(agent->running > 0 ? agent->stop_ms : agent->leave_ms, ten_agent_now_ms() + 10));
     uint64_t left_ms = ten_left_u64(next_ms, ten_agent_now_ms());
     return (int)ten_min_u64(left_ms, READ_AGAIN_MS);
 }
@@ -420,9 +423,14 @@ static void take_ready(struct ten_agent *agent) {
     }
 }
 
+/* All work has ended, but the store does not take the leases back: they end by their TTL. */
+static bool gives_up(const struct ten_agent *agent) {
+    return agent->stop_ms && agent->running == 0 && ten_agent_now_ms() >= agent->leave_ms;
+}
+
 static void loop(struct ten_agent *agent) {
     struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
-    while (!agent->stopped && !agent->refused) {
+    while (!agent->stopped && !agent->refused && !gives_up(agent)) {
         (void)curl_multi_poll(agent->multi, &extra, 1, wait_ms(agent), NULL);
         ten_http_work(agent);
         take_ready(agent);
@@ -557,8 +565,11 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
                             agent.refused == TENURE_E_TTL
                                 ? "the instances of this namespace use another TTL: all of a fleet use the same --ttl"
                                 : "this instance was declared gone");
-        else
+        else if (agent.stopped)
             TEN_LOG(agent.log, TEN_LOG_INFO, "agent_stopped", TEN_NUMBER("polls", agent.poll_count));
+        else
+            TEN_LOG(agent.log, TEN_LOG_WARN, "agent_stopped", TEN_NUMBER("polls", agent.poll_count),
+                    TEN_TEXT("error", "the store is out of reach: what was held ends by its TTL"));
     }
     close_agent(&agent);
     return done;

@@ -349,6 +349,10 @@ int ten_warden_run(const ten_warden_config *config) {
     int exit_code = run_workers(&warden);
     ten_log_close(warden.log, 1000);
     ten_close_fd(&warden.signal_fd);
+    /* One more that comes at the very end hurries nobody any more, and must not be what this process died of. */
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return exit_code;
 }

@@ -46,7 +46,10 @@ static void add_row(ten_table *table, const ten_view *view, const ten_view_insta
     snprintf(held, sizeof held, "%zu", instance->held);
     snprintf(planned, sizeof planned, "%zu", planned_for(view, instance->id));
     ten_duration_show(instance->remaining_ms, remaining);
-    ten_duration_show(ten_left_u64(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
+    if (instance->since_ms)
+        ten_duration_show(ten_left_u64(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
+    else
+        snprintf(age, sizeof age, "-"); /* another program's: it does not say */
     ten_table_row(table,
                   (const char *const[]){instance->id, state_of(instance), weight, held, planned, age, remaining});
 }

@@ -84,8 +84,10 @@ static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
         target->known_token = ten_max_u64(target->known_token, result->token);
         event.error = TENURE_E_HELD;
-        if (result->recovering)
+        if (result->recovering) {
             event.kind = TEN_FLEET_RECOVERING;
+            fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, target->held_until_ms);
+        }
         snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;

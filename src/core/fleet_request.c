@@ -23,6 +23,8 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
         return TEN_REASON_NONE;
     if (fleet->now_ms < target->keep_until_ms && !TEN_MUTANT(PING_PONG))
         return TEN_REASON_NONE;
+    if (fleet->now_ms < fleet->recovering_until_ms)
+        return TEN_REASON_NONE; /* the store lets nobody else in yet */
     return fleet->weight == 0 ? TEN_REASON_DRAIN : TEN_REASON_REBALANCE;
 }
 
@@ -31,7 +33,8 @@ static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
     uint32_t planned = ten_plan_owner(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || fleet->targets[number].claimed)
         return UINT64_MAX;
-    return ten_max_u64(fleet->peers[planned].since_ms + fleet->settle_ms, fleet->targets[number].keep_until_ms);
+    uint64_t settled_ms = ten_max_u64(fleet->peers[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
+    return ten_max_u64(settled_ms, fleet->targets[number].keep_until_ms);
 }
 
 static bool is_peer(uint32_t holder) {
@@ -59,7 +62,7 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     if (is_peer(target->holder)) {
         /* In good hands, as long as that instance lives: the planned one tries again by itself should it lose the
          * target. Of another nobody knows that, since an expiry is not announced: then one asks now and then. */
-        if (target->holder == ten_plan_owner(fleet->plan, number))
+        if (target->holder == ten_plan_owner(fleet->plan, number) && !fleet->peers[target->holder].foreign)
             return UINT64_MAX;
         free_ms += rank * fleet->timing.ttl_ms;
     }

@@ -49,7 +49,8 @@ struct ten_fleet_peer {
     uint64_t since_ms; /* when this instance first saw it */
     uint64_t ends_ms;  /* when its heartbeat ends, as of the last list */
     bool known;
-    bool listed; /* in the list that is being read */
+    bool listed;  /* in the list that is being read */
+    bool foreign; /* another program's: it announces no TTL, and says nothing when it gives something up */
 };
 
 struct ten_fleet {
@@ -73,9 +74,10 @@ struct ten_fleet {
     uint32_t oldest;  /* owned targets, by the sending of their last renewal */
     uint32_t newest;
     size_t owned_count;
-    size_t renewed_count; /* by the answer under way */
-    size_t moved_count;   /* by the settling under way */
-    uint64_t now_ms;      /* of the call under way, for callbacks */
+    size_t renewed_count;         /* by the answer under way */
+    size_t moved_count;           /* by the settling under way */
+    uint64_t now_ms;              /* of the call under way, for callbacks */
+    uint64_t recovering_until_ms; /* the store may have lost data: until then nothing is handed over */
 
     ten_op *ops; /* the request under way */
     uint32_t *op_targets;

@@ -124,6 +124,7 @@ void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *i
     if (number == TEN_NOBODY)
         return;
     fleet->peers[number].listed = true;
+    fleet->peers[number].foreign = instance->ttl_ms == 0;
     fleet->peers[number].ends_ms = now_ms + instance->remaining_ms;
 }
 
@@ -292,6 +293,8 @@ void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
     if (fleet->announced)
         fleet->next_list_ms = now_ms;
     fleet->start_ms = now_ms; /* nobody knows that fleet any more: see turn_ms() */
+    if (fleet->listed)        /* later than at the start: the feed broke off, perhaps because the store lost data */
+        fleet->recovering_until_ms = now_ms + fleet->timing.ttl_ms;
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
         if (!target->known || target->lease.deadline_ms != 0)

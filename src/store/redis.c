@@ -211,8 +211,9 @@ int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
     if (store->link)
         return TENURE_OK;
     int done = wait_for_turn(store, deadline_ms);
-    if (done == TENURE_OK)
-        done = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
+    if (done < 0)
+        return done; /* not a try: it must not put the next one off */
+    done = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
     if (done == TENURE_OK)
         done = ten_redis_load_scripts(store, deadline_ms);
     if (done < 0) {

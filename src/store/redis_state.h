@@ -34,6 +34,7 @@ typedef struct ten_redis_watch {
     ten_redis_link *link; /* NULL: down */
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     uint64_t retry_ms; /* not before this, when it is down */
+    unsigned failures; /* in a row */
     bool ping_sent;
     /* Entries of the feed that came with the notices, one behind the other, each with its NUL: all changes after
      * `heard_from` up to `heard_to`. */

@@ -14,15 +14,16 @@
 #include "base/random.h"
 #include "store/redis_state.h"
 
-#define SUBSCRIBE_MS 250u /* at most: the thread that waits here has leases to renew */
+#define SUBSCRIBE_MS 250u /* at most, for a start: the thread that waits here has leases to renew */
+#define PATIENCE     2u   /* times that this is doubled when it was not enough */
 #define RETRY_MS     250u /* between tries, and how often the feed is read meanwhile */
 #define HEARD_MAX    65536u
 #define PING_MS      5000u /* a silent peer is noticed after two of these */
 
-static void set_timer(const ten_redis_watch *watch, uint64_t first_ms) {
+static void set_timer(const ten_redis_watch *watch, uint64_t first_ms, uint64_t then_ms) {
     struct itimerspec when = {
-        .it_value = {.tv_sec = (time_t)(first_ms / 1000), .tv_nsec = (long)(first_ms % 1000) * 1000000L}};
-    when.it_interval = when.it_value;
+        .it_value = {.tv_sec = (time_t)(first_ms / 1000), .tv_nsec = (long)(first_ms % 1000) * 1000000L},
+        .it_interval = {.tv_sec = (time_t)(then_ms / 1000), .tv_nsec = (long)(then_ms % 1000) * 1000000L}};
     (void)timerfd_settime(watch->timer_fd, 0, &when, NULL);
 }
 
@@ -38,7 +39,7 @@ static void go_down(ten_redis_watch *watch) {
     watch->link = NULL;
     watch->ping_sent = false;
     watch->retry_ms = ten_redis_now_ms() + pause_ms;
-    set_timer(watch, pause_ms);
+    set_timer(watch, pause_ms, pause_ms);
 }
 
 static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t deadline_ms) {
@@ -63,17 +64,21 @@ void ten_redis_watch_mend(ten_redis_store *store) {
         go_down(watch);
         return;
     }
-    uint64_t deadline_ms = ten_redis_now_ms() + SUBSCRIBE_MS;
+    uint64_t deadline_ms = ten_redis_now_ms() + (SUBSCRIBE_MS << watch->failures);
     ten_redis_link *link = NULL;
     int done = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &link, &store->base.error);
     if (done == TENURE_OK)
         done = subscribe(store, link, deadline_ms);
     watch->link = link;
     if (done < 0) {
+        /* A far away server needs more; the leases can wait that long, too. */
+        watch->failures = (unsigned)ten_min_u64(watch->failures + 1, PATIENCE);
         go_down(watch);
         return;
     }
-    set_timer(watch, PING_MS);
+    watch->failures = 0;
+    /* What was told before is not heard here: the caller is woken once, and reads the feed. */
+    set_timer(watch, 1, PING_MS);
 }
 
 static int open_descriptors(ten_redis_store *store) {

@@ -144,8 +144,9 @@ int ten_store_open(const char *url, const ten_store_config *config, ten_store **
     const ten_store_ops *ops = find_backend(parsed.scheme);
     const char *timeout = ten_url_option(&parsed, "timeout");
     uint64_t timeout_ms = 0;
-    if (timeout)
-        done = ten_duration_parse(timeout, &timeout_ms, error);
+    ten_error why = {0};
+    if (timeout && ten_duration_parse(timeout, &timeout_ms, &why) < 0)
+        done = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout: %s", why.message);
     if (timeout && done == TENURE_OK && timeout_ms == 0)
         done = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout is 0: nothing can answer in that time");
     if (timeout_ms)

@@ -5,11 +5,15 @@
  */
 #include "conformance/link_place.h"
 
-#include <poll.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define AT_PEER "redis://:" SECRET "@127.0.0.1:%d"
@@ -41,7 +45,7 @@ static void a_silent_peer_costs_the_deadline(void **state) {
     peer_start(&peer, peer_is_silent);
     uint64_t start_ms = boot_ms();
     expect_at(*state, &peer, 150, TENURE_E_TIMEOUT, "did not answer in time");
-    assert_in_range(boot_ms() - start_ms, 149, 600);
+    assert_in_range(boot_ms() - start_ms, 149, 150 + SLACK_MS);
 }
 
 static void trickle(struct peer *peer, int client) {
@@ -75,6 +79,7 @@ static void a_peer_that_is_gone_in_the_middle_of_a_reply_is_told(void **state) {
     close_link(place);
     size_t whole = atomic_load(&peer.passed);
     assert_true(whole > 1000);
+    whole -= 32; /* some numbers become shorter */
     for (size_t pass = 1; pass < whole; pass += pass < 64 || whole - pass < 64 ? 1 : 61) {
         atomic_store(&peer.pass, pass);
         atomic_store(&peer.then, pass % 2 ? PEER_CLOSE : PEER_RESET);
@@ -89,6 +94,45 @@ static void a_peer_that_is_gone_in_the_middle_of_a_reply_is_told(void **state) {
         assert_int_equal(try_open(place, TEN_REDIS_LEASES, 60), TENURE_E_TIMEOUT);
     }
     peer_stop(&peer);
+}
+
+static bool write_text(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && ten_write_all(fd, text, strlen(text)) == 0;
+    ten_close_fd(&fd);
+    return done;
+}
+
+/* A network of our own, in which every connection starts from the same port; false: that is not allowed here. */
+static bool enter_narrow_network(const char *ports) {
+    struct ifreq request = {.ifr_flags = IFF_UP};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "lo");
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+        return false;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool done = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &request) == 0 &&
+                write_text("/proc/sys/net/ipv4/ip_local_port_range", ports);
+    ten_close_fd(&fd);
+    return done;
+}
+
+/* A TCP connection to a port that is also the one that the system picks for us is one to ourselves. */
+static void nobody_takes_himself_for_a_server(void **state) {
+    struct link_place *place = *state;
+    use_url(place, "redis://:" SECRET "@127.0.0.1:40001");
+    pid_t child = fork();
+    if (child == 0) {
+        if (!enter_narrow_network("40001 40001"))
+            _exit(77);
+        ten_error error = {0};
+        int done = ten_redis_link_open(place->settings, TEN_REDIS_ANY, boot_ms() + OPEN_MS, &place->link, &error);
+        _exit(done == TENURE_E_UNREACHABLE && strstr(error.message, "refused") ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
 }
 
 /* ---- another service */
@@ -224,7 +268,7 @@ static void a_string_without_end_is_refused(void **state) {
     long before = peak_kb();
     struct peer peer = {.say = "$1000000000000\r\n", .say_size = 16};
     peer_start(&peer, say_without_end);
-    expect_at(*state, &peer, OPEN_MS, TENURE_E_STORE, "too large");
+    expect_at(*state, &peer, 6 * OPEN_MS, TENURE_E_STORE, "too large");
     assert_in_range(peak_kb(), 0, before + 200000);
 }
 
@@ -288,22 +332,25 @@ static void a_flood_while_we_write_costs_the_deadline(void **state) {
     peer_stop(&peer);
     /* Or it was the limit of what is kept for us, on a fast machine. */
     assert_true(done == TENURE_E_TIMEOUT || done == TENURE_E_STORE);
-    assert_in_range(took_ms, 0, 600);
+    assert_in_range(took_ms, 0, 150 + SLACK_MS);
+}
+
+/* A connection that nothing was said on yet. */
+static void connect_bare(struct link_place *place, const struct peer *peer) {
+    ten_addresses addresses;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    use_url(place, "redis://127.0.0.1:%d", peer->port);
+    assert_int_equal(ten_resolve("127.0.0.1", (uint16_t)peer->port, 0, &addresses, NULL), TENURE_OK);
+    (void)connect(fd, (struct sockaddr *)&addresses.at[0].address, addresses.at[0].size);
+    assert_int_equal(ten_redis_link_make(place->settings, fd, "h", "redis://h", 0, &place->link, NULL), TENURE_OK);
 }
 
 static void take_returns_from_a_flood_without_a_whole_reply(void **state) {
     struct link_place *place = *state;
-    struct peer peer = {.fd = -1};
+    struct peer peer = {.say = "$50000000\r\n", .say_size = 11};
     redisReply *reply = NULL;
-    use_url(place, "redis://127.0.0.1:%d", place->server.port);
-    peer.say = "$50000000\r\n";
-    peer.say_size = 11;
     peer_start(&peer, say_without_end);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ten_addresses addresses;
-    assert_int_equal(ten_resolve("127.0.0.1", (uint16_t)peer.port, 0, &addresses, NULL), TENURE_OK);
-    assert_int_equal(connect(fd, (struct sockaddr *)&addresses.at[0].address, addresses.at[0].size), 0);
-    assert_int_equal(ten_redis_link_make(place->settings, fd, "h", "redis://h", 0, &place->link, NULL), TENURE_OK);
+    connect_bare(place, &peer);
     unsigned without = 0;
     uint64_t end_ms = boot_ms() + OPEN_MS;
     while (!reply && boot_ms() < end_ms) {
@@ -314,6 +361,37 @@ static void take_returns_from_a_flood_without_a_whole_reply(void **state) {
     assert_int_equal(reply->len, 50000000);
     assert_true(without > 10);
     freeReplyObject(reply);
+    close_link(place);
+    peer_stop(&peer);
+}
+
+static void say_then_listen(struct peer *peer, int client) {
+    if (peer_write(peer, client, peer->say, peer->say_size))
+        peer_is_silent(peer, client);
+}
+
+/* One that is larger than what is read at a time, from a peer who reads nothing before it is gone. */
+static void a_large_reply_that_came_before_we_had_written_is_found(void **state) {
+    struct link_place *place = *state;
+    static char data[20000014];
+    memset(data, 'x', sizeof data);
+    memcpy(data, "$20000001\r\n", 11);
+    memcpy(data + sizeof data - 2, "\r\n", 2);
+    struct peer peer = {.say = data, .say_size = sizeof data};
+    redisReply *reply = NULL;
+    peer_start(&peer, say_then_listen);
+    connect_bare(place, &peer);
+    assert_int_equal(
+        ten_redis_link_send(place->link, 1, (const char *const[]){data}, (const size_t[]){sizeof data}, NULL),
+        TENURE_OK);
+    assert_int_equal(ten_redis_link_flush(place->link, boot_ms() + OPEN_MS, &place->error), TENURE_OK);
+    assert_true(place->link->in.size > 2000000);
+    assert_false(ten_redis_link_is_fresh(place->link));
+    assert_int_equal(ten_redis_link_receive(place->link, boot_ms() + OPEN_MS, &reply, &place->error), TENURE_OK);
+    assert_int_equal(reply->len, 20000001);
+    freeReplyObject(reply);
+    assert_int_equal(place->link->in.size, 0);
+    assert_true(ten_redis_link_is_fresh(place->link));
     close_link(place);
     peer_stop(&peer);
 }
@@ -352,6 +430,7 @@ static const struct CMUnitTest tests[] = {
     LINK_CASE_ALONE(a_peer_that_trickles_costs_the_deadline),
     LINK_CASE_ALONE(a_peer_that_closes_at_once_is_told),
     LINK_CASE(a_peer_that_is_gone_in_the_middle_of_a_reply_is_told),
+    LINK_CASE_ALONE(nobody_takes_himself_for_a_server),
     LINK_CASE_ALONE(a_web_server_is_told_from_a_redis),
     LINK_CASE_ALONE(noise_is_told_from_a_redis),
     LINK_CASE_ALONE(the_last_words_of_a_peer_are_heard),
@@ -363,7 +442,8 @@ static const struct CMUnitTest tests[] = {
     LINK_CASE_ALONE(a_list_of_a_million_is_the_end),
     LINK_CASE_ALONE(a_line_without_end_costs_the_deadline),
     LINK_CASE_ALONE(a_flood_while_we_write_costs_the_deadline),
-    LINK_CASE(take_returns_from_a_flood_without_a_whole_reply),
+    LINK_CASE_ALONE(take_returns_from_a_flood_without_a_whole_reply),
+    LINK_CASE_ALONE(a_large_reply_that_came_before_we_had_written_is_found),
     LINK_CASE(writing_to_a_peer_that_is_gone_raises_no_signal),
 };
 const struct link_topic link_hostile_topic = {tests, TEN_COUNT(tests)};

@@ -34,11 +34,13 @@ static void the_last_good_answer_serves_while_the_resolver_does_not(void **state
     atomic_store(&names_fail, true);
     must_reopen(place);
     atomic_store(&names_hang, true);
-    for (int i = 0; i < 8; i++) {
+    atomic_store(&names_asked, 0);
+    for (unsigned i = 0; i < 8; i++) {
         uint64_t start_ms = boot_ms();
-        assert_int_equal(try_open(place, TEN_REDIS_LEASES, 200), TENURE_OK);
-        /* A quarter of the time for the resolver; nothing any more once it is known to hang. */
-        assert_in_range(boot_ms() - start_ms, i < 4 ? 45 : 0, i < 4 ? 180 : 100);
+        assert_int_equal(try_open(place, TEN_REDIS_LEASES, 400), TENURE_OK);
+        /* A quarter of the time for the resolver; it is not asked any more once it is known to hang. */
+        assert_true(i >= 4 || boot_ms() - start_ms >= 99);
+        assert_int_equal(atomic_load(&names_asked), i < 4 ? i + 1 : 4);
     }
     expect_works(place);
 }
@@ -49,8 +51,9 @@ static void a_second_connection_asks_nobody(void **state) {
     atomic_store(&names_hang, true);
     atomic_store(&names_asked, 0);
     ten_redis_link *beside = NULL;
-    assert_int_equal(ten_redis_link_open_beside(place->link, place->settings, boot_ms() + 100, &beside, &place->error),
-                     TENURE_OK);
+    assert_int_equal(
+        ten_redis_link_open_beside(place->link, place->settings, boot_ms() + SLACK_MS, &beside, &place->error),
+        TENURE_OK);
     ten_redis_link_close(beside);
     assert_int_equal(atomic_load(&names_asked), 0);
 }
@@ -98,7 +101,7 @@ static void a_store_with_a_live_connection_does_not_notice_a_resolver_that_hangs
         sleep_ms(5);
     }
     assert_int_equal(subscribers(&link->server, place.ns), 1);
-    assert_in_range(longest_ms, 0, 200);
+    assert_in_range(longest_ms, 0, SLACK_MS);
     assert_int_equal(atomic_load(&names_asked), 0);
     /* With the connection cut, the address that is known serves. */
     tell_server(&link->server, "CLIENT KILL TYPE normal SKIPME yes");
@@ -110,8 +113,8 @@ static void a_store_with_a_live_connection_does_not_notice_a_resolver_that_hangs
                  .ttl_ms = LONG_MS};
     ten_result result;
     uint64_t start_ms = boot_ms();
-    assert_int_equal(ten_store_apply(place.store, &op, &result, 1, 600), TENURE_OK);
-    assert_in_range(boot_ms() - start_ms, 0, 500);
+    assert_int_equal(ten_store_apply(place.store, &op, &result, 1, 800), TENURE_OK);
+    assert_in_range(boot_ms() - start_ms, 199, 800 + SLACK_MS);
     expect_outcome(result, TEN_OK);
     ten_store_close(place.store);
 }

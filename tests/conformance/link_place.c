@@ -120,7 +120,7 @@ int try_open(struct link_place *place, enum ten_redis_need need, uint64_t wait_m
     uint64_t start_ms = boot_ms();
     int done = ten_redis_link_open(place->settings, need, start_ms + wait_ms, &place->link, &place->error);
     uint64_t took_ms = boot_ms() - start_ms;
-    if (took_ms > wait_ms + 400)
+    if (took_ms > wait_ms + SLACK_MS)
         fail_msg("it took %llu ms instead of %llu", (unsigned long long)took_ms, (unsigned long long)wait_ms);
     if (strstr(place->error.message, SECRET))
         fail_msg("the password was told: %s", place->error.message);
@@ -147,6 +147,23 @@ void must_open(struct link_place *place, const char *format, ...) {
 
 void must_reopen(struct link_place *place) {
     must_be_open(place, try_open(place, TEN_REDIS_LEASES, OPEN_MS));
+}
+
+void fail_allocations(struct link_place *place, long least) {
+    for (long skip = 0;; skip++) {
+        place->settings->hosts[0].known.count = 0;
+        ten_alloc_fail_after(skip);
+        int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
+        bool failed = ten_alloc_has_failed();
+        ten_alloc_fail_after(-1);
+        if (!failed) {
+            must_be_open(place, done);
+            assert_true(skip >= least);
+            return;
+        }
+        if (done != TENURE_E_NOMEM)
+            fail_msg("allocation %ld: %s: %s", skip, tenure_error_name(done), place->error.message);
+    }
 }
 
 void expect_said(const struct link_place *place, const char *says) {

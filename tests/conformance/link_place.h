@@ -21,8 +21,9 @@
 #include "lib/redis_server.h"
 #include "store/redis_link_state.h"
 
-#define SECRET  "open-sesame" /* the password everywhere: no message may show it */
-#define OPEN_MS UINT64_C(5000)
+#define SECRET   "open-sesame" /* the password everywhere: no message may show it */
+#define OPEN_MS  UINT64_C(5000)
+#define SLACK_MS UINT64_C(1000) /* of a busy machine, beyond a deadline */
 
 struct link_place {
     struct redis_server server;
@@ -60,6 +61,9 @@ void must_open(struct link_place *place, const char *format, ...) TEN_PRINTF(2, 
 /* ...which must fail with the code, and `says` in its message. */
 void expect_refused(struct link_place *place, int code, const char *says, const char *format, ...) TEN_PRINTF(4, 5);
 void must_reopen(struct link_place *place);
+/* Opens again and again while one allocation after the other fails: each time that is what is told. Afterwards it is
+ * open. */
+void fail_allocations(struct link_place *place, long least);
 void expect_said(const struct link_place *place, const char *says);
 void close_link(struct link_place *place);
 

@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-
 static struct certificates certificates;
 
 static void remove_certificates(void) {
@@ -167,7 +165,7 @@ static void a_key_with_a_pass_phrase_is_refused_at_once(void **state) {
     start_tls(place, "server", NULL, NULL);
     uint64_t start_ms = boot_ms();
     expect_client(place, "locked", TENURE_E_INVALID, "without a pass phrase");
-    assert_in_range(boot_ms() - start_ms, 0, 1000);
+    assert_in_range(boot_ms() - start_ms, 0, SLACK_MS);
 }
 
 static void copy_file(const char *from, const char *to) {
@@ -255,7 +253,7 @@ static void a_handshake_that_stops_anywhere_has_an_end(void **state) {
     peer_start_relay(&peer, place->server.port);
     must_open(place, TLS, peer.port, certificates.ca);
     close_link(place);
-    size_t whole = atomic_load(&peer.passed);
+    size_t whole = atomic_load(&peer.passed) - 64; /* some numbers, and with them records, become shorter */
     atomic_store(&peer.then, PEER_STALL);
     for (size_t pass = 1; pass < whole; pass += whole / 12) {
         atomic_store(&peer.pass, pass);
@@ -363,15 +361,7 @@ static void every_allocation_of_a_session_that_fails_is_told(void **state) {
     struct link_place *place = *state;
     start_tls(place, "server", NULL, NULL);
     use_url(place, TLS, place->server.port, certificates.ca);
-    for (long skip = 0;; skip++) {
-        ten_alloc_fail_after(skip);
-        int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
-        bool failed = ten_alloc_has_failed();
-        ten_alloc_fail_after(-1);
-        assert_int_equal(done, failed ? TENURE_E_NOMEM : TENURE_OK);
-        if (!failed)
-            break;
-    }
+    fail_allocations(place, 2);
     expect_works(place);
 }
 

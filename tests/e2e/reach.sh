@@ -89,7 +89,7 @@ memory_refused() {
 }
 
 left_out_stores() {
-    for scheme in redis postgres etcd http; do
+    for scheme in postgres etcd http; do
         run "$TENURE" ls --store "$scheme://localhost/"
         [ "$STATUS" -ne 0 ] || fail "a $scheme store was opened"
         err_has "$scheme"

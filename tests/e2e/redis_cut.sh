@@ -15,21 +15,6 @@ ACQUIRE='$7\r\nacquire\r\n'
 RENEWAL='$5\r\nrenew\r\n'
 RELEASE='$7\r\nrelease\r\n'
 
-# logged_ms NAME EVENT FROM: ms from that wall time until its log first tells of the event; "never".
-logged_ms() {
-    "$PYTHON" -c '
-import datetime, json, sys
-path, event, since = sys.argv[1], sys.argv[2], int(sys.argv[3])
-for line in open(path, encoding="utf-8"):
-    entry = json.loads(line)
-    at = datetime.datetime.fromisoformat(entry["ts"].replace("Z", "+00:00")).timestamp() * 1000
-    if entry["event"] == event and at >= since:
-        print(round(at - since))
-        break
-else:
-    print("never")' "$CASE/$1.err" "$2" "$3"
-}
-
 # Each way at once, to an instance of its own; a is not touched. Their polls are longer than the TTL and ignore SIGTERM.
 CUT='cut up down half hold slow'
 cut_off() {

@@ -118,6 +118,30 @@ stranger_refused() {
     out_is ''
 }
 
+# Nobody tells that it is back: it is looked for, the less often the longer it is away, but often enough.
+found_again() {
+    TTL=1200
+    RENEW=300
+    redis_store
+    targets 4
+    for name in a b; do agent $name; done
+    until_true 10 spread 2 2 a b
+    for _ in 1 2 3; do
+        redis_stop
+        pause_ms "$((2 * TTL))"
+        since=$(now_ms)
+        redis_start_again
+        pause_ms 1500
+        for name in a b; do
+            found=$(logged_ms $name store_up "$since")
+            [ "$found" != never ] || fail "$name has not found it in 1.5 s"
+            between "ms until $name found it" "$found" 0 1500
+        done
+    done
+    halt a b
+    sound
+}
+
 # ---- refused
 
 passwords() {
@@ -253,6 +277,7 @@ healthy() {
 it 'nobody listens: exit 3, and the URL without its password, for every command' nobody_there
 it 'a silent or trickling server costs no more than the time-out' silent
 it 'somebody who is no Redis is refused in bounded time' strangers
+it 'a Redis that was away is found within a second or so' found_again
 it 'a missing or wrong password is told, and none is ever shown' passwords
 it 'missing permissions are told by the name of the command' permissions
 it 'a cluster, a server that evicts and a replica are refused, with what to do' not_fit

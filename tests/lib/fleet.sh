@@ -233,6 +233,20 @@ said() {
         fleet_lines=$(printf '%s\n' "$fleet_lines" | grep -F -e "$fleet_text") || return 1
     done
 }
+# logged_ms NAME EVENT FROM: ms from that wall time until its log first tells of the event; "never".
+logged_ms() {
+    "$PYTHON" -c '
+import datetime, json, sys
+path, event, since = sys.argv[1], sys.argv[2], int(sys.argv[3])
+for line in open(path, encoding="utf-8"):
+    entry = json.loads(line)
+    at = datetime.datetime.fromisoformat(entry["ts"].replace("Z", "+00:00")).timestamp() * 1000
+    if entry["event"] == event and at >= since:
+        print(round(at - since))
+        break
+else:
+    print("never")' "$CASE/$1.err" "$2" "$3"
+}
 times_said() { grep -c -F -e "$2" "$CASE/$1.err" || :; }
 
 # ---- messages
