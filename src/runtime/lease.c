@@ -66,6 +66,7 @@ static int say_error(const tenure_client *client, const char *target, const ten_
 /* A token whose deadline passed, or whose release was not answered, is not believed again, though the store may still
  * have it: in a store that lost data somebody may have had the target meanwhile, and the release may still arrive. Out
  * of memory: the store's word has to do. */
+_Static_assert(sizeof(uintptr_t) == sizeof(uint64_t), "tokens lie in the places of pointers");
 static void note_expired(tenure_client *client, const char *target, uint64_t token) {
     (void)ten_map_put(&client->expired, target, (void *)(uintptr_t)token); /* NOLINT: a number, not a pointer */
 }
@@ -82,14 +83,17 @@ static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_
                           .namespace_name = op->namespace_name,
                           .target = op->target,
                           .holder = op->holder,
-                          .token = expired,
+                          .token = result->token,
                           .reason = TEN_REASON_EXPIRED};
         done = ten_store_apply(client->store, &release, result, 1, client->timing.timeout_ms);
         *ret_sent_ms = now_ms(client);
         if (done == TENURE_OK)
             done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
     }
-    if (done == TENURE_OK && result->outcome == TEN_OK && result->token > expired)
+    if (done == TENURE_OK && result->outcome == TEN_OK && result->token <= expired)
+        return ten_fail(&client->store->error, TENURE_E_STORE, "the store grants %s under a token that is over",
+                        op->target);
+    if (done == TENURE_OK && result->outcome == TEN_OK)
         (void)ten_map_remove(&client->expired, op->target);
     return done;
 }

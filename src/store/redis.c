@@ -111,6 +111,7 @@ void ten_redis_arguments(ten_redis_store *store, const ten_redis_space *space) {
     ten_redis_word(&store->words, space->node.before);
     ten_redis_word(&store->words, space->node.after);
     ten_redis_word(&store->words, store->fresh ? "fresh" : "");
+    ten_redis_word_number(&store->words, ten_redis_settings_database(store->settings));
 }
 
 /* ---- sending and receiving ----------------------------------------------------------------------------- */

@@ -33,6 +33,7 @@ struct batch {
     size_t call_count;
     bool announces; /* a heartbeat is among them */
     bool writes;
+    bool forces;      /* not to be repeated: it would hit the next holder */
     bool only_renews; /* beside heartbeats */
 };
 
@@ -117,6 +118,7 @@ static int cut_into_calls(struct batch *batch) {
         batch->only_renews &= batch->ops[i].kind == TEN_OP_RENEW || batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->announces |= batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->writes |= batch->ops[i].kind != TEN_OP_READ;
+        batch->forces |= (batch->ops[i].flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     }
     return TENURE_OK;
 }
@@ -230,8 +232,6 @@ static int misunderstood(ten_redis_store *store) {
 static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, ten_result *result) {
     result->outcome = TEN_OK;
     result->token = token;
-    if (op->kind == TEN_OP_RELEASE)
-        return TENURE_OK;
     result->ttl_ms = op->ttl_ms;
     result->remaining_ms = op->ttl_ms;
     result->holder = op->holder ? ten_arena_text(&store->results, op->holder) : NULL;
@@ -290,7 +290,8 @@ static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *
     *result = (ten_result){0};
     if (!reply)
         return take_plain(store, op, op->token, result);
-    if (reply->type == REDIS_REPLY_INTEGER)
+    if (reply->type == REDIS_REPLY_INTEGER && op->kind == TEN_OP_ACQUIRE && reply->integer > 0 &&
+        (uint64_t)reply->integer <= TENURE_TOKEN_MAX)
         return take_plain(store, op, ten_redis_number(reply), result);
     return reply->type == REDIS_REPLY_ARRAY ? take_details(store, op, reply, result) : misunderstood(store);
 }
@@ -318,7 +319,7 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
     int done = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : misunderstood(store);
     for (size_t i = 0; done == TENURE_OK && i < call->count; run++) {
         uint64_t ignored;
-        size_t length = reply->elements == 1 ? call->count : run_length(&ops[i], call->count - i, &ignored);
+        size_t length = call->signature ? call->count : run_length(&ops[i], call->count - i, &ignored);
         const redisReply *answers = run < reply->elements ? reply->element[run] : NULL;
         bool plain = answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 0;
         if (answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 1 &&
@@ -326,7 +327,8 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
             plain = true;
             keep_proof(store, call, answers->element[0]->str);
         }
-        if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length))
+        if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length) ||
+            (plain && ops[i].kind != TEN_OP_RENEW))
             return misunderstood(store);
         for (size_t j = 0; done == TENURE_OK && j < length; j++)
             done = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
@@ -454,7 +456,7 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
     bool was_connected = store->link != NULL;
     if (done == TENURE_OK)
         done = run_batch(&batch);
-    if (batch.calls && ten_redis_worth_another(store, done, was_connected, batch.deadline_ms)) {
+    if (batch.calls && !batch.forces && ten_redis_worth_another(store, done, was_connected, batch.deadline_ms)) {
         for (size_t i = 0; i < batch.call_count; i++)
             batch.calls[i].done = false;
         done = run_batch(&batch);

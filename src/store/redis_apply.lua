@@ -251,11 +251,16 @@ end
 
 -- ---- renew
 
+-- Tokens start at the clock and grow by one: a number far beyond it is a mistake, which would use the tokens up.
+local function is_plausible(token)
+    return token <= math.max(now, floor) + 31622400000
+end
+
 -- While recovering, a living holder puts back what the store forgot: its token is above the counter, or it is the
 -- counter and the name beside it is its own. A key that another program wrote meanwhile stays: that program knows no
 -- epoch, and would not notice.
 local function may_put_back(lease, token, wait)
-    if wait == 0 or run.holder == '' or run.ttl == 0 or token > TOKEN_MAX then
+    if wait == 0 or run.holder == '' or run.ttl == 0 or not is_plausible(token) then
         return false
     end
     if lease.value and lease.value ~= lease.last and lease.value ~= run.holder then
@@ -286,7 +291,7 @@ local function renew_one(writes, lease, token, wait)
         return { OK, token, run.ttl, run.ttl, run.holder, 0, 0, now }
     end
     -- A token that was forgotten is not granted again.
-    if wait > 0 and token > lease.token and token <= TOKEN_MAX then
+    if wait > 0 and token > lease.token and is_plausible(token) then
         write_fence(writes, lease.key, token, whole(math.max(lease.ttl, run.ttl)))
         move_on()
         if not lease.known then
@@ -408,9 +413,9 @@ end
 local function bury_the_dead()
     for _, instance in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', now_text, 'LIMIT', '0', '100')) do
         local left = call('PTTL', node_key(instance))
-        if left > 0 then
-            call('ZADD', NODES, whole(now + left), instance)
-        elseif left ~= -1 then
+        if left > 0 or left == -1 then -- without an end, by another program's hand: looked at again in a while
+            call('ZADD', NODES, whole(now + (left > 0 and left or 30000)), instance)
+        else
             call('ZREM', NODES, instance)
             call('HDEL', INSTANCES, instance)
             tell(INSTANCE_LEFT, EXPIRED, '0', '', instance, '')
@@ -429,6 +434,18 @@ local function ttl_of_fleet(joining)
     end
 end
 
+-- Marks of leases that have ended: as long as there are any, renewals take the long way.
+local function wipe_marks()
+    if call('EXISTS', MARKS) == 0 or call('HLEN', MARKS) > 100 then
+        return
+    end
+    for _, key in ipairs(call('HKEYS', MARKS)) do
+        if call('EXISTS', key) == 0 then
+            call('HDEL', MARKS, key)
+        end
+    end
+end
+
 local function announce()
     local key, instance = KEYS[run.first], run.holder
     if is_gone(instance) then
@@ -436,6 +453,7 @@ local function announce()
     end
     recovering(run.ttl)
     bury_the_dead()
+    wipe_marks()
     local weight = whole(run.number)
     local old_weight = call('MGET', key)[1]
     local ttl, since, ask, metadata = instance_of(call('HGET', INSTANCES, instance))

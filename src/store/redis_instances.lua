@@ -20,6 +20,8 @@ end
 local weights = call('MGET', unpack(keys))
 local records = call('HMGET', INSTANCES, unpack(names))
 for i, name in ipairs(names) do
-    reply[i] = { name, weights[i], weights[i] and call('PTTL', keys[i]) or 0, records[i] }
+    local left = weights[i] and call('PTTL', keys[i]) or 0
+    -- A key without an end, by another program's hand: looked at again in a while.
+    reply[i] = { name, weights[i], left == -1 and 30000 or left, records[i] }
 end
 return reply

@@ -27,6 +27,8 @@ void ten_redis_settings_free(ten_redis_settings *settings);
 /* "redis://cache-1:6379/0", for messages: without user or password. Valid as long as the settings. */
 const char *ten_redis_settings_name(const ten_redis_settings *settings);
 
+uint64_t ten_redis_settings_database(const ten_redis_settings *settings);
+
 /* The options above that are about the connection, NULL-terminated, to be put into a caller's list. */
 #define TEN_REDIS_LINK_OPTIONS "ca_file", "cert_file", "key_file", "password_file", "db", "timeout"
 

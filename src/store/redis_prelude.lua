@@ -3,15 +3,15 @@
 -- client puts it in front of the script itself, and Redis runs both as one atomic step.
 --
 -- KEYS[1..10]  our own keys of the namespace, in the order below; then the script's
--- ARGV[1..5]   the texts before and after the id in a lease's key, the same for an instance's key, and whether a store
---              without an epoch may be taken for a new one; then the script's
+-- ARGV[1..6]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
+--              an epoch may be taken for a new one, and the number of the database; then the script's
 --
 --   tenure:<ns>:epoch      hash: server (whose epoch this is), began (ms), ttl (the longest that was shown meanwhile),
 --                          floor (no token is lower), cursor (of the last change), first (cursor when it began), sweep
 --   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; kept for ever, it is the token counter
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
---   tenure:<ns>:feed       sorted set of the last changes by cursor; and the channel on which they are announced
+--   tenure:<ns>:feed       sorted set of the last changes by cursor; they are announced on the channel of this name@database
 --   tenure:<ns>:nodes      sorted set: instance, by the time when its heartbeat ends
 --   tenure:<ns>:instances  hash: instance -> "ttl since ask metadata"
 --   tenure:<ns>:gone       sorted set of tombstones: instance, by their end
@@ -25,8 +25,8 @@ end
 
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
 local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS = unpack(KEYS, 1, 10)
-local OUR_KEYS, OUR_ARGUMENTS = 10, 5
-local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER = unpack(ARGV, 1, 4)
+local OUR_KEYS, OUR_ARGUMENTS = 10, 6
+local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, _, DATABASE = unpack(ARGV, 1, 6)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX = 10000
 local NOTICE_MAX = 4096
@@ -52,15 +52,16 @@ local now_text = whole(now)
 
 -- A change is a line with tabs between its fields. A name that has such characters is a hostile one, but data.
 local function escape(text)
-    if not find(text, '[\t\n\\]') then
+    if not find(text, '[%z\t\n\\]') then
         return text
     end
-    return (string.gsub(text, '[\t\n\\]', { ['\t'] = '\\t', ['\n'] = '\\n', ['\\'] = '\\\\' }))
+    return (string.gsub(string.gsub(text, '%z', '?'), '[\t\n\\]',
+        { ['\t'] = '\\t', ['\n'] = '\\n', ['\\'] = '\\\\' }))
 end
 
 local news = {}
 local function tell(kind, reason, token, target, instance, actor)
-    instance, actor = escape(instance), escape(actor)
+    target, instance, actor = escape(target), escape(instance), escape(actor)
     news[#news + 1] = concat({ kind, reason, token, now_text, target, instance, actor }, '\t')
 end
 
@@ -71,7 +72,12 @@ local began, longest, floor, cursor
 local state -- this server, and how far its feed has come: while that is the same, no token has changed
 do
     local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor')
-    local replication = match(call('INFO', 'replication'), 'master_replid:(%x+)')
+    local replication = call('INFO', 'replication')
+    -- One that takes writes nevertheless (replica-read-only no) would lose them to its master.
+    if not find(replication, 'role:master', 1, true) then
+        return redis.error_reply('READONLY this server is a replica')
+    end
+    replication = match(replication, 'master_replid:(%x+)')
     local server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
         LEASE_BEFORE .. '*' .. LEASE_AFTER
     state = replication .. ':' .. (record[5] or '')
@@ -89,6 +95,9 @@ do
         if began > 0 then
             tell(STORE_RECOVERING, NO_REASON, '0', '', '', '')
         end
+    elseif now < began then
+        began = now -- the server's clock was set back
+        call('HSET', EPOCH, 'began', now_text)
     end
 end
 
@@ -98,7 +107,8 @@ local function recovering(ttl)
     if began == 0 or now - began >= length then
         return 0
     end
-    if ttl > longest then
+    -- What counts for everybody is what was shown while newcomers had to wait anyway; later it is only the asker's own.
+    if ttl > longest and (longest == 0 or now - began < longest) then
         longest = ttl
         call('HSET', EPOCH, 'ttl', whole(ttl))
     end
@@ -117,5 +127,7 @@ local function publish()
     call('ZADD', FEED, text, entry)
     call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
     -- A small one tells what changed: those who hear it need not ask.
-    call('PUBLISH', FEED, #entry <= NOTICE_MAX and entry or text)
+    -- The channel is the feed's name with the database, because channels are not a database's own. A user without the
+    -- permission costs others the notice, and nobody the lease.
+    redis.pcall('PUBLISH', FEED .. '@' .. DATABASE, #entry <= NOTICE_MAX and entry or text)
 end

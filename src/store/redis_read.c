@@ -11,7 +11,7 @@
 
 #define LOOK_AT      250u /* ids that one call looks at */
 #define EDITS_A_CALL 250u
-#define NODES_A_CALL 250u
+#define NODES_A_CALL 1000u
 #define ENTRIES      64u
 #define LINE_FIELDS  7u
 #define NUMBER_BASE  10
@@ -23,6 +23,10 @@ static ten_redis_store *self(ten_store *base) {
 static int misunderstood(ten_redis_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
                     ten_redis_settings_name(store->settings));
+}
+
+static uint64_t left_ms(uint64_t deadline_ms) {
+    return ten_left_u64(deadline_ms, ten_redis_now_ms());
 }
 
 /* ---- the registry -------------------------------------------------------------------------------------- */
@@ -83,12 +87,13 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
                    uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct edits call = {0};
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
     int done = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
     for (size_t first = 0; done == TENURE_OK && first < count; first += call.count) {
         call.at = &edits[first];
         call.count = ten_min_u64(count - first, EDITS_A_CALL);
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_call(store, "editing targets", make_edits, &call, timeout_ms, &reply);
+        done = ten_redis_call(store, "editing targets", make_edits, &call, left_ms(deadline_ms), &reply);
         if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != call.count))
             done = misunderstood(store);
         for (size_t i = 0; done == TENURE_OK && i < call.count; i++)
@@ -155,14 +160,15 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
     ten_redis_store *store = self(base);
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
     struct listing listing = {.filter = filters[query->filter], .after = after, .limit = query->limit};
     int done = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
     while (done == TENURE_OK && listing.limit > 0) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_call(store, "listing targets", make_listing, &listing, timeout_ms, &reply);
+        done = ten_redis_call(store, "listing targets", make_listing, &listing, left_ms(deadline_ms), &reply);
         if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
             done = misunderstood(store);
-        for (size_t i = 1; done == TENURE_OK && i < reply->elements; i++) {
+        for (size_t i = 1; done == TENURE_OK && i < reply->elements && listing.limit > 0; i++) {
             const redisReply *row = reply->element[i];
             done = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
                                                                         : misunderstood(store);
@@ -217,11 +223,12 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
                              uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct roll roll = {0};
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
     size_t found = NODES_A_CALL;
     int done = ten_redis_space_get(&store->layout, namespace_name, &roll.space, &base->error);
     for (; done == TENURE_OK && found == NODES_A_CALL; roll.from += found) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_call(store, "listing instances", make_roll, &roll, timeout_ms, &reply);
+        done = ten_redis_call(store, "listing instances", make_roll, &roll, left_ms(deadline_ms), &reply);
         if (done == TENURE_OK && reply->type != REDIS_REPLY_ARRAY)
             done = misunderstood(store);
         found = done == TENURE_OK ? reply->elements : 0;
@@ -299,8 +306,8 @@ static bool parse_line(char *line, ten_change *change) {
 }
 
 /* An entry: the cursor of its last change, then a line for each. Those that were read before are passed over. */
-static int hand_out_entry(ten_redis_store *store, char *text, const char *namespace_name, uint64_t *cursor,
-                          size_t *limit, ten_change_fn each, void *userdata) {
+static int hand_out_entry(char *text, const char *namespace_name, uint64_t *cursor, size_t *limit, ten_change_fn each,
+                          void *userdata) {
     size_t lines = 0;
     for (const char *at = strchr(text, '\n'); at; at = strchr(at + 1, '\n'))
         lines++;
@@ -316,9 +323,9 @@ static int hand_out_entry(ten_redis_store *store, char *text, const char *namesp
         if (++at_cursor <= *cursor)
             continue;
         ten_change change = {.cursor = at_cursor, .namespace_name = namespace_name};
-        if (!parse_line(start, &change))
-            return misunderstood(store);
         *cursor = at_cursor;
+        if (!parse_line(start, &change))
+            continue; /* by a version that is newer, or by a stranger's hand: it must not hide the rest */
         --*limit;
         done = each(&change, userdata);
     }
@@ -341,7 +348,7 @@ static int hand_out_heard(ten_redis_store *store, const char *namespace_name, ui
     int done = TENURE_OK;
     for (size_t at = 0; done == TENURE_OK && limit > 0 && at < watch->heard.size;) {
         size_t size = strlen(watch->heard.data + at) + 1; /* before it is cut into lines */
-        done = hand_out_entry(store, watch->heard.data + at, namespace_name, cursor, &limit, each, userdata);
+        done = hand_out_entry(watch->heard.data + at, namespace_name, cursor, &limit, each, userdata);
         at += size;
     }
     ten_redis_watch_forget(watch);
@@ -377,7 +384,7 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
             done = misunderstood(store);
         for (size_t i = 1; done == TENURE_OK && i < reply->elements && limit > 0; i++)
             done = reply->element[i]->type == REDIS_REPLY_STRING
-                       ? hand_out_entry(store, reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
+                       ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
                        : misunderstood(store);
         more = done == TENURE_OK && reply->elements == ENTRIES + 1;
     }

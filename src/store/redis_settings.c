@@ -256,3 +256,7 @@ void ten_redis_settings_free(ten_redis_settings *settings) {
 const char *ten_redis_settings_name(const ten_redis_settings *settings) {
     return settings->name;
 }
+
+uint64_t ten_redis_settings_database(const ten_redis_settings *settings) {
+    return settings->database;
+}

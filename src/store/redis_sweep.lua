@@ -10,7 +10,7 @@ call('HSET', EPOCH, 'sweep', found[1])
 for _, key in ipairs(found[2]) do
     local instance = string.sub(key, #NODE_BEFORE + 1, #key - #NODE_AFTER)
     local left = call('PTTL', key)
-    if left > 0 and instance ~= '' and not call('ZSCORE', NODES, instance) then
+    if left > 0 and instance ~= '' and #instance < 256 and not string.find(instance, '%c') and not call('ZSCORE', NODES, instance) then
         call('ZADD', NODES, whole(now + left), instance)
         tell(INSTANCE_JOINED, NO_REASON, '0', '', instance, '')
     end

@@ -46,7 +46,10 @@ static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t dead
     const ten_redis_space *space;
     ten_redis_watch *watch = &store->watch;
     int done = ten_redis_space_get(&store->layout, watch->namespace_name, &space, &store->base.error);
-    const char *const words[] = {"SUBSCRIBE", done == TENURE_OK ? space->own[TEN_REDIS_FEED] : ""};
+    char channel[TENURE_NAMESPACE_MAX + 48];
+    snprintf(channel, sizeof channel, "%s@%llu", done == TENURE_OK ? space->own[TEN_REDIS_FEED] : "",
+             (unsigned long long)ten_redis_settings_database(store->settings));
+    const char *const words[] = {"SUBSCRIBE", channel};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     if (done == TENURE_OK)
         done = ten_redis_link_ask(link, deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));

@@ -110,6 +110,17 @@ void redis_replica_command(struct redis_place *redis, const char *format, ...) {
     va_end(arguments);
 }
 
+void redis_command_bytes(struct redis_place *redis, const char *ns) {
+    char key[128];
+    int size = snprintf(key, sizeof key, "%s:node:x%cy", ns, '\0');
+    redisContext *context = redisConnect("127.0.0.1", redis->server.port);
+    assert_non_null(context);
+    redisReply *reply = redisCommand(context, "SET %b 1 PX 60000", key, (size_t)size);
+    assert_non_null(reply);
+    freeReplyObject(reply);
+    redisFree(context);
+}
+
 const char *redis_text(struct redis_place *redis, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

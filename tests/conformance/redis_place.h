@@ -38,6 +38,8 @@ void redis_wait_for_sync(struct redis_place *redis);
 /* A command, with no blanks inside of its words; an error fails the test. */
 void redis_command(struct redis_place *redis, const char *format, ...) TEN_PRINTF(2, 3);
 void redis_replica_command(struct redis_place *redis, const char *format, ...) TEN_PRINTF(2, 3);
+/* Sets a heartbeat of the namespace whose name has a NUL in it. */
+void redis_command_bytes(struct redis_place *redis, const char *ns);
 /* Its reply as text (a number too), valid until the next one. */
 const char *redis_text(struct redis_place *redis, const char *format, ...) TEN_PRINTF(2, 3);
 bool redis_replica_has(struct redis_place *redis, const char *format, ...) TEN_PRINTF(2, 3);

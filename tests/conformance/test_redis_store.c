@@ -173,10 +173,46 @@ static void a_token_that_was_shown_while_recovering_is_not_granted_again(void **
     struct place *place = &redis->place;
     redis_place_open(redis, "");
     /* Far ahead of the wall clock; and by its token alone, so nothing can be put back. */
-    uint64_t shown = UINT64_C(8000000000000000);
+    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
     expect_outcome(renew(place, "t", NULL, shown, TTL_MS), TEN_LOST);
     sleep_ms(AFTER_MS);
     assert_true(must_acquire(place, "t", "a", TTL_MS) > shown);
+}
+
+static void a_token_that_nobody_can_have_had_does_not_use_the_tokens_up(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_outcome(renew(place, "t", NULL, TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+}
+
+static void a_long_ttl_that_is_shown_later_makes_nobody_else_wait(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+    expect_outcome(acquire(place, "u", "b", LONG_MS), TEN_HELD);
+    must_acquire(place, "v", "c", TTL_MS);
+}
+
+/* Its NUL would end the feed's text in the middle. */
+static void a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    redis_command_bytes(redis, place->ns);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    must_acquire(place, "t", "a", LONG_MS);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
 }
 
 static void a_lower_token_is_not_put_back(void **state) {
@@ -513,6 +549,9 @@ int main(void) {
         REDIS_CASE(a_server_that_was_demoted_and_promoted_again_begins_an_epoch),
         REDIS_CASE(a_second_loss_makes_newcomers_wait_again),
         REDIS_CASE(a_token_that_was_shown_while_recovering_is_not_granted_again),
+        REDIS_CASE(a_token_that_nobody_can_have_had_does_not_use_the_tokens_up),
+        REDIS_CASE(a_long_ttl_that_is_shown_later_makes_nobody_else_wait),
+        REDIS_CASE(a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed),
         REDIS_CASE(a_lower_token_is_not_put_back),
         REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later),
         REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before),
