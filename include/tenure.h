@@ -446,7 +446,8 @@ typedef struct tenure_election_options {
     uint64_t renew_ms; /* ttl / 3 */
     uint64_t margin_ms;
     uint64_t timeout_ms;
-    /* Both are called from the election's thread, which must not call tenure_election_stop(). */
+    /* Both are called from the election's thread, which must not call tenure_election_stop(), and which renews nothing
+     * while they run: start the work elsewhere and return. */
     void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);
     /* The term is over, or is to end: `reason` is resigned, shutdown, expired, taken, forced or store. The work must
      * have stopped when it returns: only then is the lease given back, if there still is one. Renewals go on no longer

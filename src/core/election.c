@@ -123,9 +123,12 @@ static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reas
     go_on(election, now_ms);
 }
 
-static void expire(ten_election *election, uint64_t now_ms) {
-    if (election->lease.deadline_ms != 0 && now_ms >= election->lease.deadline_ms && !TEN_MUTANT(NO_DEADLINE))
-        demote(election, now_ms, TEN_REASON_EXPIRED);
+/* True: a term has just ended. */
+static bool expire(ten_election *election, uint64_t now_ms) {
+    if (election->lease.deadline_ms == 0 || now_ms < election->lease.deadline_ms || TEN_MUTANT(NO_DEADLINE))
+        return false;
+    demote(election, now_ms, TEN_REASON_EXPIRED);
+    return true;
 }
 
 /* ---- requests */
@@ -165,7 +168,8 @@ static void begin_release(ten_election *election) {
 }
 
 bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
-    expire(election, now_ms);
+    if (expire(election, now_ms))
+        return false; /* the program hears of the end before the next term can begin */
     if (election->in_flight || due_ms(election) > now_ms || election->retry_ms > now_ms)
         return false;
     ten_op op = {.namespace_name = election->config.namespace_name,
@@ -200,6 +204,8 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
         /* What is left of an earlier term. Given back; the next grant has a new token. */
         election->unreleased = result->token;
         election->unreleased_reason = TEN_REASON_STORE;
+        /* A store that lost data may go on below what was heard of: not without a pause. */
+        election->try_ms = now_ms + (result->token < election->known_token ? timing->ttl_ms / 4 : 0);
         return;
     }
     if (!ten_lease_granted(&election->lease, result->token, timing->ttl_ms, result->ttl_ms, timing->margin_ms,
@@ -243,9 +249,11 @@ static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_r
                                ? UINT64_MAX
                                : now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
     } else {
-        event.kind = TEN_ELECTION_REFUSED;
-        event.error = result->error;
-        election->refused = true;
+        event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
+        election->refused = event.error == TENURE_E_GONE || event.error == TENURE_E_TOKEN;
+        if (election->refused)
+            event.kind = TEN_ELECTION_REFUSED;
+        election->try_ms = now_ms + election->config.timing.ttl_ms;
     }
     tell(election, event);
 }

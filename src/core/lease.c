@@ -1,5 +1,5 @@
 /*
- * The lease record. Called by the runtime, and later by the fleet and the election.
+ * The lease record. Called by the runtime, the fleet and the election.
  */
 #include "core/lease.h"
 

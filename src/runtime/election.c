@@ -46,6 +46,9 @@ struct tenure_election {
     bool quit;
     bool ended; /* the thread has */
     int refused;
+    int trouble;       /* why the last campaign failed; 0: it did not */
+    bool at_work;      /* tenure_leader_only(): the role is not given back before its function has returned */
+    bool told_to_stop; /* meanwhile */
     char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
 
     /* The thread's own. */
@@ -138,6 +141,9 @@ static bool deliver(tenure_election *election) {
         election->refused = event.error;
     if (found && event.kind == TEN_ELECTION_CAMPAIGN_FAILED)
         memcpy(election->leader, event.other, sizeof election->leader);
+    if (found && (event.kind == TEN_ELECTION_CAMPAIGN_FAILED || event.kind == TEN_ELECTION_STORE_DOWN ||
+                  event.kind == TEN_ELECTION_RECOVERING))
+        election->trouble = event.kind == TEN_ELECTION_RECOVERING ? TENURE_E_UNREACHABLE : event.error;
     publish(election);
     pthread_cond_broadcast(&election->changed);
     pthread_mutex_unlock(&election->lock);
@@ -146,7 +152,10 @@ static bool deliver(tenure_election *election) {
     tell_program(election, &event);
     if (event.kind == TEN_ELECTION_STEP_DOWN) {
         pthread_mutex_lock(&election->lock);
-        ten_election_stopped(&election->core, now_ms(election));
+        if (election->at_work)
+            election->told_to_stop = true;
+        else
+            ten_election_stopped(&election->core, now_ms(election));
         pthread_mutex_unlock(&election->lock);
     }
     return true;
@@ -205,10 +214,8 @@ static void sleep_until_due(tenure_election *election) {
     uint64_t next_ms = ten_election_next_ms(&election->core, now);
     bool quit = election->quit;
     pthread_mutex_unlock(&election->lock);
-    if (quit)
-        return;
     uint64_t wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : ten_left_u64(next_ms, now);
-    if (watch_fd < 0)
+    if (watch_fd < 0 || quit)
         wait_ms = ten_min_u64(wait_ms, BLIND_MS);
     int woken = ten_wait_readable(election->wake_fd, watch_fd, wait_ms);
     uint64_t count;
@@ -234,8 +241,10 @@ static void *run(void *arg) {
     uint64_t give_up_ms = UINT64_MAX;
     while (!is_over(election)) {
         bool worked = read_feed(election);
+        while (deliver(
+            election)) /* before anything is sent: a new term must not begin before the end of the old is known */
+            worked = true;
         worked |= send_request(election);
-        worked |= deliver(election);
         pthread_mutex_lock(&election->lock);
         if (election->quit && give_up_ms == UINT64_MAX)
             give_up_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, GIVE_BACK_MS);
@@ -410,6 +419,7 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     while (!tenure_is_leader(election) && !election->refused && !election->ended && waited == 0)
         waited = pthread_cond_timedwait(&election->changed, &election->lock, &end);
     int refused = election->refused;
+    int trouble = election->trouble;
     char leader[TENURE_HOLDER_MAX + 1];
     memcpy(leader, election->leader, sizeof leader);
     pthread_mutex_unlock(&election->lock);
@@ -418,6 +428,10 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     if (refused)
         return ten_client_fail(NULL, refused, "%s cannot lead %s: %s", election->instance, election->role,
                                tenure_strerror(refused));
+    if (trouble && trouble != TENURE_E_HELD)
+        return ten_client_fail(NULL, trouble, "it is not known who leads %s: %s", election->role,
+                               trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"
+                                                               : tenure_strerror(trouble));
     return ten_client_fail(NULL, TENURE_E_HELD, "%s is led by %s", election->role, leader[0] ? leader : "nobody yet");
 }
 
@@ -441,12 +455,22 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
         return done;
     /* Without a wait, too, the store is given the time to answer once. */
     done = tenure_election_wait(election, ten_max_u64(wait_ms, election->timing.timeout_ms));
-    uint64_t token = tenure_election_token(election);
-    if (done == TENURE_OK)
+    pthread_mutex_lock(&election->lock);
+    uint64_t token = done == TENURE_OK ? tenure_election_token(election) : 0;
+    election->at_work = token != 0;
+    pthread_mutex_unlock(&election->lock);
+    if (token != 0)
         done = fn(election, arg);
-    else
-        token = 0;
-    bool lost = token != 0 && tenure_election_token(election) != token;
+    else if (done == TENURE_OK)
+        done = ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work could begin", role);
+    pthread_mutex_lock(&election->lock);
+    /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
+    bool lost =
+        token != 0 && !(now_ms(election) < election->core.lease.deadline_ms && election->core.lease.token == token);
+    election->at_work = false;
+    if (election->told_to_stop)
+        ten_election_stopped(&election->core, now_ms(election));
+    pthread_mutex_unlock(&election->lock);
     tenure_election_stop(election);
     return lost ? ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work was done", role)
                 : done;

@@ -132,7 +132,7 @@ static void a_deadline_that_passes_ends_the_term_and_its_token_for_good(void **s
     assert_true(heard(&election, TEN_ELECTION_DEMOTED, &event));
     assert_int_equal(event.reason, TEN_REASON_EXPIRED);
     must_send(&election, late_ms, TEN_OP_ACQUIRE);
-    answer_ok(&election, late_ms + 1, 5);
+    answer_ok(&election, late_ms + 1, 5); /* what is left of that term */
     assert_false(ten_election_is_leader(&election, late_ms + 1));
     ten_op release = must_send(&election, late_ms + 2, TEN_OP_RELEASE);
     assert_int_equal(release.token, 5);
