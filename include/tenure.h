@@ -154,7 +154,8 @@ typedef struct tenure_lease tenure_lease;
  * Acquires a lease on `target` for the client's instance. tenure_try_acquire() asks once; tenure_acquire()
  * waits up to wait_ms for it: it tries again when the store says that something changed and at the instant
  * when the present lease ends, not at ticks. A target that this instance holds already is granted again with
- * the same token and a fresh TTL (so a lost reply is harmless).
+ * the same token and a fresh TTL (so a lost reply is harmless); handles on the same grant end together when one of
+ * them is released.
  * Returns TENURE_E_HELD when another instance holds it; tenure_message() names it and the time left.
  */
 TENURE_API int tenure_try_acquire(tenure_client *client, const char *target, tenure_lease **ret_lease);

@@ -28,6 +28,7 @@ struct tenure_client {
     int cancel_fd;    /* readable once cancelled */
     pthread_mutex_t waiters_lock;
     ten_waiter *waiters;
+    tenure_lease *leases; /* the handles; under waiters_lock, too */
     ten_map expired; /* target to a token that was not renewed in time, or perhaps given back: it is not believed again.
                         Under the lock */
     _Atomic uint64_t recovering_ms; /* how long the last acquire was told to wait for a recovering store; 0: not */

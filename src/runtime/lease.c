@@ -22,7 +22,36 @@ struct tenure_lease {
     _Atomic(bool) given_back; /* tenure_release() was called: never valid again, whatever another thread publishes */
     _Atomic(uint64_t) valid_until; /* the record's deadline while owned, else 0 */
     _Atomic(uint64_t) ends_at;     /* the record's deadline, also while uncertain, else 0 */
+    tenure_lease *next;            /* of the client's handles */
 };
+
+/* ---- the handles of a client: two on one target are one lease, and end together */
+
+static void add_handle(tenure_lease *lease) {
+    pthread_mutex_lock(&lease->client->waiters_lock);
+    lease->next = lease->client->leases;
+    lease->client->leases = lease;
+    pthread_mutex_unlock(&lease->client->waiters_lock);
+}
+
+static void remove_handle(const tenure_lease *lease) {
+    pthread_mutex_lock(&lease->client->waiters_lock);
+    for (tenure_lease **at = &lease->client->leases; *at; at = &(*at)->next) {
+        if (*at == lease) {
+            *at = lease->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lease->client->waiters_lock);
+}
+
+static void end_handles_of(const tenure_lease *given) {
+    pthread_mutex_lock(&given->client->waiters_lock);
+    for (tenure_lease *lease = given->client->leases; lease; lease = lease->next)
+        if (lease->token == given->token && strcmp(lease->target, given->target) == 0)
+            atomic_store_explicit(&lease->given_back, true, memory_order_release);
+    pthread_mutex_unlock(&given->client->waiters_lock);
+}
 
 static void publish(tenure_lease *lease) {
     const ten_lease *record = &lease->record;
@@ -233,10 +262,12 @@ int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, 
     int done = make_lease(client, target, &lease);
     if (done == TENURE_OK)
         done = acquire_waiting(client, lease, wait_ms);
-    if (done < 0)
+    if (done < 0) {
         ten_free(lease);
-    else
-        *ret_lease = lease;
+        return done;
+    }
+    add_handle(lease);
+    *ret_lease = lease;
     return done;
 }
 
@@ -314,7 +345,8 @@ static int release_op(tenure_client *client, const ten_op *op, bool *ret_release
 
 int tenure_release(tenure_lease *lease) {
     tenure_client *client = lease->client;
-    atomic_store_explicit(&lease->given_back, true, memory_order_release);
+    if (ten_process_is(client->process))
+        end_handles_of(lease);
     int done = ten_client_enter(client);
     if (done < 0)
         return done;
@@ -337,6 +369,8 @@ int tenure_release(tenure_lease *lease) {
 }
 
 void tenure_lease_free(tenure_lease *lease) {
+    if (lease && ten_process_is(lease->client->process))
+        remove_handle(lease);
     ten_free(lease);
 }
 

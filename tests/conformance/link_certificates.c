@@ -100,7 +100,9 @@ int certificates_make(struct certificates *certificates) {
         {.name = "stranger", .authority = "other-ca", .ends_s = 86400},
         {.name = "locked", .authority = "ca", .ends_s = 86400, .pass_phrase = "phrase"},
     };
-    snprintf(certificates->directory, sizeof certificates->directory, "/tmp/tenure-certificates-XXXXXX");
+    const char *parent = getenv("TMPDIR");
+    snprintf(certificates->directory, sizeof certificates->directory, "%.90s/tenure-certificates-XXXXXX",
+             parent && parent[0] == '/' ? parent : "/tmp");
     if (!mkdtemp(certificates->directory))
         return -1;
     snprintf(certificates->ca, sizeof certificates->ca, "%s/ca.crt", certificates->directory);

@@ -171,6 +171,21 @@ static void an_instance_that_asks_again_gets_the_same_token(void **state) {
     tenure_lease_free(again);
 }
 
+static void two_handles_on_one_grant_end_together(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *first = acquire(fixture->a, "x");
+    tenure_lease *second = acquire(fixture->a, "x");
+    assert_int_equal(tenure_lease_token(second), tenure_lease_token(first));
+    assert_int_equal(tenure_release(first), TENURE_OK);
+    tenure_lease *other = acquire(fixture->b, "x");
+    assert_true(tenure_lease_valid(other));
+    assert_false(tenure_lease_valid(second));
+    assert_int_equal(tenure_renew(second), TENURE_E_LOST);
+    tenure_lease_free(first);
+    tenure_lease_free(second);
+    tenure_lease_free(other);
+}
+
 static void a_released_target_is_free_at_once_and_its_token_grows(void **state) {
     struct fixture *fixture = *state;
     for (uint64_t token = 1; token <= 5; token++) {
@@ -461,6 +476,7 @@ int main(void) {
         LEASE_TEST(a_renewal_extends_the_lease_under_the_same_token),
         LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time),
         LEASE_TEST(an_instance_that_asks_again_gets_the_same_token),
+        LEASE_TEST(two_handles_on_one_grant_end_together),
         LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows),
         LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost),
         LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it),
