@@ -21,6 +21,7 @@
 
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
 #define GIVE_BACK_MS     2000u /* more, for giving everything back: a store that is away must not keep the agent */
+#define HURRY_MS         300u  /* the same, when told twice */
 #define FLUSH_MS         2000u
 #define READ_AGAIN_MS    1000u
 
@@ -314,7 +315,6 @@ static void take_notes(struct ten_agent *agent) {
 static void begin_stop(struct ten_agent *agent) {
     uint64_t patience_ms = agent->stop_signals > 1 ? 0 : STOP_PATIENCE_MS;
     agent->stop_ms = ten_agent_now_ms() + patience_ms;
-    agent->leave_ms = agent->stop_ms + GIVE_BACK_MS;
     for (uint32_t i = 0; i < agent->target_room; i++)
         if (agent->targets[i])
             ten_timers_clear(&agent->polls, i);
@@ -397,8 +397,9 @@ static void run_due(struct ten_agent *agent) {
 static int wait_ms(const struct ten_agent *agent) {
     uint64_t next_ms = ten_min_u64(ten_timers_next(&agent->checks), ten_timers_next(&agent->polls));
     if (agent->stop_ms)
-        next_ms = ten_min_u64(
-            next_ms, ten_max_u64(agent->running > 0 ? agent->stop_ms : agent->leave_ms, ten_agent_now_ms() + 10));
+        next_ms =
+            ten_min_u64(next_ms, ten_max_u64(agent->running > 0 || !agent->leave_ms ? agent->stop_ms : agent->leave_ms,
+                                             ten_agent_now_ms() + 10));
     uint64_t left_ms = ten_left_u64(next_ms, ten_agent_now_ms());
     return (int)ten_min_u64(left_ms, READ_AGAIN_MS);
 }
@@ -424,8 +425,15 @@ static void take_ready(struct ten_agent *agent) {
 }
 
 /* All work has ended, but the store does not take the leases back: they end by their TTL. */
-static bool gives_up(const struct ten_agent *agent) {
-    return agent->stop_ms && agent->running == 0 && ten_agent_now_ms() >= agent->leave_ms;
+static bool gives_up(struct ten_agent *agent) {
+    if (!agent->stop_ms || agent->running > 0)
+        return false;
+    uint64_t now_ms = ten_agent_now_ms();
+    if (!agent->leave_ms)
+        agent->leave_ms = now_ms + GIVE_BACK_MS;
+    if (agent->stop_signals > 1)
+        agent->leave_ms = ten_min_u64(agent->leave_ms, now_ms + HURRY_MS);
+    return now_ms >= agent->leave_ms;
 }
 
 static void loop(struct ten_agent *agent) {

@@ -105,7 +105,7 @@ struct ten_agent {
     struct ten_agent_note *first_note;
     struct ten_agent_note **last_note;
     unsigned stop_signals;
-    uint64_t leave_ms; /* when it ends although not everything could be given back; see stop_ms */
+    uint64_t leave_ms; /* when it ends although not everything could be given back; 0: work is under way */
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
     bool stopped;
     int refused;
