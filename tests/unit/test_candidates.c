@@ -75,7 +75,7 @@ static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
     tenure_election_stop(election);
     assert_string_equal(witness.reason, "shutdown");
     assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
-    assert_string_equal(info.holder ? info.holder : "", "");
+    assert_string_equal(info.holder, "");
     tenure_close(client);
 }
 
