@@ -28,7 +28,7 @@ static void check_server(const ten_redis_server *server, const struct report *re
 
 static void check_persistence(const ten_redis_server *server, const struct report *report) {
     tell(report, server->saves ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "persistence",
-         server->saves ? "the server writes what it has to disk" : "a restart of the server loses every lease",
+         server->saves ? "append-only file" : "no append-only file: a restart loses what no snapshot has",
          "that is safe (newcomers wait for one TTL, living holders go on), but the target registry and the history are "
          "lost, too: turn on appendonly");
 }
