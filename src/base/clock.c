@@ -12,6 +12,8 @@
 #include "base/io.h"
 #include "base/util.h"
 
+#define WAIT_MAX_MS (UINT64_C(366) * 24 * 3600 * 1000)
+
 static uint64_t read_ms(clockid_t id) {
     struct timespec now;
     /* Cannot fail for a clock that the kernel has had since 2.6.39; without it nothing may be believed. */
@@ -61,4 +63,14 @@ void ten_rfc3339(uint64_t wall_ms, char text[TEN_RFC3339_SIZE]) {
     if (!gmtime_r(&seconds, &parts) || strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts) == 0)
         snprintf(date, sizeof date, "0000-00-00T00:00:00");
     snprintf(text, TEN_RFC3339_SIZE, "%.20s.%03uZ", date, (unsigned)(wall_ms % 1000u));
+}
+
+struct timespec ten_monotonic_end(uint64_t wait_ms) {
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    wait_ms = ten_min_u64(wait_ms, WAIT_MAX_MS);
+    uint64_t nanoseconds = (uint64_t)end.tv_nsec + wait_ms % 1000u * 1000000u;
+    end.tv_sec += (time_t)(wait_ms / 1000u + nanoseconds / 1000000000u);
+    end.tv_nsec = (long)(nanoseconds % 1000000000u);
+    return end;
 }

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define TEN_BOOT_ID_SIZE 40u /* a UUID as text, with its NUL */
 
@@ -34,6 +35,9 @@ static inline uint64_t ten_wall_ms(const ten_clock *clock) {
 
 /* The system's boot clock in microseconds, for measuring how long a call took. */
 uint64_t ten_boot_us(void);
+
+/* The moment that long from now on CLOCK_MONOTONIC, for pthread_cond_timedwait(); without end means a year. */
+struct timespec ten_monotonic_end(uint64_t wait_ms);
 
 #define TEN_RFC3339_SIZE 32u
 /* Unix milliseconds as RFC 3339 in UTC: 2026-11-15T04:41:00.123Z */

@@ -21,7 +21,6 @@
 
 #define SLOTS    4u /* threads that ask; more would only pile up behind a resolver that hangs */
 #define RETRY_US 2000u
-#define WAIT_MAX UINT64_C(3600000) /* milliseconds, so that no time can overflow */
 
 /* Owned by both the asker and the thread; the last one frees it. */
 struct question {
@@ -157,15 +156,7 @@ static int start_thread(struct question *question) {
 
 /* False: it took too long, and the thread is on its own now. */
 static bool wait_for_answer(struct question *question, uint64_t wait_ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    wait_ms = ten_min_u64(wait_ms, WAIT_MAX);
-    until.tv_sec += (time_t)(wait_ms / 1000);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
+    struct timespec until = ten_monotonic_end(wait_ms);
     pthread_mutex_lock(&question->lock);
     int waited = 0;
     while (!question->done && waited == 0)

@@ -408,12 +408,7 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     int done = belongs_here(election);
     if (done < 0)
         return done;
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    wait_ms = ten_min_u64(wait_ms, TENURE_TTL_MAX_MS);
-    uint64_t nanoseconds = (uint64_t)end.tv_nsec + wait_ms % 1000u * 1000000u;
-    end.tv_sec += (time_t)(wait_ms / 1000u + nanoseconds / 1000000000u);
-    end.tv_nsec = (long)(nanoseconds % 1000000000u);
+    struct timespec end = ten_monotonic_end(wait_ms);
     int waited = 0;
     pthread_mutex_lock(&election->lock);
     while (!tenure_is_leader(election) && !election->refused && !election->ended && waited == 0)

@@ -288,20 +288,10 @@ int tenure_manager_start(tenure_manager *manager) {
 
 /* ---- waiting; the lock is held */
 
-static struct timespec end_of(uint64_t wait_ms) {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    wait_ms = ten_min_u64(wait_ms, TENURE_TTL_MAX_MS);
-    uint64_t nanoseconds = (uint64_t)end.tv_nsec + wait_ms % 1000u * 1000000u;
-    end.tv_sec += (time_t)(wait_ms / 1000u + nanoseconds / 1000000000u);
-    end.tv_nsec = (long)(nanoseconds % 1000000000u);
-    return end;
-}
-
 int tenure_manager_stop(tenure_manager *manager, uint64_t wait_ms) {
     if (!ten_process_is(manager->process) || !manager->started)
         return TENURE_OK;
-    struct timespec end = end_of(wait_ms);
+    struct timespec end = ten_monotonic_end(wait_ms);
     pthread_mutex_lock(&manager->lock);
     ten_fleet_stop(manager->fleet, ten_manager_now_ms(manager));
     ten_manager_absorb(manager);
@@ -402,7 +392,7 @@ int tenure_manager_try_acquire(tenure_manager *manager, const char *target, bool
         return done;
     if (!manager->started)
         return fail(manager, TENURE_E_INVALID, "start the manager first");
-    struct timespec end = end_of(manager->timing.timeout_ms * 2);
+    struct timespec end = ten_monotonic_end(manager->timing.timeout_ms * 2);
     pthread_mutex_lock(&manager->lock);
     uint32_t number = ten_fleet_claim(manager->fleet, ten_manager_now_ms(manager), target);
     if (number == TEN_PLAN_NOBODY) {
@@ -594,7 +584,7 @@ int tenure_manager_live_instances(tenure_manager *manager, tenure_name_fn each, 
 /* The thread has the store; it asks, and this waits. */
 static int ask_store(tenure_manager *manager, const char *target, uint64_t token) {
     struct ten_question question = {.target = target, .token = token};
-    struct timespec end = end_of(manager->timing.timeout_ms * 2);
+    struct timespec end = ten_monotonic_end(manager->timing.timeout_ms * 2);
     pthread_mutex_lock(&manager->lock);
     question.next = manager->questions;
     // cppcheck-suppress autoVariables ; it is taken out again before this returns
@@ -634,7 +624,7 @@ int tenure_manager_strict_check(tenure_manager *manager, const char *target) {
 int tenure_manager_next_event(tenure_manager *manager, uint64_t wait_ms, tenure_event *ret_event) {
     if (manager->on_event)
         return fail(manager, TENURE_E_INVALID, "the events of this manager go to its on_event function");
-    struct timespec end = end_of(wait_ms);
+    struct timespec end = ten_monotonic_end(wait_ms);
     pthread_mutex_lock(&manager->lock);
     int waited = 0;
     while (manager->event_count == 0 && waited == 0)

@@ -144,6 +144,11 @@ int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadlin
     return done;
 }
 
+int ten_redis_misunderstood(ten_redis_store *store) {
+    return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
+                    ten_redis_settings_name(store->settings));
+}
+
 const char *ten_redis_text(const redisReply *reply) {
     return reply && reply->str && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS) ? reply->str
                                                                                                            : "";

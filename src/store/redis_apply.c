@@ -223,11 +223,6 @@ static int send_call(struct batch *batch, struct call *call) {
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
 
-static int misunderstood(ten_redis_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
-                    ten_redis_settings_name(store->settings));
-}
-
 /* Done as it was asked. */
 static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, ten_result *result) {
     result->outcome = TEN_OK;
@@ -250,7 +245,7 @@ static int take_error(ten_redis_store *store, const ten_op *op, redisReply *cons
     else if (strcmp(name, "type") == 0)
         result->error = TENURE_E_STORE;
     else
-        return misunderstood(store);
+        return ten_redis_misunderstood(store);
     if (result->error == TENURE_E_TTL)
         result->ttl_ms = ten_redis_number(fields[2]);
     (void)op;
@@ -269,7 +264,7 @@ static int take_details(ten_redis_store *store, const ten_op *op, const redisRep
     if (outcome == TEN_ERROR && reply->elements == 3)
         return take_error(store, op, fields, result);
     if (outcome > TEN_UNKNOWN || reply->elements != 8)
-        return misunderstood(store);
+        return ten_redis_misunderstood(store);
     uint64_t flags = ten_redis_number(fields[5]);
     result->outcome = (enum ten_outcome)outcome;
     result->token = ten_redis_number(fields[1]);
@@ -293,7 +288,7 @@ static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *
     if (reply->type == REDIS_REPLY_INTEGER && op->kind == TEN_OP_ACQUIRE && reply->integer > 0 &&
         (uint64_t)reply->integer <= TENURE_TOKEN_MAX)
         return take_plain(store, op, ten_redis_number(reply), result);
-    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, op, reply, result) : misunderstood(store);
+    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, op, reply, result) : ten_redis_misunderstood(store);
 }
 
 static void forget_proofs(ten_redis_store *store) {
@@ -316,7 +311,7 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
     const ten_op *ops = &batch->ops[call->first];
     ten_result *results = &batch->results[call->first];
     size_t run = 0;
-    int done = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : misunderstood(store);
+    int done = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : ten_redis_misunderstood(store);
     for (size_t i = 0; done == TENURE_OK && i < call->count; run++) {
         uint64_t ignored;
         size_t length = call->signature ? call->count : run_length(&ops[i], call->count - i, &ignored);
@@ -329,7 +324,7 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
         }
         if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length) ||
             (plain && ops[i].kind != TEN_OP_RENEW))
-            return misunderstood(store);
+            return ten_redis_misunderstood(store);
         for (size_t j = 0; done == TENURE_OK && j < length; j++)
             done = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
         i += length;

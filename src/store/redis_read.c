@@ -20,11 +20,6 @@ static ten_redis_store *self(ten_store *base) {
     return (ten_redis_store *)base;
 }
 
-static int misunderstood(ten_redis_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
-                    ten_redis_settings_name(store->settings));
-}
-
 static uint64_t left_ms(uint64_t deadline_ms) {
     return ten_left_u64(deadline_ms, ten_redis_now_ms());
 }
@@ -95,7 +90,7 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         done = ten_redis_call(store, "editing targets", make_edits, &call, left_ms(deadline_ms), &reply);
         if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != call.count))
-            done = misunderstood(store);
+            done = ten_redis_misunderstood(store);
         for (size_t i = 0; done == TENURE_OK && i < call.count; i++)
             call.at[i].found = ten_redis_number(reply->element[i]) == 1;
     }
@@ -167,11 +162,11 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         done = ten_redis_call(store, "listing targets", make_listing, &listing, left_ms(deadline_ms), &reply);
         if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
-            done = misunderstood(store);
+            done = ten_redis_misunderstood(store);
         for (size_t i = 1; done == TENURE_OK && i < reply->elements && listing.limit > 0; i++) {
             const redisReply *row = reply->element[i];
             done = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
-                                                                        : misunderstood(store);
+                                                                        : ten_redis_misunderstood(store);
             listing.limit--;
         }
         if (done != TENURE_OK || ten_redis_text(reply->element[0])[0] == '\0')
@@ -230,12 +225,12 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         done = ten_redis_call(store, "listing instances", make_roll, &roll, left_ms(deadline_ms), &reply);
         if (done == TENURE_OK && reply->type != REDIS_REPLY_ARRAY)
-            done = misunderstood(store);
+            done = ten_redis_misunderstood(store);
         found = done == TENURE_OK ? reply->elements : 0;
         for (size_t i = 0; done == TENURE_OK && i < found; i++) {
             const redisReply *one = reply->element[i];
             if (one->type != REDIS_REPLY_ARRAY || one->elements != 4)
-                done = misunderstood(store);
+                done = ten_redis_misunderstood(store);
             else if (one->element[1]->type == REDIS_REPLY_STRING)
                 done = hand_out_instance(one->element, each, userdata);
         }
@@ -381,11 +376,11 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
                                        "changes were missed: the feed keeps the last %u of an epoch", TEN_FEED_MAX);
         }
         if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
-            done = misunderstood(store);
+            done = ten_redis_misunderstood(store);
         for (size_t i = 1; done == TENURE_OK && i < reply->elements && limit > 0; i++)
             done = reply->element[i]->type == REDIS_REPLY_STRING
                        ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
-                       : misunderstood(store);
+                       : ten_redis_misunderstood(store);
         more = done == TENURE_OK && reply->elements == ENTRIES + 1;
     }
     return done;

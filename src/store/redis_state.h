@@ -112,6 +112,9 @@ static inline void ten_redis_free_reply(redisReply **reply) {
         freeReplyObject(*reply);
 }
 
+/* TENURE_E_STORE: the server's answer is not one of our scripts'. */
+int ten_redis_misunderstood(ten_redis_store *store);
+
 /* A reply's text, "" when it has none; a number however it came. */
 const char *ten_redis_text(const redisReply *reply);
 uint64_t ten_redis_number(const redisReply *reply);
