@@ -232,8 +232,7 @@ int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
     return TENURE_OK;
 }
 
-bool ten_redis_worth_another(const ten_redis_store *store, int error, bool was_connected, uint64_t deadline_ms) {
-    (void)store;
+bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms) {
     return error == TENURE_E_UNREACHABLE && was_connected && ten_redis_now_ms() < deadline_ms;
 }
 
@@ -265,7 +264,7 @@ int ten_redis_call(ten_redis_store *store, const char *what, ten_redis_make_fn m
     uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
     bool was_connected = store->link != NULL;
     int done = call_once(store, what, make, userdata, deadline_ms, ret_reply);
-    if (ten_redis_worth_another(store, done, was_connected, deadline_ms))
+    if (ten_redis_worth_another(done, was_connected, deadline_ms))
         done = call_once(store, what, make, userdata, deadline_ms, ret_reply);
     return done;
 }

@@ -144,7 +144,7 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-/* Digits from the back of `end`; where they start. snprintf() would be a third of the work of a renewal. */
+/* Digits from the back of `end`; where they start. For each renewal, so without snprintf(). */
 static char *put_digits(char *end, uint64_t number) {
     do {
         *--end = (char)('0' + number % 10);
@@ -233,7 +233,7 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
     return op->holder && !result->holder ? ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory") : TENURE_OK;
 }
 
-static int take_error(ten_redis_store *store, const ten_op *op, redisReply *const *fields, ten_result *result) {
+static int take_error(ten_redis_store *store, redisReply *const *fields, ten_result *result) {
     const char *name = ten_redis_text(fields[1]);
     result->outcome = TEN_ERROR;
     if (strcmp(name, "gone") == 0)
@@ -248,13 +248,12 @@ static int take_error(ten_redis_store *store, const ten_op *op, redisReply *cons
         return ten_redis_misunderstood(store);
     if (result->error == TENURE_E_TTL)
         result->ttl_ms = ten_redis_number(fields[2]);
-    (void)op;
     return TENURE_OK;
 }
 
 enum { IS_BARRED = 1, IS_RECOVERING = 2, IS_REGISTERED = 4, IS_PAUSED = 8 };
 
-static int take_details(ten_redis_store *store, const ten_op *op, const redisReply *reply, ten_result *result) {
+static int take_details(ten_redis_store *store, const redisReply *reply, ten_result *result) {
     redisReply *const *fields = reply->element;
     uint64_t outcome = reply->elements > 0 ? ten_redis_number(fields[0]) : UINT64_MAX;
     if (outcome == TEN_UNKNOWN) {
@@ -262,7 +261,7 @@ static int take_details(ten_redis_store *store, const ten_op *op, const redisRep
         return TENURE_OK;
     }
     if (outcome == TEN_ERROR && reply->elements == 3)
-        return take_error(store, op, fields, result);
+        return take_error(store, fields, result);
     if (outcome > TEN_UNKNOWN || reply->elements != 8)
         return ten_redis_misunderstood(store);
     uint64_t flags = ten_redis_number(fields[5]);
@@ -288,7 +287,7 @@ static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *
     if (reply->type == REDIS_REPLY_INTEGER && op->kind == TEN_OP_ACQUIRE && reply->integer > 0 &&
         (uint64_t)reply->integer <= TENURE_TOKEN_MAX)
         return take_plain(store, op, ten_redis_number(reply), result);
-    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, op, reply, result) : ten_redis_misunderstood(store);
+    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, reply, result) : ten_redis_misunderstood(store);
 }
 
 static void forget_proofs(ten_redis_store *store) {
@@ -451,7 +450,7 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
     bool was_connected = store->link != NULL;
     if (done == TENURE_OK)
         done = run_batch(&batch);
-    if (batch.calls && !batch.forces && ten_redis_worth_another(store, done, was_connected, batch.deadline_ms)) {
+    if (batch.calls && !batch.forces && ten_redis_worth_another(done, was_connected, batch.deadline_ms)) {
         for (size_t i = 0; i < batch.call_count; i++)
             batch.calls[i].done = false;
         done = run_batch(&batch);

@@ -84,6 +84,6 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
         tell(&report, store->watch.link ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
              store->watch.link ? "subscribed" : base->error.message,
              "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
-             "SUBSCRIBE changes are read four times a second");
+             "SUBSCRIBE changes are read two to four times a second");
     return done;
 }

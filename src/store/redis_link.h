@@ -3,7 +3,8 @@
  * authentication, commands out, replies in. Every call is bounded by a deadline; a connection on which something went
  * wrong is of no more use and is closed by its owner, so that a late reply is never taken for that of a later request.
  * RESP is read by hiredis; the socket is ours, because Debian's hiredis knows no TLS, and so is the writing of
- * commands, because its formatter would be a third of a renewal's cost. It knows nothing of leases. Called by the Redis
+ * commands, because its formatter prints every
+ * size with sprintf() and copies everything twice. It knows nothing of leases. Called by the Redis
  * backend, and by the agent's Redis sources and sinks.
  */
 #ifndef TEN_STORE_REDIS_LINK_H

@@ -100,7 +100,7 @@ int ten_redis_send(ten_redis_store *store);
 /* The next reply. An error reply is an error, but NOSCRIPT, which is *ret_reply NULL. */
 int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply);
 /* Whether an error may be over on a new connection: the old one was dead, or its server is no longer the master. */
-bool ten_redis_worth_another(const ten_redis_store *store, int error, bool was_connected, uint64_t deadline_ms);
+bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms);
 
 /* One script call with everything around it: `make` puts its words together; the caller frees the reply. */
 typedef void (*ten_redis_make_fn)(ten_redis_store *store, void *userdata);

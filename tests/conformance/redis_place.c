@@ -141,7 +141,7 @@ bool redis_replica_has(struct redis_place *redis, const char *format, ...) {
 
 /* ---- the replica */
 
-static void wait_for_link(struct redis_place *redis, const struct redis_server *server) {
+static void wait_for_link(const struct redis_server *server) {
     for (int i = 0; i < 500; i++) {
         char *info = run_command(server, "INFO replication");
         bool up = strstr(info, "master_link_status:up") != NULL;
@@ -150,18 +150,17 @@ static void wait_for_link(struct redis_place *redis, const struct redis_server *
             return;
         sleep_ms(20);
     }
-    (void)redis;
     fail_msg("the replica does not get in sync");
 }
 
 void redis_place_start_replica(struct redis_place *redis) {
     assert_int_equal(redis_server_start(&redis->replica, NULL), 0);
     redis_replica_command(redis, "REPLICAOF 127.0.0.1 %d", redis->server.port);
-    wait_for_link(redis, &redis->replica);
+    wait_for_link(&redis->replica);
 }
 
 void redis_wait_for_sync(struct redis_place *redis) {
-    wait_for_link(redis, &redis->server);
+    wait_for_link(&redis->server);
 }
 
 void redis_place_use_replica(struct redis_place *redis, const char *options) {

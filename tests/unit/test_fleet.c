@@ -17,6 +17,19 @@ static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const 
     ten_fleet_instances_end(fleet, now_ms);
 }
 
+static ten_fleet *new_fleet(void) {
+    ten_fleet_config config = {.namespace_name = "poll",
+                               .instance = "me",
+                               .timing = {.ttl_ms = TTL_MS},
+                               .settle_ms = 100,
+                               .rank_delay_ms = 20,
+                               .weight = 1};
+    ten_timing_defaults(&config.timing);
+    ten_fleet *fleet = ten_fleet_new(&config, 1000);
+    assert_non_null(fleet);
+    return fleet;
+}
+
 /* Answers a request as a store would in which everything is free; counts the acquires. */
 static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
     ten_result results[TARGETS + 2] = {0};
@@ -35,15 +48,7 @@ static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
 static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before(void **state) {
     (void)state;
     static const char *const instances[] = {"me", "other", "new"};
-    ten_fleet_config config = {.namespace_name = "poll",
-                               .instance = "me",
-                               .timing = {.ttl_ms = TTL_MS},
-                               .settle_ms = 100,
-                               .rank_delay_ms = 20,
-                               .weight = 1};
-    ten_timing_defaults(&config.timing);
-    ten_fleet *fleet = ten_fleet_new(&config, 1000);
-    assert_non_null(fleet);
+    ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
     for (unsigned i = 0; i < TARGETS; i++) {
         char id[16];
@@ -69,15 +74,7 @@ static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_ch
  * meanwhile. */
 static void a_token_whose_deadline_passed_is_given_back_and_not_believed_again(void **state) {
     (void)state;
-    ten_fleet_config config = {.namespace_name = "poll",
-                               .instance = "me",
-                               .timing = {.ttl_ms = TTL_MS},
-                               .settle_ms = 100,
-                               .rank_delay_ms = 20,
-                               .weight = 1};
-    ten_timing_defaults(&config.timing);
-    ten_fleet *fleet = ten_fleet_new(&config, 1000);
-    assert_non_null(fleet);
+    ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0);
     uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
