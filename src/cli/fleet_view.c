@@ -3,6 +3,7 @@
  */
 #include "cli/fleet_view.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -38,6 +39,10 @@ static int take_instance(const tenure_instance *instance, void *userdata) {
     return 0;
 }
 
+static int by_id(const void *left, const void *right) {
+    return strcmp(((const ten_view_instance *)left)->id, ((const ten_view_instance *)right)->id);
+}
+
 static ten_view_instance *find(const ten_view *view, const char *id) {
     for (size_t i = 0; i < view->instance_count; i++)
         if (strcmp(view->instances[i].id, id) == 0)
@@ -67,6 +72,8 @@ int ten_view_read(const ten_session *session, ten_view *view) {
     int done = tenure_list(session->client, TENURE_ALL, take_target, view);
     if (done == TENURE_OK)
         done = tenure_instances_list(session->client, take_instance, view);
+    if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
+        qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
     if (done == TENURE_OK && !make_plan(view))
         done = TENURE_E_NOMEM;
     if (done < 0)

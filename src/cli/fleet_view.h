@@ -20,7 +20,7 @@ typedef struct ten_view_instance {
 typedef struct ten_view {
     tenure_info *targets; /* every registered or leased target, in order */
     size_t target_count;
-    ten_view_instance *instances;
+    ten_view_instance *instances; /* in order */
     size_t instance_count;
     ten_plan *plan; /* of the targets that are registered, or held by an instance of the list, and not paused */
 } ten_view;
