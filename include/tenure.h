@@ -275,7 +275,7 @@ typedef struct tenure_change {
     uint64_t cursor;    /* grows by time; pass the last one seen to go on */
     uint64_t at_ms;     /* Unix time, for display */
     const char *event;  /* lease_acquired, lease_released, lease_lost, instance_joined, instance_changed, instance_left,
-                           target_added, target_changed, target_removed, store_recovering */
+                           target_added, target_changed, target_removed, store_recovering, lease_asked */
     const char *target; /* "" for instances */
     const char *instance;
     const char *reason; /* of lease_released and lease_lost; else "" */
@@ -321,7 +321,8 @@ enum tenure_event_kind {
     TENURE_EVENT_RECOVERING = 12,    /* store_recovering: target, remaining_ms */
     TENURE_EVENT_REFUSED =
         13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
-    TENURE_EVENT_STOPPED = 14 /* instance_stopped: everything has been given back */
+    TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been given back */
+    TENURE_EVENT_KEPT = 15     /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
 };
 
 typedef struct tenure_event {
@@ -456,6 +457,9 @@ typedef struct tenure_election_options {
     void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
     tenure_event_fn on_event; /* what the log would say; the same events as a manager's */
     void *userdata;
+    /* For work that is not to be repeated soon: from the start of a term the role is kept at least this long, also when
+     * the work is over before, or this process has died. 0: it is given back when the work is over. */
+    uint64_t at_least_ms;
 } tenure_election_options;
 
 /* Opens the store and starts to campaign. Errors are told by tenure_message(NULL). */
