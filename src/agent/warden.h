@@ -20,6 +20,9 @@ typedef struct ten_warden_config {
     const char *namespace_name;
     uint64_t ttl_ms;
     uint64_t grace_ms;
+    bool one_shot;     /* a worker that dies is not followed by another */
+    bool pass_signals; /* those that a command may want, too: SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH; and the terminal's
+                          stop keys stop nobody who has to watch a deadline */
     enum ten_log_format log_format;
     enum ten_log_level log_level;
 } ten_warden_config;

@@ -132,8 +132,8 @@ static bool expire(ten_election *election, uint64_t now_ms) {
 /* ---- requests */
 
 static bool wants_release(const ten_election *election) {
-    return election->unreleased != 0 || (election->state == TEN_ELECTION_STEPPING_DOWN &&
-                                         (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP)));
+    return election->unreleased != 0 ||
+           (election->state == TEN_ELECTION_STEPPING_DOWN && (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP)));
 }
 
 static uint64_t due_ms(const ten_election *election) {
@@ -184,8 +184,8 @@ static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
 }
 
 static void fill_renewal(const ten_election *election, uint64_t now_ms, ten_op *op) {
-    uint64_t left_ms = election->unkept ? election->config.at_least_ms
-                                        : keep_left_ms(election, election->lease.token, now_ms);
+    uint64_t left_ms =
+        election->unkept ? election->config.at_least_ms : keep_left_ms(election, election->lease.token, now_ms);
     op->kind = TEN_OP_RENEW;
     op->token = election->lease.token;
     if (left_ms > op->ttl_ms) {
@@ -314,9 +314,8 @@ static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_re
 }
 
 static void answer_release(ten_election *election, const ten_result *result) {
-    ten_election_event event = {.kind = TEN_ELECTION_RELEASED,
-                                .token = election->unreleased,
-                                .reason = election->unreleased_reason};
+    ten_election_event event = {
+        .kind = TEN_ELECTION_RELEASED, .token = election->unreleased, .reason = election->unreleased_reason};
     if (election->keeping && result->outcome == TEN_OK) {
         event.kind = TEN_ELECTION_KEPT;
         event.remaining_ms = result->remaining_ms;

@@ -46,10 +46,10 @@ struct tenure_election {
     bool quit;
     bool ended; /* the thread has */
     int refused;
-    int trouble;       /* why the last campaign failed; 0: it did not */
+    int trouble; /* why the last campaign failed; 0: it did not */
     /* The work is not over when on_demoted has returned: tenure_leader_only()'s function, or a command. */
     bool works_elsewhere;
-    bool told_to_stop; /* meanwhile */
+    bool told_to_stop;                  /* meanwhile */
     char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
 
     /* The thread's own. */
@@ -310,7 +310,8 @@ static int configure(tenure_election *election, const char *url, const char *rol
     return ten_timing_check(&election->timing, election->store->capabilities.ttl_min_ms, error);
 }
 
-static int start_thread(tenure_election *election) {
+int ten_election_begin(tenure_election *election) {
+    ten_election_campaign(&election->core, now_ms(election));
     /* Signals are the program's: none is delivered to this thread. */
     sigset_t all;
     sigset_t before;
@@ -365,8 +366,7 @@ int ten_election_open(const char *url, const char *role, const tenure_election_o
                                       .at_least_ms = election->options.at_least_ms,
                                       .seed = ten_random_u64()};
         ten_election_init(&election->core, &config);
-        ten_election_campaign(&election->core, now_ms(election));
-        done = start_thread(election);
+        done = election->works_elsewhere ? TENURE_OK : ten_election_begin(election);
     }
     if (done < 0) {
         free_election(election);

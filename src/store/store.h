@@ -84,8 +84,8 @@ enum ten_op_flag {
     TEN_OP_REQUIRE_TARGET = 1u << 1, /* TEN_UNKNOWN unless the target is registered or was leased before */
     TEN_OP_FORCE = 1u << 2,     /* release: bar the renewal of whatever lease there is; others enter when it ends */
     TEN_OP_FORCE_NOW = 1u << 3, /* release: others enter at once; G3 is suspended for the target */
-    TEN_OP_KEEP = 1u << 4,      /* renew: the TTL is kept for others' sake, longer than its holder believes: an epoch need
-                                   not wait for it to end */
+    TEN_OP_KEEP = 1u << 4, /* renew: the TTL is kept for others' sake, longer than its holder believes: an epoch need
+                              not wait for it to end */
 };
 
 enum ten_reason {
