@@ -251,10 +251,7 @@ static bool is_wanted_again(const struct leader *leader) {
 
 static void end_term(struct leader *leader) {
     leader->phase = PHASE_WAITING;
-    if (leader->lost && leader->config->once && !leader->done)
-        leader->over = true;
-    if (leader->stop_signals || (leader->done && !is_wanted_again(leader)))
-        leader->over = true;
+    leader->over = leader->config->once || leader->stop_signals || (leader->done && !is_wanted_again(leader));
     ten_election_work_over(leader->election);
 }
 
@@ -325,6 +322,18 @@ static void child_gone(struct leader *leader) {
 
 /* ---- looking at the child */
 
+/* When this process was stopped or hung for too long, the warden has ended the command in its place. */
+static bool warden_did_it(struct leader *leader) {
+    bool pressed = now_ms() + leader->config->grace_ms >= ends_ms(leader) || look_at_news(leader).lost;
+    return pressed && WIFSIGNALED(leader->child.status);
+}
+
+/* The lease is no more, or may soon be no more. Should it be confirmed after all, there is no work any more to lead. */
+static void cut_short(struct leader *leader, int signal, uint64_t kill_ms) {
+    ten_election_give_up(leader->election, TEN_REASON_STORE, 0);
+    end_child(leader, signal, kill_ms);
+}
+
 static void reap(struct leader *leader) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
@@ -332,6 +341,8 @@ static void reap(struct leader *leader) {
             continue; /* an orphan that was adopted */
         if (leader->phase != PHASE_COMMAND)
             continue;
+        if (!leader->cut_short && warden_did_it(leader))
+            cut_short(leader, 0, now_ms());
         if (leader->cut_short)
             leader->status = leader->child.status;
         else
@@ -357,10 +368,11 @@ static void look_at_child(struct leader *leader) {
     } else if (under_lease && !leader->ending && !leader->child.exited) {
         bool late = now + leader->config->grace_ms >= ends_ms(leader);
         bool unsure = news.uncertain && leader->config->stop_when_uncertain;
-        if (late || unsure) /* should the lease be confirmed after all, there is no work any more to lead */
-            ten_election_give_up(leader->election, TEN_REASON_STORE, 0);
-        if (late || unsure || news.over)
-            end_child(leader, SIGTERM, now + (late ? leader->config->grace_ms / 2 : leader->config->kill_after_ms));
+        uint64_t kill_ms = now + (late ? leader->config->grace_ms / 2 : leader->config->kill_after_ms);
+        if (late || unsure)
+            cut_short(leader, SIGTERM, kill_ms);
+        else if (news.over)
+            end_child(leader, SIGTERM, kill_ms);
     } else if (leader->phase == PHASE_END && !leader->ending && now >= leader->kill_ms) {
         end_child(leader, SIGTERM, now + KILL_LOST_AFTER_MS);
     }
@@ -507,7 +519,7 @@ static int conclude(const struct leader *leader, int *ret_exit, ten_error *error
     if (news.refused)
         return ten_fail(error, news.error, "this instance cannot lead %s: %s", config->role,
                         tenure_strerror(news.error));
-    if (leader->done || (config->once && leader->ran && !leader->lost))
+    if (leader->done || (config->once && leader->ran && leader->stop_signals && !leader->lost))
         *ret_exit = exit_of(leader->status);
     else if (config->once && leader->ran)
         return ten_fail(error, TENURE_E_LOST, "the lease on %s was lost while the command ran; it was ended",

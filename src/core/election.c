@@ -143,7 +143,7 @@ static uint64_t due_ms(const ten_election *election) {
         return TEN_MUTANT(NO_RENEWAL) ? UINT64_MAX : election->renew_ms;
     bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused &&
                         (!election->working || TEN_MUTANT(CAMPAIGN_WHILE_WORKING));
-    return may_campaign ? election->try_ms : UINT64_MAX;
+    return may_campaign ? ten_max_u64(election->try_ms, election->pause_until_ms) : UINT64_MAX;
 }
 
 uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
@@ -164,7 +164,10 @@ static void begin_release(ten_election *election) {
     election->unkept = false;
     /* From the moment that it is sent nothing is believed, whatever becomes of it. */
     ten_lease_released(&election->lease);
-    go_on(election, ten_add_u64(election->sent_ms, election->leave_pause_ms));
+    uint64_t again_ms = ten_add_u64(election->sent_ms, election->leave_pause_ms);
+    if (election->leave_reason == TEN_REASON_DONE)
+        election->pause_until_ms = again_ms;
+    go_on(election, again_ms);
 }
 
 /* How much longer nobody else may have the role, whatever becomes of this one. */

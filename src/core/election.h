@@ -80,12 +80,13 @@ typedef struct ten_election {
     enum ten_reason leave_reason; /* of stepping down */
     uint64_t leave_pause_ms;      /* after it: others go first */
     uint64_t sent_ms;
-    uint64_t renew_ms;      /* when to renew */
-    uint64_t try_ms;        /* when to campaign */
-    uint64_t retry_ms;      /* not before this: the store failed */
-    uint64_t spent_token;   /* was given back, or its deadline passed: never believed again */
-    uint64_t known_token;   /* the highest that was heard of */
-    uint64_t keep_until_ms; /* of the term with keep_token */
+    uint64_t renew_ms;       /* when to renew */
+    uint64_t try_ms;         /* when to campaign */
+    uint64_t pause_until_ms; /* its work ended by itself: it does not campaign before this, whoever steps down */
+    uint64_t retry_ms;       /* not before this: the store failed */
+    uint64_t spent_token;    /* was given back, or its deadline passed: never believed again */
+    uint64_t known_token;    /* the highest that was heard of */
+    uint64_t keep_until_ms;  /* of the term with keep_token */
     uint64_t keep_token;
     uint64_t unreleased; /* a token whose release has not been answered; 0: none */
     enum ten_reason unreleased_reason;
