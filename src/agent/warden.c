@@ -264,10 +264,16 @@ static void take_signals(struct warden *warden) {
     struct signalfd_siginfo info;
     while (ten_read_some(warden->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int number = (int)info.ssi_signo;
+        bool from_terminal = info.ssi_code == SI_KERNEL;
+        /* Of a terminal that is gone the kernel tells the session's leader alone. */
+        if (number == SIGHUP && from_terminal && warden->config->pass_signals && getsid(0) == getpid()) {
+            number = SIGTERM;
+            from_terminal = false;
+        }
         if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
             warden->stop_signals++;
         /* What the terminal sends, it sends to the worker, too. */
-        if (number != SIGCHLD && info.ssi_code != SI_KERNEL && warden->worker)
+        if (number != SIGCHLD && !from_terminal && warden->worker)
             (void)kill(warden->worker, number);
     }
     reap(warden);
