@@ -44,12 +44,15 @@ int ten_role_configure(ten_session *session, const ten_role_work *work, ten_lead
     config->election.ttl_ms = session->timing.ttl_ms;
     config->election.renew_ms = session->timing.renew_ms;
     config->election.margin_ms = session->timing.margin_ms;
-    config->grace_ms = work->grace_ms ? work->grace_ms : ten_max_u64(session->timing.ttl_ms / 10, 10);
+    config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;
     config->share_pids = work->pid_namespace == 1;
     config->log_format = (enum ten_log_format)session->log_format;
     config->log_level = (enum ten_log_level)session->log_level;
+    ten_error error;
+    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0)
+        return ten_session_usage(session, "%s", error.message);
     return exit_code;
 }
 
