@@ -57,6 +57,16 @@ static const ten_command commands[] = {
      "renew any more, and others enter when its lease ends.\n\n"
      "Exit codes: 0 asked, or with --wait handed over; 1 nobody leads; 4 another leads, or --wait has elapsed.",
      ten_cmd_resign, LEADER},
+#ifdef TEN_SERVER
+    {"serve", "[--listen ADDR:PORT | --listen unix:PATH] [--auth-file F] [--tls-cert F --tls-key F]",
+     "The lease manager over REST, on any store",
+     "Trackers that can reach only HTTP take, renew and release leases through it; /openapi.json describes the\n"
+     "requests, /metrics counts them, /api/v1/{namespace}/events tells of every change. It prints the address\n"
+     "that it listens on. An address that others can reach asks for TLS and --auth-file, or --insecure.\n\n"
+     "SIGTERM or SIGINT: takes no new connections, answers what has arrived, exits 0. SIGHUP: reads the auth\n"
+     "file again.",
+     ten_cmd_serve, POLL},
+#endif
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
      ten_cmd_status, POLL},
     {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL},

@@ -93,17 +93,21 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
 /* While recovering, a living holder may put back what the store forgot: its token is above the counter, or it is the
  * counter and the name beside it is its own. */
 static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
-    if (context->recovering_ms == 0 || !op->holder || op->ttl_ms == 0)
+    if (context->recovering_ms == 0 || !op->holder || op->ttl_ms == 0 || op->token == 0)
         return false;
     return op->token > row->token || (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
+}
+
+/* Whether the operation means the lease that is there: by its token, its holder, or both. */
+static bool is_meant(const ten_lease_row *row, const ten_op *op) {
+    bool by_token = op->token ? row->token == op->token : op->holder != NULL;
+    return by_token && (!op->holder || strcmp(row->holder, op->holder) == 0);
 }
 
 static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                   ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
-    bool match =
-        held && row->token == op->token && !row->barred && (!op->holder || strcmp(row->holder, op->holder) == 0);
-    if (match)
+    if (held && !row->barred && is_meant(row, op))
         extend(row, op->ttl_ms ? op->ttl_ms : row->ttl_ms, context, effect);
     else if (may_put_back(row, op, context))
         give(row, op, op->token, context, effect);
@@ -120,7 +124,7 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
                     ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
-    bool match = (forced || row->token == op->token) && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    bool match = forced ? !op->holder || strcmp(row->holder, op->holder) == 0 : is_meant(row, op);
     if (!held || !match) {
         describe(row, context, result);
         result->outcome = TEN_LOST;

@@ -260,7 +260,7 @@ end
 -- counter and the name beside it is its own. A key that another program wrote meanwhile stays: that program knows no
 -- epoch, and would not notice.
 local function may_put_back(lease, token, wait)
-    if wait == 0 or run.holder == '' or run.ttl == 0 or not is_plausible(token) then
+    if wait == 0 or run.holder == '' or run.ttl == 0 or token == 0 or not is_plausible(token) then
         return false
     end
     if lease.value and lease.value ~= lease.last and lease.value ~= run.holder then
@@ -271,7 +271,9 @@ end
 
 local function renew_one(writes, lease, token, wait)
     local ours = lease.value and lease.value == lease.last and (run.holder == '' or run.holder == lease.value)
-    if ours and token == lease.token and not lease.barred then
+    local meant = token == lease.token or (token == 0 and run.holder ~= '') -- without a token its name alone decides
+    if ours and meant and not lease.barred then
+        token = lease.token
         local ttl = run.ttl > 0 and run.ttl or lease.ttl
         call('PEXPIRE', lease.key, whole(ttl))
         if ttl ~= lease.ttl then
@@ -321,7 +323,8 @@ end
 
 local function release_one(writes, lease, token)
     local forced = has('force')
-    local ours = lease.value == lease.last and lease.token == token
+    local meant = token == lease.token or (token == 0 and run.holder ~= '')
+    local ours = lease.value == lease.last and meant
     local named = run.holder == '' or run.holder == lease.value
     if not lease.value or not named or not (forced or ours) then
         return describe(LOST, lease)

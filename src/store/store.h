@@ -65,7 +65,7 @@ typedef struct ten_store ten_store;
 enum ten_op_kind {
     TEN_OP_ACQUIRE, /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
     TEN_OP_RENEW,   /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder when it is given;
-                       ttl_ms 0 keeps the lease's own */
+                       token 0: the holder alone; ttl_ms 0 keeps the lease's own */
     TEN_OP_RELEASE, /* namespace, target, token, [holder], reason, [actor]; with FORCE or FORCE_NOW whatever the token,
                        but the holder's when it is given */
     TEN_OP_READ,    /* namespace, target; flag REQUIRE_TARGET */

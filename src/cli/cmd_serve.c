@@ -1,0 +1,62 @@
+/*
+ * tenure serve: the lease manager over REST.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "server/server.h"
+
+static void say_ready(const char *address) {
+    printf("%s\n", address);
+    fflush(stdout);
+}
+
+static int check(const ten_session *session, const ten_server_config *config) {
+    if (session->count != 0)
+        return ten_session_usage(session, "serve takes no arguments, only options");
+    if (!config->tls_cert != !config->tls_key)
+        return ten_session_usage(session, "--tls-cert and --tls-key go together");
+    if (config->client_ca && !config->tls_cert)
+        return ten_session_usage(session, "--client-ca goes with --tls-cert");
+    return TEN_EXIT_DONE;
+}
+
+int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    ten_server_config config = {.listen = "127.0.0.1:7480"};
+    ten_option_list hosts = {0};
+    const ten_option options[] = {
+        {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR", "ADDR:PORT or unix:PATH; default 127.0.0.1:7480",
+         "TENURE_LISTEN", NULL},
+        {"auth-file", TEN_OPTION_TEXT, &config.auth_file, "F",
+         "a line: NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX; read again at SIGHUP", NULL, NULL},
+        {"tls-cert", TEN_OPTION_TEXT, &config.tls_cert, "F", "certificate chain, PEM", NULL, NULL},
+        {"tls-key", TEN_OPTION_TEXT, &config.tls_key, "F", "its key, PEM", NULL, NULL},
+        {"client-ca", TEN_OPTION_TEXT, &config.client_ca, "F", "only clients with a certificate of this CA", NULL,
+         NULL},
+        {"host", TEN_OPTION_LIST, &hosts, "NAME", "a name by which it may be called; may be repeated", NULL, NULL},
+        {"insecure", TEN_OPTION_FLAG, &config.insecure, NULL, "listen where others can reach it, without TLS and auth",
+         NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    exit_code = check(&session, &config);
+    if (exit_code || !ten_session_check(&session, &exit_code))
+        return exit_code;
+    ten_timing_defaults(&session.timing);
+    config.store = session.store && session.store[0] ? session.store : NULL;
+    config.hosts = hosts.items;
+    config.host_count = hosts.count;
+    config.ttl_ms = session.timing.ttl_ms;
+    config.timeout_ms = session.timing.timeout_ms;
+    config.log_format = (enum ten_log_format)session.log_format;
+    config.log_level = (enum ten_log_level)session.log_level;
+    ten_error error = {0};
+    int done = ten_server_run(&config, say_ready, &error);
+    if (done < 0)
+        fprintf(stderr, "tenure: %s\n", error.message);
+    return ten_exit_code(done);
+}

@@ -1,0 +1,136 @@
+/*
+ * The auth file. Called by request.c for each request, and by server.c at the start and at SIGHUP.
+ */
+#include "server/auth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+
+#define FILE_MAX ((size_t)1024 * 1024)
+
+static bool parse_hash(const char *text, unsigned char hash[TEN_TOKEN_HASH_SIZE]) {
+    if (strlen(text) != 2 * (size_t)TEN_TOKEN_HASH_SIZE || strspn(text, "0123456789abcdefABCDEF") != strlen(text))
+        return false;
+    for (size_t i = 0; i < TEN_TOKEN_HASH_SIZE; i++) {
+        char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
+        hash[i] = (unsigned char)strtoul(pair, NULL, 16);
+    }
+    return true;
+}
+
+static enum ten_role parse_role(const char *word) {
+    static const char *const words[] = {"", "read", "hold", "admin"};
+    for (size_t i = TEN_ROLE_READ; i < TEN_COUNT(words); i++)
+        if (strcmp(word, words[i]) == 0)
+            return (enum ten_role)i;
+    return TEN_ROLE_NONE;
+}
+
+static int parse_line(char *line, size_t number, ten_principal *principal, ten_error *error) {
+    char *words[6] = {0};
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(line, " \t\r", &rest); word && count < TEN_COUNT(words);
+         word = strtok_r(NULL, " \t\r", &rest))
+        words[count++] = word;
+    if (count != 5)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "line %zu: five words are wanted: NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX", number);
+    if (strlen(words[0]) >= sizeof principal->name || strlen(words[2]) >= sizeof principal->namespaces ||
+        strlen(words[3]) >= sizeof principal->holders)
+        return ten_fail(error, TENURE_E_INVALID, "line %zu: a word is too long", number);
+    principal->role = parse_role(words[1]);
+    if (principal->role == TEN_ROLE_NONE)
+        return ten_fail(error, TENURE_E_INVALID, "line %zu: a role is read, hold or admin, not '%.40s'", number,
+                        words[1]);
+    if (!parse_hash(words[4], principal->hash))
+        return ten_fail(
+            error, TENURE_E_INVALID,
+            "line %zu: the last word is the SHA-256 of the token, 64 hexadecimal digits (printf %%s TOKEN | "
+            "sha256sum)",
+            number);
+    snprintf(principal->name, sizeof principal->name, "%s", words[0]);
+    snprintf(principal->namespaces, sizeof principal->namespaces, "%s", words[2]);
+    snprintf(principal->holders, sizeof principal->holders, "%s", words[3]);
+    return TENURE_OK;
+}
+
+int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
+    ten_auth parsed = {0};
+    TEN_CLEANUP(ten_free_string) char *copy = ten_strdup(text);
+    size_t lines = 1;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    parsed.principals = ten_calloc(lines, sizeof *parsed.principals);
+    int done =
+        copy && parsed.principals ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the auth file");
+    size_t number = 1;
+    for (char *line = copy; done == TENURE_OK && line; number++) {
+        char *end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        size_t blank = strspn(line, " \t\r");
+        if (line[blank] != '\0' && line[blank] != '#')
+            done = parse_line(line, number, &parsed.principals[parsed.count++], error);
+        line = end;
+    }
+    if (done < 0) {
+        ten_auth_free(&parsed);
+        return done;
+    }
+    *auth = parsed;
+    return TENURE_OK;
+}
+
+int ten_auth_read(const char *path, ten_auth *auth, ten_error *error) {
+    struct stat about;
+    TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0)
+        return ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the auth file %s", path);
+    if (about.st_mode & S_IWOTH)
+        return ten_fail(error, TENURE_E_INVALID, "the auth file %s can be written by everybody: chmod o-w %s", path,
+                        path);
+    TEN_CLEANUP(ten_free_string) char *text = ten_malloc(FILE_MAX + 1);
+    ssize_t size = text ? ten_pread_all(fd, text, FILE_MAX, 0) : -ENOMEM;
+    if (size < 0 || (size_t)size == FILE_MAX)
+        return ten_fail(error, TENURE_E_INVALID, "cannot read the auth file %s: %s", path,
+                        size < 0 ? strerrordesc_np((int)-size) : "it is over 1 MiB");
+    text[size] = '\0';
+    ten_error inner;
+    int done = ten_auth_parse(text, auth, &inner);
+    return done < 0 ? ten_fail(error, done, "the auth file %s: %s", path, inner.message) : done;
+}
+
+void ten_auth_free(ten_auth *auth) {
+    ten_free(auth->principals);
+    *auth = (ten_auth){0};
+}
+
+/* All of them are compared, so that the time says nothing. */
+const ten_principal *ten_auth_find(const ten_auth *auth, const char *token) {
+    unsigned char hash[TEN_TOKEN_HASH_SIZE];
+    const ten_principal *found = NULL;
+    SHA256((const unsigned char *)token, strlen(token), hash);
+    for (size_t i = 0; i < auth->count; i++)
+        if (CRYPTO_memcmp(hash, auth->principals[i].hash, sizeof hash) == 0)
+            found = &auth->principals[i];
+    return found;
+}
+
+bool ten_principal_may(const ten_principal *principal, enum ten_role role, const char *namespace_name) {
+    return principal->role >= role && fnmatch(principal->namespaces, namespace_name, 0) == 0;
+}
+
+bool ten_principal_owns(const ten_principal *principal, const char *holder) {
+    return principal->role == TEN_ROLE_ADMIN || fnmatch(principal->holders, holder, 0) == 0;
+}

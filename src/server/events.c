@@ -1,0 +1,447 @@
+/*
+ * The event stream. The HTTP thread joins, reads and leaves; the thread here writes.
+ */
+#include "server/events.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "store/store.h"
+
+#define READERS_MAX    1000u
+#define NAMESPACES_MAX 32u
+#define BUFFER_MAX     ((size_t)512 * 1024)
+#define NEWS_SIZE      1000u
+#define KEEP_ALIVE_MS  15000u
+#define BLIND_MS       1000u /* how often a store is read that cannot be watched */
+
+struct ten_event_reader {
+    ten_events *events;
+    ten_event_reader *next;
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    uint64_t cursor; /* it has been given everything up to here */
+    bool joined;     /* the thread knows where it stands */
+    bool waits;      /* for something to read */
+    bool cut_off;    /* its buffer was full */
+    bool busy;       /* the thread catches it up, without the lock */
+    bool left;       /* meanwhile: the thread frees it */
+    ten_buf text;
+    size_t taken; /* of the text */
+    void *userdata;
+};
+
+/* A namespace that somebody reads; the thread's own. */
+struct feed {
+    char name[TENURE_NAMESPACE_MAX + 1];
+    ten_store *store; /* NULL: free */
+    uint64_t cursor;
+};
+
+struct ten_events {
+    char *url;
+    uint64_t timeout_ms;
+    pthread_t thread;
+    int work_fd;          /* wakes the thread */
+    int ready_fd;         /* wakes the HTTP thread */
+    pthread_mutex_t lock; /* around the readers */
+    ten_event_reader *readers;
+    size_t count;
+    bool ending;
+    bool closing;
+    struct feed feeds[NAMESPACES_MAX];
+};
+
+static void poke(int fd) {
+    uint64_t one = 1;
+    (void)ten_write_all(fd, &one, sizeof one);
+}
+
+/* ---- text */
+
+static void write_event(const ten_change *change, ten_buf *to) {
+    ten_buf_format(to, "id: %llu\nevent: %s\ndata: ", (unsigned long long)change->cursor,
+                   ten_change_name(change->kind));
+    ten_json_open(to);
+    ten_json_time(to, "at", change->at_ms);
+    ten_json_text(to, "event", ten_change_name(change->kind));
+    ten_json_text(to, "namespace", change->namespace_name);
+    if (change->target[0])
+        ten_json_text(to, "target", change->target);
+    if (change->instance[0])
+        ten_json_text(to, "instance", change->instance);
+    if (change->token)
+        ten_json_number(to, "token", change->token);
+    if (change->reason)
+        ten_json_text(to, "reason", ten_reason_name(change->reason));
+    if (change->actor[0])
+        ten_json_text(to, "actor", change->actor);
+    ten_json_close(to);
+    ten_buf_text(to, "\n\n");
+}
+
+/* Under the lock. */
+static void give(ten_event_reader *reader, const char *text, size_t size) {
+    if (reader->taken == reader->text.size) {
+        ten_buf_clear(&reader->text);
+        reader->taken = 0;
+    }
+    if (reader->cut_off)
+        return;
+    if (reader->text.size - reader->taken + size > BUFFER_MAX || reader->text.failed)
+        reader->cut_off = true; /* it comes back with its last id, and is told what it missed, or that it is too much */
+    else
+        ten_buf_add(&reader->text, text, size);
+}
+
+/* ---- the thread */
+
+struct delivery {
+    ten_events *events;
+    const char *namespace_name;
+    ten_event_reader *only; /* NULL: for all of the namespace that are not beyond it */
+    ten_buf line;
+};
+
+static int deliver(const ten_change *change, void *userdata) {
+    struct delivery *delivery = userdata;
+    ten_events *events = delivery->events;
+    ten_buf_clear(&delivery->line);
+    write_event(change, &delivery->line);
+    pthread_mutex_lock(&events->lock);
+    for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
+        bool meant = delivery->only ? reader == delivery->only
+                                    : reader->joined && strcmp(reader->namespace_name, delivery->namespace_name) == 0;
+        if (!meant || (reader->joined && change->cursor <= reader->cursor))
+            continue;
+        give(reader, delivery->line.data, delivery->line.size);
+        reader->cursor = change->cursor;
+    }
+    pthread_mutex_unlock(&events->lock);
+    return 0;
+}
+
+static void tell_resync(ten_events *events, const char *namespace_name, const ten_event_reader *only, uint64_t cursor) {
+    char text[128];
+    int size = snprintf(text, sizeof text, "id: %llu\nevent: resync\ndata: {\"event\":\"resync\"}\n\n",
+                        (unsigned long long)cursor);
+    pthread_mutex_lock(&events->lock);
+    for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
+        if (only ? reader != only : strcmp(reader->namespace_name, namespace_name) != 0)
+            continue;
+        give(reader, text, (size_t)size);
+        reader->cursor = cursor;
+    }
+    pthread_mutex_unlock(&events->lock);
+}
+
+static void read_feed(ten_events *events, struct feed *feed) {
+    struct delivery delivery = {.events = events, .namespace_name = feed->name};
+    for (uint64_t before = 0; before != feed->cursor;) {
+        before = feed->cursor;
+        int done = feed->store->ops->changes(feed->store, feed->name, &feed->cursor, NEWS_SIZE, deliver, &delivery,
+                                             events->timeout_ms);
+        if (done == TENURE_E_RESYNC)
+            tell_resync(events, feed->name, NULL, feed->cursor);
+        if (done < 0)
+            break; /* what was not read is read later: the cursor stands */
+    }
+    ten_buf_free(&delivery.line);
+}
+
+static struct feed *find_feed(ten_events *events, const char *name) {
+    struct feed *free_one = NULL;
+    for (size_t i = 0; i < NAMESPACES_MAX; i++) {
+        struct feed *feed = &events->feeds[i];
+        if (feed->store && strcmp(feed->name, name) == 0)
+            return feed;
+        if (!feed->store && !free_one)
+            free_one = feed;
+    }
+    return free_one;
+}
+
+static struct feed *open_feed(ten_events *events, const char *name) {
+    struct feed *feed = find_feed(events, name);
+    int fd;
+    ten_error error;
+    if (!feed || feed->store)
+        return feed;
+    ten_store_config config = {.timeout_ms = events->timeout_ms};
+    if (ten_store_open(events->url, &config, &feed->store, &error) < 0)
+        return NULL;
+    snprintf(feed->name, sizeof feed->name, "%s", name);
+    feed->cursor = UINT64_MAX;
+    (void)feed->store->ops->watch(feed->store, name, &fd);
+    if (feed->store->ops->changes(feed->store, name, &feed->cursor, 1, deliver, NULL, events->timeout_ms) == TENURE_OK)
+        return feed;
+    ten_store_close(feed->store);
+    feed->store = NULL;
+    return NULL;
+}
+
+/* Brings a new reader to where its namespace's feed stands. */
+static void catch_up(ten_events *events, ten_event_reader *reader, struct feed *feed) {
+    struct delivery delivery = {.events = events, .namespace_name = feed->name, .only = reader};
+    uint64_t cursor = reader->cursor == UINT64_MAX ? feed->cursor : reader->cursor;
+    for (uint64_t before = UINT64_MAX; before != cursor && cursor < feed->cursor;) {
+        before = cursor;
+        int done = feed->store->ops->changes(feed->store, feed->name, &cursor, NEWS_SIZE, deliver, &delivery,
+                                             events->timeout_ms);
+        if (done == TENURE_E_RESYNC)
+            tell_resync(events, feed->name, reader, cursor);
+        if (done < 0)
+            break;
+    }
+    ten_buf_free(&delivery.line);
+    pthread_mutex_lock(&events->lock);
+    reader->joined = true;
+    reader->cursor = cursor;
+    give(reader, ": ok\n\n", 6);
+    pthread_mutex_unlock(&events->lock);
+}
+
+static ten_event_reader *find_new(ten_events *events) {
+    pthread_mutex_lock(&events->lock);
+    ten_event_reader *reader = events->readers;
+    while (reader && reader->joined)
+        reader = reader->next;
+    if (reader)
+        reader->busy = true;
+    pthread_mutex_unlock(&events->lock);
+    return reader;
+}
+
+static void free_reader(ten_event_reader *reader) {
+    ten_buf_free(&reader->text);
+    ten_free(reader);
+}
+
+static void let_go(ten_events *events, ten_event_reader *reader) {
+    pthread_mutex_lock(&events->lock);
+    reader->busy = false;
+    bool left = reader->left;
+    pthread_mutex_unlock(&events->lock);
+    if (left)
+        free_reader(reader);
+}
+
+static bool is_read(ten_events *events, const char *name) {
+    pthread_mutex_lock(&events->lock);
+    ten_event_reader *reader = events->readers;
+    while (reader && strcmp(reader->namespace_name, name) != 0)
+        reader = reader->next;
+    pthread_mutex_unlock(&events->lock);
+    return reader != NULL;
+}
+
+static void keep_alive(ten_events *events) {
+    pthread_mutex_lock(&events->lock);
+    for (ten_event_reader *reader = events->readers; reader; reader = reader->next)
+        give(reader, ": \n\n", 4);
+    pthread_mutex_unlock(&events->lock);
+}
+
+/* Sleeps until something changed, somebody came, or the time has passed. */
+static void sleep_until_news(ten_events *events, bool blind) {
+    struct pollfd polled[NAMESPACES_MAX + 1] = {{.fd = events->work_fd, .events = POLLIN}};
+    nfds_t count = 1;
+    struct feed *of[NAMESPACES_MAX + 1];
+    for (size_t i = 0; i < NAMESPACES_MAX; i++) {
+        struct feed *feed = &events->feeds[i];
+        int fd;
+        if (!feed->store)
+            continue;
+        if (feed->store->ops->watch(feed->store, feed->name, &fd) < 0) {
+            blind = true;
+            continue;
+        }
+        of[count] = feed;
+        polled[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    uint64_t seen;
+    (void)poll(polled, count, blind ? (int)BLIND_MS : (int)KEEP_ALIVE_MS);
+    (void)ten_read_some(events->work_fd, &seen, sizeof seen);
+    for (nfds_t i = 1; i < count; i++)
+        if (polled[i].revents)
+            of[i]->store->ops->watch_clear(of[i]->store);
+}
+
+/* True: a namespace could not be opened, and is to be tried again. */
+static bool welcome(ten_events *events) {
+    bool failed = false;
+    for (ten_event_reader *reader; !failed && (reader = find_new(events));) {
+        struct feed *feed = open_feed(events, reader->namespace_name);
+        if (feed)
+            catch_up(events, reader, feed);
+        failed = !feed;
+        let_go(events, reader);
+    }
+    return failed;
+}
+
+static void *run(void *arg) {
+    ten_events *events = arg;
+    uint64_t alive_ms = 0;
+    for (;;) {
+        pthread_mutex_lock(&events->lock);
+        bool closing = events->closing;
+        pthread_mutex_unlock(&events->lock);
+        if (closing)
+            return NULL;
+        bool blind = welcome(events);
+        for (size_t i = 0; i < NAMESPACES_MAX; i++) {
+            struct feed *feed = &events->feeds[i];
+            if (feed->store && !is_read(events, feed->name)) {
+                ten_store_close(feed->store);
+                feed->store = NULL;
+            }
+            if (feed->store)
+                read_feed(events, feed);
+        }
+        uint64_t now_ms = ten_boot_ms(&ten_system_clock);
+        if (now_ms >= alive_ms + KEEP_ALIVE_MS) {
+            keep_alive(events);
+            alive_ms = now_ms;
+        }
+        poke(events->ready_fd);
+        sleep_until_news(events, blind);
+    }
+}
+
+/* ---- for the HTTP thread */
+
+ten_event_reader *ten_events_join(ten_events *events, const char *namespace_name, uint64_t cursor, void *userdata) {
+    ten_event_reader *reader = ten_calloc(1, sizeof *reader);
+    if (!reader)
+        return NULL;
+    *reader = (ten_event_reader){.events = events, .cursor = cursor, .userdata = userdata};
+    snprintf(reader->namespace_name, sizeof reader->namespace_name, "%s", namespace_name);
+    pthread_mutex_lock(&events->lock);
+    bool taken = events->count < READERS_MAX && !events->ending;
+    if (taken) {
+        reader->next = events->readers;
+        events->readers = reader;
+        events->count++;
+    }
+    pthread_mutex_unlock(&events->lock);
+    if (!taken) {
+        ten_free(reader);
+        return NULL;
+    }
+    poke(events->work_fd);
+    return reader;
+}
+
+void ten_events_leave(ten_event_reader *reader) {
+    ten_events *events = reader->events;
+    pthread_mutex_lock(&events->lock);
+    for (ten_event_reader **at = &events->readers; *at; at = &(*at)->next) {
+        if (*at == reader) {
+            *at = reader->next;
+            break;
+        }
+    }
+    events->count--;
+    reader->left = true;
+    bool busy = reader->busy;
+    pthread_mutex_unlock(&events->lock);
+    poke(events->work_fd);
+    if (!busy)
+        free_reader(reader);
+}
+
+ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
+    pthread_mutex_lock(&reader->events->lock);
+    size_t left = reader->text.size - reader->taken;
+    ssize_t count = (ssize_t)ten_min_u64(left, size);
+    if (count > 0)
+        memcpy(text, reader->text.data + reader->taken, (size_t)count);
+    reader->taken += (size_t)count;
+    reader->waits = count == 0;
+    if (count == 0 && (reader->cut_off || reader->events->ending))
+        count = -1;
+    pthread_mutex_unlock(&reader->events->lock);
+    return count;
+}
+
+void ten_events_wake(ten_events *events, void (*resume)(void *userdata)) {
+    uint64_t seen;
+    (void)ten_read_some(events->ready_fd, &seen, sizeof seen);
+    pthread_mutex_lock(&events->lock);
+    for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
+        bool ready = reader->text.size > reader->taken || reader->cut_off || events->ending;
+        if (reader->waits && ready) {
+            reader->waits = false;
+            resume(reader->userdata);
+        }
+    }
+    pthread_mutex_unlock(&events->lock);
+}
+
+void ten_events_end(ten_events *events) {
+    pthread_mutex_lock(&events->lock);
+    events->ending = true;
+    pthread_mutex_unlock(&events->lock);
+    poke(events->ready_fd);
+}
+
+int ten_events_fd(const ten_events *events) {
+    return events->ready_fd;
+}
+
+size_t ten_events_count(ten_events *events) {
+    pthread_mutex_lock(&events->lock);
+    size_t count = events->count;
+    pthread_mutex_unlock(&events->lock);
+    return count;
+}
+
+/* ---- start and end */
+
+static void free_events(ten_events *events) {
+    for (size_t i = 0; i < NAMESPACES_MAX; i++)
+        ten_store_close(events->feeds[i].store);
+    ten_close_fd(&events->work_fd);
+    ten_close_fd(&events->ready_fd);
+    pthread_mutex_destroy(&events->lock);
+    ten_free(events->url);
+    ten_free(events);
+}
+
+int ten_events_open(const char *url, uint64_t timeout_ms, ten_events **ret_events, ten_error *error) {
+    ten_events *events = ten_calloc(1, sizeof *events);
+    if (!events)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the server");
+    events->timeout_ms = timeout_ms;
+    events->work_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    events->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&events->lock, NULL);
+    events->url = url ? ten_strdup(url) : NULL;
+    bool made = events->work_fd >= 0 && events->ready_fd >= 0 && (!url || events->url) &&
+                pthread_create(&events->thread, NULL, run, events) == 0;
+    if (!made) {
+        free_events(events);
+        return ten_fail(error, TENURE_E_SYSTEM, "cannot start the thread of the event stream");
+    }
+    *ret_events = events;
+    return TENURE_OK;
+}
+
+void ten_events_close(ten_events *events) {
+    if (!events)
+        return;
+    pthread_mutex_lock(&events->lock);
+    events->closing = true;
+    pthread_mutex_unlock(&events->lock);
+    poke(events->work_fd);
+    pthread_join(events->thread, NULL);
+    free_events(events);
+}

@@ -1,0 +1,245 @@
+/*
+ * Lanes. Called by the server's loop; their jobs come from request.c.
+ */
+#include "server/lane.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+
+#define BATCH_OPS_MAX   4000u
+#define WAITING_MAX     20000u /* operations */
+#define URGENT_MAX      60000u
+#define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
+
+struct ten_lane {
+    ten_store *store; /* the thread's alone once it runs */
+    uint64_t timeout_ms;
+    ten_finished *finished;
+    pthread_t thread;
+    pthread_mutex_t lock; /* around what follows */
+    pthread_cond_t arrived;
+    ten_job *first;
+    ten_job **last;
+    size_t waiting; /* operations */
+    bool closing;
+    bool down;
+    uint64_t errors;
+    char message[256];
+    /* The thread's own. */
+    ten_op *ops;
+    ten_result *results;
+    size_t room;
+};
+
+/* ---- finished jobs */
+
+int ten_finished_open(ten_finished *finished, ten_error *error) {
+    *finished = (ten_finished){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    finished->last = &finished->first;
+    pthread_mutex_init(&finished->lock, NULL);
+    return finished->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the server's loop")
+                            : TENURE_OK;
+}
+
+void ten_finished_close(ten_finished *finished) {
+    ten_close_fd(&finished->fd);
+    pthread_mutex_destroy(&finished->lock);
+}
+
+static void hand_over(ten_finished *finished, ten_job *first, ten_job **last) {
+    uint64_t one = 1;
+    pthread_mutex_lock(&finished->lock);
+    bool was_empty = finished->first == NULL;
+    *finished->last = first;
+    finished->last = last;
+    pthread_mutex_unlock(&finished->lock);
+    if (was_empty)
+        (void)ten_write_all(finished->fd, &one, sizeof one);
+}
+
+ten_job *ten_finished_take(ten_finished *finished) {
+    uint64_t count;
+    (void)ten_read_some(finished->fd, &count, sizeof count);
+    pthread_mutex_lock(&finished->lock);
+    ten_job *first = finished->first;
+    finished->first = NULL;
+    finished->last = &finished->first;
+    pthread_mutex_unlock(&finished->lock);
+    return first;
+}
+
+/* ---- the thread */
+
+static size_t weight_of(const ten_job *job) {
+    return job->op_count ? job->op_count : PLAIN_JOB_COUNT;
+}
+
+/* The jobs of the next call: those with operations that come first, up to a bound, or one without. */
+static ten_job *take_batch(ten_lane *lane, size_t *ret_count) {
+    ten_job *first = lane->first;
+    ten_job **end = &lane->first;
+    size_t count = 0;
+    while (*end && ((*end)->op_count > 0 || *end == first)) {
+        if (*end != first && (first->op_count == 0 || count + (*end)->op_count > BATCH_OPS_MAX))
+            break;
+        count += (*end)->op_count;
+        lane->waiting -= weight_of(*end);
+        end = &(*end)->next;
+    }
+    lane->first = *end;
+    if (!lane->first)
+        lane->last = &lane->first;
+    *end = NULL;
+    *ret_count = count;
+    return first;
+}
+
+static bool make_room(ten_lane *lane, size_t count) {
+    if (count <= lane->room)
+        return true;
+    ten_op *ops = ten_realloc(lane->ops, count * sizeof *ops);
+    lane->ops = ops ? ops : lane->ops;
+    ten_result *results = ten_realloc(lane->results, count * sizeof *results);
+    lane->results = results ? results : lane->results;
+    if (ops && results)
+        lane->room = count;
+    return ops && results;
+}
+
+static void note_state(ten_lane *lane, int error) {
+    bool down = error == TENURE_E_UNREACHABLE || error == TENURE_E_TIMEOUT || error == TENURE_E_STORE ||
+                error == TENURE_E_FULL || error == TENURE_E_DENIED;
+    pthread_mutex_lock(&lane->lock);
+    lane->down = down;
+    lane->errors += down;
+    snprintf(lane->message, sizeof lane->message, "%.255s", down ? lane->store->error.message : "");
+    pthread_mutex_unlock(&lane->lock);
+}
+
+static ten_job **finish_batch(const ten_lane *lane, ten_job *first, int error) {
+    const ten_result *results = lane->results;
+    ten_job **last = &first->next;
+    for (ten_job *job = first; job; job = job->next) {
+        job->finish(job, error, lane->store->error.message, results);
+        results += job->op_count;
+        last = &job->next;
+    }
+    return last;
+}
+
+static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
+    int error;
+    if (first->op_count == 0) {
+        error = first->work(first, lane->store);
+    } else if (!make_room(lane, count)) {
+        error = ten_fail(&lane->store->error, TENURE_E_NOMEM, "out of memory");
+    } else {
+        size_t at = 0;
+        for (const ten_job *job = first; job; at += job->op_count, job = job->next)
+            memcpy(&lane->ops[at], job->ops, job->op_count * sizeof *lane->ops);
+        error = ten_store_apply(lane->store, lane->ops, lane->results, count, lane->timeout_ms);
+    }
+    ten_job **last = finish_batch(lane, first, error);
+    note_state(lane, error);
+    hand_over(lane->finished, first, last);
+}
+
+static void *run(void *arg) {
+    ten_lane *lane = arg;
+    for (;;) {
+        pthread_mutex_lock(&lane->lock);
+        while (!lane->first && !lane->closing)
+            pthread_cond_wait(&lane->arrived, &lane->lock);
+        size_t count = 0;
+        ten_job *first = lane->first ? take_batch(lane, &count) : NULL;
+        pthread_mutex_unlock(&lane->lock);
+        if (!first)
+            return NULL;
+        run_batch(lane, first, count);
+    }
+}
+
+/* ---- for the loop */
+
+bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent) {
+    job->next = NULL;
+    pthread_mutex_lock(&lane->lock);
+    bool taken = lane->waiting + weight_of(job) <= (urgent ? URGENT_MAX : WAITING_MAX);
+    if (taken) {
+        *lane->last = job;
+        lane->last = &job->next;
+        lane->waiting += weight_of(job);
+        pthread_cond_signal(&lane->arrived);
+    }
+    pthread_mutex_unlock(&lane->lock);
+    return taken;
+}
+
+bool ten_lane_is_up(ten_lane *lane, char message[256]) {
+    pthread_mutex_lock(&lane->lock);
+    bool up = !lane->down;
+    memcpy(message, lane->message, sizeof lane->message);
+    pthread_mutex_unlock(&lane->lock);
+    return up;
+}
+
+uint64_t ten_lane_errors(ten_lane *lane) {
+    pthread_mutex_lock(&lane->lock);
+    uint64_t errors = lane->errors;
+    pthread_mutex_unlock(&lane->lock);
+    return errors;
+}
+
+const char *ten_lane_store_name(const ten_lane *lane) {
+    return lane->store->ops->name;
+}
+
+const ten_capabilities *ten_lane_capabilities(const ten_lane *lane) {
+    return &lane->store->capabilities;
+}
+
+static void free_lane(ten_lane *lane) {
+    ten_store_close(lane->store);
+    pthread_mutex_destroy(&lane->lock);
+    pthread_cond_destroy(&lane->arrived);
+    ten_free(lane->ops);
+    ten_free(lane->results);
+    ten_free(lane);
+}
+
+int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, ten_lane **ret_lane, ten_error *error) {
+    ten_lane *lane = ten_calloc(1, sizeof *lane);
+    if (!lane)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the server");
+    lane->timeout_ms = timeout_ms;
+    lane->finished = finished;
+    lane->last = &lane->first;
+    pthread_mutex_init(&lane->lock, NULL);
+    pthread_cond_init(&lane->arrived, NULL);
+    ten_store_config config = {.timeout_ms = timeout_ms};
+    int done = ten_store_open(url, &config, &lane->store, error);
+    if (done == TENURE_OK && pthread_create(&lane->thread, NULL, run, lane) != 0)
+        done = ten_fail(error, TENURE_E_SYSTEM, "cannot start a thread of the server");
+    if (done < 0) {
+        free_lane(lane);
+        return done;
+    }
+    *ret_lane = lane;
+    return TENURE_OK;
+}
+
+void ten_lane_close(ten_lane *lane) {
+    if (!lane)
+        return;
+    pthread_mutex_lock(&lane->lock);
+    lane->closing = true;
+    pthread_cond_signal(&lane->arrived);
+    pthread_mutex_unlock(&lane->lock);
+    pthread_join(lane->thread, NULL);
+    free_lane(lane);
+}

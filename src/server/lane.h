@@ -1,0 +1,53 @@
+/*
+ * A lane: a thread with a handle on the store, and the jobs that wait for it. Jobs that have arrived meanwhile go to
+ * the store as one batch, so that a hundred renewals cost about what one does. There is one lane for leases and one for
+ * everything that may take long, so that a long listing delays no renewal.
+ */
+#ifndef TEN_SERVER_LANE_H
+#define TEN_SERVER_LANE_H
+
+#include <pthread.h>
+
+#include "store/store.h"
+
+typedef struct ten_job ten_job;
+struct ten_job {
+    ten_job *next;
+    /* Operations, which are sent together with those of other jobs; or, without any, work on the store alone. */
+    const ten_op *ops;
+    size_t op_count;
+    int (*work)(ten_job *job, ten_store *store);
+    /* Called in the lane's thread with the results, which are valid during the call, or with an error and its message.
+     */
+    void (*finish)(ten_job *job, int error, const char *message, const ten_result *results);
+};
+
+/* Where finished jobs go, of every lane. */
+typedef struct ten_finished {
+    pthread_mutex_t lock;
+    ten_job *first;
+    ten_job **last;
+    int fd; /* an eventfd: readable when there are some */
+} ten_finished;
+
+int ten_finished_open(ten_finished *finished, ten_error *error);
+void ten_finished_close(ten_finished *finished);
+/* All of them, oldest first; NULL: none. */
+ten_job *ten_finished_take(ten_finished *finished);
+
+typedef struct ten_lane ten_lane;
+
+/* Opens the store and starts the thread. */
+int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, ten_lane **ret_lane, ten_error *error);
+/* Ends the thread when its jobs are done. */
+void ten_lane_close(ten_lane *lane);
+/* False: too much is waiting. `urgent` jobs (renewals) are turned away last. */
+bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent);
+const ten_capabilities *ten_lane_capabilities(const ten_lane *lane);
+const char *ten_lane_store_name(const ten_lane *lane);
+/* Calls that failed. */
+uint64_t ten_lane_errors(ten_lane *lane);
+/* For people: the last error, and since when; "" when the store answers. */
+bool ten_lane_is_up(ten_lane *lane, char message[256]);
+
+#endif

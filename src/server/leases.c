@@ -1,0 +1,378 @@
+/*
+ * Requests about leases: one, or a batch of them. They become operations of the store; its outcomes become answers.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "server/server_state.h"
+
+/* ---- members of a body */
+
+static bool wrong(ten_request *request, const char *name, const char *rule) {
+    ten_reply_error(request, 400, "bad_request", "%s: %s", name, rule);
+    return false;
+}
+
+/* A whole number that is at least `least`, or 0 when it is not given. False: it has been answered. */
+static bool get_number(ten_request *request, const json_t *object, const char *name, uint64_t least, uint64_t most,
+                       uint64_t *ret_number) {
+    const json_t *value = json_object_get(object, name);
+    *ret_number = 0;
+    if (!value || json_is_null(value))
+        return true;
+    if (!json_is_integer(value) || json_integer_value(value) < (json_int_t)least ||
+        (uint64_t)json_integer_value(value) > most)
+        return wrong(request, name, "a whole number in its bounds is wanted");
+    *ret_number = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+static bool get_ttl(ten_request *request, const json_t *object, uint64_t *ret_ttl_ms) {
+    uint64_t least_ms = ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->leases)->ttl_min_ms);
+    return get_number(request, object, "ttl_ms", least_ms, TENURE_TTL_MAX_MS, ret_ttl_ms);
+}
+
+static bool get_version(ten_request *request, const json_t *object, uint64_t *ret_version) {
+    return get_number(request, object, "version", 1, TENURE_TOKEN_MAX, ret_version);
+}
+
+/* From the body, or where that has none, from the query. */
+static bool get_holder(ten_request *request, const json_t *object) {
+    const json_t *value = json_object_get(object, "holder_id");
+    const char *holder = value ? json_string_value(value) : ten_request_argument(request, "holder_id");
+    ten_error error;
+    if (!holder)
+        return wrong(request, "holder_id", "who holds the lease is to be said, as a string");
+    if (strlen(holder) != (value ? json_string_length(value) : strlen(holder)))
+        return wrong(request, "holder_id", "it contains a NUL");
+    if (ten_holder_check(holder, &error) < 0) {
+        ten_reply_error(request, 400, "bad_request", "%s", error.message);
+        return false;
+    }
+    snprintf(request->holder, sizeof request->holder, "%s", holder);
+    return ten_request_owns(request, request->holder);
+}
+
+/* ---- one lease */
+
+static void go(ten_request *request, size_t count, bool urgent) {
+    request->job.ops = request->ops;
+    request->job.op_count = count;
+    ten_request_wait(request, request->server->leases, urgent);
+}
+
+static ten_op *one_op(ten_request *request, enum ten_op_kind kind, unsigned flags) {
+    request->ops = request->first_ops;
+    request->first_ops[0] = (ten_op){.kind = kind,
+                                     .flags = flags,
+                                     .namespace_name = request->route.namespace_name,
+                                     .target = request->route.id,
+                                     .holder = request->holder};
+    return request->first_ops;
+}
+
+static uint64_t expires_at(const ten_result *result) {
+    return result->remaining_ms ? ten_wall_ms(&ten_system_clock) + result->remaining_ms : 0;
+}
+
+static void answer(ten_request *request, unsigned status) {
+    request->state = TEN_REQUEST_ANSWERED;
+    request->status = status;
+    request->type = status == 204 ? NULL : "application/json";
+    ten_buf_clear(&request->reply);
+}
+
+static void answer_grant(ten_request *request, unsigned status, const ten_result *result) {
+    answer(request, status);
+    ten_json_open(&request->reply);
+    ten_json_number(&request->reply, "version", result->token);
+    ten_json_time(&request->reply, "expires_at", expires_at(result));
+    ten_json_number(&request->reply, "ttl_ms", result->ttl_ms);
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
+}
+
+/* The outcomes that every single request shares. True: it has been answered. */
+static bool answer_usual(ten_request *request, int error, const char *message, const ten_result *result) {
+    if (error < 0)
+        ten_reply_store_error(request, error, message);
+    else if (result->outcome == TEN_ERROR)
+        ten_reply_store_error(request, result->error, tenure_strerror(result->error));
+    else if (result->outcome == TEN_UNKNOWN)
+        ten_reply_unknown_target(request);
+    else if (result->outcome == TEN_HELD)
+        ten_reply_held(request, result);
+    else
+        return false;
+    return true;
+}
+
+static void finish_get(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (answer_usual(request, error, message, results))
+        return;
+    answer(request, 200);
+    ten_json_open(&request->reply);
+    ten_json_text(&request->reply, "holder_id", results->holder);
+    ten_json_number(&request->reply, "version", results->token);
+    ten_json_time(&request->reply, "expires_at", results->holder ? expires_at(results) : 0);
+    ten_json_number(&request->reply, "remaining_ms", results->holder ? results->remaining_ms : 0);
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
+}
+
+void ten_lease_get(ten_request *request) {
+    one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET)->holder = NULL;
+    request->job.finish = finish_get;
+    go(request, 1, false);
+}
+
+static void finish_acquire(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (!answer_usual(request, error, message, results))
+        answer_grant(request, 201, results);
+}
+
+void ten_lease_acquire(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET);
+    if (body && get_holder(request, body) && get_ttl(request, body, &op->ttl_ms)) {
+        if (op->ttl_ms == 0)
+            op->ttl_ms = request->server->config->ttl_ms;
+        request->job.finish = finish_acquire;
+        go(request, 1, false);
+    }
+    json_decref(body);
+}
+
+static void finish_renew(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (answer_usual(request, error, message, results))
+        return;
+    if (results->outcome == TEN_LOST)
+        ten_reply_lost(request, results);
+    else
+        answer_grant(request, 200, results);
+}
+
+void ten_lease_renew(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    ten_op *op = one_op(request, TEN_OP_RENEW, 0);
+    if (body && get_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
+        get_version(request, body, &op->token)) {
+        request->job.finish = finish_renew;
+        go(request, 1, true);
+    }
+    json_decref(body);
+}
+
+/* The release, then a look at what is there: a target that nobody knows is told apart from one that was not held. */
+static void finish_release(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (answer_usual(request, error, message, &results[0]) || answer_usual(request, error, message, &results[1]))
+        return;
+    if (results[0].outcome == TEN_LOST && results[1].holder && strcmp(results[1].holder, request->holder) != 0)
+        ten_reply_held(request, &results[1]);
+    else
+        answer(request, 204);
+}
+
+void ten_lease_release(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
+    op->reason = TEN_REASON_DONE;
+    if (body && get_holder(request, body) && get_version(request, body, &op->token)) {
+        request->first_ops[1] = (ten_op){.kind = TEN_OP_READ,
+                                         .flags = TEN_OP_REQUIRE_TARGET,
+                                         .namespace_name = op->namespace_name,
+                                         .target = op->target};
+        request->job.finish = finish_release;
+        go(request, 2, true);
+    }
+    json_decref(body);
+}
+
+/* ---- a batch */
+
+static const char *outcome_word(const ten_result *result) {
+    static const char *const words[] = {"error", "ok", "held", "lost", "unknown"};
+    return words[result->outcome];
+}
+
+static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *result) {
+    ten_json_open(reply);
+    ten_json_text(reply, "id", op->target ? op->target : op->holder);
+    ten_json_text(reply, "outcome", outcome_word(result));
+    if (result->outcome == TEN_ERROR)
+        ten_json_text(reply, "error", tenure_error_name(result->error));
+    ten_json_number(reply, "version", result->token);
+    ten_json_text(reply, "holder_id", result->holder);
+    ten_json_number(reply, "ttl_ms", result->ttl_ms);
+    ten_json_number(reply, "remaining_ms", result->remaining_ms);
+    /* What a Tenure client wants to know besides. */
+    if (result->acquired_at_ms)
+        ten_json_number(reply, "acquired_at_ms", result->acquired_at_ms);
+    if (result->registered)
+        ten_json_bool(reply, "registered", true);
+    if (result->paused)
+        ten_json_bool(reply, "paused", true);
+    if (result->barred)
+        ten_json_bool(reply, "barred", true);
+    if (result->recovering)
+        ten_json_bool(reply, "recovering", true);
+    if (result->ask)
+        ten_json_number(reply, "ask", result->ask);
+    ten_json_close(reply);
+}
+
+static void finish_batch(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (error < 0) {
+        ten_reply_store_error(request, error, message);
+        return;
+    }
+    answer(request, 200);
+    ten_buf_char(&request->reply, '[');
+    for (size_t i = 0; i < job->op_count; i++) {
+        ten_buf_text(&request->reply, i ? ",\n" : "");
+        write_outcome(&request->reply, &request->ops[i], &results[i]);
+    }
+    ten_buf_text(&request->reply, "]\n");
+}
+
+static const struct {
+    const char *word;
+    enum ten_op_kind kind;
+    unsigned flags;
+    enum ten_role role;
+} op_words[] = {
+    {"acquire", TEN_OP_ACQUIRE, 0, TEN_ROLE_HOLD},
+    {"renew", TEN_OP_RENEW, 0, TEN_ROLE_HOLD},
+    {"release", TEN_OP_RELEASE, 0, TEN_ROLE_HOLD},
+    {"read", TEN_OP_READ, 0, TEN_ROLE_READ},
+    /* For Tenure's own clients. */
+    {"acquire_fresh", TEN_OP_ACQUIRE, TEN_OP_FRESH, TEN_ROLE_HOLD},
+    {"keep", TEN_OP_RENEW, TEN_OP_KEEP, TEN_ROLE_HOLD},
+    {"announce", TEN_OP_ANNOUNCE, 0, TEN_ROLE_HOLD},
+    {"leave", TEN_OP_LEAVE, 0, TEN_ROLE_HOLD},
+    {"force", TEN_OP_RELEASE, TEN_OP_FORCE, TEN_ROLE_ADMIN},
+    {"force_now", TEN_OP_RELEASE, TEN_OP_FORCE_NOW, TEN_ROLE_ADMIN},
+    {"ask", TEN_OP_ASK, 0, TEN_ROLE_ADMIN},
+};
+
+static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
+    const char *word = json_string_value(json_object_get(item, "op"));
+    for (size_t i = 0; word && i < TEN_COUNT(op_words); i++) {
+        if (strcmp(word, op_words[i].word) != 0)
+            continue;
+        if (request->server->has_auth &&
+            !ten_principal_may(&request->principal, op_words[i].role, request->route.namespace_name)) {
+            ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
+            return false;
+        }
+        op->kind = op_words[i].kind;
+        op->flags = op_words[i].flags;
+        return true;
+    }
+    return wrong(request, "op", "acquire, renew, release or read is wanted");
+}
+
+/* A string without a NUL; NULL: not given, or not one. */
+static const char *get_text(const json_t *item, const char *name) {
+    const json_t *value = json_object_get(item, name);
+    const char *text = json_string_value(value);
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
+    bool of_instance = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
+    ten_error error;
+    op->target = of_instance ? NULL : get_text(item, "id");
+    if (of_instance || (op->kind == TEN_OP_ASK && !json_object_get(item, "id")))
+        return true;
+    if (!op->target)
+        return wrong(request, "id", "each operation names its target, as a string");
+    if (ten_target_check(op->target, &error) == TENURE_OK)
+        return true;
+    ten_reply_error(request, 400, "bad_request", "%s", error.message);
+    return false;
+}
+
+/* Whom an operation is about: the batch's holder; who asks or forces may name another, or nobody. */
+static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
+    bool names_another = op->kind == TEN_OP_ASK || (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    ten_error error;
+    op->actor = names_another ? request->holder : NULL;
+    op->holder = names_another ? get_text(item, "holder_id") : request->holder;
+    if (op->kind == TEN_OP_READ)
+        op->holder = NULL;
+    if (names_another && op->holder && ten_holder_check(op->holder, &error) < 0)
+        return wrong(request, "holder_id", error.message);
+    if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
+        return wrong(request, "ask", "an id or a holder_id is wanted");
+    return true;
+}
+
+static enum ten_reason get_reason(const json_t *item) {
+    const char *word = get_text(item, "reason");
+    for (int i = 1; word && i < TEN_REASON_COUNT; i++)
+        if (strcmp(ten_reason_name((enum ten_reason)i), word) == 0)
+            return (enum ten_reason)i;
+    return TEN_REASON_DONE;
+}
+
+static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
+    uint64_t weight;
+    uint64_t ask;
+    *op = (ten_op){.namespace_name = request->route.namespace_name};
+    if (!json_is_object(item))
+        return wrong(request, "ops", "each operation is an object");
+    if (!get_kind(request, item, op) || !get_id(request, item, op) || !get_subject(request, item, op) ||
+        !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, UINT32_MAX, &weight) ||
+        !get_number(request, item, "ask", 0, TEN_ASK_UNDO, &ask))
+        return false;
+    bool any_ttl = op->kind == TEN_OP_LEAVE || (op->flags & TEN_OP_KEEP);
+    if (any_ttl ? !get_number(request, item, "ttl_ms", 0, TENURE_TTL_MAX_MS, &op->ttl_ms)
+                : !get_ttl(request, item, &op->ttl_ms))
+        return false;
+    if (op->ttl_ms == 0 && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE))
+        op->ttl_ms = request->server->config->ttl_ms;
+    if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
+        op->flags |= TEN_OP_REQUIRE_TARGET;
+    op->reason = get_reason(item);
+    op->weight = (uint32_t)weight;
+    op->ask = (enum ten_ask)ask;
+    op->metadata = get_text(item, "metadata");
+    return true;
+}
+
+static bool get_ops(ten_request *request, const json_t *body) {
+    const json_t *items = json_object_get(body, "ops");
+    size_t count = json_array_size(items);
+    bool require_target = json_is_true(json_object_get(body, "require_target"));
+    if (!json_is_array(items) || count == 0 || count > TEN_BATCH_OPS_MAX)
+        return wrong(request, "ops", "an array of 1 to 1000 operations is wanted");
+    request->ops = ten_calloc(count, sizeof *request->ops);
+    if (!request->ops) {
+        ten_reply_error(request, 503, "unavailable", "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!get_op(request, json_array_get(items, i), require_target, &request->ops[i]))
+            return false;
+    request->job.op_count = count;
+    return true;
+}
+
+void ten_lease_batch(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    request->storage = body; /* the operations point into it */
+    if (!body || !get_holder(request, body) || !get_ops(request, body))
+        return;
+    request->job.finish = finish_batch;
+    go(request, request->job.op_count, request->ops[0].kind == TEN_OP_RENEW);
+}

@@ -1,0 +1,107 @@
+/*
+ * Answers: errors in their one form, and how an answer is sent. Called by everything that handles requests.
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "server/server_state.h"
+
+static void begin_error(ten_request *request, unsigned status, const char *code, const char *message) {
+    ten_buf *reply = &request->reply;
+    ten_buf_clear(reply);
+    request->state = TEN_REQUEST_ANSWERED;
+    request->status = status;
+    request->type = "application/json";
+    ten_buf_text(reply, "{\"error\":");
+    ten_json_open(reply);
+    ten_json_text(reply, "code", code);
+    ten_json_text(reply, "message", message);
+}
+
+static void end_error(ten_request *request) {
+    ten_json_close(&request->reply);
+    ten_buf_text(&request->reply, "}\n");
+}
+
+void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) {
+    char message[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    begin_error(request, status, code, message);
+    end_error(request);
+}
+
+void ten_reply_store_error(ten_request *request, int error, const char *message) {
+    if (error == TENURE_E_INVALID || error == TENURE_E_TTL)
+        ten_reply_error(request, 400, "bad_request", "%s", message);
+    else
+        ten_reply_error(request, 503, "unavailable", "%s", message[0] ? message : tenure_strerror(error));
+}
+
+void ten_reply_held(ten_request *request, const ten_result *result) {
+    char message[400];
+    if (result->holder)
+        snprintf(message, sizeof message, "%s is held by %s", request->route.id, result->holder);
+    else
+        snprintf(message, sizeof message, "the store is recovering: nobody new is let in before %llu ms have passed",
+                 (unsigned long long)result->remaining_ms);
+    begin_error(request, 409, "held", message);
+    ten_json_text(&request->reply, "holder_id", result->holder);
+    ten_json_number(&request->reply, "version", result->token);
+    ten_json_number(&request->reply, "remaining_ms", result->remaining_ms);
+    end_error(request);
+}
+
+void ten_reply_lost(ten_request *request, const ten_result *result) {
+    begin_error(request, 404, "lost", "the lease is lost: stop the work");
+    if (result->holder) {
+        ten_json_text(&request->reply, "holder_id", result->holder);
+        ten_json_number(&request->reply, "version", result->token);
+        ten_json_number(&request->reply, "remaining_ms", result->remaining_ms);
+    }
+    end_error(request);
+}
+
+void ten_reply_unknown_target(ten_request *request) {
+    ten_reply_error(request, 404, "unknown_target",
+                    "%s is neither registered nor was it ever leased: PUT /api/v1/%s/%s registers it",
+                    request->route.id, request->route.namespace_name, request->route.id);
+}
+
+static void add_headers(const ten_request *request, struct MHD_Response *response) {
+    static const char *const fixed[][2] = {
+        {"Cache-Control", "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"},
+    };
+    bool is_page = request->route.kind == TEN_ROUTE_PAGE;
+    for (size_t i = 0; i < (is_page ? TEN_COUNT(fixed) : TEN_COUNT(fixed) - 1); i++)
+        (void)MHD_add_response_header(response, fixed[i][0], fixed[i][1]);
+    if (request->type)
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, request->type);
+    if (request->header[0][0])
+        (void)MHD_add_response_header(response, request->header[0], request->header[1]);
+    if (request->status == 503 || request->status == 429)
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (request->status == 401)
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tenure\"");
+}
+
+enum MHD_Result ten_reply_send(ten_request *request) {
+    if (request->reply.failed)
+        ten_reply_error(request, 503, "unavailable", "out of memory");
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(request->reply.size, request->reply.data, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return MHD_NO;
+    add_headers(request, response);
+    enum MHD_Result queued = MHD_queue_response(request->connection, request->status, response);
+    MHD_destroy_response(response);
+    ten_metrics_count(&request->server->metrics, request->route.kind, request->status,
+                      ten_boot_us() - request->began_us);
+    return queued;
+}

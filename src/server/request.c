@@ -1,0 +1,334 @@
+/*
+ * One request: its headers are checked, its body is collected, it is handed to what answers it, and its answer is sent.
+ * Called by libmicrohttpd, in the HTTP thread.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "server/server_state.h"
+
+#define STREAM_BLOCK 8192u
+
+static const char *header_of(const ten_request *request, const char *name) {
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const char *ten_request_argument(ten_request *request, const char *name) {
+    /* Decoded in libmicrohttpd's own copy, which nobody else reads. */
+    const char *value = MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+    if (!value)
+        return NULL;
+    union {
+        const char *given;
+        char *ours;
+    } text = {value};
+    return ten_percent_decode(text.ours, true) ? value : "%";
+}
+
+void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
+    request->state = TEN_REQUEST_WAITING;
+    request->queued = true; /* from here on it is the lane's */
+    if (ten_lane_put(lane, &request->job, urgent))
+        return;
+    request->queued = false;
+    ten_reply_error(request, 503, "unavailable", "too many requests are waiting for the store");
+}
+
+/* ---- what its headers say */
+
+/* The host of a Host header or an origin, without its port. */
+static size_t host_length(const char *host) {
+    if (host[0] == '[') {
+        const char *end = strchr(host, ']');
+        return end ? (size_t)(end - host) + 1 : strlen(host);
+    }
+    return strcspn(host, ":");
+}
+
+static bool is_host(const char *host, size_t length, const char *name) {
+    return strlen(name) == length && strncasecmp(host, name, length) == 0;
+}
+
+/* By which names it may be called: a page of another site that has made its own name point here is refused. */
+static bool is_our_host(const ten_request *request, const char *host) {
+    const ten_server_config *config = request->server->config;
+    size_t length = host_length(host);
+    if (is_host(host, length, "localhost") || is_host(host, length, "[::1]") ||
+        (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length))
+        return true;
+    const char *address = request->server->address;
+    if (host_length(address) == length && strncasecmp(host, address, length) == 0)
+        return true;
+    for (size_t i = 0; i < config->host_count; i++)
+        if (is_host(host, length, config->hosts[i]) || is_host(host, strlen(host), config->hosts[i]))
+            return true;
+    return false;
+}
+
+static bool is_foreign(const char *origin, const char *host) {
+    const char *at = strstr(origin, "://");
+    return !at || !host || strcasecmp(at + 3, host) != 0;
+}
+
+static bool check_host(ten_request *request) {
+    const char *host = header_of(request, MHD_HTTP_HEADER_HOST);
+    const char *origin = header_of(request, MHD_HTTP_HEADER_ORIGIN);
+    if (host && host[0] && !is_our_host(request, host)) {
+        ten_reply_error(request, 421, "bad_request", "this server is not called %.100s; --host allows a name", host);
+        return false;
+    }
+    if (origin && request->method != TEN_GET && is_foreign(origin, host)) {
+        ten_reply_error(request, 403, "forbidden", "a page of another site may not do that");
+        return false;
+    }
+    return true;
+}
+
+static bool check_type(ten_request *request) {
+    const char *type = header_of(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    size_t length = type ? strcspn(type, "; \t") : 0;
+    if (request->method == TEN_GET || length == 0 || is_host(type, length, "application/json") ||
+        is_host(type, length, "application/x-www-form-urlencoded"))
+        return true;
+    ten_reply_error(request, 415, "unsupported_type", "the body is to be JSON: Content-Type: application/json");
+    return false;
+}
+
+static bool check_length(ten_request *request) {
+    const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    request->body_max = request->route.kind == TEN_ROUTE_BATCH ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
+    if (!length || strtoull(length, NULL, 10) <= request->body_max)
+        return true;
+    ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
+    return false;
+}
+
+/* ---- who sent it */
+
+static enum ten_role role_for(const ten_request *request) {
+    switch (request->route.kind) {
+    case TEN_ROUTE_PAGE:
+    case TEN_ROUTE_HEALTHZ:
+    case TEN_ROUTE_READYZ:
+    case TEN_ROUTE_OPENAPI:
+        return TEN_ROLE_NONE;
+    case TEN_ROUTE_TARGET:
+        return TEN_ROLE_ADMIN;
+    case TEN_ROUTE_BATCH:
+        return TEN_ROLE_READ; /* each operation is looked at */
+    default:
+        return request->method == TEN_GET ? TEN_ROLE_READ : TEN_ROLE_HOLD;
+    }
+}
+
+static bool check_principal(ten_request *request) {
+    const struct ten_server *server = request->server;
+    enum ten_role role = role_for(request);
+    if (!server->has_auth || role == TEN_ROLE_NONE)
+        return true;
+    const char *given = header_of(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *token = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
+    const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
+    if (!principal) {
+        ten_reply_error(request, 401, "unauthorized", token ? "this token is not known" : "a bearer token is wanted");
+        return false;
+    }
+    request->principal = *principal;
+    const char *where = request->route.namespace_name;
+    bool may = where[0] ? ten_principal_may(principal, role, where) : principal->role >= role;
+    if (!may)
+        ten_reply_error(request, 403, "forbidden", "%s may not do that%s%s", principal->name, where[0] ? " in " : "",
+                        where);
+    return may;
+}
+
+bool ten_request_owns(ten_request *request, const char *holder) {
+    if (!request->server->has_auth || ten_principal_owns(&request->principal, holder))
+        return true;
+    ten_reply_error(request, 403, "forbidden", "%s may not act for %s", request->principal.name, holder);
+    return false;
+}
+
+/* ---- the event stream */
+
+static ssize_t read_stream(void *userdata, uint64_t position, char *text, size_t size) {
+    ten_request *request = userdata;
+    (void)position;
+    ssize_t count = ten_events_read(request->reader, text, size);
+    if (count == 0)
+        MHD_suspend_connection(request->connection);
+    return count < 0 ? MHD_CONTENT_READER_END_OF_STREAM : count;
+}
+
+static enum MHD_Result send_stream(ten_request *request) {
+    const char *last = header_of(request, "Last-Event-ID");
+    const char *asked = ten_request_argument(request, "last_event_id");
+    uint64_t cursor = last ? strtoull(last, NULL, 10) : asked ? strtoull(asked, NULL, 10) : UINT64_MAX;
+    request->reader = ten_events_join(request->server->events, request->route.namespace_name, cursor, request);
+    if (!request->reader) {
+        ten_reply_error(request, 503, "unavailable", "too many event streams are open");
+        return ten_reply_send(request);
+    }
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, request, NULL);
+    if (!response)
+        return MHD_NO;
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    enum MHD_Result queued = MHD_queue_response(request->connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    ten_metrics_count(&request->server->metrics, request->route.kind, MHD_HTTP_OK, 0);
+    return queued;
+}
+
+/* ---- answering */
+
+extern const char ten_openapi_text[];
+
+static void answer_text(ten_request *request, const char *type, const char *text) {
+    request->state = TEN_REQUEST_ANSWERED;
+    request->status = 200;
+    request->type = type;
+    ten_buf_text(&request->reply, text);
+}
+
+static void answer_metrics(ten_request *request) {
+    struct ten_server *server = request->server;
+    char message[256];
+    bool up = ten_lane_is_up(server->leases, message);
+    answer_text(request, "text/plain; version=0.0.4", "");
+    ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
+                      ten_lane_errors(server->leases) + ten_lane_errors(server->listing), up,
+                      ten_events_count(server->events), &request->reply);
+}
+
+static void redirect(ten_request *request, const char *path) {
+    ten_reply_error(request, 308, "not_found", "the API is at /api/v1%s", path);
+    snprintf(request->header[0], sizeof request->header[0], "Location");
+    snprintf(request->header[1], sizeof request->header[1], "/api/v1%s", path);
+}
+
+static void dispatch(ten_request *request) {
+    static void (*const handlers[TEN_METRIC_ROUTES][4])(ten_request *) = {
+        [TEN_ROUTE_READYZ] = {ten_server_ready},
+        [TEN_ROUTE_METRICS] = {answer_metrics},
+        [TEN_ROUTE_TARGETS] = {ten_targets_get},
+        [TEN_ROUTE_TARGET] = {NULL, NULL, ten_target_put, ten_target_delete},
+        [TEN_ROUTE_LEASE] = {ten_lease_get, ten_lease_acquire, NULL, ten_lease_release},
+        [TEN_ROUTE_RENEW] = {NULL, ten_lease_renew},
+        [TEN_ROUTE_BATCH] = {NULL, ten_lease_batch},
+        [TEN_ROUTE_NODES] = {ten_nodes_get},
+        [TEN_ROUTE_NODE] = {NULL, NULL, ten_node_put, ten_node_delete},
+    };
+    unsigned column = 0;
+    while (column < 3 && request->method != 1u << column)
+        column++;
+    if (request->route.kind == TEN_ROUTE_HEALTHZ)
+        answer_text(request, "application/json", "{\"status\":\"alive\"}\n");
+    else if (request->route.kind == TEN_ROUTE_OPENAPI)
+        answer_text(request, "application/json", ten_openapi_text);
+    else if (request->route.kind == TEN_ROUTE_PAGE)
+        answer_text(request, "text/html; charset=utf-8",
+                    "<!doctype html><meta charset=utf-8><title>Tenure</title><h1>Tenure</h1><p>The API is under "
+                    "<code>/api/v1/{namespace}</code>; <a href=/openapi.json>openapi.json</a> describes it, <a "
+                    "href=/metrics>metrics</a> counts.\n");
+    else
+        handlers[request->route.kind][column](request);
+}
+
+static void refuse_method(ten_request *request) {
+    static const char *const words[] = {"GET, HEAD", "POST", "PUT", "DELETE"};
+    unsigned known = ten_route_methods(request->route.kind);
+    char allow[64] = "";
+    for (size_t i = 0; i < TEN_COUNT(words); i++)
+        if (known & 1u << i)
+            snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s", allow[0] ? ", " : "", words[i]);
+    ten_reply_error(request, 405, "method_not_allowed", "this path knows %s", allow);
+    snprintf(request->header[0], sizeof request->header[0], "Allow");
+    snprintf(request->header[1], sizeof request->header[1], "%s", allow);
+}
+
+/* Everything that can be known before the body has come. */
+static void look_at_headers(ten_request *request, const char *path) {
+    if (!check_host(request))
+        return;
+    if (request->route.kind == TEN_ROUTE_BAD_PATH)
+        ten_reply_error(request, 400, "bad_request", "%s", request->route.error.message);
+    else if (request->route.kind == TEN_ROUTE_REDIRECT)
+        redirect(request, path);
+    else if (request->route.kind == TEN_ROUTE_NOT_FOUND || request->route.kind == TEN_ROUTE_HISTORY)
+        ten_reply_error(request, 404, "not_found", "there is nothing here; /openapi.json describes what there is");
+    else if (!(ten_route_methods(request->route.kind) & request->method))
+        refuse_method(request);
+    else if (check_principal(request) && check_type(request))
+        (void)check_length(request);
+}
+
+static ten_request *new_request(struct ten_server *server, struct MHD_Connection *connection, const char *path,
+                                const char *method) {
+    ten_request *request = ten_calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    request->server = server;
+    request->connection = connection;
+    request->began_us = ten_boot_us();
+    request->method = ten_method_parse(method);
+    ten_route_parse(path, &request->route);
+    look_at_headers(request, path);
+    return request;
+}
+
+enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
+                                 const char *version, const char *data, size_t *size, void **taken) {
+    ten_request *request = *taken;
+    (void)version;
+    if (!request) {
+        *taken = request = new_request(server, connection, path, method);
+        return request ? MHD_YES : MHD_NO;
+    }
+    if (*size > 0) {
+        if (request->body.size + *size > request->body_max)
+            request->too_large = true;
+        else if (request->state == TEN_REQUEST_COLLECTING)
+            ten_buf_add(&request->body, data, *size);
+        *size = 0;
+        return MHD_YES;
+    }
+    if (request->state == TEN_REQUEST_COLLECTING && request->too_large)
+        ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
+    if (request->state == TEN_REQUEST_COLLECTING && request->route.kind == TEN_ROUTE_EVENTS)
+        return send_stream(request);
+    if (request->state == TEN_REQUEST_COLLECTING) {
+        MHD_suspend_connection(connection); /* before a lane can have the answer */
+        request->queued = false;
+        dispatch(request);
+        if (!request->queued)
+            MHD_resume_connection(connection);
+        return MHD_YES;
+    }
+    return ten_reply_send(request);
+}
+
+void ten_request_done(void *server, struct MHD_Connection *connection, void **taken,
+                      enum MHD_RequestTerminationCode how) {
+    ten_request *request = *taken;
+    (void)server;
+    (void)connection;
+    (void)how;
+    *taken = NULL;
+    if (!request)
+        return;
+    if (request->reader)
+        ten_events_leave(request->reader);
+    if (request->ops != request->first_ops)
+        ten_free(request->ops);
+    if (request->route.kind == TEN_ROUTE_TARGET)
+        ten_target_edit_free(request->storage);
+    else
+        json_decref(request->storage);
+    ten_buf_free(&request->body);
+    ten_buf_free(&request->reply);
+    ten_free(request);
+}

@@ -1,0 +1,167 @@
+/*
+ * Routes. Called by request.c.
+ */
+#include "server/route.h"
+
+#include <string.h>
+
+#include "base/id.h"
+
+#define SEGMENTS_MAX 6u
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool ten_percent_decode(char *text, bool in_query) {
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        if (*from == '%') {
+            int high = hex_digit(from[1]);
+            int low = high < 0 ? -1 : hex_digit(from[2]);
+            if (low < 0 || (high == 0 && low == 0))
+                return false;
+            *to++ = (char)(high << 4 | low);
+            from += 2;
+        } else {
+            *to++ = in_query && *from == '+' ? ' ' : *from;
+        }
+    }
+    *to = '\0';
+    return true;
+}
+
+enum ten_method ten_method_parse(const char *word) {
+    static const struct {
+        const char *word;
+        enum ten_method method;
+    } methods[] = {{"GET", TEN_GET}, {"HEAD", TEN_GET}, {"POST", TEN_POST}, {"PUT", TEN_PUT}, {"DELETE", TEN_DELETE}};
+    for (size_t i = 0; i < TEN_COUNT(methods); i++)
+        if (strcmp(word, methods[i].word) == 0)
+            return methods[i].method;
+    return TEN_OTHER_METHOD;
+}
+
+unsigned ten_route_methods(enum ten_route_kind kind) {
+    static const unsigned methods[] = {
+#define X(name, known) known,
+        TEN_ROUTES(X)
+#undef X
+    };
+    return methods[kind];
+}
+
+const char *ten_route_name(enum ten_route_kind kind) {
+    static const char *const names[] = {"not_found", "bad_path", "redirect", "page",   "healthz", "readyz",
+                                        "metrics",   "openapi",  "targets",  "target", "lease",   "renew",
+                                        "batch",     "nodes",    "node",     "events", "history"};
+    return names[kind];
+}
+
+/* Splits at slashes, then decodes. False: malformed, or too many. */
+static bool split(char *path, char *segments[SEGMENTS_MAX], size_t *ret_count) {
+    size_t count = 0;
+    for (char *at = path; at;) {
+        char *slash = strchr(at, '/');
+        if (slash)
+            *slash++ = '\0';
+        if (count == SEGMENTS_MAX || !ten_percent_decode(at, false))
+            return false;
+        segments[count++] = at;
+        at = slash;
+    }
+    *ret_count = count;
+    return true;
+}
+
+static enum ten_route_kind bad_path(ten_route *route, const char *why) {
+    (void)ten_fail(&route->error, TENURE_E_INVALID, "%s", why);
+    return TEN_ROUTE_BAD_PATH;
+}
+
+/* Words of ours, which cannot be ids here. */
+static bool is_reserved(const char *word) {
+    static const char *const words[] = {"nodes", "leases", "events", "history"};
+    for (size_t i = 0; i < TEN_COUNT(words); i++)
+        if (strcmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum ten_route_kind collection(const char *word) {
+    if (strcmp(word, "leases") == 0)
+        return TEN_ROUTE_BATCH;
+    if (strcmp(word, "events") == 0)
+        return TEN_ROUTE_EVENTS;
+    return strcmp(word, "history") == 0 ? TEN_ROUTE_HISTORY : TEN_ROUTE_NODES;
+}
+
+/* What follows /api/v1/{ns}/. */
+static enum ten_route_kind below_namespace(ten_route *route, char *const *segments, size_t count) {
+    if (count == 1 && is_reserved(segments[0]))
+        return collection(segments[0]);
+    bool is_node = count == 2 && strcmp(segments[0], "nodes") == 0;
+    const char *id = segments[is_node ? 1 : 0];
+    if (!is_node && is_reserved(id))
+        return TEN_ROUTE_NOT_FOUND;
+    if ((is_node ? ten_holder_check(id, &route->error) : ten_target_check(id, &route->error)) < 0)
+        return TEN_ROUTE_BAD_PATH;
+    snprintf(route->id, sizeof route->id, "%s", id);
+    if (is_node)
+        return TEN_ROUTE_NODE;
+    if (count == 1)
+        return TEN_ROUTE_TARGET;
+    if (strcmp(segments[1], "lease") != 0)
+        return TEN_ROUTE_NOT_FOUND;
+    if (count == 2)
+        return TEN_ROUTE_LEASE;
+    return count == 3 && strcmp(segments[2], "renew") == 0 ? TEN_ROUTE_RENEW : TEN_ROUTE_NOT_FOUND;
+}
+
+static enum ten_route_kind single(const char *word) {
+    static const struct {
+        const char *word;
+        enum ten_route_kind kind;
+    } words[] = {{"", TEN_ROUTE_PAGE},
+                 {"metrics", TEN_ROUTE_METRICS},
+                 {"healthz", TEN_ROUTE_HEALTHZ},
+                 {"readyz", TEN_ROUTE_READYZ},
+                 {"openapi.json", TEN_ROUTE_OPENAPI}};
+    for (size_t i = 0; i < TEN_COUNT(words); i++)
+        if (strcmp(word, words[i].word) == 0)
+            return words[i].kind;
+    return TEN_ROUTE_NOT_FOUND;
+}
+
+static enum ten_route_kind find(ten_route *route, char *path) {
+    char *segments[SEGMENTS_MAX] = {0};
+    size_t count = 0;
+    if (!split(path, segments, &count))
+        return bad_path(route, "the path is malformed: an id in it is percent-encoded, its slashes as %2F");
+    if (strcmp(segments[0], "scenes") == 0)
+        return TEN_ROUTE_REDIRECT;
+    if (count == 1)
+        return single(segments[0]);
+    if (count < 3 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
+        return TEN_ROUTE_NOT_FOUND;
+    if (ten_namespace_check(segments[2], &route->error) < 0)
+        return TEN_ROUTE_BAD_PATH;
+    snprintf(route->namespace_name, sizeof route->namespace_name, "%s", segments[2]);
+    return count == 3 ? TEN_ROUTE_TARGETS : below_namespace(route, segments + 3, count - 3);
+}
+
+void ten_route_parse(const char *path, ten_route *route) {
+    char copy[2048];
+    *route = (ten_route){.kind = TEN_ROUTE_NOT_FOUND};
+    if (path[0] != '/')
+        return;
+    if (strlen(path) >= sizeof copy) {
+        route->kind = bad_path(route, "the path is too long");
+        return;
+    }
+    snprintf(copy, sizeof copy, "%s", path + 1);
+    route->kind = find(route, copy);
+}

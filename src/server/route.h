@@ -1,0 +1,64 @@
+/*
+ * Which request a method and a path mean. Pure: text in, a route out. Paths are split at their slashes before they are
+ * decoded, so an id may contain an encoded one.
+ */
+#ifndef TEN_SERVER_ROUTE_H
+#define TEN_SERVER_ROUTE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+enum ten_method {
+    TEN_GET = 1u << 0, /* HEAD is taken for it */
+    TEN_POST = 1u << 1,
+    TEN_PUT = 1u << 2,
+    TEN_DELETE = 1u << 3,
+    TEN_OTHER_METHOD = 1u << 4,
+};
+
+/* X(name, methods that it knows) */
+#define TEN_ROUTES(X)                                                                                                  \
+    X(NOT_FOUND, 0)                                                                                                    \
+    X(BAD_PATH, 0)                                                                                                     \
+    X(REDIRECT, 0)                                                                                                     \
+    X(PAGE, TEN_GET)                                                                                                   \
+    X(HEALTHZ, TEN_GET)                                                                                                \
+    X(READYZ, TEN_GET)                                                                                                 \
+    X(METRICS, TEN_GET)                                                                                                \
+    X(OPENAPI, TEN_GET)                                                                                                \
+    X(TARGETS, TEN_GET)                                                                                                \
+    X(TARGET, TEN_PUT | TEN_DELETE)                                                                                    \
+    X(LEASE, TEN_GET | TEN_POST | TEN_DELETE)                                                                          \
+    X(RENEW, TEN_POST)                                                                                                 \
+    X(BATCH, TEN_POST)                                                                                                 \
+    X(NODES, TEN_GET)                                                                                                  \
+    X(NODE, TEN_PUT | TEN_DELETE)                                                                                      \
+    X(EVENTS, TEN_GET)                                                                                                 \
+    X(HISTORY, TEN_GET)
+
+enum ten_route_kind {
+#define X(name, methods) TEN_ROUTE_##name,
+    TEN_ROUTES(X)
+#undef X
+};
+
+typedef struct ten_route {
+    enum ten_route_kind kind;
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    char id[TENURE_HOLDER_MAX + 1]; /* a target, or of NODE an instance */
+    ten_error error;                /* of BAD_PATH: what is wrong with it */
+} ten_route;
+
+/* `path` as it came, without the query. */
+void ten_route_parse(const char *path, ten_route *route);
+/* The methods that a kind of route knows. */
+unsigned ten_route_methods(enum ten_route_kind kind);
+/* The low-cardinality name for metrics: "lease", "renew"... */
+const char *ten_route_name(enum ten_route_kind kind);
+enum ten_method ten_method_parse(const char *word);
+
+/* Decodes %XX (and, in a query, + as a blank) in place. False: it is malformed, or holds a NUL. */
+bool ten_percent_decode(char *text, bool in_query);
+
+#endif

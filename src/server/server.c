@@ -1,0 +1,374 @@
+/*
+ * The server's loop: sockets, signals, libmicrohttpd, and what the lanes have finished. Called by cmd_serve.c.
+ */
+#include "server/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/io.h"
+#include "server/server_state.h"
+
+#define CONNECTIONS_MAX 4096u
+#define PER_ADDRESS_MAX 1024u
+#define IDLE_S          30u
+#define MEMORY_PER_ONE  ((size_t)16 * 1024) /* request line and headers, up to about 8 KiB, and the answer's head */
+#define DRAIN_MS        5000u
+#define FILE_MAX        ((size_t)256 * 1024)
+#define TLS_PRIORITIES  "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
+struct loop {
+    struct ten_server server;
+    int listen_fd;
+    int signal_fd;
+    char *socket_path; /* to be removed at the end */
+    char *cert;
+    char *key;
+    char *trust;
+    unsigned stop_signals;
+};
+
+/* ---- the address */
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static int listen_unix(struct loop *loop, const char *path, ten_error *error) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat about;
+    if (strlen(path) >= sizeof address.sun_path)
+        return ten_fail(error, TENURE_E_INVALID, "the path of a socket is at most %zu bytes",
+                        sizeof address.sun_path - 1);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    loop->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* One that nobody listens on any more is left from a process that was killed. */
+    bool stale = lstat(path, &about) == 0 && S_ISSOCK(about.st_mode) &&
+                 connect(loop->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED;
+    if (stale) {
+        (void)unlink(path);
+        ten_close_fd(&loop->listen_fd);
+        loop->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    }
+    if (loop->listen_fd < 0 || bind(loop->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        chmod(path, 0600) != 0 || listen(loop->listen_fd, SOMAXCONN) != 0)
+        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot listen on %s", path);
+    loop->socket_path = ten_strdup(path);
+    snprintf(loop->server.address, sizeof loop->server.address, "unix:%s", path);
+    return TENURE_OK;
+}
+
+static int bind_one(struct loop *loop, const struct addrinfo *info) {
+    int on = 1;
+    loop->listen_fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)setsockopt(loop->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (loop->listen_fd >= 0 && bind(loop->listen_fd, info->ai_addr, info->ai_addrlen) == 0 &&
+        listen(loop->listen_fd, SOMAXCONN) == 0)
+        return 0;
+    return -errno;
+}
+
+static void note_address(struct loop *loop) {
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    char host[64] = "";
+    char port[16] = "";
+    if (getsockname(loop->listen_fd, (struct sockaddr *)&bound, &size) == 0)
+        (void)getnameinfo((struct sockaddr *)&bound, size, host, sizeof host, port, sizeof port,
+                          NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(loop->server.address, sizeof loop->server.address, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+             port);
+}
+
+/* An address that others can reach asks for TLS and auth, because whoever reaches it is an admin without. */
+static int check_exposure(const ten_server_config *config, const struct addrinfo *info, ten_error *error) {
+    bool safe = config->tls_cert && config->auth_file;
+    if (is_loopback(info->ai_addr) || safe || config->insecure)
+        return TENURE_OK;
+    return ten_fail(error, TENURE_E_INVALID,
+                    "%s can be reached by others: give --tls-cert, --tls-key and --auth-file, or say --insecure",
+                    config->listen);
+}
+
+static int listen_tcp(struct loop *loop, const char *text, ten_error *error) {
+    char host[256];
+    const char *colon = strrchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : 0;
+    if (!colon || length >= sizeof host)
+        return ten_fail(error, TENURE_E_INVALID, "--listen is ADDR:PORT or unix:PATH, not '%.100s'", text);
+    bool bracketed = length >= 2 && text[0] == '[' && text[length - 1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length), text + (bracketed ? 1 : 0));
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *info = NULL;
+    int refused = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &info);
+    if (refused)
+        return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: %s", text, gai_strerror(refused));
+    int done = check_exposure(loop->server.config, info, error);
+    if (done == TENURE_OK) {
+        int failed = bind_one(loop, info);
+        if (failed)
+            done = ten_fail_errno(error, TENURE_E_SYSTEM, -failed, "cannot listen on %s", text);
+    }
+    freeaddrinfo(info);
+    if (done == TENURE_OK)
+        note_address(loop);
+    return done;
+}
+
+/* ---- libmicrohttpd */
+
+/* Paths and queries are decoded by us, after they were split. */
+static size_t leave_alone(void *userdata, struct MHD_Connection *connection, char *text) {
+    (void)userdata;
+    (void)connection;
+    return strlen(text);
+}
+
+static void count_connection(void *userdata, struct MHD_Connection *connection, void **context,
+                             enum MHD_ConnectionNotificationCode what) {
+    struct ten_server *server = userdata;
+    (void)connection;
+    (void)context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        server->metrics.connections++;
+    else
+        server->metrics.connections--;
+}
+
+static int read_file(const char *path, char **ret_text, ten_error *error) {
+    TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text = ten_calloc(1, FILE_MAX + 1);
+    ssize_t size = fd >= 0 && text ? ten_pread_all(fd, text, FILE_MAX, 0) : -errno;
+    if (size <= 0) {
+        ten_free(text);
+        return ten_fail_errno(error, TENURE_E_INVALID, size < 0 ? (int)-size : ENODATA, "cannot read %s", path);
+    }
+    *ret_text = text;
+    return TENURE_OK;
+}
+
+static int start_daemon(struct loop *loop, ten_error *error) {
+    const ten_server_config *config = loop->server.config;
+    struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
+    size_t count = 0;
+    int done = TENURE_OK;
+    if (config->tls_cert) {
+        done = read_file(config->tls_cert, &loop->cert, error);
+        if (done == TENURE_OK)
+            done = read_file(config->tls_key, &loop->key, error);
+        if (done == TENURE_OK && config->client_ca)
+            done = read_file(config->client_ca, &loop->trust, error);
+        if (done < 0)
+            return done;
+        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, loop->cert};
+        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, loop->key};
+        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES};
+        if (loop->trust)
+            tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, loop->trust};
+        tls[count] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+    }
+    loop->server.daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (config->tls_cert ? MHD_USE_TLS : 0), 0, NULL, NULL,
+        ten_request_take, &loop->server, MHD_OPTION_LISTEN_SOCKET, loop->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
+        ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, count_connection, &loop->server,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PER_ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    if (!loop->server.daemon)
+        return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server%s",
+                        config->tls_cert ? ": do the certificate and its key belong together?" : "");
+    loop->listen_fd = -1; /* its own now */
+    return TENURE_OK;
+}
+
+/* ---- the loop */
+
+static void resume(void *userdata) {
+    const ten_request *request = userdata;
+    MHD_resume_connection(request->connection);
+}
+
+static void resume_finished(struct loop *loop) {
+    for (ten_job *job = ten_finished_take(&loop->server.finished); job;) {
+        ten_job *next = job->next; /* the answer may be sent, and the request freed, before we come back */
+        resume((ten_request *)job);
+        job = next;
+    }
+}
+
+static void reread_auth(struct loop *loop) {
+    ten_auth auth;
+    ten_error error;
+    struct ten_server *server = &loop->server;
+    if (!server->has_auth)
+        return;
+    if (ten_auth_read(server->config->auth_file, &auth, &error) < 0) {
+        TEN_LOG(server->log, TEN_LOG_ERROR, "auth_file_refused", TEN_TEXT("error", error.message));
+        return; /* the one that was read before counts */
+    }
+    ten_auth_free(&server->auth);
+    server->auth = auth;
+    TEN_LOG(server->log, TEN_LOG_INFO, "auth_file_read", TEN_NUMBER("count", auth.count));
+}
+
+static void take_signals(struct loop *loop) {
+    struct signalfd_siginfo info;
+    while (ten_read_some(loop->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGHUP)
+            reread_auth(loop);
+        else
+            loop->stop_signals++;
+    }
+}
+
+static int wait_ms(const struct loop *loop) {
+    MHD_UNSIGNED_LONG_LONG timeout;
+    if (MHD_get_timeout(loop->server.daemon, &timeout) == MHD_YES)
+        return (int)ten_min_u64(timeout, 1000);
+    return 1000;
+}
+
+static void run_once(struct loop *loop, int http_fd) {
+    struct pollfd polled[] = {{.fd = http_fd, .events = POLLIN},
+                              {.fd = loop->server.finished.fd, .events = POLLIN},
+                              {.fd = ten_events_fd(loop->server.events), .events = POLLIN},
+                              {.fd = loop->signal_fd, .events = POLLIN}};
+    (void)poll(polled, TEN_COUNT(polled), wait_ms(loop));
+    if (polled[1].revents)
+        resume_finished(loop);
+    if (polled[2].revents)
+        ten_events_wake(loop->server.events, resume);
+    if (polled[3].revents)
+        take_signals(loop);
+    (void)MHD_run(loop->server.daemon);
+}
+
+static int http_fd_of(const struct loop *loop) {
+    return MHD_get_daemon_info(loop->server.daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+}
+
+static void serve(struct loop *loop) {
+    int http_fd = http_fd_of(loop);
+    while (loop->stop_signals == 0)
+        run_once(loop, http_fd);
+    /* No new connections; those that are there get their answers. */
+    MHD_socket listener = MHD_quiesce_daemon(loop->server.daemon);
+    if (listener != MHD_INVALID_SOCKET)
+        close(listener);
+    loop->server.draining = true;
+    ten_events_end(loop->server.events);
+    uint64_t end_ms = ten_boot_ms(&ten_system_clock) + DRAIN_MS;
+    while (loop->stop_signals < 2 && loop->server.metrics.connections > 0 && ten_boot_ms(&ten_system_clock) < end_ms)
+        run_once(loop, http_fd);
+}
+
+/* ---- start and end */
+
+static int open_signals(struct loop *loop, ten_error *error) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    return loop->signal_fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the server's loop")
+                               : TENURE_OK;
+}
+
+/* As many descriptors as the system lets it have: a connection each. */
+static void raise_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int open_all(struct loop *loop, ten_error *error) {
+    struct ten_server *server = &loop->server;
+    const ten_server_config *config = server->config;
+    int done = open_signals(loop, error);
+    raise_limit();
+    if (done == TENURE_OK)
+        done = ten_instance_id_make("serve", server->instance, error);
+    if (done == TENURE_OK && config->auth_file) {
+        done = ten_auth_read(config->auth_file, &server->auth, error);
+        server->has_auth = true;
+    }
+    if (done == TENURE_OK)
+        done = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
+                                                        : listen_tcp(loop, config->listen, error);
+    if (done == TENURE_OK)
+        done = ten_finished_open(&server->finished, error);
+    if (done == TENURE_OK)
+        done = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->leases, error);
+    if (done == TENURE_OK)
+        done = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
+    if (done == TENURE_OK)
+        done = ten_events_open(config->store, config->timeout_ms, &server->events, error);
+    ten_log_config log = {.fd = STDERR_FILENO,
+                          .format = config->log_format,
+                          .level = config->log_level,
+                          .clock = &ten_system_clock,
+                          .instance = server->instance};
+    if (done == TENURE_OK)
+        done = ten_log_open(&log, &server->log, error);
+    return done == TENURE_OK ? start_daemon(loop, error) : done;
+}
+
+static void close_all(struct loop *loop) {
+    struct ten_server *server = &loop->server;
+    /* Requests that still wait are answered by the lanes' end, then let go. */
+    ten_lane_close(server->leases);
+    ten_lane_close(server->listing);
+    if (server->daemon) {
+        resume_finished(loop);
+        ten_events_wake(server->events, resume);
+        (void)MHD_run(server->daemon);
+        MHD_stop_daemon(server->daemon);
+    }
+    ten_events_close(server->events);
+    if (server->finished.last)
+        ten_finished_close(&server->finished);
+    ten_auth_free(&server->auth);
+    ten_log_close(server->log, 1000);
+    ten_close_fd(&loop->listen_fd);
+    ten_close_fd(&loop->signal_fd);
+    if (loop->socket_path)
+        (void)unlink(loop->socket_path);
+    ten_free(loop->socket_path);
+    ten_free(loop->cert);
+    ten_free(loop->key);
+    ten_free(loop->trust);
+}
+
+int ten_server_run(const ten_server_config *config, void (*ready)(const char *address), ten_error *error) {
+    struct loop loop = {.server = {.config = config}, .listen_fd = -1, .signal_fd = -1};
+    int done = open_all(&loop, error);
+    if (done == TENURE_OK) {
+        ready(loop.server.address);
+        TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_started", TEN_TEXT("address", loop.server.address));
+        serve(&loop);
+        TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_stopped", TEN_TEXT("address", loop.server.address));
+    }
+    close_all(&loop);
+    return done;
+}

@@ -1,0 +1,118 @@
+/*
+ * The insides of the server, for its files.
+ */
+#ifndef TEN_SERVER_SERVER_STATE_H
+#define TEN_SERVER_SERVER_STATE_H
+
+#include <microhttpd.h>
+
+#include "base/buf.h"
+#include "server/auth.h"
+#include "server/events.h"
+#include "server/lane.h"
+#include "server/metrics.h"
+#include "server/route.h"
+#include "server/server.h"
+
+#define TEN_BODY_MAX       ((size_t)64 * 1024)
+#define TEN_BATCH_BODY_MAX ((size_t)1024 * 1024)
+#define TEN_BATCH_OPS_MAX  1000u
+#define TEN_PAGE_MAX       10000u
+
+struct ten_server {
+    const ten_server_config *config;
+    struct MHD_Daemon *daemon;
+    ten_finished finished;
+    ten_lane *leases;  /* one operation or a batch of them */
+    ten_lane *listing; /* whatever may take long */
+    ten_events *events;
+    ten_metrics metrics;
+    ten_auth auth;
+    bool has_auth;
+    ten_log *log;
+    char instance[TENURE_HOLDER_MAX + 1]; /* who forces, for the history */
+    char address[256];                    /* as it listens */
+    bool draining;
+};
+
+enum ten_request_state {
+    TEN_REQUEST_COLLECTING, /* its body */
+    TEN_REQUEST_WAITING,    /* for a lane; the connection is suspended */
+    TEN_REQUEST_ANSWERED,
+};
+
+/* One request, from its headers to its answer. */
+typedef struct ten_request {
+    ten_job job; /* first: a job is its request */
+    struct ten_server *server;
+    struct MHD_Connection *connection;
+    enum ten_request_state state;
+    bool queued; /* a lane has it */
+    enum ten_method method;
+    ten_route route;
+    ten_principal principal; /* with auth */
+    uint64_t began_us;
+    ten_buf body;
+    size_t body_max;
+    bool too_large;
+    /* For the store. */
+    ten_op first_ops[2];
+    ten_op *ops;   /* those, or of a batch its own */
+    void *storage; /* the parsed body, which the operations point into */
+    char holder[TENURE_HOLDER_MAX + 1];
+    struct ten_list_request {
+        enum tenure_filter filter;
+        char after[TENURE_TARGET_MAX + 1];
+        size_t limit;
+        size_t count;
+        uint64_t now_ms; /* Unix time, for when leases end */
+    } list;
+    /* The answer. */
+    unsigned status;
+    const char *type;
+    ten_buf reply;
+    char header[2][400];      /* a name and a value, or "" */
+    ten_event_reader *reader; /* of an event stream */
+} ten_request;
+
+/* request.c */
+enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
+                                 const char *version, const char *data, size_t *size, void **request);
+void ten_request_done(void *server, struct MHD_Connection *connection, void **request,
+                      enum MHD_RequestTerminationCode how);
+/* An argument of the query, decoded; NULL: not given. Valid as long as the request. */
+const char *ten_request_argument(ten_request *request, const char *name);
+/* Hands its job to a lane; it is answered there, or at once when too much waits. */
+void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent);
+/* The holder, which the principal must own; false: it has been answered. */
+bool ten_request_owns(ten_request *request, const char *holder);
+
+/* reply.c */
+void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);
+/* The store's error, or a request that it found wrong. */
+void ten_reply_store_error(ten_request *request, int error, const char *message);
+void ten_reply_held(ten_request *request, const ten_result *result);
+void ten_reply_lost(ten_request *request, const ten_result *result);
+void ten_reply_unknown_target(ten_request *request);
+enum MHD_Result ten_reply_send(ten_request *request);
+
+/* leases.c, targets.c, nodes.c: prepare a job, or answer at once */
+void ten_lease_get(ten_request *request);
+void ten_lease_acquire(ten_request *request);
+void ten_lease_renew(ten_request *request);
+void ten_lease_release(ten_request *request);
+void ten_lease_batch(ten_request *request);
+void ten_targets_get(ten_request *request);
+void ten_target_put(ten_request *request);
+void ten_target_delete(ten_request *request);
+void ten_nodes_get(ten_request *request);
+void ten_node_put(ten_request *request);
+void ten_node_delete(ten_request *request);
+void ten_server_ready(ten_request *request);
+void ten_target_edit_free(void *storage);
+
+/* body.c: a request's body as JSON */
+struct json_t;
+struct json_t *ten_body_parse(ten_request *request);
+
+#endif
