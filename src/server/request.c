@@ -301,12 +301,11 @@ enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection
     if (request->state == TEN_REQUEST_COLLECTING && request->route.kind == TEN_ROUTE_EVENTS)
         return send_stream(request);
     if (request->state == TEN_REQUEST_COLLECTING) {
-        MHD_suspend_connection(connection); /* before a lane can have the answer */
-        request->queued = false;
         dispatch(request);
-        if (!request->queued)
-            MHD_resume_connection(connection);
-        return MHD_YES;
+        if (request->queued) { /* a lane may have the answer already; it is taken from there by this very thread */
+            MHD_suspend_connection(connection);
+            return MHD_YES;
+        }
     }
     return ten_reply_send(request);
 }
