@@ -35,6 +35,7 @@ struct warden {
     int signal_fd;
     unsigned stop_signals;
     unsigned restarts; /* in a row */
+    bool restarted;    /* ever */
     uint64_t started_ms;
     ten_log *log;
 };
@@ -294,16 +295,21 @@ static void stand_over(struct warden *warden) {
     }
 }
 
-/* Whether another worker is wanted: the last one died of a signal, and nobody asked for an end. */
+/* Whether another worker is wanted: the last one died of a signal, or found no store, and nobody asked for an end. */
 static bool is_crash(const struct warden *warden) {
-    return WIFSIGNALED(warden->status) && warden->stop_signals == 0 && !warden->config->one_shot;
+    bool no_store =
+        warden->restarted && WIFEXITED(warden->status) && WEXITSTATUS(warden->status) == warden->config->retry_exit;
+    return (WIFSIGNALED(warden->status) || no_store) && warden->stop_signals == 0 && !warden->config->one_shot;
 }
 
 static void pause_before_restart(struct warden *warden) {
     if (now_ms() - warden->started_ms >= STEADY_MS)
         warden->restarts = 0;
     uint64_t pause_ms = ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(warden->restarts++, 10), BACKOFF_MAX_MS);
-    TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_crashed", TEN_NUMBER("signal", (uint64_t)WTERMSIG(warden->status)),
+    warden->restarted = true;
+    TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_crashed",
+            WIFSIGNALED(warden->status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(warden->status))
+                                        : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(warden->status)),
             TEN_NUMBER("restart_in_ms", pause_ms));
     /* Its lines name the dead instance. */
     ten_log_close(warden->log, 100);

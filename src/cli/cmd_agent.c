@@ -101,6 +101,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
                                 .namespace_name = session.namespace_name,
                                 .ttl_ms = session.timing.ttl_ms,
                                 .grace_ms = config.grace_ms,
+                                .retry_exit = TEN_EXIT_STORE,
                                 .log_format = config.log_format,
                                 .log_level = config.log_level};
     return ten_warden_run(&warden);

@@ -73,6 +73,7 @@ int ten_role_run(const ten_session *session, ten_leader_config *config) {
                                 .namespace_name = session->namespace_name,
                                 .ttl_ms = session->timing.ttl_ms,
                                 .grace_ms = config->grace_ms,
+                                .retry_exit = TEN_EXIT_STORE,
                                 .one_shot = config->once,
                                 .pass_signals = true,
                                 .log_format = config->log_format,

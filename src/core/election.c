@@ -111,8 +111,12 @@ static void go_on(ten_election *election, uint64_t try_ms) {
 
 static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
     uint64_t token = election->lease.token;
-    if (reason == TEN_REASON_EXPIRED)
+    if (reason == TEN_REASON_EXPIRED) {
         election->spent_token = token;
+        /* Given back before anything else: where only the answers are lost, asking again would keep others out. */
+        election->unreleased = token;
+        election->unreleased_reason = reason;
+    }
     election->unkept = false;
     ten_lease_lost(&election->lease);
     tell(election, (ten_election_event){.kind = TEN_ELECTION_DEMOTED, .token = token, .reason = reason});
@@ -132,8 +136,8 @@ static bool expire(ten_election *election, uint64_t now_ms) {
 /* ---- requests */
 
 static bool wants_release(const ten_election *election) {
-    return election->unreleased != 0 ||
-           (election->state == TEN_ELECTION_STEPPING_DOWN && (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP)));
+    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) &&
+           (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP));
 }
 
 static uint64_t due_ms(const ten_election *election) {
@@ -143,7 +147,9 @@ static uint64_t due_ms(const ten_election *election) {
         return TEN_MUTANT(NO_RENEWAL) ? UINT64_MAX : election->renew_ms;
     bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused &&
                         (!election->working || TEN_MUTANT(CAMPAIGN_WHILE_WORKING));
-    return may_campaign ? ten_max_u64(election->try_ms, election->pause_until_ms) : UINT64_MAX;
+    /* What it keeps is held under its own name: asking for it before then would only shorten it. */
+    return may_campaign ? ten_max_u64(ten_max_u64(election->try_ms, election->pause_until_ms), election->keep_until_ms)
+                        : UINT64_MAX;
 }
 
 uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
@@ -187,8 +193,8 @@ static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
 }
 
 static void fill_renewal(const ten_election *election, uint64_t now_ms, ten_op *op) {
-    uint64_t left_ms =
-        election->unkept ? election->config.at_least_ms : keep_left_ms(election, election->lease.token, now_ms);
+    uint64_t left_ms = election->unkept ? ten_min_u64(election->config.at_least_ms + op->ttl_ms, TENURE_TTL_MAX_MS)
+                                        : keep_left_ms(election, election->lease.token, now_ms);
     op->kind = TEN_OP_RENEW;
     op->token = election->lease.token;
     if (left_ms > op->ttl_ms) {
@@ -248,7 +254,9 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
     election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
     if (!renewal) {
         move(election, TEN_ELECTION_LEADING);
-        election->unkept = election->config.at_least_ms > timing->ttl_ms && !TEN_MUTANT(NOT_KEPT);
+        /* The least time counts from now, the lease from when its request was sent. */
+        uint64_t covered_ms = ten_left_u64(election->lease.ttl_ms, now_ms - election->sent_ms);
+        election->unkept = election->config.at_least_ms > covered_ms && !TEN_MUTANT(NOT_KEPT);
         if (election->unkept)
             election->renew_ms = now_ms;
         if (!election->campaigns) /* withdrawn while the answer was under way */
@@ -326,7 +334,9 @@ static void answer_release(ten_election *election, const ten_result *result) {
         event.kind = TEN_ELECTION_DEMOTED;
         event.reason = result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN;
     }
-    tell(election, event);
+    /* Of a lease that had ended the end has been told. */
+    if (event.reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK)
+        tell(election, event);
     election->unreleased = 0;
 }
 

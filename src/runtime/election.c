@@ -247,6 +247,8 @@ static void *run(void *arg) {
             election)) /* before anything is sent: a new term must not begin before the end of the old is known */
             worked = true;
         worked |= send_request(election);
+        while (deliver(election)) /* instead of a request, there may have been the end of a term */
+            worked = true;
         pthread_mutex_lock(&election->lock);
         if (election->quit && give_up_ms == UINT64_MAX)
             give_up_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, GIVE_BACK_MS);

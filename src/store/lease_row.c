@@ -68,7 +68,9 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
             .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
         return;
     } else if (own && row->token >= context->token_floor) {
-        extend(row, op->ttl_ms, context, effect);
+        /* Never shortened: it may be kept for longer, and this may be a repetition that comes late. */
+        if (context->now_ms + op->ttl_ms > row->ends_ms)
+            extend(row, op->ttl_ms, context, effect);
     } else if (held) {
         describe(row, context, result);
         result->outcome = TEN_HELD;

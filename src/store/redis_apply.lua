@@ -193,10 +193,13 @@ local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait)
     lease.barred, lease.ask = mark_of(mark, token)
     local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
     if own and wait == 0 and token >= floor then
-        call('PEXPIRE', key, run.ttl_text)
-        if ttl ~= run.ttl then
-            write_fence(writes, key, token, run.ttl_text)
-            move_on()
+        -- Never shortened: it may be kept for longer, and this may be a repetition that comes late.
+        if call('PTTL', key) < run.ttl then
+            call('PEXPIRE', key, run.ttl_text)
+            if ttl ~= run.ttl then
+                write_fence(writes, key, token, run.ttl_text)
+                move_on()
+            end
         end
         return token
     end
