@@ -54,7 +54,11 @@ static bool get_holder(ten_request *request, const json_t *object) {
         return false;
     }
     snprintf(request->holder, sizeof request->holder, "%s", holder);
-    return ten_request_owns(request, request->holder);
+    return true;
+}
+
+static bool get_own_holder(ten_request *request, const json_t *object) {
+    return get_holder(request, object) && ten_request_owns(request, request->holder);
 }
 
 /* ---- one lease */
@@ -140,7 +144,7 @@ static void finish_acquire(ten_job *job, int error, const char *message, const t
 void ten_lease_acquire(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET);
-    if (body && get_holder(request, body) && get_ttl(request, body, &op->ttl_ms)) {
+    if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms)) {
         if (op->ttl_ms == 0)
             op->ttl_ms = request->server->config->ttl_ms;
         request->job.finish = finish_acquire;
@@ -162,7 +166,7 @@ static void finish_renew(ten_job *job, int error, const char *message, const ten
 void ten_lease_renew(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RENEW, 0);
-    if (body && get_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
+    if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
         get_version(request, body, &op->token)) {
         request->job.finish = finish_renew;
         go(request, 1, true);
@@ -185,7 +189,7 @@ void ten_lease_release(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
     op->reason = TEN_REASON_DONE;
-    if (body && get_holder(request, body) && get_version(request, body, &op->token)) {
+    if (body && get_own_holder(request, body) && get_version(request, body, &op->token)) {
         request->first_ops[1] = (ten_op){.kind = TEN_OP_READ,
                                          .flags = TEN_OP_REQUIRE_TARGET,
                                          .namespace_name = op->namespace_name,
@@ -302,14 +306,24 @@ static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
     return false;
 }
 
-/* Whom an operation is about: the batch's holder; who asks or forces may name another, or nobody. */
+/* Whom an operation is about: the batch's holder; who asks or forces may name another, or nobody; and where the token
+ * alone is to decide, nobody. */
 static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     bool names_another = op->kind == TEN_OP_ASK || (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE) && !names_another &&
+                    json_is_null(json_object_get(item, "holder_id"));
     ten_error error;
     op->actor = names_another ? request->holder : NULL;
     op->holder = names_another ? get_text(item, "holder_id") : request->holder;
-    if (op->kind == TEN_OP_READ)
+    if (op->kind == TEN_OP_READ || by_token)
         op->holder = NULL;
+    else if (!names_another && !ten_request_owns(request, request->holder))
+        return false;
+    if (by_token && request->server->has_auth && request->principal.role != TEN_ROLE_ADMIN) {
+        ten_reply_error(request, 403, "forbidden", "%s may not act for a holder that it does not name",
+                        request->principal.name);
+        return false;
+    }
     if (names_another && op->holder && ten_holder_check(op->holder, &error) < 0)
         return wrong(request, "holder_id", error.message);
     if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
@@ -343,6 +357,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->ttl_ms = request->server->config->ttl_ms;
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
+    if (op->token == 0 && !op->holder && (op->kind == TEN_OP_RENEW || (op->kind == TEN_OP_RELEASE && !op->actor)))
+        return wrong(request, "version", "without a holder it is the version that decides");
     op->reason = get_reason(item);
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;

@@ -98,7 +98,8 @@ static bool check_type(ten_request *request) {
 
 static bool check_length(ten_request *request) {
     const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    request->body_max = request->route.kind == TEN_ROUTE_BATCH ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
+    bool many = request->route.kind == TEN_ROUTE_BATCH || request->route.kind == TEN_ROUTE_TARGETS;
+    request->body_max = many ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
     if (!length || strtoull(length, NULL, 10) <= request->body_max)
         return true;
     ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
@@ -116,6 +117,8 @@ static enum ten_role role_for(const ten_request *request) {
         return TEN_ROLE_NONE;
     case TEN_ROUTE_TARGET:
         return TEN_ROLE_ADMIN;
+    case TEN_ROUTE_TARGETS:
+        return request->method == TEN_GET ? TEN_ROLE_READ : TEN_ROLE_ADMIN;
     case TEN_ROUTE_BATCH:
         return TEN_ROLE_READ; /* each operation is looked at */
     default:
@@ -214,7 +217,8 @@ static void dispatch(ten_request *request) {
     static void (*const handlers[TEN_METRIC_ROUTES][4])(ten_request *) = {
         [TEN_ROUTE_READYZ] = {ten_server_ready},
         [TEN_ROUTE_METRICS] = {answer_metrics},
-        [TEN_ROUTE_TARGETS] = {ten_targets_get},
+        [TEN_ROUTE_TARGETS] = {ten_targets_get, ten_targets_edit},
+        [TEN_ROUTE_HISTORY] = {ten_history_get},
         [TEN_ROUTE_TARGET] = {NULL, NULL, ten_target_put, ten_target_delete},
         [TEN_ROUTE_LEASE] = {ten_lease_get, ten_lease_acquire, NULL, ten_lease_release},
         [TEN_ROUTE_RENEW] = {NULL, ten_lease_renew},
@@ -258,7 +262,7 @@ static void look_at_headers(ten_request *request, const char *path) {
         ten_reply_error(request, 400, "bad_request", "%s", request->route.error.message);
     else if (request->route.kind == TEN_ROUTE_REDIRECT)
         redirect(request, path);
-    else if (request->route.kind == TEN_ROUTE_NOT_FOUND || request->route.kind == TEN_ROUTE_HISTORY)
+    else if (request->route.kind == TEN_ROUTE_NOT_FOUND)
         ten_reply_error(request, 404, "not_found", "there is nothing here; /openapi.json describes what there is");
     else if (!(ten_route_methods(request->route.kind) & request->method))
         refuse_method(request);
@@ -323,8 +327,8 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **ta
         ten_events_leave(request->reader);
     if (request->ops != request->first_ops)
         ten_free(request->ops);
-    if (request->route.kind == TEN_ROUTE_TARGET)
-        ten_target_edit_free(request->storage);
+    if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS)
+        ten_target_edits_free(request->storage);
     else
         json_decref(request->storage);
     ten_buf_free(&request->body);

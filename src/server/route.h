@@ -27,7 +27,7 @@ enum ten_method {
     X(READYZ, TEN_GET)                                                                                                 \
     X(METRICS, TEN_GET)                                                                                                \
     X(OPENAPI, TEN_GET)                                                                                                \
-    X(TARGETS, TEN_GET)                                                                                                \
+    X(TARGETS, TEN_GET | TEN_POST)                                                                                     \
     X(TARGET, TEN_PUT | TEN_DELETE)                                                                                    \
     X(LEASE, TEN_GET | TEN_POST | TEN_DELETE)                                                                          \
     X(RENEW, TEN_POST)                                                                                                 \

@@ -66,6 +66,9 @@ typedef struct ten_request {
         size_t limit;
         size_t count;
         uint64_t now_ms; /* Unix time, for when leases end */
+        uint64_t cursor; /* of the feed */
+        bool recent;
+        bool resync;
     } list;
     /* The answer. */
     unsigned status;
@@ -109,7 +112,9 @@ void ten_nodes_get(ten_request *request);
 void ten_node_put(ten_request *request);
 void ten_node_delete(ten_request *request);
 void ten_server_ready(ten_request *request);
-void ten_target_edit_free(void *storage);
+void ten_targets_edit(ten_request *request);
+void ten_history_get(ten_request *request);
+void ten_target_edits_free(void *storage);
 
 /* body.c: a request's body as JSON */
 struct json_t;

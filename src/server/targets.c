@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "agent/target_file.h"
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/duration.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "server/server_state.h"
@@ -42,6 +42,7 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_number(reply, "remaining_ms", row->remaining_ms);
         ten_json_number(reply, "ttl_ms", row->ttl_ms);
         ten_json_time(reply, "acquired_at", row->acquired_at_ms);
+        ten_json_number(reply, "acquired_at_ms", row->acquired_at_ms);
         if (row->barred)
             ten_json_bool(reply, "barred", true);
     }
@@ -102,9 +103,10 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
     snprintf(request->header[0], sizeof request->header[0], "Link");
     snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?limit=%zu%s&after=%s>; rel=\"next\"",
              request->route.namespace_name, list->limit,
-             list->filter == TENURE_LEASED ? "&leased=true"
-             : list->filter == TENURE_FREE ? "&leased=false"
-                                           : "",
+             list->filter == TENURE_LEASED       ? "&leased=true"
+             : list->filter == TENURE_FREE       ? "&leased=false"
+             : list->filter == TENURE_REGISTERED ? "&registered=true"
+                                                 : "",
              after);
 }
 
@@ -116,7 +118,11 @@ void ten_targets_get(ten_request *request) {
     char *end = NULL;
     unsigned long wanted = limit ? strtoul(limit, &end, 10) : 1000;
     ten_error error;
-    list->filter = !leased ? TENURE_ALL : strcmp(leased, "true") == 0 ? TENURE_LEASED : TENURE_FREE;
+    const char *registered = ten_request_argument(request, "registered");
+    list->filter = registered && strcmp(registered, "true") == 0 ? TENURE_REGISTERED
+                   : !leased                                     ? TENURE_ALL
+                   : strcmp(leased, "true") == 0                 ? TENURE_LEASED
+                                                                 : TENURE_FREE;
     list->limit = (size_t)wanted;
     if (leased && strcmp(leased, "true") != 0 && strcmp(leased, "false") != 0) {
         ten_reply_error(request, 400, "bad_request", "leased is true or false");
@@ -134,69 +140,51 @@ void ten_targets_get(ten_request *request) {
 
 /* ---- registering */
 
-struct edit {
-    ten_target_edit edit;
-    ten_target_line *storage;
+struct edits {
+    size_t count;
+    ten_target_edit *edits;
+    ten_target_line **lines; /* what the edits point into */
 };
 
-static int edit_target(ten_job *job, ten_store *store) {
+static int edit_targets(ten_job *job, ten_store *store) {
     ten_request *request = (ten_request *)job;
-    struct edit *edit = request->storage;
-    return store->ops->edit_targets(store, request->route.namespace_name, &edit->edit, 1,
+    struct edits *edits = request->storage;
+    return store->ops->edit_targets(store, request->route.namespace_name, edits->edits, edits->count,
                                     request->server->config->timeout_ms);
 }
 
-static void finish_edit(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    const struct edit *edit = request->storage;
-    (void)results;
-    if (error < 0)
-        ten_reply_store_error(request, error, message);
-    else if (edit->edit.action == TEN_TARGET_REMOVE && !edit->edit.found)
-        ten_reply_unknown_target(request);
-    else if (edit->edit.action == TEN_TARGET_REMOVE)
-        answer(request, 204);
-    else
-        answer(request, edit->edit.found ? 200 : 201);
-    if (request->status == 200 || request->status == 201) {
-        ten_json_open(&request->reply);
-        ten_json_text(&request->reply, "id", request->route.id);
-        ten_json_close(&request->reply);
-        ten_buf_char(&request->reply, '\n');
-    }
+void ten_target_edits_free(void *storage) {
+    struct edits *edits = storage;
+    if (!edits)
+        return;
+    for (size_t i = 0; edits->lines && i < edits->count; i++)
+        if (edits->lines[i])
+            ten_target_line_free(edits->lines[i]);
+    ten_free(edits->lines);
+    ten_free(edits->edits);
+    ten_free(edits);
 }
 
-static struct edit *new_edit(ten_request *request, enum ten_target_action action) {
-    static _Thread_local struct edit none;
-    struct edit *edit = calloc(1, sizeof *edit);
-    if (!edit) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
-        return &none;
+static struct edits *new_edits(ten_request *request, size_t count) {
+    struct edits *edits = ten_calloc(1, sizeof *edits);
+    if (edits) {
+        edits->count = count;
+        edits->edits = ten_calloc(count, sizeof *edits->edits);
+        edits->lines = ten_calloc(count, sizeof *edits->lines);
     }
-    edit->edit = (ten_target_edit){.action = action, .target = {.id = request->route.id}};
-    request->storage = edit;
-    request->job.work = edit_target;
-    request->job.finish = finish_edit;
-    return edit;
+    request->storage = edits;
+    request->job.work = edit_targets;
+    if (edits && edits->edits && edits->lines)
+        return edits;
+    ten_reply_error(request, 503, "unavailable", "out of memory");
+    return NULL;
 }
 
-/* The body is a line of a target file, without its id or with the same one. */
-static bool read_target(ten_request *request, struct edit *edit) {
-    json_t *body = ten_body_parse(request);
+/* A line of a target file as an object. */
+static bool read_target(ten_request *request, const json_t *object, struct edits *edits, size_t at) {
     ten_error error = {0};
-    if (!body)
-        return false;
-    const char *id = json_string_value(json_object_get(body, "id"));
-    bool other = id && strcmp(id, request->route.id) != 0;
-    char *line = NULL;
-    if (!other && json_object_set_new(body, "id", json_string(request->route.id)) == 0)
-        line = json_dumps(body, JSON_COMPACT);
-    json_decref(body);
-    if (other) {
-        ten_reply_error(request, 400, "bad_request", "the id in the body is another than the one in the path");
-        return false;
-    }
-    int done = line ? ten_target_line_parse(line, &edit->edit.target, &edit->storage, &error)
+    char *line = json_dumps(object, JSON_COMPACT);
+    int done = line ? ten_target_line_parse(line, &edits->edits[at].target, &edits->lines[at], &error)
                     : ten_fail(&error, TENURE_E_INVALID, "the body cannot be used");
     free(line);
     if (done < 0)
@@ -204,23 +192,173 @@ static bool read_target(ten_request *request, struct edit *edit) {
     return done == TENURE_OK;
 }
 
+static void finish_edit(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    const ten_target_edit *edit = &((struct edits *)request->storage)->edits[0];
+    (void)results;
+    if (error < 0)
+        ten_reply_store_error(request, error, message);
+    else if (edit->action == TEN_TARGET_REMOVE && !edit->found)
+        ten_reply_unknown_target(request);
+    else if (edit->action == TEN_TARGET_REMOVE)
+        answer(request, 204);
+    else {
+        answer(request, edit->found ? 200 : 201);
+        ten_json_open(&request->reply);
+        ten_json_text(&request->reply, "id", request->route.id);
+        ten_json_close(&request->reply);
+        ten_buf_char(&request->reply, '\n');
+    }
+}
+
+/* The body is a line of a target file, without its id or with the same one. */
 void ten_target_put(ten_request *request) {
-    struct edit *edit = new_edit(request, TEN_TARGET_PUT);
-    if (request->storage && read_target(request, edit))
+    json_t *body = ten_body_parse(request);
+    struct edits *edits = body ? new_edits(request, 1) : NULL;
+    const char *id = json_string_value(json_object_get(body, "id"));
+    request->job.finish = finish_edit;
+    if (edits && id && strcmp(id, request->route.id) != 0)
+        ten_reply_error(request, 400, "bad_request", "the id in the body is another than the one in the path");
+    else if (edits && json_object_set_new(body, "id", json_string(request->route.id)) == 0 &&
+             read_target(request, body, edits, 0))
         go(request);
+    json_decref(body);
 }
 
 void ten_target_delete(ten_request *request) {
-    (void)new_edit(request, TEN_TARGET_REMOVE);
-    if (request->storage)
-        go(request);
+    struct edits *edits = new_edits(request, 1);
+    request->job.finish = finish_edit;
+    if (!edits)
+        return;
+    edits->edits[0] = (ten_target_edit){.action = TEN_TARGET_REMOVE, .target = {.id = request->route.id}};
+    go(request);
 }
 
-void ten_target_edit_free(void *storage) {
-    struct edit *edit = storage;
-    if (edit && edit->storage)
-        ten_target_line_free(edit->storage);
-    free(edit);
+/* ---- many of them, all or none */
+
+static void finish_edits(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    const struct edits *edits = request->storage;
+    (void)results;
+    if (error < 0) {
+        ten_reply_store_error(request, error, message);
+        return;
+    }
+    answer(request, 200);
+    ten_buf_char(&request->reply, '[');
+    for (size_t i = 0; i < edits->count; i++) {
+        ten_buf_text(&request->reply, i ? ",\n" : "");
+        ten_json_open(&request->reply);
+        ten_json_text(&request->reply, "id", edits->edits[i].target.id);
+        ten_json_bool(&request->reply, "found", edits->edits[i].found);
+        ten_json_close(&request->reply);
+    }
+    ten_buf_text(&request->reply, "]\n");
+}
+
+static bool read_edit(ten_request *request, const json_t *item, struct edits *edits, size_t at) {
+    static const char *const words[] = {"put", "remove", "pause", "resume"};
+    const char *word = json_string_value(json_object_get(item, "action"));
+    const json_t *target = json_object_get(item, "target");
+    if (!read_target(request, target ? target : item, edits, at))
+        return false;
+    for (size_t i = 0; word && i < TEN_COUNT(words); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            edits->edits[at].action = (enum ten_target_action)i;
+            return true;
+        }
+    }
+    ten_reply_error(request, 400, "bad_request", "action: put, remove, pause or resume is wanted");
+    return false;
+}
+
+void ten_targets_edit(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    const json_t *items = json_object_get(body, "edits");
+    size_t count = json_array_size(items);
+    struct edits *edits = NULL;
+    if (body && (count == 0 || count > TEN_PAGE_MAX))
+        ten_reply_error(request, 400, "bad_request", "edits: an array of 1 to %u is wanted", TEN_PAGE_MAX);
+    else if (body)
+        edits = new_edits(request, count);
+    bool good = edits != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        good = read_edit(request, json_array_get(items, i), edits, i);
+    request->job.finish = finish_edits;
+    if (good)
+        go(request);
+    json_decref(body);
+}
+
+/* ---- what has changed: the feed, as far back as it is kept */
+
+static int write_change(const ten_change *change, void *userdata) {
+    ten_request *request = userdata;
+    ten_buf *reply = &request->reply;
+    ten_buf_text(reply, request->list.count++ ? ",\n" : "");
+    ten_json_open(reply);
+    ten_json_number(reply, "cursor", change->cursor);
+    ten_json_time(reply, "at", change->at_ms);
+    ten_json_number(reply, "at_ms", change->at_ms);
+    ten_json_text(reply, "event", ten_change_name(change->kind));
+    ten_json_text(reply, "target", change->target);
+    ten_json_text(reply, "instance", change->instance);
+    ten_json_number(reply, "token", change->token);
+    ten_json_text(reply, "reason", ten_reason_name(change->reason));
+    ten_json_text(reply, "actor", change->actor);
+    ten_json_close(reply);
+    return 0;
+}
+
+/* Without a cursor, the last ones: cursors grow by one with each change, or faster. */
+static int read_changes(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    struct ten_list_request *list = &request->list;
+    const char *where = request->route.namespace_name;
+    uint64_t timeout_ms = request->server->config->timeout_ms;
+    ten_buf_char(&request->reply, '[');
+    int done = TENURE_OK;
+    if (list->recent) {
+        done = store->ops->changes(store, where, &list->cursor, 1, write_change, request, timeout_ms);
+        list->cursor = ten_left_u64(list->cursor, list->limit);
+    }
+    if (done == TENURE_OK)
+        done = store->ops->changes(store, where, &list->cursor, list->limit, write_change, request, timeout_ms);
+    list->resync = done == TENURE_E_RESYNC;
+    ten_buf_text(&request->reply, "]\n");
+    return list->resync ? TENURE_OK : done;
+}
+
+static void finish_changes(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    (void)results;
+    if (error < 0) {
+        ten_reply_store_error(request, error, message);
+        return;
+    }
+    answer(request, 200);
+    snprintf(request->header[0], sizeof request->header[0], "X-Tenure-Cursor");
+    snprintf(request->header[1], sizeof request->header[1], "%llu%s", (unsigned long long)request->list.cursor,
+             request->list.resync ? "; resync" : "");
+}
+
+void ten_history_get(ten_request *request) {
+    struct ten_list_request *list = &request->list;
+    const char *after = ten_request_argument(request, "after");
+    const char *limit = ten_request_argument(request, "limit");
+    list->limit = limit ? strtoul(limit, NULL, 10) : 100;
+    list->recent = after == NULL;
+    bool is_now = after && strcmp(after, "now") == 0;
+    list->cursor = !after || is_now ? UINT64_MAX : strtoull(after, NULL, 10);
+    if (list->limit == 0 || list->limit > TEN_PAGE_MAX)
+        ten_reply_error(request, 400, "bad_request", "limit is a number from 1 to %u", TEN_PAGE_MAX);
+    else if (after && !is_now && (after[0] == '\0' || strspn(after, "0123456789") != strlen(after)))
+        ten_reply_error(request, 400, "bad_request", "after is a cursor, or now");
+    else {
+        request->job.work = read_changes;
+        request->job.finish = finish_changes;
+        go(request);
+    }
 }
 
 /* ---- instances */
@@ -333,8 +471,15 @@ static void finish_ready(ten_job *job, int error, const char *message, const ten
         ten_reply_store_error(request, error, message);
         return;
     }
+    const struct ten_server *server = request->server;
     answer(request, 200);
-    ten_buf_text(&request->reply, "{\"status\":\"ready\"}\n");
+    ten_json_open(&request->reply);
+    ten_json_text(&request->reply, "status", "ready");
+    ten_json_text(&request->reply, "store", ten_lane_store_name(server->listing));
+    ten_json_number(&request->reply, "ttl_min_ms", ten_lane_capabilities(server->listing)->ttl_min_ms);
+    ten_json_text(&request->reply, "version", tenure_version());
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
 }
 
 void ten_server_ready(ten_request *request) {
