@@ -407,7 +407,8 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
     } else if (change->kind == TEN_LEASE_ASKED) {
         if (!TEN_MUTANT(ASK_IGNORED))
             election->renew_ms = now_ms; /* the answer says what is asked for */
-    } else if (change->kind == TEN_LEASE_LOST && change->reason == TEN_REASON_FORCED) {
+    } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
+               change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);
         election->try_ms = now_ms + election->config.timing.ttl_ms;
     }

@@ -31,7 +31,8 @@ struct observation {
     void *userdata;
     tenure_leader last;
     bool told;
-    int stopped; /* what `each` returned */
+    uint64_t token; /* the highest that was told: the feed may be behind what was read */
+    int stopped;    /* what `each` returned */
 };
 
 static void tell(struct observation *observation, const tenure_leader *leader) {
@@ -41,13 +42,14 @@ static void tell(struct observation *observation, const tenure_leader *leader) {
         return;
     observation->last = *leader;
     observation->told = true;
+    observation->token = ten_max_u64(observation->token, leader->token);
     observation->stopped = observation->each(leader, observation->userdata);
 }
 
 static void take_change(const tenure_change *change, void *userdata) {
     struct observation *observation = userdata;
     tenure_leader leader = {0};
-    if (strcmp(change->target, observation->role) != 0)
+    if (strcmp(change->target, observation->role) != 0 || change->token < observation->token)
         return;
     if (strcmp(change->event, "lease_acquired") == 0) {
         snprintf(leader.instance, sizeof leader.instance, "%s", change->instance);

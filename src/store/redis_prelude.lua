@@ -103,6 +103,10 @@ end
 
 -- How long newcomers with that TTL still wait, because a lease of such a length may have been forgotten; 0: no more.
 local function recovering(ttl)
+    -- Nobody has shown a TTL yet, so nobody was let in: a lease that is kept can be put back, and makes nobody wait.
+    if began > 0 and longest == 0 and ttl == 0 then
+        return 1
+    end
     local length = math.max(longest, ttl)
     if began == 0 or now - began >= length then
         return 0
