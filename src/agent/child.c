@@ -163,9 +163,11 @@ static _Noreturn void be_first(const struct launch *launch) {
 /* ---- starting */
 
 /* In a PID namespace of its own where that is permitted. 0 in the child. */
-static pid_t make_process(ten_children *children, ten_child *child) {
+static pid_t make_process(ten_children *children, ten_child *child, struct ten_shared_poll *place) {
     if (!children->not_isolated) {
-        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+        /* The kernel itself makes it known, before it runs. */
+        pid_t pid =
+            (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_PARENT_SETTID | SIGCHLD, NULL, &place->pid, NULL, NULL);
         child->isolated = pid >= 0;
         if (pid >= 0)
             return pid;
@@ -198,7 +200,7 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
     if (!take_place(children, child, config->slot))
         return false;
     struct launch launch = {.config = config, .place = &children->shared->state->polls[child->place]};
-    pid_t pid = note_pid(children, 0) ? make_process(children, child) : -1;
+    pid_t pid = note_pid(children, 0) ? make_process(children, child, launch.place) : -1;
     if (pid == 0) {
         close(config->worker_fd); /* or it would never be told that the worker is gone */
         wait_until_known(&launch);

@@ -281,9 +281,11 @@ static void take_signals(struct warden *warden) {
 }
 
 static void stand_over(struct warden *warden) {
+    bool killed = false;
     while (warden->worker) {
         uint64_t next_ms = watch_polls(warden);
-        if (is_lost(warden)) {
+        if (!killed && is_lost(warden)) {
+            killed = true;
             TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_killed",
                     TEN_TEXT("reason", "it is past all of its deadlines"));
             (void)kill(warden->worker, SIGKILL);

@@ -12,6 +12,8 @@
 #define BACKOFF_MIN_MS 50u
 #define JITTER_PART    100u /* of the TTL: how far candidates that wait for the same instant spread out */
 #define JITTER_MAX_MS  20u
+/* After a release it is much less: the role is free, and whoever waits makes it wait. */
+#define RELEASE_JITTER_PART 16u
 
 /* moves[from][to]; every change of state goes through move(). */
 static const bool moves[4][4] = {
@@ -400,7 +402,7 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
     } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0 && !TEN_MUTANT(FEED_IGNORED)) {
         if (!is_mine(election, change)) /* after its own, it has decided when it wants the role again */
-            election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / 4);
+            election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
     } else if (election->lease.deadline_ms == 0 || !is_mine(election, change) ||
                change->token != election->lease.token) {
         return;
