@@ -357,8 +357,6 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->ttl_ms = request->server->config->ttl_ms;
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
-    if (op->token == 0 && !op->holder && (op->kind == TEN_OP_RENEW || (op->kind == TEN_OP_RELEASE && !op->actor)))
-        return wrong(request, "version", "without a holder it is the version that decides");
     op->reason = get_reason(item);
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;

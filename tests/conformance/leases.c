@@ -114,7 +114,7 @@ static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result results[] = {
         renew(place, "t", "b", token, 2 * LONG_MS),      renew(place, "t", "a", token + 1, 2 * LONG_MS),
-        renew(place, "t", NULL, token + 1, 2 * LONG_MS), renew(place, "t", "a", token - 1, 2 * LONG_MS),
+        renew(place, "t", NULL, token + 1, 2 * LONG_MS), renew(place, "t", "a", token + 2, 2 * LONG_MS),
         renew(place, "t", NULL, 0, 2 * LONG_MS),
     };
     for (size_t i = 0; i < TEN_COUNT(results); i++) {
@@ -126,6 +126,19 @@ static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes
     result = read_lease(place, "t");
     expect_holder(result, "a");
     assert_true(result.remaining_ms <= LONG_MS + 1000);
+}
+
+static void without_a_token_the_holder_alone_decides(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "b", 0, LONG_MS), TEN_LOST);
+    ten_result renewed = renew(place, "t", "a", 0, 2 * LONG_MS);
+    expect_outcome(renewed, TEN_OK);
+    assert_int_equal(renewed.token, token);
+    assert_true(renewed.remaining_ms > LONG_MS);
+    expect_outcome(release(place, "t", "b", 0), TEN_LOST);
+    expect_outcome(release(place, "t", "a", 0), TEN_OK);
+    expect_outcome(renew(place, "t", "a", 0, LONG_MS), TEN_LOST);
 }
 
 static void a_renewal_of_what_was_never_leased_is_lost(void **state) {
@@ -295,7 +308,7 @@ static void a_release_by_somebody_else_or_with_another_token_is_lost_and_changes
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "b", token), TEN_LOST);
     expect_outcome(release(place, "t", "a", token + 1), TEN_LOST);
-    expect_outcome(release(place, "t", NULL, token - 1), TEN_LOST);
+    expect_outcome(release(place, "t", NULL, token + 2), TEN_LOST);
     ten_result result = release(place, "t", "b", token + 1);
     expect_outcome(result, TEN_LOST);
     expect_holder(result, "a");
@@ -383,6 +396,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_required_target_must_be_registered_or_leased_before),
     CASE(a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder),
     CASE(a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing),
+    CASE(without_a_token_the_holder_alone_decides),
     CASE(a_renewal_of_what_was_never_leased_is_lost),
     CASE(a_renewal_with_a_former_token_is_lost_even_for_the_present_holder),
     CASE(a_renewal_repeated_after_a_lost_reply_is_harmless),
