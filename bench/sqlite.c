@@ -18,6 +18,7 @@
 #include "bench.h"
 #include "crowd.h"
 #include "elections.h"
+#include "server.h"
 #include "fleet.h"
 #include "ground.h"
 #include "plan.h"
@@ -363,6 +364,9 @@ static const struct {
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
     {"elections", elections_measure},
+#endif
+#if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
+    {"server", server_measure},
 #endif
 };
 
