@@ -73,12 +73,17 @@ static bool is_covered(const ten_guard *guard, const ten_guard_entry *entry) {
     return entry->stretch == guard->stretch || TEN_MUTANT(GUARD_GAP_IGNORED);
 }
 
+/* The last moment at which the store is known to have had nothing newer. */
+static uint64_t confirmed_ms(const ten_guard *guard, const ten_guard_entry *entry) {
+    uint64_t fed_ms = is_covered(guard, entry) ? guard->fed_ms : 0;
+    if (entry->stretch + 1 == guard->stretch)
+        fed_ms = ten_max_u64(fed_ms, guard->former_fed_ms);
+    return ten_max_u64(entry->confirmed_ms, fed_ms);
+}
+
 static bool is_confirmed(const ten_guard *guard, const ten_guard_entry *entry, uint64_t now_ms) {
-    uint64_t confirmed_ms =
-        is_covered(guard, entry) ? ten_max_u64(entry->confirmed_ms, guard->fed_ms) : entry->confirmed_ms;
-    if (TEN_MUTANT(GUARD_NEVER_EXPIRES))
-        return true;
-    return now_ms < ten_add_u64(confirmed_ms, guard->config.cache_ttl_ms);
+    return now_ms < ten_add_u64(confirmed_ms(guard, entry), guard->config.cache_ttl_ms) ||
+           TEN_MUTANT(GUARD_NEVER_EXPIRES);
 }
 
 /* What can be said of the newest token without the store. */
@@ -155,6 +160,7 @@ void ten_guard_reached(ten_guard *guard, bool reached) {
 
 void ten_guard_follow(ten_guard *guard, uint64_t sent_ms) {
     guard->stretch++;
+    guard->former_fed_ms = guard->fed_ms;
     guard->fed_ms = sent_ms;
 }
 

@@ -51,10 +51,11 @@ typedef struct ten_guard {
     ten_map entries;
     ten_guard_entry *first; /* the most recently used */
     ten_guard_entry *last;
-    uint64_t stretch; /* number of the stretch in which the feed has been followed without a gap; 0: not yet */
-    uint64_t fed_ms;  /* when the feed was last read to its end */
-    bool down;        /* the store did not answer last time */
-    bool forgetful;   /* a target that was read is no longer remembered */
+    uint64_t stretch;       /* number of the stretch in which the feed has been followed without a gap; 0: not yet */
+    uint64_t fed_ms;        /* when the feed was last read to its end */
+    uint64_t former_fed_ms; /* the same of the stretch before */
+    bool down;              /* the store did not answer last time */
+    bool forgetful;         /* a target that was read is no longer remembered */
 } ten_guard;
 
 void ten_guard_init(ten_guard *guard, const ten_guard_config *config);

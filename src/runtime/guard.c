@@ -268,8 +268,8 @@ static void *run(void *arg) {
     (void)guard->store->ops->watch(guard->store, guard->namespace_name, &watch_fd);
     guard->feed_due = true;
     while (!is_over(guard)) {
-        bool worked = answer_questions(guard);
-        worked |= read_feed(guard);
+        bool worked = read_feed(guard); /* first: what is asked before the feed is followed is not covered by it */
+        worked |= answer_questions(guard);
         if (!worked)
             sleep_until_due(guard);
     }

@@ -134,7 +134,12 @@ static void the_feed_confirms_what_was_read_since_it_is_followed(void **state) {
         ten_guard_fed(&guard, now_ms);
         assert_int_equal(check(&guard, now_ms + TTL_MS / 2, "after", 7), TEN_GUARD_ACCEPT);
     }
+    /* A gap takes nothing back that was confirmed before it. */
+    ten_guard_follow(&guard, START_MS + 5 * TTL_MS);
+    assert_int_equal(check(&guard, START_MS + 5 * TTL_MS, "after", 7), TEN_GUARD_ASK);
     ten_guard_reached(&guard, false);
+    assert_int_equal(check(&guard, START_MS + 5 * TTL_MS, "after", 7), TEN_GUARD_ACCEPT);
+    assert_int_equal(check(&guard, START_MS + 5 * TTL_MS + TTL_MS / 2, "after", 7), TEN_GUARD_UNCONFIRMED);
     assert_int_equal(check(&guard, START_MS + 2 * TTL_MS, "before", 7), TEN_GUARD_UNCONFIRMED);
     ten_guard_free(&guard);
 }
