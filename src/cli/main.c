@@ -59,10 +59,10 @@ static const ten_command commands[] = {
      ten_cmd_resign, LEADER},
     {"guard", "[--in -] [--out -] [--id-field F] [--token-field F]",
      "Pass on the messages whose token is current, and drop the stale ones",
-     "A message is a line with one JSON object, up to 1 MiB, that names its target (\"target\", else \"scene_id\") and\n"
-     "carries the token of its holder's lease (\"_version\"), as 'tenure agent' publishes them. What passes is passed\n"
-     "on as it came, in its order. What does not is logged (stale_refused) with its token and the newest one: a\n"
-     "token that is older, one that was never granted, and messages without a target or a token.\n\n"
+     "A message is a line with one JSON object, up to 1 MiB, that names its target ('target', else 'scene_id')\n"
+     "and carries the token of its holder's lease ('_version'), as 'tenure agent' publishes them. What passes is\n"
+     "passed on as it came, in its order. What does not is logged (stale_refused) with its token and the newest\n"
+     "one: a token that is older, one that was never granted, and messages without a target or a token.\n\n"
      "The store is read before the first token of a target is accepted and before a higher one is believed. While\n"
      "it is out of reach, the newest token known is accepted for the cache's TTL after it was last confirmed;\n"
      "after that, nothing, or with --on-expired accept still that token.\n\n"
