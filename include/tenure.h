@@ -20,7 +20,7 @@
  * What is not guaranteed
  *
  *  - That work already under way stops when a lease ends. A process can be paused between the check and
- *    the effect: only a receiver that compares tokens closes that gap.
+ *    the effect: only a receiver that compares tokens closes that gap (see the guard, below).
  *  - That two leases are taken together, or that waiters are served in order.
  *  - Anything when somebody deletes the store's files, forces a lease with "now", or sets a clock back
  *    inside a virtual machine snapshot.

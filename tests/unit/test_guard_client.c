@@ -12,19 +12,6 @@
 
 #define WAIT_MS UINT64_C(10000)
 
-struct witness {
-    atomic_uint downs;
-    atomic_uint ups;
-};
-
-static void on_event(const tenure_event *event, void *userdata) {
-    struct witness *witness = userdata;
-    if (event->kind == TENURE_EVENT_STORE_DOWN)
-        atomic_fetch_add(&witness->downs, 1);
-    if (event->kind == TENURE_EVENT_STORE_UP)
-        atomic_fetch_add(&witness->ups, 1);
-}
-
 static tenure_guard *open_guard(const char *url, const tenure_guard_options *options) {
     tenure_guard *guard = NULL;
     if (tenure_guard_open(url, options, &guard) < 0)
@@ -301,6 +288,19 @@ static void opening_without_memory_fails_whole(void **state) {
 /* ---- on SQLite, whose file can be taken away */
 
 #ifdef TEN_STORE_SQLITE
+struct witness {
+    atomic_uint downs;
+    atomic_uint ups;
+};
+
+static void on_event(const tenure_event *event, void *userdata) {
+    struct witness *witness = userdata;
+    if (event->kind == TENURE_EVENT_STORE_DOWN)
+        atomic_fetch_add(&witness->downs, 1);
+    if (event->kind == TENURE_EVENT_STORE_UP)
+        atomic_fetch_add(&witness->ups, 1);
+}
+
 struct place {
     char directory[256];
     char away[300];
