@@ -20,7 +20,7 @@
  * What is not guaranteed
  *
  *  - That work already under way stops when a lease ends. A process can be paused between the check and
- *    the effect: only a receiver that compares tokens closes that gap.
+ *    the effect: only a receiver that compares tokens closes that gap (see the guard, below).
  *  - That two leases are taken together, or that waiters are served in order.
  *  - Anything when somebody deletes the store's files, forces a lease with "now", or sets a clock back
  *    inside a virtual machine snapshot.
@@ -86,7 +86,8 @@ extern "C" {
     X(TENURE_E_RESYNC, -16, true, "changes were missed; read everything again")                                        \
     X(TENURE_E_GONE, -17, false, "this instance was declared gone")                                                    \
     X(TENURE_E_SYSTEM, -18, true, "the operating system refused")                                                      \
-    X(TENURE_E_DENIED, -19, true, "the store refused the credentials")
+    X(TENURE_E_DENIED, -19, true, "the store refused the credentials")                                                 \
+    X(TENURE_E_STALE, -20, false, "the token is stale")
 
 enum tenure_error {
     TENURE_OK = 0,
@@ -513,6 +514,71 @@ TENURE_API int tenure_resign(tenure_client *client, const char *role, const char
 /* tenure_force_release(), but only if that instance holds the lease. */
 TENURE_API int tenure_force_release_from(tenure_client *client, const char *target, const char *instance, bool now,
                                          bool *ret_released);
+
+/* ---- the guard: is this token current? -------------------------------------------------------------------- */
+
+/*
+ * For whoever receives what holders send. A message carries the token of the lease under which it was made; a guard
+ * says whether that token is current, and its owner drops the message otherwise. docs/FENCING.md tells more, also how
+ * to do without a guard where the data lies in SQL or Redis.
+ *
+ *  - A token below the highest that the guard has accepted or read for its target is never accepted.
+ *  - The store is read before the first token of a target is accepted, and before a higher one is believed. A token
+ *    that was never granted is refused.
+ *  - What was read is remembered, and confirmed by the store's feed of changes, in a thread of the guard's own: so a
+ *    check is a look at memory (a short lock, some 100 ns), and a change of hands is known within milliseconds. While
+ *    the store cannot be reached, the newest token known is accepted for cache_ttl_ms after it was last confirmed. A
+ *    stale holder can pass for at most that long.
+ */
+typedef struct tenure_guard tenure_guard;
+
+/* Zero or NULL means the default, as in tenure_options. */
+typedef struct tenure_guard_options {
+    size_t size;                /* sizeof(tenure_guard_options) */
+    const char *namespace_name; /* "poll" */
+    uint64_t cache_ttl_ms;      /* 30,000; between 100 ms and 366 days */
+    uint64_t timeout_ms;        /* cache_ttl / 6, between 50 and 5,000: bound of one call to the store */
+    size_t max_targets;         /* 100,000: what is remembered; the least used are forgotten, and asked for again */
+    bool on_expired_accept;     /* the newest token known goes on being accepted when it can no longer be confirmed */
+    tenure_event_fn
+        on_event; /* store_down, store_up, store_recovering; from the guard's thread, which must not use it */
+    void *userdata;
+} tenure_guard_options;
+
+/* Opens the store, as tenure_open() does, and starts the thread. Errors are told by tenure_guard_message(NULL). */
+TENURE_API int tenure_guard_open(const char *url, const tenure_guard_options *options, tenure_guard **ret_guard);
+/* NULL is nothing. No check may be under way. In a child of fork() it frees memory only. */
+TENURE_API void tenure_guard_close(tenure_guard *guard);
+/* What the calling thread's last failed call said, if that was a call on this guard; else "". */
+TENURE_API const char *tenure_guard_message(const tenure_guard *guard);
+
+/*
+ * TENURE_OK: the token is current. TENURE_E_STALE: a newer one has been granted. TENURE_E_TOKEN: it was never granted.
+ * TENURE_E_UNREACHABLE: nobody can tell, because the store does not answer, or has lost data and is recovering, and
+ * what is remembered is too old. TENURE_E_INVALID, TENURE_E_FORKED. Waits only when the store has to be asked, for no
+ * longer than two time-outs; while the store is known to be down it does not wait.
+ */
+TENURE_API int tenure_guard_check(tenure_guard *guard, const char *target, uint64_t token);
+
+typedef struct tenure_guard_item {
+    const char *target;
+    uint64_t token;
+    uint64_t newest; /* result: the newest token known; 0: none */
+    int verdict;     /* result: as tenure_guard_check() */
+} tenure_guard_item;
+/* The same for many: what has to be asked is asked together. TENURE_OK: every item has its verdict. */
+TENURE_API int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count);
+
+typedef struct tenure_guard_counts {
+    uint64_t accepted;
+    uint64_t accepted_expired; /* of them, by on_expired_accept */
+    uint64_t stale;
+    uint64_t ungranted;
+    uint64_t unconfirmed;
+    uint64_t asked;   /* questions that went to the store */
+    uint64_t targets; /* remembered now */
+} tenure_guard_counts;
+TENURE_API void tenure_guard_get_counts(tenure_guard *guard, tenure_guard_counts *ret_counts);
 
 /* ---- health ------------------------------------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@
 
 #define LOOK_MS            20u    /* at what is left of a command that is ending */
 #define KILL_LOST_AFTER_MS 50u    /* asked to end, with the lease gone */
-#define HOOK_MS            10000u /* for the hook of a term's end */
+#define HOOK_MS            10000u /* for a hook */
 #define BACKOFF_MIN_MS     200u
 #define BACKOFF_MAX_MS     10000u
 #define STEADY_MS          10000u /* a command that ran so long starts the backoff anew */
@@ -67,10 +67,11 @@ struct leader {
     ten_child child;
     int alive_fds[2]; /* a pipe without content, for as long as the child runs */
     uint64_t mark;
-    bool cut_short;    /* the child has been asked to end */
-    bool ending;       /* it has, or it has ended; what is left of it is being waited for */
-    uint64_t kill_ms;  /* while ending: when asking ends */
-    uint64_t began_ms; /* the command did */
+    bool cut_short;       /* the child has been asked to end */
+    bool ending;          /* it has, or it has ended; what is left of it is being waited for */
+    uint64_t kill_ms;     /* while ending: when asking ends */
+    uint64_t began_ms;    /* the command did */
+    uint64_t hook_end_ms; /* a hook that still runs then is ended */
     uint64_t token;
     bool lost;       /* the lease of this term is gone */
     bool done;       /* the command has ended by itself */
@@ -219,6 +220,7 @@ static bool start_hook(struct leader *leader, const char *hook, uint32_t slot, c
     char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)hook, NULL};
     if (!hook)
         return false;
+    leader->hook_end_ms = now_ms() + HOOK_MS;
     if (start_child(leader, arguments, slot, reason))
         return true;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
@@ -260,8 +262,6 @@ static void begin_end(struct leader *leader) {
     const char *reason = leader->done ? "done" : look_at_news(leader).reason;
     if (!start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason ? reason : "shutdown"))
         end_term(leader);
-    else
-        leader->kill_ms = now_ms() + HOOK_MS;
 }
 
 /* The command has ended by itself, or could not be started: others may go first now. */
@@ -373,8 +373,12 @@ static void look_at_child(struct leader *leader) {
             cut_short(leader, SIGTERM, kill_ms);
         else if (news.over)
             end_child(leader, SIGTERM, kill_ms);
-    } else if (leader->phase == PHASE_END && !leader->ending && now >= leader->kill_ms) {
-        end_child(leader, SIGTERM, now + KILL_LOST_AFTER_MS);
+    }
+    if (leader->phase != PHASE_COMMAND && !leader->ending && now >= leader->hook_end_ms) {
+        /* Not cut short: the term goes on without it. */
+        ten_child_signal(&leader->children, &leader->child, SIGTERM);
+        leader->ending = true;
+        leader->kill_ms = now + KILL_LOST_AFTER_MS;
     }
     int signal = must_kill(leader) ? SIGKILL : SIGTERM;
     if (signal == SIGKILL && !leader->child.exited)
@@ -442,10 +446,12 @@ static int wait_ms(struct leader *leader) {
     if (leader->ending || (leader->child.pid && leader->child.exited))
         next_ms = now + LOOK_MS;
     else if (leader->phase == PHASE_END)
-        next_ms = leader->kill_ms;
+        next_ms = leader->hook_end_ms;
     else if (leader->child.pid)
         next_ms = ten_left_u64(ends_ms(leader), leader->config->grace_ms);
-    else if (leader->config->once)
+    if (leader->phase == PHASE_BEGIN)
+        next_ms = ten_min_u64(next_ms, leader->hook_end_ms);
+    if (leader->phase == PHASE_WAITING && leader->config->once)
         next_ms = ten_max_u64(leader->due_ms, look_at_news(leader).until_ms);
     return (int)ten_min_u64(ten_left_u64(next_ms, now), 1000);
 }

@@ -68,6 +68,16 @@ ssize_t ten_read_some(int fd, void *data, size_t size) {
     }
 }
 
+ssize_t ten_write_some(int fd, const void *data, size_t size) {
+    for (;;) {
+        ssize_t count = write(fd, data, size);
+        if (count >= 0)
+            return count;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
 ssize_t ten_read_line(const char *path, char *text, size_t size) {
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -87,15 +97,7 @@ static int mask_of(const struct pollfd *polled, size_t count) {
     return mask;
 }
 
-int ten_wait_readable(int fd, int fd2, uint64_t wait_ms) {
-    return ten_wait_any_readable((const int[]){fd, fd2}, 2, wait_ms);
-}
-
-int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms) {
-    struct pollfd polled[4] = {0};
-    TEN_INVARIANT(count <= TEN_COUNT(polled));
-    for (size_t i = 0; i < count; i++)
-        polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+static int wait_for_any(struct pollfd *polled, size_t count, uint64_t wait_ms) {
     uint64_t end_us = ten_add_u64(ten_boot_us(), wait_ms > UINT64_MAX / 1000u ? UINT64_MAX : wait_ms * 1000u);
     for (;;) {
         uint64_t left_us = ten_left_u64(end_us, ten_boot_us());
@@ -110,6 +112,23 @@ int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms) {
         if (ten_boot_us() >= end_us)
             return 0;
     }
+}
+
+int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms) {
+    struct pollfd polled[4] = {0};
+    TEN_INVARIANT(count <= TEN_COUNT(polled));
+    for (size_t i = 0; i < count; i++)
+        polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    return wait_for_any(polled, count, wait_ms);
+}
+
+int ten_wait_readable(int fd, int fd2, uint64_t wait_ms) {
+    return ten_wait_any_readable((const int[]){fd, fd2}, 2, wait_ms);
+}
+
+int ten_wait_writable(int fd, int fd2, uint64_t wait_ms) {
+    struct pollfd polled[] = {{.fd = fd, .events = POLLOUT}, {.fd = fd2, .events = POLLIN}};
+    return wait_for_any(polled, TEN_COUNT(polled), wait_ms);
 }
 
 void ten_sleep_us(uint64_t us) {

@@ -17,6 +17,9 @@ ssize_t ten_pread_all(int fd, void *data, size_t size, off_t offset);
 /* One read of whatever is there: the count, or a negative errno (-EAGAIN on an empty non-blocking descriptor). */
 ssize_t ten_read_some(int fd, void *data, size_t size);
 
+/* One write of whatever there is room for: the count, or a negative errno. */
+ssize_t ten_write_some(int fd, const void *data, size_t size);
+
 /* The first line of a small file without its newline, cut to size - 1: its length, or a negative errno. */
 ssize_t ten_read_line(const char *path, char *text, size_t size);
 
@@ -26,6 +29,9 @@ ssize_t ten_read_line(const char *path, char *text, size_t size);
 int ten_wait_readable(int fd, int fd2, uint64_t wait_ms);
 /* The same for `count` descriptors, up to 4: bit i of the mask is fds[i]. Negative ones are left out. */
 int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms);
+
+/* Waits until `fd` can be written (or has failed: the write tells), or `fd2` is readable, as above. */
+int ten_wait_writable(int fd, int fd2, uint64_t wait_ms);
 
 /* Sleeps that long, signals or not. */
 void ten_sleep_us(uint64_t us);

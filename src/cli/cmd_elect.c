@@ -90,7 +90,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     ten_option options[4 + TEN_ROLE_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
-        {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD", "run before the command, by /bin/sh -c", NULL, NULL},
+        {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
+         "run before the command, by /bin/sh -c, for up to 10s", NULL, NULL},
         {"on-demoted", TEN_OPTION_TEXT, &config.on_demoted, "CMD",
          "run after the command, by /bin/sh -c, for up to 10s; TENURE_REASON says why", NULL, NULL},
         {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},

@@ -67,6 +67,17 @@ static const ten_command commands[] = {
      "file again.",
      ten_cmd_serve, POLL},
 #endif
+    {"guard", "[--in -] [--out -] [--id-field F] [--token-field F]",
+     "Pass on the messages whose token is current, and drop the stale ones",
+     "A message is a line with one JSON object, up to 1 MiB, that names its target ('target', else 'scene_id')\n"
+     "and carries the token of its holder's lease ('_version'), as 'tenure agent' publishes them. What passes is\n"
+     "passed on as it came, in its order. What does not is logged (stale_refused) with its token and the newest\n"
+     "one: a token that is older, one that was never granted, and messages without a target or a token.\n\n"
+     "The store is read before the first token of a target is accepted and before a higher one is believed. While\n"
+     "it is out of reach, the newest token known is accepted for the cache's TTL after it was last confirmed;\n"
+     "after that, nothing, or with --on-expired accept still that token.\n\n"
+     "Ends with its input, or by SIGTERM or SIGINT, with exit code 0; 1 it cannot write; 3 store out of reach.",
+     ten_cmd_guard, POLL},
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
      ten_cmd_status, POLL},
     {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL},

@@ -203,8 +203,19 @@ bool ten_session_check(const ten_session *session, int *ret_exit) {
     return done == TENURE_OK;
 }
 
-bool ten_session_open(ten_session *session, int *ret_exit) {
+void ten_session_open_log(ten_session *session, const char *instance) {
     ten_error error;
+    ten_log_config config = {.fd = STDERR_FILENO,
+                             .format = (enum ten_log_format)session->log_format,
+                             .level = (enum ten_log_level)session->log_level,
+                             .clock = &ten_system_clock,
+                             .instance = instance,
+                             .namespace_name = session->namespace_name};
+    if (ten_log_open(&config, &session->log, &error) < 0)
+        say(error.message); /* lease work does not need a log */
+}
+
+bool ten_session_open(ten_session *session, int *ret_exit) {
     if (!ten_session_check(session, ret_exit))
         return false;
     catch_signals();
@@ -219,14 +230,7 @@ bool ten_session_open(ten_session *session, int *ret_exit) {
         return false;
     }
     waiting_client = session->client;
-    ten_log_config config = {.fd = STDERR_FILENO,
-                             .format = (enum ten_log_format)session->log_format,
-                             .level = (enum ten_log_level)session->log_level,
-                             .clock = &ten_system_clock,
-                             .instance = tenure_instance_id(session->client),
-                             .namespace_name = session->namespace_name};
-    if (ten_log_open(&config, &session->log, &error) < 0)
-        say(error.message); /* lease work does not need a log */
+    ten_session_open_log(session, tenure_instance_id(session->client));
     return true;
 }
 

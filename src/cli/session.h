@@ -54,6 +54,8 @@ int ten_session_check_targets(const ten_session *session, int first);
 bool ten_session_check(const ten_session *session, int *ret_exit);
 /* Opens the log and the client. False: it has been said why; end with *ret_exit. */
 bool ten_session_open(ten_session *session, int *ret_exit);
+/* Opens the log alone, for commands that open no client. Going without one is no error. */
+void ten_session_open_log(ten_session *session, const char *instance);
 /* Closes both. Returns the exit code, changed when standard output could not be written. */
 int ten_session_close(ten_session *session, int exit_code);
 

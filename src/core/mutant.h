@@ -1,7 +1,7 @@
 /*
  * Planted bugs. The simulator is worth something only if it finds them, so the core has places where a test build can
- * go wrong on purpose: TEN_MUTANT(NAME) is false in every build but tests/sim, where one mutant at a time is switched
- * on.
+ * go wrong on purpose: TEN_MUTANT(NAME) is false in every build but tests/sim and the guard's test, where one mutant at
+ * a time is switched on.
  */
 #ifndef TEN_CORE_MUTANT_H
 #define TEN_CORE_MUTANT_H
@@ -42,11 +42,29 @@
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(PING_PONG, "a fallback holder hands back at once, again and again")
 
+/* The guard's, which its own test finds. */
+#define TEN_GUARD_MUTANTS(X)                                                                                           \
+    X(GUARD_LOWER, "a token below the newest one is accepted")                                                         \
+    X(GUARD_FIRST_UNASKED, "the first token of a target is believed without asking the store")                         \
+    X(GUARD_HIGHER_UNASKED, "a higher token is believed without asking the store")                                     \
+    X(GUARD_UNGRANTED, "a token that the store never granted is accepted")                                             \
+    X(GUARD_FORGETS, "an answer can lower the newest token")                                                           \
+    X(GUARD_NEVER_EXPIRES, "what is cached serves for ever")                                                           \
+    X(GUARD_FROM_RECEIPT, "a confirmation counts from the answer's arrival, not from the request's sending")           \
+    X(GUARD_GAP_IGNORED, "the feed confirms what was read before a gap in it")                                         \
+    X(GUARD_FLOOR_IS_TOKEN, "a bound of a store that forgot is taken for a token that was granted")                    \
+    X(GUARD_POLICY_IS_BLIND, "the policy accepts what the store never confirmed")                                      \
+    X(GUARD_NO_EVICTION, "targets are never forgotten")                                                                \
+    X(GUARD_EVICTS_USED, "the most recently used target is forgotten first")                                           \
+    X(GUARD_FEED_IGNORED, "changes of the feed do not raise the newest token")                                         \
+    X(GUARD_ASKS_ALWAYS, "the store is asked for each message")
+
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,
-    TEN_MUTANTS(X)
+    TEN_MUTANTS(X) TEN_MUTANT_COUNT,
+    TEN_GUARD_MUTANTS(X)
 #undef X
-        TEN_MUTANT_COUNT
+        TEN_MUTANT_END
 };
 
 #ifdef TEN_MUTATIONS

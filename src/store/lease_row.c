@@ -179,8 +179,9 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
     case TEN_OP_READ:
         describe(row, context, result);
         /* A guard that starts after a loss must not take the forgotten tokens for current. */
-        if (!result->holder && context->token_floor > 0)
-            result->token = ten_max_u64(row->token, context->token_floor - 1);
+        result->recovering = !result->holder && context->token_floor > row->token + 1;
+        if (result->recovering)
+            result->token = context->token_floor - 1;
         result->outcome = TEN_OK;
         break;
     case TEN_OP_ASK:

@@ -373,11 +373,13 @@ local function read()
             replies[i] = { UNKNOWN }
         else
             -- A guard that starts after a loss must not take the forgotten tokens for current.
-            if not lease.value and began > 0 then
-                lease.token = math.max(lease.token, floor - 1)
+            local forgotten = not lease.value and began > 0 and lease.token < floor - 1
+            if forgotten then
+                lease.token = floor - 1
             end
             local paused = target and string.sub(target, 1, 1) == '-'
-            replies[i] = describe(OK, lease, (target and REGISTERED or 0) + (paused and PAUSED or 0))
+            replies[i] = describe(OK, lease,
+                (target and REGISTERED or 0) + (paused and PAUSED or 0) + (forgotten and RECOVERING or 0))
         end
     end
     return replies

@@ -146,7 +146,8 @@ typedef struct ten_result {
     bool registered;         /* read */
     bool paused;             /* read */
     bool barred;
-    bool recovering;
+    bool recovering;  /* acquire: nobody is let in yet. Read: the target is free and its last token may have been
+                         forgotten; `token` is a bound that no forgotten one exceeds, and was granted to nobody */
     enum ten_ask ask; /* renew, announce: what somebody asks of this holder or instance */
 } ten_result;
 

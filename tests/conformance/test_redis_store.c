@@ -59,9 +59,14 @@ static void expect_survival(struct redis_place *redis, uint64_t token) {
     struct place *place = &redis->place;
     expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
     expect_recovering(acquire(place, "never-seen", "newcomer", TTL_MS));
+    /* A bound for a token, not one that was granted. */
+    ten_result bound = read_lease(place, "never-seen");
+    assert_true(bound.recovering && bound.token > token);
     ten_result back = renew(place, "t", "a", token, TTL_MS);
     expect_outcome(back, TEN_OK);
     assert_int_equal(back.token, token);
+    back = read_lease(place, "t");
+    assert_true(!back.recovering && back.token == token);
     expect_holder(acquire(place, "t", "newcomer", TTL_MS), "a");
     sleep_ms(AFTER_MS / 2);
     expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);

@@ -116,6 +116,11 @@ static void check_after_loss(struct sqlite_place *sqlite, const struct before *b
     result = acquire(place, "living", "new", TTL_MS);
     expect_outcome(result, TEN_HELD);
     expect_holder(result, "holder");
+    /* What nobody has put back has a bound for a token; what was has its own. */
+    result = read_lease(place, "forgotten");
+    assert_true(result.recovering && result.token > before->forgotten);
+    result = read_lease(place, "living");
+    assert_true(!result.recovering && result.token == before->living);
     /* What is put back is a lease as any other. */
     expect_outcome(renew(place, "living", NULL, before->living, 0), TEN_OK);
     /* The epoch has begun once, and another handle is in the same one. */

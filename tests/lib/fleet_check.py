@@ -5,12 +5,14 @@ A poll lasted at least from its start to its last line. So what is called an ove
 was killed; and a poll that was killed between two lines is at most a beat longer than is known.
 
   fleet_check.py LOG check [--targets a,b] [--bound MS] [--polls N] [--takeovers N] [--from MARK] [--until MARK]
+        [--terms N]
         no two polls of a target overlap, tokens never go down, a token belongs to one instance (one that is not ours, by
         the name of seed-..., has none, and no token lasts over its polls); and with --bound each of the targets is
         polled again within that time, from the mark (or its first poll) until the other mark (or the end). Marks named
         outage-begin / outage-end enclose times in which nobody can poll: they do not count. A holder that was hit by a
         fault (a mark named fault-...) before its first poll of the target left no line, but a token that is missing;
-        the target then has the time once more.
+        the target then has the time once more. With --terms each poll is a term: it has a token of its own, above all
+        before it; and there are at least so many.
   fleet_check.py LOG takeover MARK INSTANCE
         of the targets whose last poll before the mark was of INSTANCE: prints their number, and the least and the
         greatest ms from the mark to their first poll by another (INSTANCE may be the beginning of an id)
@@ -96,7 +98,7 @@ def check(by_target, marks, options):
                     f"token {poll.token} of {poll.instance}")
             if poll.token == 0:
                 least = highest + 1
-            elif poll.token < max(highest, least):
+            elif poll.token < max(highest, least) or ("--terms" in options and poll.token == highest):
                 problems.append(f"{target}: token {poll.token} of {poll.instance} after {highest}")
             if poll.token and owner.setdefault(poll.token, poll.instance) != poll.instance:
                 problems.append(f"{target}: token {poll.token} of both {owner[poll.token]} and {poll.instance}")
@@ -132,7 +134,8 @@ def check(by_target, marks, options):
                     covered, token = max(covered, poll.last), poll.token
                 if start >= end:
                     break
-    for wanted, found, what in (("--polls", count, "polls"), ("--takeovers", takeovers, "changes of hands")):
+    for wanted, found, what in (("--polls", count, "polls"), ("--takeovers", takeovers, "changes of hands"),
+                                ("--terms", count, "terms")):
         if found < int(options.get(wanted, 0)):
             problems.append(f"only {found} {what}, {options[wanted]} wanted: this run proves too little")
     print(f"{count} polls of {len(by_target)} targets, {kills} cut short, {takeovers} changes of hands"

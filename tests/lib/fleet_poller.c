@@ -1,6 +1,7 @@
 /*
- * The poller of the fleet's end-to-end tests: it says when it runs, and nothing else. Each line is one append, so that
- * processes that write at the same moment do not mix:
+ * The poller of the fleet's end-to-end tests, and the command of those of elections, where its target is the role: it
+ * says when it runs, and nothing else. Each line is one append, so that processes that write at the same moment do not
+ * mix:
  *     BOOTTIME_US POLL EVENT TARGET TOKEN INSTANCE
  * EVENT is start, beat or end. Beats come all the time while it runs: a poller that is killed writes no end, and its
  * last beat says until when it was certainly there. POLL is the process id of the command and the time of its start.
@@ -46,7 +47,7 @@ static void write_line(uint64_t at_us, const char *poll, const char *event, cons
 }
 
 static void stamp(const char *event) {
-    write_line(now_us(), poll_name, event, variable("TENURE_TARGET"));
+    write_line(now_us(), poll_name, event, variable(getenv("TENURE_ROLE") ? "TENURE_ROLE" : "TENURE_TARGET"));
 }
 
 static void beat_until(uint64_t end_us) {

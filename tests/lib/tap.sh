@@ -11,7 +11,7 @@ TENURE=${TENURE:?the path of the program under test}
 # Nothing of the user's own settings, state or store.
 for tap_variable in $(env | sed -n 's/^\(TENURE_[A-Z_]*\)=.*/\1/p'); do
     case $tap_variable in
-    TENURE_SOURCE | TENURE_BUILD | TENURE_EXAMPLES) ;;
+    TENURE_SOURCE | TENURE_BUILD | TENURE_EXAMPLES | TENURE_SANITIZED) ;;
     *) unset "$tap_variable" ;;
     esac
 done

@@ -164,8 +164,32 @@ static void waiting_lasts_as_long_as_it_should_despite_signals(void **state) {
     close(ends[1]);
 }
 
+static void a_full_pipe_is_not_writable_and_a_broken_one_is(void **state) {
+    (void)state;
+    int ends[2];
+    int other[2];
+    char page[4096] = {0};
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    assert_int_equal(pipe2(other, O_NONBLOCK), 0);
+    assert_int_equal(ten_wait_writable(ends[1], other[0], UINT64_MAX), 1);
+    while (ten_write_some(ends[1], page, sizeof page) > 0)
+        ;
+    assert_int_equal(ten_write_some(ends[1], page, sizeof page), -EAGAIN);
+    assert_int_equal(ten_wait_writable(ends[1], other[0], 20), 0);
+    assert_int_equal(ten_write_some(other[1], "x", 1), 1);
+    assert_int_equal(ten_wait_writable(ends[1], other[0], UINT64_MAX), 2);
+    signal(SIGPIPE, SIG_IGN);
+    close(ends[0]);
+    assert_int_equal(ten_wait_writable(ends[1], -1, UINT64_MAX), 1);
+    assert_int_equal(ten_write_some(ends[1], page, sizeof page), -EPIPE);
+    close(ends[1]);
+    close(other[0]);
+    close(other[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_pipe_is_not_writable_and_a_broken_one_is),
         cmocka_unit_test(a_write_is_whole_despite_signals_and_a_full_pipe),
         cmocka_unit_test(a_file_is_written_and_read_whole_at_an_offset),
         cmocka_unit_test(an_error_is_a_negative_errno),

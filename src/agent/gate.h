@@ -1,0 +1,52 @@
+/*
+ * The gate: of messages that come in it lets the current ones through. It reads a message's target and token, asks the
+ * guard, logs and counts what it refuses. Where messages come from and go to is its callers' business: gate_lines.c for
+ * lines; a topic of a broker would call the same function.
+ */
+#ifndef TEN_AGENT_GATE_H
+#define TEN_AGENT_GATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/log.h"
+
+#define TEN_GATE_BATCH       1000u
+#define TEN_GATE_MESSAGE_MAX ((size_t)1024 * 1024) /* bytes */
+
+typedef struct ten_gate_config {
+    tenure_guard *guard; /* this and the log stay the caller's; the texts must outlive the gate */
+    ten_log *log;
+    const char *id_field; /* NULL: "target", or where there is none "scene_id" */
+    const char *token_field;
+} ten_gate_config;
+
+typedef struct ten_gate_message {
+    const char *data; /* one JSON object */
+    size_t size;
+    uint64_t number; /* for the log: the how manyeth it is */
+    bool passes;     /* the verdict */
+} ten_gate_message;
+
+typedef struct ten_gate_counts {
+    uint64_t passed;
+    uint64_t stale;
+    uint64_t ungranted;   /* the token was never granted */
+    uint64_t unconfirmed; /* the store could not tell */
+    uint64_t incomplete;  /* no target or no token that could be one */
+    uint64_t malformed;   /* not one JSON object, or too long */
+} ten_gate_counts;
+
+typedef struct ten_gate ten_gate;
+
+int ten_gate_open(const ten_gate_config *config, ten_gate **ret_gate, ten_error *error);
+void ten_gate_close(ten_gate *gate);
+
+/* Judges up to TEN_GATE_BATCH messages: sets `passes` in each. Waits for the store when the guard has to. */
+int ten_gate_judge(ten_gate *gate, ten_gate_message *messages, size_t count, ten_error *error);
+/* A message that is longer than TEN_GATE_MESSAGE_MAX, and was not even read to its end. */
+void ten_gate_too_long(ten_gate *gate, uint64_t number);
+
+const ten_gate_counts *ten_gate_get_counts(const ten_gate *gate);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * The guard's rules. Called by the runtime and by its test, which also plants bugs here. See guard.h.
+ */
+#include "core/guard.h"
+
+#include "base/alloc.h"
+#include "base/util.h"
+#include "core/mutant.h"
+
+void ten_guard_init(ten_guard *guard, const ten_guard_config *config) {
+    TEN_INVARIANT(config->max_targets > 0 && config->cache_ttl_ms > 0);
+    *guard = (ten_guard){.config = *config};
+}
+
+void ten_guard_free(ten_guard *guard) {
+    while (guard->first) {
+        ten_guard_entry *next = guard->first->older;
+        ten_free(guard->first);
+        guard->first = next;
+    }
+    ten_map_free(&guard->entries);
+    *guard = (ten_guard){0};
+}
+
+/* ---- the targets, by use */
+
+static void unlink_entry(ten_guard *guard, ten_guard_entry *entry) {
+    *(entry->newer ? &entry->newer->older : &guard->first) = entry->older;
+    *(entry->older ? &entry->older->newer : &guard->last) = entry->newer;
+}
+
+static void link_first(ten_guard *guard, ten_guard_entry *entry) {
+    entry->newer = NULL;
+    entry->older = guard->first;
+    *(guard->first ? &guard->first->newer : &guard->last) = entry;
+    guard->first = entry;
+}
+
+static void use(ten_guard *guard, ten_guard_entry *entry) {
+    if (guard->first == entry)
+        return;
+    unlink_entry(guard, entry);
+    link_first(guard, entry);
+}
+
+static void evict_one(ten_guard *guard) {
+    ten_guard_entry *entry = TEN_MUTANT(GUARD_EVICTS_USED) ? guard->first : guard->last;
+    unlink_entry(guard, entry);
+    (void)ten_map_remove(&guard->entries, entry->target);
+    ten_free(entry);
+    guard->forgetful = true;
+}
+
+/* NULL: out of memory. The target is then not remembered, and asked for again. */
+static ten_guard_entry *remember(ten_guard *guard, const char *target, uint64_t newest) {
+    ten_guard_entry *entry = ten_calloc(1, sizeof *entry);
+    if (!entry || !ten_map_put(&guard->entries, target, entry)) {
+        ten_free(entry);
+        guard->forgetful = true;
+        return NULL;
+    }
+    entry->target = ten_map_key(&guard->entries, target);
+    entry->newest = newest;
+    if (guard->entries.count > guard->config.max_targets && !TEN_MUTANT(GUARD_NO_EVICTION))
+        evict_one(guard);
+    link_first(guard, entry);
+    return entry;
+}
+
+/* ---- judging */
+
+static bool is_covered(const ten_guard *guard, const ten_guard_entry *entry) {
+    return entry->stretch == guard->stretch || TEN_MUTANT(GUARD_GAP_IGNORED);
+}
+
+/* The last moment at which the store is known to have had nothing newer. */
+static uint64_t confirmed_ms(const ten_guard *guard, const ten_guard_entry *entry) {
+    uint64_t fed_ms = is_covered(guard, entry) ? guard->fed_ms : 0;
+    if (entry->stretch + 1 == guard->stretch)
+        fed_ms = ten_max_u64(fed_ms, guard->former_fed_ms);
+    return ten_max_u64(entry->confirmed_ms, fed_ms);
+}
+
+static bool is_confirmed(const ten_guard *guard, const ten_guard_entry *entry, uint64_t now_ms) {
+    return now_ms < ten_add_u64(confirmed_ms(guard, entry), guard->config.cache_ttl_ms) ||
+           TEN_MUTANT(GUARD_NEVER_EXPIRES);
+}
+
+/* What can be said of the newest token without the store. */
+static enum ten_guard_verdict judge_alone(const ten_guard *guard, const ten_guard_entry *entry, uint64_t token,
+                                          uint64_t now_ms) {
+    bool newest = entry && token == entry->newest;
+    if (newest && is_confirmed(guard, entry, now_ms))
+        return TEN_GUARD_ACCEPT;
+    if (guard->config.accept_expired && (newest || TEN_MUTANT(GUARD_POLICY_IS_BLIND)))
+        return TEN_GUARD_ACCEPT_EXPIRED;
+    return TEN_GUARD_UNCONFIRMED;
+}
+
+enum ten_guard_verdict ten_guard_check(ten_guard *guard, uint64_t now_ms, const char *target, uint64_t token,
+                                       uint64_t *ret_newest) {
+    ten_guard_entry *entry = ten_map_get(&guard->entries, target);
+    *ret_newest = entry ? entry->newest : 0;
+    if (entry)
+        use(guard, entry);
+    if (entry && token < entry->newest)
+        return TEN_MUTANT(GUARD_LOWER) ? TEN_GUARD_ACCEPT : TEN_GUARD_STALE;
+    if (!entry && TEN_MUTANT(GUARD_FIRST_UNASKED))
+        return TEN_GUARD_ACCEPT;
+    if (entry && token > entry->newest && TEN_MUTANT(GUARD_HIGHER_UNASKED)) {
+        entry->newest = token;
+        return TEN_GUARD_ACCEPT;
+    }
+    if (guard->down)
+        return judge_alone(guard, entry, token, now_ms);
+    /* While the store can be asked, what the feed does not cover is not served from memory. */
+    bool known = entry && token == entry->newest && is_covered(guard, entry) && is_confirmed(guard, entry, now_ms);
+    return known && !TEN_MUTANT(GUARD_ASKS_ALWAYS) ? TEN_GUARD_ACCEPT : TEN_GUARD_ASK;
+}
+
+/* Whether the answer says which token is the newest. One that says less than was known before comes from a store that
+ * has forgotten. */
+static bool tells_newest(const ten_guard_entry *entry, const ten_result *answer) {
+    if (!answer || answer->outcome != TEN_OK || (answer->recovering && !TEN_MUTANT(GUARD_FLOOR_IS_TOKEN)))
+        return false;
+    return !entry || answer->token >= entry->newest || TEN_MUTANT(GUARD_FORGETS);
+}
+
+enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint64_t sent_ms, const char *target,
+                                        uint64_t token, const ten_result *answer, uint64_t *ret_newest) {
+    TEN_INVARIANT(sent_ms <= now_ms);
+    ten_guard_entry *entry = ten_map_get(&guard->entries, target);
+    bool told = tells_newest(entry, answer);
+    /* A target that was never leased is not worth a place: ids that somebody makes up would push others out. */
+    if (told && !entry && answer->token > 0)
+        entry = remember(guard, target, answer->token);
+    uint64_t newest = told ? answer->token : entry ? entry->newest : 0;
+    if (told && entry) {
+        entry->newest = newest;
+        entry->confirmed_ms = ten_max_u64(entry->confirmed_ms, TEN_MUTANT(GUARD_FROM_RECEIPT) ? now_ms : sent_ms);
+        entry->stretch = guard->stretch;
+    }
+    *ret_newest = newest;
+    if (token < newest)
+        return TEN_GUARD_STALE;
+    if (!told)
+        return judge_alone(guard, entry, token, now_ms);
+    if (token > newest)
+        return TEN_MUTANT(GUARD_UNGRANTED) ? TEN_GUARD_ACCEPT : TEN_GUARD_UNGRANTED;
+    /* However long the answer took: it counts from its sending. */
+    bool late = now_ms >= ten_add_u64(sent_ms, guard->config.cache_ttl_ms) && !TEN_MUTANT(GUARD_FROM_RECEIPT);
+    return !late ? TEN_GUARD_ACCEPT : judge_alone(guard, entry, token, now_ms);
+}
+
+void ten_guard_reached(ten_guard *guard, bool reached) {
+    guard->down = !reached;
+}
+
+/* ---- the feed */
+
+void ten_guard_follow(ten_guard *guard, uint64_t sent_ms) {
+    guard->stretch++;
+    guard->former_fed_ms = guard->fed_ms;
+    guard->fed_ms = sent_ms;
+}
+
+void ten_guard_change(ten_guard *guard, const ten_change *change) {
+    if (change->kind != TEN_LEASE_ACQUIRED || change->token == 0 || TEN_MUTANT(GUARD_FEED_IGNORED))
+        return;
+    ten_guard_entry *entry = ten_map_get(&guard->entries, change->target);
+    if (entry) {
+        entry->newest = ten_max_u64(entry->newest, change->token);
+        return;
+    }
+    /* A target that nobody has asked about takes a place, but nobody's. Not once something was forgotten: this change
+     * may be older than what was then read. */
+    if (guard->entries.count < guard->config.max_targets && !guard->forgetful)
+        entry = remember(guard, change->target, change->token);
+    if (entry)
+        entry->stretch = guard->stretch;
+}
+
+void ten_guard_fed(ten_guard *guard, uint64_t sent_ms) {
+    guard->fed_ms = ten_max_u64(guard->fed_ms, sent_ms);
+}

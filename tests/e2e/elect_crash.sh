@@ -1,0 +1,144 @@
+#!/bin/sh
+# tenure elect: processes that are killed or stopped. The worker, the command, its shell and the warden: whichever it is,
+# another leads, no two at a time, and nothing that a command has started outlives its term. Faults 1 to 3.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/elect.sh
+. "$TENURE_SOURCE/tests/lib/elect.sh"
+
+QUICK=3500 # ms, of a TTL of 8000: it was not waited for. Most of it is for a busy machine
+SLACK=2500
+
+kill_worker() {
+    worker=$(worker_of "$(name_of "$INSTANCE")")
+    mark worker
+    kill -KILL "$worker"
+    handed_over worker 0 "$QUICK"
+    is_gone "$worker" || fail 'the worker is still there'
+}
+kill_command() {
+    mark command
+    # shellcheck disable=SC2046 # with the detached, which has the same name
+    kill -KILL $(pollers | head -n 1)
+    handed_over command 0 "$QUICK"
+}
+kill_shell() {
+    shell=$(shell_of "$(pollers | head -n 1)")
+    grep -qz '^sh$' "/proc/$shell/cmdline" || fail "process $shell is no shell"
+    mark shell
+    kill -KILL "$shell"
+    handed_over shell 0 "$QUICK"
+}
+kill_warden() {
+    worker=$(worker_of "$(name_of "$INSTANCE")")
+    mark warden
+    kill -KILL "$(warden_of "$(name_of "$INSTANCE")")"
+    until_true 3 is_gone "$worker"
+    between 'ms of the last sign of its command' "$(last_of warden "$INSTANCE")" -1000 300
+    # Not before its lease has ended, which was renewed at most a renewal and a little before.
+    handed_over warden "$((TTL - RENEW - 800))" "$((TTL + SLACK))"
+}
+
+# in_turn KILLED...
+in_turn() {
+    TTL=8000
+    RENEW=2000
+    SHELL_AROUND=yes
+    first_leader a b c
+    for killed in "$@"; do "kill_$killed"; done
+    halt a b c
+    never_two "$(($# + 1))"
+    until_true 3 no_pollers
+    role_is_free || fail 'the role was not given back'
+}
+shared_in_turn() {
+    NAMESPACE=off
+    in_turn "$@"
+}
+detached() {
+    POLL_OPTIONS='detach stubborn'
+    "$@"
+}
+# The command itself is what the kernel ends with the worker, and that with the warden.
+warden_alone() {
+    NAMESPACE=off
+    TTL=2400
+    first_leader a b
+    kill_warden
+    halt a b
+    never_two 2
+}
+
+# The worker is stopped: nobody in it looks at a deadline. wake: it is continued after its lease has ended; sleep: never.
+worker_stopped() {
+    TTL=4000
+    RENEW=500
+    RESTART=never # the command did not exit: it was ended
+    POLL_OPTIONS=$2
+    first_leader a b
+    old=$INSTANCE
+    name=$(name_of "$old")
+    worker=$(worker_of "$name")
+    mark before
+    kill -STOP "$worker"
+    mark stop
+    handed_over before "$((TTL - RENEW - 400))" "$((TTL + SLACK))"
+    # By the deadline, which is the TTL less an eighth from the last renewal.
+    between 'ms of the last sign of the old command' "$(last_of stop "$old")" 0 "$((TTL * 7 / 8 + 50))"
+    # The warden waits for half a TTL before it kills a worker. A busy machine may have let that pass.
+    if [ "$1" = wake ] && kill -CONT "$worker" && ! said "$name" '"event":"worker_killed"'; then
+        until_true 5 said "$name" '"event":"lease_lost"' # expired, or taken, by what it sees first
+        pause_ms 300
+        same 'the worker' "$(worker_of "$name")" "$worker"
+    else
+        until_true 6 has_worker_other_than "$name" "$worker"
+        said "$name" '"event":"worker_killed"' || fail 'ending the stopped worker is not logged'
+    fi
+    # And it leads again when it is its turn.
+    mark again
+    stop "$(name_of "$INSTANCE")"
+    until_true 5 leads "$name"
+    takeover again "$INSTANCE"
+    between 'ms until it led again' "$FIRST" 0 "$SLACK"
+    halt "$name"
+    never_two 3
+    until_true 3 no_pollers
+}
+stopped_shared() {
+    NAMESPACE=off
+    worker_stopped "$@"
+}
+
+crash_loop() {
+    first_leader a
+    for _ in 1 2 3; do
+        worker=$(worker_of a)
+        instance=$(leader)
+        kill -KILL "$worker"
+        until_true 6 another_leads "$instance"
+    done
+    said a '"event":"worker_crashed"' '"signal":9' '"restart_in_ms":100' || fail 'the first crash is not logged'
+    said a '"event":"worker_crashed"' '"restart_in_ms":400' || fail 'the third restart is not after 400 ms'
+    stop a
+    never_two 4
+}
+
+if has_namespaces; then
+    also 'kill -9 of the worker, the command, its shell and the warden in turn: another leads, never two' \
+        on_store_of_roles detached in_turn worker command shell worker warden
+fi
+also 'the same without a PID namespace: nothing that was double-forked and detached outlives its term' \
+    on_store_of_roles detached shared_in_turn worker command shell worker
+also 'the death of the warden ends its worker and the command, also without a PID namespace' \
+    on_store_of_roles warden_alone
+also 'where PID namespaces are not permitted, kills of the worker and of the command hand over as well' \
+    on_store_of_roles without_namespaces detached in_turn worker shell
+also 'a worker stopped for longer than the TTL: its command is ended by the deadline; woken, it campaigns again' \
+    on_store_of_roles worker_stopped wake 'stubborn detach'
+also 'the same without a PID namespace' on_store_of_roles stopped_shared wake 'stubborn detach'
+also 'a worker that stays stopped is killed, and another takes its place' on_store_of_roles worker_stopped sleep ''
+also 'a worker that crashes again and again is replaced after growing pauses' on_store_of_roles crash_loop
+gather
+finish

@@ -1,0 +1,201 @@
+#!/bin/sh
+# tenure elect: a store in trouble. The command ends before its lease does, whatever it does against that, and the
+# candidates go on by themselves when the store is back. Faults 5, 10, 17, 18 and 21. On SQLite or Redis: out of reach is
+# a directory that has gone, or a server that has ended; locked is a lock on the file, or a server that is stopped.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/elect.sh
+. "$TENURE_SOURCE/tests/lib/elect.sh"
+
+start() {
+    TTL=1600
+    RENEW=400
+    RESTART=never # its command does not exit: it is ended
+    POLL_OPTIONS='detach stubborn'
+    if on_sqlite; then
+        mkdir db
+        TENURE_STORE=sqlite:$CASE/db/store.db
+    fi
+    first_leader a b
+}
+go_away() { if on_sqlite; then mv "$CASE/db" "$CASE/away"; else redis_stop; fi; }
+come_back() { if on_sqlite; then mv "$CASE/away" "$CASE/db"; else redis_start_again; fi; }
+
+lock() {
+    if ! on_sqlite; then
+        kill -STOP "$REDIS"
+        return
+    fi
+    background locker "$PYTHON" -c '
+import sqlite3, sys, time
+store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
+store.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+time.sleep(1000)' "${TENURE_STORE#sqlite:}"
+    LOCKER=$PID
+    until_true 5 grep -q locked "$CASE/locker.out"
+}
+unlock() { if on_sqlite; then kill -KILL "$LOCKER"; else kill -CONT "$REDIS"; fi; }
+
+# trouble BEGIN END: commands that make the store unusable for more than the TTL, and usable again.
+trouble() {
+    start
+    $1
+    mark trouble
+    # The deadline is the TTL less an eighth after the last renewal, and everything is gone by then.
+    pause_ms "$TTL"
+    mark closed
+    until_true 2 no_pollers
+    pause_ms "$TTL"
+    mark back
+    $2
+    no_poll_between closed back
+    until_true 10 began_since back
+    still_candidates a b
+    until_true 5 says_why "$(name_of "$INSTANCE")"
+    halt a b
+    never_two 2
+    until_true 3 no_pollers
+}
+
+says_why() { said "$1" '"event":"lease_lost"' || said "$1" '"event":"lease_released"' '"reason":"store"'; }
+
+# A shorter trouble than that: nothing happens to the command.
+hiccup() {
+    TTL=6000
+    RENEW=500
+    first_leader a b
+    lock
+    pause_ms 1200
+    unlock
+    mark back
+    pause_ms 1500
+    works_since back || fail 'the command no longer runs'
+    same 'terms' "$(terms)" 1
+    halt a b
+    never_two 1
+}
+
+# It is asked to stop while the store does not answer: the command ends at once, and nobody waits for long.
+stopped_meanwhile() {
+    TTL=6000
+    RENEW=1500
+    KILL_AFTER=300
+    first_leader a b
+    old=$INSTANCE
+    lock
+    mark stop
+    for name in a b; do kill -TERM "$(warden_of $name)"; done
+    for name in a b; do
+        until_true 15 is_gone "$(warden_of $name)"
+        ended 0 "$(warden_of $name)"
+    done
+    between 'ms of the last sign of the command' "$(last_of stop "$old")" -100 2500
+    unlock
+    never_two 1
+}
+
+# Worker and store fail together: nobody gives up.
+crash_meanwhile() {
+    start
+    go_away
+    name=$(name_of "$INSTANCE")
+    worker=$(worker_of "$name")
+    kill -KILL "$worker"
+    until_true 3 no_pollers
+    pause_ms 1500
+    still_candidates a b
+    mark back
+    come_back
+    until_true 15 began_since back
+    until_true 15 has_worker_other_than "$name" "$worker"
+    stop "$(name_of "$(leader)")"
+    until_true 15 has_terms 3
+    halt a b
+    never_two 3
+}
+
+# With --on-uncertain stop the command ends when a renewal has failed, long before the deadline, and is started again.
+uncertain_stop() {
+    TTL=8000
+    RENEW=400
+    candidate a --on-uncertain stop
+    until_true 10 somebody_leads
+    lock
+    mark locked
+    until_true 6 no_pollers
+    between 'ms of the last sign of the command' "$(last_of locked a-)" 0 5000
+    mark back
+    unlock
+    until_true 10 began_since back
+    stop a
+    never_two 2
+}
+
+# cut FAULT...: the leader is cut from the store by the proxy before it, not from its work; the other is not.
+cut() {
+    start_behind_proxy
+    proxy_tell proxy "$@" >/dev/null
+    mark cut
+    handed_over cut "$((TTL - RENEW - 400))" "$((TTL + 1500))"
+    same 'who leads now' "$(name_of "$INSTANCE")" b
+    between 'ms of the last sign of the old command' "$(last_of cut a-)" 0 "$((TTL * 7 / 8 + 50))"
+    proxy_tell proxy clear >/dev/null
+    proxy_tell proxy cut >/dev/null
+    pause_ms 300
+    still_candidates a
+    mark joined
+    stop b
+    until_true 8 leads a
+    takeover joined b-
+    between 'ms until the one that was cut led again' "$FIRST" 0 "$((TTL + 1500))"
+    stop a
+    never_two 3
+    until_true 3 no_pollers
+}
+start_behind_proxy() {
+    TTL=1600
+    RENEW=400
+    RESTART=never
+    POLL_OPTIONS='detach stubborn'
+    proxy_start proxy
+    candidate a --store "$(through proxy)"
+    until_true 10 somebody_leads
+    INSTANCE=$(leader)
+    candidate b
+    until_true 5 said b '"event":"lease_acquire_failed"'
+}
+
+# The server comes back with nothing: nobody is let in while a leader may still believe, and tokens do not go down.
+lost_data() {
+    start
+    redis_kill
+    mark lost
+    redis_start_again empty
+    pause_ms $((2 * TTL))
+    mark after
+    until_true 10 works_since after
+    halt a b
+    never_two 1
+}
+
+also 'a store out of reach for two TTLs: the command is ended before the lease is, and somebody leads again after it' \
+    on_store_of_roles trouble go_away come_back
+also 'a store that is locked for two TTLs: the same' on_store_of_roles trouble lock unlock
+also 'a store in trouble for less than the TTL does nothing to the command' on_store_of_roles hiccup
+also '--on-uncertain stop ends the command when a renewal has failed, and leads again when the store answers' \
+    on_store_of_roles uncertain_stop
+also 'SIGTERM while the store does not answer ends the command, and then the candidates, with 0' \
+    on_store_of_roles stopped_meanwhile
+also 'a worker that is killed while the store is away is replaced, and leads again when it is back' \
+    on_store_of_roles crash_meanwhile
+if ! on_sqlite; then
+    also 'a leader whose requests vanish stops before another leads' on_store_of_roles cut drop up
+    also 'a leader whose answers vanish stops before another leads' on_store_of_roles cut drop down
+    also 'a leader whose connection is half-open stops before another leads' on_store_of_roles cut half-open
+    also 'a Redis that has lost everything lets nobody else in while a leader may believe' on_store_of_roles lost_data
+fi
+gather
+finish

@@ -1,0 +1,132 @@
+#!/bin/sh
+# tenure elect and once: mistakes. Each has its exit code and a message that says what to do, and nothing runs.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/elect.sh
+. "$TENURE_SOURCE/tests/lib/elect.sh"
+
+# refused COMMAND... -- : 2, and the job did not run.
+refused() {
+    exits 2 "$TENURE" "$@"
+    out_is ''
+    [ -n "$ERR" ] || fail 'not a word'
+    [ ! -e "$CASE/ran" ] || fail 'the command was run'
+}
+
+bad_roles() {
+    for verb in elect once; do
+        for role in '' '..' 'a/../b' 'a//b' 'a b' 'a
+b' "$(printf 'r%.0s' $(seq 300))" 'ä'; do
+            refused "$verb" "$role" -- touch "$CASE/ran"
+        done
+        refused "$verb" web --namespace 'a/b' -- touch "$CASE/ran"
+        err_has namespace
+        refused "$verb" web --namespace tenure -- touch "$CASE/ran"
+    done
+    refused elect --observe 'a//b'
+    nothing_written
+}
+no_command() {
+    for verb in elect once; do
+        refused "$verb"
+        err_has role
+        refused "$verb" web
+        err_has command --
+        refused "$verb" web --
+        err_has command --
+        refused "$verb" --ttl 10s -- web # a role, and nothing after it
+    done
+    refused elect --observe
+    refused elect --observe web -- touch "$CASE/ran"
+    err_has --observe
+    nothing_written
+}
+unknown_options() {
+    refused elect web --restrat always -- touch "$CASE/ran"
+    err_has restart
+    refused once web --atleast 5s -- touch "$CASE/ran"
+    err_has at-least
+    refused elect web --at-least 5s -- touch "$CASE/ran"
+    refused once web --restart always -- touch "$CASE/ran"
+    refused elect web --restart sometimes -- touch "$CASE/ran"
+    err_has never on-failure always
+    refused elect web --pid-namespace on -- touch "$CASE/ran"
+    err_has auto off
+    refused once web --at-least 5 -- touch "$CASE/ran"
+    err_has 5s
+    refused once web --wait -- touch "$CASE/ran"
+    nothing_written
+}
+unsafe_times() {
+    for verb in elect once; do
+        refused "$verb" web --ttl 50ms -- touch "$CASE/ran"
+        err_has 100
+        refused "$verb" web --ttl 0s -- touch "$CASE/ran"
+        refused "$verb" web --ttl -5s -- touch "$CASE/ran"
+        refused "$verb" web --ttl 10s --renew 6s -- touch "$CASE/ran"
+        err_has renew
+        refused "$verb" web --ttl 10s --grace 9s -- touch "$CASE/ran"
+        err_has grace
+    done
+    refused once web --at-least 400d -- touch "$CASE/ran"
+    nothing_written
+}
+wrong_store() {
+    for verb in elect once; do
+        refused "$verb" web --store nosuch://host -- touch "$CASE/ran"
+        err_has nosuch
+        refused "$verb" web --store 'redis://host:port' -- touch "$CASE/ran"
+        refused "$verb" web --store 'redis://127.0.0.1:1/?nonsense=1' -- touch "$CASE/ran"
+        err_has nonsense
+        refused "$verb" web --store memory: -- touch "$CASE/ran"
+    done
+    refused elect --observe web --store nosuch://host
+    nothing_written
+}
+# A password is nobody's business.
+no_passwords() {
+    exits 3 "$TENURE" once web --store 'redis://user:s3cret@127.0.0.1:1' -- touch "$CASE/ran"
+    case $OUT$ERR in *s3cret*) fail 'it tells the password' ;; esac
+}
+store_down() {
+    exits 3 "$TENURE" elect --observe web --store "sqlite:$CASE/none/store.db"
+    err_has "$CASE/none"
+    exits 3 "$TENURE" elect web --store "sqlite:$CASE/none/store.db" -- touch "$CASE/ran"
+    err_has "$CASE/none"
+    exits 3 "$TENURE" elect web --store redis://127.0.0.1:1 -- touch "$CASE/ran"
+    err_has 127.0.0.1:1
+    exits 3 "$TENURE" elect --observe web --store redis://127.0.0.1:1
+    err_has 127.0.0.1:1
+    [ ! -e "$CASE/ran" ] || fail 'the command was run'
+}
+options_of_the_command() {
+    exits 0 "$TENURE" elect web --log-level error -- echo --ttl 1ms --restart -- --help
+    out_is '--ttl 1ms --restart -- --help'
+    exits 0 "$TENURE" once web2 --log-level error -- echo -- -x
+    out_is '-- -x'
+}
+help() {
+    for verb in elect once resign; do
+        exits 0 "$TENURE" "$verb" --help
+        out_has "usage: tenure $verb"
+        exits 0 "$TENURE" help "$verb"
+        out_has "usage: tenure $verb"
+    done
+    exits 0 "$TENURE" help
+    out_has elect once resign
+    nothing_written
+}
+
+also 'a role or a namespace that is not valid is 2' bad_roles
+also 'without a role or a command it is 2' no_command
+also 'an option or a word that is not known is 2, and the right one is told' unknown_options
+also 'times that cannot be safe are 2, with the reason' unsafe_times
+also 'the URL of a store that is wrong is 2' wrong_store
+also 'no password is told' no_passwords
+also 'a store that cannot be opened is 3' store_down
+also 'options after -- belong to the command' options_of_the_command
+also 'help' help
+gather
+finish
