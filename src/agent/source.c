@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/agent_state.h"
+#include "agent/target_http.h"
 #include "agent/target_redis.h"
 #include "base/url.h"
 
@@ -27,7 +28,10 @@ static bool is_file(const char *text) {
 static const struct {
     const char *text;          /* how it begins */
     const ten_source_ops *ops; /* NULL: left out of this build */
-} kinds[] = {{"redis-keys:", REDIS_OPS}, {"redis-set:", REDIS_OPS}};
+} kinds[] = {{"redis-keys:", REDIS_OPS},
+             {"redis-set:", REDIS_OPS},
+             {"http://", &ten_target_http_ops},
+             {"https://", &ten_target_http_ops}};
 
 /* NULL: it has no thread. */
 static const ten_source_ops *find_ops(const char *text, bool *ret_known) {
@@ -52,8 +56,8 @@ int ten_source_check(const ten_agent_config *config, ten_error *error) {
     if (known)
         return ten_fail(error, TENURE_E_UNSUPPORTED, "the target source '%s' was left out of this build", shown);
     return ten_fail(error, TENURE_E_INVALID,
-                    "there is no target source '%s': write store, file:PATH, redis-keys:PREFIX or "
-                    "redis-set:KEY[,PREFIX]",
+                    "there is no target source '%s': write store, file:PATH, redis-keys:PREFIX, "
+                    "redis-set:KEY[,PREFIX] or http://HOST/PATH",
                     shown);
 }
 
