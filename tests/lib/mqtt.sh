@@ -35,7 +35,7 @@ broker_start() {
         BROKER_PORT=$1
         return 0
     fi
-    wait "$BROKER" || :
+    wait "$BROKER" 2>/dev/null || :
     return 1
 }
 broker_runs_or_not() { grep -q 'running$' "$CASE/broker.err" || is_gone "$BROKER"; }
@@ -43,6 +43,7 @@ broker_runs_or_not() { grep -q 'running$' "$CASE/broker.err" || is_gone "$BROKER
 # broker_down: it ends in order, and keeps the sessions.
 broker_down() {
     kill -TERM "$BROKER"
+    until_true 10 is_gone "$BROKER"
     wait "$BROKER" 2>/dev/null || :
 }
 broker_again() { broker_start "$BROKER_PORT" || fail "mosquitto could not be started again: $(tail -n 5 "$CASE/broker.err")"; }
