@@ -15,7 +15,7 @@ typedef struct ten_agent_config {
     const char *store;              /* NULL: the default */
     tenure_manager_options manager; /* without its callbacks */
     uint64_t grace_ms;              /* ending a process starts this long before the deadline */
-    const char *targets;            /* `store`, `file:PATH`, `redis-keys:PREFIX` or `redis-set:KEY[,PREFIX]` */
+    const char *targets;            /* `store`, `file:PATH`, `redis-keys:PREFIX`, `redis-set:KEY[,PREFIX]` or a URL */
     const char *redis;              /* the Redis of such targets and sinks; NULL: the store */
     enum ten_poll_how how;
     const char *command; /* of TEN_POLL_EXEC */

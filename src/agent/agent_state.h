@@ -11,8 +11,8 @@
 #include "agent/agent.h"
 #include "agent/child.h"
 #include "agent/sink.h"
+#include "agent/source_feed.h"
 #include "agent/target_file.h"
-#include "agent/target_redis.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/timers.h"
@@ -79,9 +79,11 @@ struct ten_agent {
     const char *namespace_name;
     ten_log *log;
     ten_sink **sinks;
-    ten_target_file *file;   /* the source of the targets: this, */
-    ten_target_redis *redis; /* or this, or the store */
-    int source_fd;           /* of it; -1: none */
+    ten_target_file *file;            /* the source of the targets: this, */
+    const ten_source_ops *source_ops; /* or one with a thread, or the store */
+    void *source;
+    ten_source_feed *feed; /* the thread's; NULL: there is none */
+    int source_fd;         /* of the source; -1: none */
     uint32_t readings;
     ten_map by_id;
     struct ten_agent_target **targets; /* by number; NULL: free */

@@ -1,5 +1,6 @@
 /*
- * The message of a poll. Called by the agent when a poll is over.
+ * The message of a poll, and the name of the place that it goes to. Called by the agent when a poll is over, and by
+ * sinks.
  */
 #include "agent/message.h"
 
@@ -63,4 +64,59 @@ void ten_message_write(const ten_message *message, ten_buf *line) {
         add_data(line, message);
     ten_json_close(line);
     ten_buf_char(line, '\n');
+}
+
+/* ---- names */
+
+enum part { PART_BYTE, PART_BRACE, PART_TARGET, PART_NAMESPACE, PART_WRONG };
+
+static const struct {
+    const char *text;
+    enum part part;
+} parts[] = {{"{target}", PART_TARGET}, {"{namespace}", PART_NAMESPACE}, {"{{", PART_BRACE}, {"{", PART_WRONG}};
+
+/* What the pattern goes on with, and how long that is. */
+static enum part next_part(const char *at, size_t *ret_size) {
+    for (size_t i = 0; i < TEN_COUNT(parts); i++) {
+        *ret_size = strlen(parts[i].text);
+        if (strncmp(at, parts[i].text, *ret_size) == 0)
+            return parts[i].part;
+    }
+    *ret_size = 1;
+    return PART_BYTE;
+}
+
+int ten_message_name_check(const char *pattern, ten_error *error) {
+    size_t size;
+    for (const char *at = pattern; *at; at += size)
+        if (next_part(at, &size) == PART_WRONG)
+            return ten_fail(error, TENURE_E_INVALID,
+                            "'%.200s' has a brace that means nothing: write {target}, {namespace}, or {{ for a brace",
+                            pattern);
+    return TENURE_OK;
+}
+
+static void add_encoded(const char *text, const char *reserved, ten_buf *name) {
+    for (; *text; text++) {
+        if (strchr(reserved, *text))
+            ten_buf_format(name, "%%%02X", (unsigned char)*text);
+        else
+            ten_buf_char(name, *text);
+    }
+}
+
+void ten_message_name(const char *pattern, const ten_message *message, const char *reserved, ten_buf *name) {
+    size_t size;
+    for (const char *at = pattern; *at; at += size) {
+        switch (next_part(at, &size)) {
+        case PART_TARGET:
+            add_encoded(message->target, reserved, name);
+            break;
+        case PART_NAMESPACE:
+            add_encoded(message->namespace_name, reserved, name);
+            break;
+        default:
+            ten_buf_char(name, *at);
+        }
+    }
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/error.h"
 
 typedef struct ten_message {
     const char *namespace_name;
@@ -24,5 +25,11 @@ typedef struct ten_message {
 
 /* Appends the line, its newline included. */
 void ten_message_write(const ten_message *message, ten_buf *line);
+
+/* Names of keys, channels and topics in which {target} and {namespace} stand for the message's own, and {{ for a brace.
+ * TENURE_E_INVALID: there is a brace that means nothing. */
+int ten_message_name_check(const char *pattern, ten_error *error);
+/* Appends the name. Bytes of target and namespace that are in `reserved` are percent-encoded. */
+void ten_message_name(const char *pattern, const ten_message *message, const char *reserved, ten_buf *name);
 
 #endif

@@ -9,9 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/sink_mqtt.h"
 #include "agent/sink_redis.h"
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/url.h"
 #include "base/writer.h"
 
 #define RING_SIZE ((size_t)8 * 1024 * 1024)
@@ -85,11 +87,18 @@ static const ten_sink_ops lines_ops = {
 #define REDIS_OPS NULL
 #endif
 
+#ifdef TEN_SINK_MQTT
+#define MQTT_OPS &ten_sink_mqtt_ops
+#else
+#define MQTT_OPS NULL
+#endif
+
 /* A text that ends in a colon is followed by something. */
 static const struct {
     const char *text;
     const ten_sink_ops *ops; /* NULL: left out of this build */
-} kinds[] = {{"-", &lines_ops}, {"file:", &lines_ops}, {"redis-stream:", REDIS_OPS}, {"redis-channel:", REDIS_OPS}};
+} kinds[] = {{"-", &lines_ops},   {"file:", &lines_ops}, {"redis-stream:", REDIS_OPS}, {"redis-channel:", REDIS_OPS},
+             {"mqtt:", MQTT_OPS}, {"mqtts:", MQTT_OPS}};
 
 struct ten_sink {
     const ten_sink_ops *ops;
@@ -97,6 +106,8 @@ struct ten_sink {
 };
 
 static int find_kind(const char *text, const ten_sink_ops **ret_ops, ten_error *error) {
+    char shown[80];
+    ten_url_redact(text, shown, sizeof shown);
     for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
         size_t size = strlen(kinds[i].text);
         bool more = kinds[i].text[size - 1] == ':';
@@ -104,12 +115,12 @@ static int find_kind(const char *text, const ten_sink_ops **ret_ops, ten_error *
             continue;
         *ret_ops = kinds[i].ops;
         return *ret_ops ? TENURE_OK
-                        : ten_fail(error, TENURE_E_UNSUPPORTED, "the sink '%.60s' was left out of this build", text);
+                        : ten_fail(error, TENURE_E_UNSUPPORTED, "the sink '%s' was left out of this build", shown);
     }
     return ten_fail(error, TENURE_E_INVALID,
-                    "there is no sink '%.60s': write - for standard output, file:PATH, redis-stream:KEY or "
-                    "redis-channel:NAME",
-                    text);
+                    "there is no sink '%s': write - for standard output, file:PATH, redis-stream:KEY, "
+                    "redis-channel:NAME or mqtt://HOST/TOPIC/{target}",
+                    shown);
 }
 
 int ten_sink_open(const char *text, const ten_agent_config *config, ten_sink **ret_sink, ten_error *error) {

@@ -1,7 +1,7 @@
 /*
  * Sinks: where the messages of polls go. `-` is standard output, `file:PATH` appends to a file, both a JSON line a
- * message; `redis-stream:KEY` and `redis-channel:NAME` go to a Redis (sink_redis.h). None can hold up the agent: a
- * message that finds no room is dropped and counted.
+ * message; `redis-stream:KEY` and `redis-channel:NAME` go to a Redis (sink_redis.h), `mqtt://HOST/TOPIC` to a broker
+ * (sink_mqtt.h). None can hold up the agent: a message that finds no room is dropped and counted.
  */
 #ifndef TEN_AGENT_SINK_H
 #define TEN_AGENT_SINK_H

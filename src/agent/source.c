@@ -1,12 +1,15 @@
 /*
- * Where the agent's targets come from: the store's registry (the manager reads it), a file, or a Redis. What a source
- * says is put to the manager and to the agent. Called by the loop in agent.c.
+ * Where the agent's targets come from: the store's registry (the manager reads it), a file, or a server that a thread
+ * reads. What a source says is put to the manager and to the agent. Called by the loop in agent.c.
  */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/agent_state.h"
+#include "agent/target_http.h"
+#include "agent/target_redis.h"
+#include "base/url.h"
 
 #define NEWS_AT_ONCE 500u /* then the polls have their turn */
 
@@ -14,24 +17,48 @@ static bool is_file(const char *text) {
     return strncmp(text, "file:", 5) == 0 && text[5] != '\0';
 }
 
-static bool is_redis(const char *text) {
-    return strncmp(text, "redis-keys:", 11) == 0 || strncmp(text, "redis-set:", 10) == 0;
+/* ---- which it is */
+
+#ifdef TEN_STORE_REDIS
+#define REDIS_OPS &ten_target_redis_ops
+#else
+#define REDIS_OPS NULL
+#endif
+
+static const struct {
+    const char *text;          /* how it begins */
+    const ten_source_ops *ops; /* NULL: left out of this build */
+} kinds[] = {{"redis-keys:", REDIS_OPS},
+             {"redis-set:", REDIS_OPS},
+             {"http://", &ten_target_http_ops},
+             {"https://", &ten_target_http_ops}};
+
+/* NULL: it has no thread. */
+static const ten_source_ops *find_ops(const char *text, bool *ret_known) {
+    for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
+        *ret_known = strncmp(text, kinds[i].text, strlen(kinds[i].text)) == 0;
+        if (*ret_known)
+            return kinds[i].ops;
+    }
+    return NULL;
 }
 
 int ten_source_check(const ten_agent_config *config, ten_error *error) {
     const char *text = config->targets;
+    char shown[80];
+    bool known;
     if (strcmp(text, "store") == 0 || is_file(text))
         return TENURE_OK;
-    if (!is_redis(text))
-        return ten_fail(
-            error, TENURE_E_INVALID,
-            "there is no target source '%.60s': write store, file:PATH, redis-keys:PREFIX or redis-set:KEY[,PREFIX]",
-            text);
-#ifdef TEN_STORE_REDIS
-    return ten_target_redis_check(config, error);
-#else
-    return ten_fail(error, TENURE_E_UNSUPPORTED, "the target source '%.60s' was left out of this build", text);
-#endif
+    const ten_source_ops *ops = find_ops(text, &known);
+    if (ops)
+        return ops->check(config, error);
+    ten_url_redact(text, shown, sizeof shown);
+    if (known)
+        return ten_fail(error, TENURE_E_UNSUPPORTED, "the target source '%s' was left out of this build", shown);
+    return ten_fail(error, TENURE_E_INVALID,
+                    "there is no target source '%s': write store, file:PATH, redis-keys:PREFIX, "
+                    "redis-set:KEY[,PREFIX] or http://HOST/PATH",
+                    shown);
 }
 
 /* ---- a file */
@@ -72,9 +99,8 @@ static int open_file(struct ten_agent *agent, const char *path, ten_error *error
     return TENURE_OK;
 }
 
-/* ---- a Redis */
+/* ---- a source with a thread */
 
-#ifdef TEN_STORE_REDIS
 static void take_news(const ten_source_news *news, void *userdata) {
     struct ten_agent *agent = userdata;
     ten_field source = TEN_TEXT("source", agent->config->targets);
@@ -105,37 +131,33 @@ static void take_news(const ten_source_news *news, void *userdata) {
     }
 }
 
-static int open_redis(struct ten_agent *agent, ten_error *error) {
-    int done = ten_target_redis_open(agent->config, &agent->redis, error);
-    if (done == TENURE_OK)
-        agent->source_fd = ten_target_redis_fd(agent->redis);
+static int open_thread(struct ten_agent *agent, const ten_source_ops *ops, ten_error *error) {
+    int done = ops->open(agent->config, &agent->source, &agent->feed, error);
+    if (done == TENURE_OK) {
+        agent->source_ops = ops;
+        agent->source_fd = agent->feed->fd;
+    }
     return done;
 }
-#endif
 
 /* ---- whichever it is */
 
 int ten_source_open(struct ten_agent *agent, ten_error *error) {
+    bool known;
     if (is_file(agent->config->targets))
         return open_file(agent, agent->config->targets + 5, error);
-#ifdef TEN_STORE_REDIS
-    if (is_redis(agent->config->targets))
-        return open_redis(agent, error);
-#endif
-    return TENURE_OK;
+    const ten_source_ops *ops = find_ops(agent->config->targets, &known);
+    return ops ? open_thread(agent, ops, error) : TENURE_OK;
 }
 
 void ten_source_take(struct ten_agent *agent) {
-#ifdef TEN_STORE_REDIS
-    if (agent->redis)
-        ten_target_redis_take(agent->redis, NEWS_AT_ONCE, take_news, agent);
-#endif
+    if (agent->feed)
+        ten_source_feed_take(agent->feed, NEWS_AT_ONCE, take_news, agent);
     ten_source_reread(agent);
 }
 
 void ten_source_close(struct ten_agent *agent) {
-#ifdef TEN_STORE_REDIS
-    ten_target_redis_close(agent->redis);
-#endif
+    if (agent->source_ops)
+        agent->source_ops->close(agent->source);
     ten_target_file_close(agent->file);
 }

@@ -1,5 +1,5 @@
 /*
- * What a source's passes have shown. Called by target_redis.c.
+ * What a source's passes have shown. Called by source_feed.c.
  */
 #include "agent/target_list.h"
 

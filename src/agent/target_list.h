@@ -1,6 +1,6 @@
 /*
  * The list of a target source that is read in passes, such as the SCAN of a Redis: what the last passes have shown,
- * what has changed, and what is gone. It does no I/O and is told the time. Called by target_redis.c.
+ * what has changed, and what is gone. It does no I/O and is told the time. Called by source_feed.c.
  *
  * Taking a target away from a fleet by mistake is worse than polling it a little longer. So a target is gone when two
  * complete passes in a row have not shown it; and when the list looks as if its server had lost it (nothing is left of

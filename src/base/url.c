@@ -24,11 +24,11 @@ static int hex_digit(char c) {
 static int bad(ten_error *error, const char *url, const char *rule) {
     char shown[200];
     ten_url_redact(url, shown, sizeof shown);
-    return ten_fail(error, TENURE_E_INVALID, "store URL '%s' is not valid: %s", shown, rule);
+    return ten_fail(error, TENURE_E_INVALID, "the URL '%s' is not valid: %s", shown, rule);
 }
 
 static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory while reading a store URL");
+    return ten_fail(error, TENURE_E_NOMEM, "out of memory while reading a URL");
 }
 
 static int decode(const char *url, const char *from, size_t size, char **ret_text, ten_error *error) {

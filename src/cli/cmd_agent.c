@@ -60,10 +60,10 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     int namespaces = 0;
     const ten_option options[] = {
         {"targets", TEN_OPTION_TEXT, &config.targets, "SRC",
-         "where targets come from: store, file:PATH, redis-keys:PREFIX or redis-set:KEY[,PREFIX]", NULL, NULL},
+         "where targets come from: store, file:PATH, redis-keys:PREFIX, redis-set:KEY or http://...", NULL, NULL},
         {"poll", TEN_OPTION_TEXT, &poll, "HOW", "exec:CMD, http, or spec", NULL, NULL},
         {"publish", TEN_OPTION_LIST, &sinks, "SINK",
-         "where results go: -, file:PATH, redis-stream:KEY or redis-channel:NAME; may be repeated", NULL, NULL},
+         "where results go: -, file:PATH, redis-stream:KEY, redis-channel:NAME or mqtt://...; repeatable", NULL, NULL},
         {"redis", TEN_OPTION_TEXT, &config.redis, "URL",
          "the Redis of redis-... targets and results; default: the store's", "TENURE_REDIS_URL", NULL},
         {"every", TEN_OPTION_PERIOD, &config.every_ms, "D", "time between polls of a target; default 10s", NULL, NULL},

@@ -1,0 +1,40 @@
+/*
+ * One connection to an MQTT broker, by libmosquitto. It lives from one connect to the next failure: a connection that
+ * is lost is closed for good and another one opened, because libmosquitto sends again by itself what was not confirmed
+ * when it reconnects, however late. Never blocks but for the system's resolver. Called by sink_mqtt.c, in one thread.
+ */
+#ifndef TEN_AGENT_MQTT_LINK_H
+#define TEN_AGENT_MQTT_LINK_H
+
+#include "agent/mqtt_settings.h"
+
+typedef struct ten_mqtt_link ten_mqtt_link;
+
+/* The broker has confirmed the message with that number. */
+typedef void (*ten_mqtt_confirmed_fn)(int number, void *userdata);
+
+/* Begins to connect; the settings must stay. */
+int ten_mqtt_link_open(const ten_mqtt_settings *settings, ten_mqtt_confirmed_fn confirmed, void *userdata,
+                       ten_mqtt_link **ret_link, ten_error *error);
+/* Takes leave of the broker. */
+void ten_mqtt_link_close(ten_mqtt_link *link);
+/* Resets the connection: what the kernel has not sent yet is never sent. */
+void ten_mqtt_link_cut(ten_mqtt_link *link);
+
+/* The broker has accepted us. */
+bool ten_mqtt_link_is_ready(const ten_mqtt_link *link);
+/* It still has bytes of what it was given, and should not be given more. */
+bool ten_mqtt_link_is_busy(const ten_mqtt_link *link);
+/* Bytes of what it was given have not reached the broker's machine, as far as ours knows. */
+bool ten_mqtt_link_has_unsent(const ten_mqtt_link *link);
+
+/* Sends a message with QoS 1. TENURE_E_INVALID, TENURE_E_NOMEM: this message cannot be sent; anything else: the
+ * connection is gone. */
+int ten_mqtt_link_publish(ten_mqtt_link *link, const char *topic, const char *payload, size_t size, int *ret_number,
+                          ten_error *error);
+
+/* Waits until something can be read or written, or wake_fd is readable, or until that time of the boot clock; and does
+ * it. An error: the connection is gone. */
+int ten_mqtt_link_step(ten_mqtt_link *link, int wake_fd, uint64_t until_ms, ten_error *error);
+
+#endif

@@ -1,0 +1,311 @@
+#!/bin/sh
+# Messages that go to an MQTT broker. The leases are in SQLite, so that the broker can be away while they go on.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/redis.sh
+. "$TENURE_SOURCE/tests/lib/redis.sh"
+# shellcheck source=tests/lib/mqtt.sh
+. "$TENURE_SOURCE/tests/lib/mqtt.sh"
+
+# publishing COUNT SINK: an agent `a` with so many targets; its messages are also in a.out.
+publishing() {
+    targets "$1"
+    bare_agent a --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish - --publish "$2"
+}
+topic() { echo "mqtt://127.0.0.1:${1:-$BROKER_PORT}/polls/{target}"; }
+# nothing_lost: each message that was printed has arrived.
+nothing_lost() {
+    sort -u a.out >printed
+    arrived | sort -u >came
+    same 'messages that did not arrive' "$(comm -23 printed came)" ''
+    same 'messages that nobody sent' "$(comm -13 printed came)" ''
+}
+has_arrived() { [ "$(arrived | sort -u | wc -l)" -ge "$(sort -u a.out | wc -l)" ]; }
+# made_between FROM UNTIL: of the messages on standard input, those of polls that began between these wall times in ms.
+made_between() {
+    "$PYTHON" -c '
+import datetime, json, sys
+for line in sys.stdin:
+    at = datetime.datetime.strptime(json.loads(line)["at"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=datetime.timezone.utc)
+    if int(sys.argv[1]) <= at.timestamp() * 1000 < int(sys.argv[2]):
+        print(line, end="")' "$1" "$2"
+}
+dropped_by() { sed -n 's/.*"event":"publish_dropped".*"count":\([0-9]*\).*/\1/p' "$CASE/$1.err" | tail -n 1; }
+
+messages() {
+    broker_up
+    listener '#'
+    TENURE_NAMESPACE=scenes
+    export TENURE_NAMESPACE
+    "$TENURE" target add scene-1 a+b/c
+    bare_agent a --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish - \
+        --publish "mqtt://127.0.0.1:$BROKER_PORT/{{{namespace}/{target}/data"
+    until_true 10 has_lines listener.out 10
+    stop a
+    until_true 5 has_arrived
+    nothing_lost
+    same 'messages that came twice' "$(arrived | sort | uniq -d)" ''
+    same topics "$(cut -d ' ' -f 1-2 listener.out | sort -u)" '1 {scenes/a%2Bb/c/data
+1 {scenes/scene-1/data'
+    arrived >came
+    first_message came scene-1 scenes
+    same data "$DATA" '{"token": 1}'
+    first_message came a+b/c scenes
+    if said a publish_dropped; then fail 'something was dropped'; fi
+}
+
+# Away for less than the lease lasts: what was made meanwhile comes when it is back.
+restarted() {
+    TTL=8000
+    RENEW=1000
+    broker_up
+    listener 'polls/+'
+    publishing 2 "$(topic)"
+    until_true 10 has_lines listener.out 4
+    broker_down
+    until_true 5 said a '"event":"sink_failed"'
+    pause_ms 500
+    broker_again
+    until_true 8 said a '"event":"sink_ok"'
+    stop a
+    until_true 10 has_arrived
+    nothing_lost
+    if said a publish_dropped; then fail 'something was dropped'; fi
+    same 'reports of the failure' "$(times_said a '"event":"sink_failed"')" 1
+}
+
+# Away for longer than a lease: lease work goes on, and nothing is sent after its lease has ended.
+long_absence() {
+    TTL=1500
+    RENEW=400
+    broker_up
+    listener 'polls/+'
+    publishing 2 "$(topic)"
+    until_true 10 has_lines listener.out 4
+    gone=$(now_ms)
+    broker_down
+    until_true 5 said a '"event":"sink_failed"'
+    pause_ms 5000
+    back=$(now_ms)
+    broker_again
+    until_true 8 said a '"event":"sink_ok"'
+    pause_ms 1000
+    last=$(tail -n 1 a.out)
+    stop a
+    until_true 8 grep -qF "$last" listener.out
+    # Those of the first moments may have got there before the broker ended.
+    between 'messages that were late' "$(made_between $((gone + 500)) $((back - TTL)) <a.out | wc -l)" 20 80
+    same 'late messages that came' "$(arrived | made_between $((gone + 500)) $((back - TTL)))" ''
+    between 'messages dropped' "$(dropped_by a)" 16 80
+    same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
+}
+
+# Connections that break before a message got there, and after it got there but before that was confirmed: what was not
+# confirmed is sent again.
+broken_connections() {
+    EVERY=50
+    TTL=6000
+    RENEW=1000
+    broker_up
+    listener 'polls/+'
+    REDIS_PORT=$BROKER_PORT
+    proxy_start proxy
+    publishing 4 "$(topic "$(cat proxy.port)")"
+    until_true 10 has_lines listener.out 10
+    for _ in 1 2 3; do
+        for way in up down; do
+            proxy_tell proxy drop $way
+            pause_ms 200
+            proxy_tell proxy cut
+            proxy_tell proxy clear
+            pause_ms 400
+        done
+    done
+    stop a
+    until_true 5 has_arrived
+    nothing_lost
+    [ -n "$(arrived | sort | uniq -d)" ] || fail 'nothing was sent twice: the test has tested nothing'
+    if said a publish_dropped; then fail 'something was dropped'; fi
+    # Per target in the order in which they were made, but for those that came twice.
+    for target in t-1 t-2 t-3 t-4; do
+        same "order of $target" "$(arrived | grep -F "\"target\":\"$target\"" | awk '!seen[$0]++')" \
+            "$(grep -F "\"target\":\"$target\"" a.out)"
+    done
+}
+
+# A message that is larger than what the broker's machine takes for it is still on our side, and stays there.
+hanging() {
+    broker_up
+    listener 'polls/+'
+    "$TENURE" target add t-1
+    bare_agent a --targets store --publish - --publish "$(topic)" \
+        --poll "exec:if [ -e $CASE/large ]; then head -c 900000 /dev/zero | tr '\\0' x; else echo 1; fi"
+    until_true 10 has_lines listener.out 3
+    : >large
+    kill -STOP "$BROKER"
+    hangs=$(($(now_ms) + 2 * EVERY))
+    pause_ms 4000
+    goes_on=$(now_ms)
+    kill -CONT "$BROKER"
+    until_true 8 said a '"event":"sink_ok"'
+    kill -STOP "$BROKER"
+    pause_ms 1000
+    stop_ms=$(now_ms)
+    stop a
+    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
+    kill -CONT "$BROKER"
+    pause_ms 500
+    between 'messages that were late' "$(made_between "$hangs" $((goes_on - TTL)) <a.out | wc -l)" 5 30
+    same 'late messages that came' "$(arrived | made_between "$hangs" $((goes_on - TTL)) | cut -c 1-200)" ''
+    said a '"event":"publish_dropped"' || fail 'what was not sent is not told'
+}
+
+# The queue holds 8 MiB, and no more.
+full_queue() {
+    TTL=20000
+    RENEW=1000
+    "$TENURE" target add t-1
+    broker_up
+    listener 'polls/+'
+    broker_down
+    bare_agent a --targets store --poll 'exec:head -c 900000 /dev/zero | tr "\0" x' --publish "$(topic)"
+    until_true 10 said a '"event":"publish_dropped"'
+    broker_again
+    until_true 10 has_lines listener.out 5
+    stop a
+}
+
+too_large() {
+    TTL=6000
+    RENEW=1000
+    broker_up 'max_packet_size 10000'
+    listener 'polls/+'
+    "$TENURE" target add small large
+    bare_agent a --targets store --publish "$(topic)" \
+        --poll 'exec:[ "$TENURE_TARGET" = small ] && echo 1 || head -c 20000 /dev/zero | tr "\0" x' --every 1s
+    until_true 10 said a '"event":"publish_dropped"'
+    until_true 10 has_lines listener.out 3
+    stop a
+    same 'large ones that came' "$(grep -cF '"target":"large"' listener.out)" 0
+}
+
+encrypted() {
+    certificates
+    broker_up "cafile $CASE/ca.pem" "certfile $CASE/server.pem" "keyfile $CASE/server.key" 'require_certificate true'
+    listener 'polls/+' --cafile ca.pem --cert client.pem --key client.key
+    publishing 2 "mqtts://127.0.0.1:$BROKER_PORT/polls/{target}?ca_file=$CASE/ca.pem&cert_file=$CASE/client.pem&key_file=$CASE/client.key"
+    until_true 10 has_lines listener.out 10
+    stop a
+    until_true 5 has_arrived
+    nothing_lost
+    if said a sink_failed; then fail 'it did not work at once'; fi
+}
+
+# distrusts TEXT... -- URL: it is told, and nothing is sent.
+distrusts() {
+    bare_agent a --targets store --poll 'exec:echo 1' --publish - --publish "$1"
+    shift
+    until_true 10 has_lines a.out 3
+    until_true 5 said a '"event":"sink_failed"' "$@"
+    stop a
+    same 'reports of the failure' "$(times_said a '"event":"sink_failed"')" 1
+    if grep -F 'Received PUBLISH' broker.err; then fail 'something was sent'; fi
+}
+
+wrong_ca() {
+    targets 1
+    certificates
+    broker_up "certfile $CASE/server.pem" "keyfile $CASE/server.key"
+    distrusts "mqtts://127.0.0.1:$BROKER_PORT/polls?ca_file=$CASE/other.pem" 'certificate verify failed'
+    distrusts "mqtts://127.0.0.1:$BROKER_PORT/polls" 'certificate verify failed'
+}
+
+wrong_name() {
+    targets 1
+    certificates
+    broker_up "certfile $CASE/elsewhere.pem" "keyfile $CASE/elsewhere.key"
+    distrusts "mqtts://127.0.0.1:$BROKER_PORT/polls?ca_file=$CASE/ca.pem" 'TLS'
+}
+
+no_tls() {
+    targets 1
+    certificates
+    broker_up
+    distrusts "mqtts://127.0.0.1:$BROKER_PORT/polls?ca_file=$CASE/ca.pem" '"error":"mqtts://127.0.0.1:'
+}
+
+credentials() {
+    umask 077
+    mosquitto_passwd -b -c users tracker 'right one'
+    broker_up 'allow_anonymous false' "password_file $CASE/users"
+    listener 'polls/+' -u tracker -P 'right one'
+    echo 'wrong one' >password
+    publishing 1 "mqtt://tracker@127.0.0.1:$BROKER_PORT/polls/{target}?password_file=$CASE/password"
+    until_true 5 said a '"event":"sink_failed"' 'does not let us in'
+    # It is read again with each attempt.
+    echo 'right one' >password
+    until_true 5 said a '"event":"sink_ok"'
+    until_true 5 has_lines listener.out 3
+    stop a
+    if grep -F -e 'right one' -e 'wrong one' a.out a.err; then fail 'a password was shown'; fi
+}
+
+not_there() {
+    broker_up
+    broker_down
+    publishing 1 "$(topic)"
+    until_true 5 said a '"event":"sink_failed"' 'Connection refused' "mqtt://127.0.0.1:$BROKER_PORT"
+    broker_again
+    until_true 5 said a '"event":"sink_ok"'
+    stop a
+}
+
+# refused SINK TEXT...
+refused() {
+    refused_sink=$1
+    shift
+    exits 2 "$TENURE" agent --targets store --poll http --publish "$refused_sink"
+    err_has "$@"
+}
+wrong_usage() {
+    : >file
+    refused mqtt:// 'names no topic' 'mqtt://HOST/TOPIC/{target}'
+    refused mqtt://host 'names no topic'
+    refused mqtt://host/ 'names no topic'
+    refused 'mqtt://host/a/#' 'those are for subscribers'
+    refused 'mqtt://host/a/+/b' 'those are for subscribers'
+    refused 'mqtt://host/{x}' '{target}, {namespace}'
+    refused mqtt://host:0/a "'0' is not a port"
+    refused mqtt://host:99999/a 'is not a port'
+    refused mqtt://one,two/a 'is not the address of a broker'
+    refused mqtt://::1/a 'is not the address of a broker'
+    refused mqtt://user:secret@host/a 'password_file=PATH'
+    case $ERR in *secret*) fail 'the password is shown' ;; esac
+    refused 'mqtt://host/a?password_file=file' 'password_file needs a user'
+    refused 'mqtt://user@host/a?password_file=nothing' 'password_file=nothing cannot be read'
+    refused 'mqtt://host/a?ca_file=file' 'are for mqtts://'
+    refused 'mqtts://host/a?cert_file=file' 'both cert_file and key_file'
+    refused 'mqtts://host/a?cert_file=file&key_file=file' 'cert_file needs ca_file'
+    refused 'mqtts://host/a?ca_fil=file' "did you mean 'ca_file'?"
+    refused 'mqtt://host/a?timeout=0s' 'timeout is 0'
+    refused mqttx://user:secret@host/a 'there is no sink' 'mqtt://HOST/TOPIC/{target}'
+    case $ERR in *secret*) fail 'the password is shown' ;; esac
+}
+
+it 'a broker gets each message once, with QoS 1, its token and its scene, on the topic of its target' messages
+it 'a broker that was restarted gets what was made meanwhile' restarted
+it 'a broker that is away for longer than a lease stops nothing, and gets nothing after its lease has ended' long_absence
+it 'what a broken connection left unconfirmed is sent again, and nothing is lost' broken_connections
+it 'a broker that hangs stops neither the polls nor the end of the agent, and gets nothing late' hanging
+it 'what does not fit into the queue is dropped and told' full_queue
+it 'a message that the broker does not take holds up no other' too_large
+it 'with TLS and a certificate of the client the messages get there' encrypted
+it 'a broker whose certificate is of an unknown CA gets nothing, and that is told' wrong_ca
+it 'a broker whose certificate has another name gets nothing' wrong_name
+it 'a broker without TLS gets nothing when TLS is asked for' no_tls
+it 'wrong credentials are told, and right ones used when they are there' credentials
+it 'a broker that comes later than the agent is found' not_there
+it 'a sink that is written wrongly is refused with the reason' wrong_usage
+finish
