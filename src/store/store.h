@@ -83,6 +83,8 @@ enum ten_op_flag {
     TEN_OP_REQUIRE_TARGET = 1u << 1, /* TEN_UNKNOWN unless the target is registered or was leased before */
     TEN_OP_FORCE = 1u << 2,     /* release: bar the renewal of whatever lease there is; others enter when it ends */
     TEN_OP_FORCE_NOW = 1u << 3, /* release: others enter at once; G3 is suspended for the target */
+    TEN_OP_KEEP = 1u << 4,      /* renew: the ttl is kept for others' sake and is longer than what its holder believes:
+                                   an epoch's quarantine does not count it */
 };
 
 enum ten_reason {
@@ -189,7 +191,8 @@ typedef struct ten_instance {
 enum ten_change_kind {
     TEN_LEASE_ACQUIRED,
     TEN_LEASE_RELEASED,
-    TEN_LEASE_LOST, /* forced, at once; expired, when the target is acquired next */
+    TEN_LEASE_LOST,  /* forced, at once; expired, when the target is acquired next */
+    TEN_LEASE_ASKED, /* somebody asks something of the holder */
     TEN_INSTANCE_JOINED,
     TEN_INSTANCE_CHANGED, /* another weight or other metadata */
     TEN_INSTANCE_LEFT,
