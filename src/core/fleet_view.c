@@ -283,6 +283,7 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     case TEN_TARGET_ADDED:
     case TEN_TARGET_CHANGED:
     case TEN_TARGET_REMOVED:
+    case TEN_LEASE_ASKED:
     case TEN_CHANGE_COUNT:
         break; /* targets come from their source */
     }
