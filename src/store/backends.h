@@ -7,6 +7,7 @@
 #include "store/store.h"
 
 extern const ten_store_ops ten_memory_ops;
+extern const ten_store_ops ten_postgres_ops;
 extern const ten_store_ops ten_redis_ops;
 extern const ten_store_ops ten_sqlite_ops;
 
