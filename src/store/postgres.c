@@ -148,13 +148,14 @@ int ten_postgres_send(ten_postgres_store *store, const char *statement, int coun
 }
 
 /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
-static int send_gate(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
+static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
     char numbers[3][TEN_POSTGRES_NUMBER_SIZE];
     uint64_t left_ms = ten_left_u64(deadline_ms, ten_postgres_now_ms());
     uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
     const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
                             ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
-                            ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)), namespaces};
+                            ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)),
+                            work->namespaces, work->namespaces ? "off" : "on"};
     return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
 }
 
@@ -162,7 +163,7 @@ static int send_all(ten_postgres_store *store, const ten_postgres_work *work, ui
     store->sent = 0;
     int done = ten_postgres_send(store, PG_BEGIN, 0, NULL);
     if (done == TENURE_OK)
-        done = send_gate(store, work->namespaces, deadline_ms);
+        done = send_gate(store, work, deadline_ms);
     if (done == TENURE_OK)
         done = work->send(store, work->userdata);
     if (done == TENURE_OK)

@@ -4,6 +4,7 @@
  * row count, and then the batch goes the careful way of all others (postgres_lease.sql, postgres_instance.sql), which
  * is harmless for what was renewed already.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,7 +13,7 @@
 #include "postgres_lease_sql.h"
 #include "store/postgres_state.h"
 
-enum { COLUMNS = 9, LEASE_FIELDS = 12, INSTANCE_FIELDS = 4 };
+enum { COLUMNS = 9, LEASE_FIELDS = 10, INSTANCE_FIELDS = 4 };
 
 /* Operations that one statement carries: all on one namespace, and none on the same target; or one on an instance. */
 struct step {
@@ -348,19 +349,25 @@ static int take_verdict(ten_postgres_store *store, const char *verdict, ten_resu
 
 static int take_lease(ten_postgres_store *store, const PGresult *rows, int row, ten_result *result) {
     const char *verdict = PQgetvalue(rows, row, 0);
+    const char *holder = ten_postgres_text(rows, row, 4);
+    int64_t left_ms = strtoll(PQgetvalue(rows, row, 3), NULL, 10);
     int done = take_verdict(store, verdict, result);
     if (done < 0 || result->outcome == TEN_ERROR || result->outcome == TEN_UNKNOWN)
         return done;
     result->token = ten_postgres_number(rows, row, 1);
-    result->ttl_ms = ten_postgres_number(rows, row, 2);
-    result->remaining_ms = ten_postgres_number(rows, row, 3);
-    result->barred = ten_postgres_flag(rows, row, 5);
     result->registered = ten_postgres_flag(rows, row, 6);
     result->paused = ten_postgres_flag(rows, row, 7);
+    result->recovering = strcmp(verdict, "recovering") == 0;
+    if (result->recovering)
+        result->remaining_ms = (uint64_t)left_ms;
+    if (result->recovering || !holder || left_ms <= 0)
+        return TENURE_OK;
+    result->ttl_ms = ten_postgres_number(rows, row, 2);
+    result->remaining_ms = (uint64_t)left_ms;
+    result->barred = ten_postgres_flag(rows, row, 5);
     result->ask = (enum ten_ask)ten_postgres_number(rows, row, 8);
     result->acquired_at_ms = ten_postgres_number(rows, row, 9);
-    result->recovering = strcmp(verdict, "recovering") == 0;
-    return take_holder(store, ten_postgres_text(rows, row, 4), result);
+    return take_holder(store, holder, result);
 }
 
 static int take_instance(ten_postgres_store *store, const ten_op *op, const PGresult *rows, ten_result *result) {

@@ -135,8 +135,6 @@ static int enter(ten_postgres_store *store, const char *namespaces, uint64_t dea
     int done = ten_postgres_migrate(store, deadline_ms);
     if (done == TENURE_OK)
         done = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
-    if (done == TENURE_OK)
-        done = run(store, "setting the epoch back", PG_REWIND_EPOCH, deadline_ms, NULL);
     if (done == TENURE_OK && namespaces)
         done = add_namespaces(store, namespaces, deadline_ms);
     return done;

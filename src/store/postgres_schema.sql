@@ -121,15 +121,17 @@ SELECT pg_advisory_xact_lock(7310589505424127589);
 -- namespaces that it writes to ($4) are there. If not, a text that is no number stops everything that was sent behind it;
 -- the caller then brings the store up to date and sends it again.
 --
--- Plans go through the indexes, row by row: the planner knows nothing about the arrays, and one that guesses wrong reads
--- the whole table. A DBA's own synchronous_commit counts when it is a stricter one.
+-- The planner must not guess, because a wrong guess reads whole tables: a batch ($5 'off') finds its rows by the index and
+-- the array of their keys, and joins them to the array by hashing; a listing goes row by row. A DBA's own
+-- synchronous_commit counts when it is a stricter one.
 -- name: gate
 SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
        set_config('idle_in_transaction_session_timeout', $3, true),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, true),
        set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
-       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_nestloop', $5, true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_hashjoin', CASE $5 WHEN 'on' THEN 'off' ELSE 'on' END, true),
        CASE WHEN store.identity = server.identity AND store.schema_version >= 1
              AND (store.began_at IS NULL OR store.began_at <= clock_timestamp())
              AND NOT EXISTS (SELECT FROM unnest($4::text[]) AS wanted
@@ -138,8 +140,12 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
   FROM tenure.server LEFT JOIN tenure.store ON store.one;
 
 -- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
--- clock, so that nothing which was forgotten is met again.
+-- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than they
+-- would have.
 -- name: begin_epoch
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL jit = off;
+UPDATE tenure.store SET began_at = clock_timestamp() WHERE began_at > clock_timestamp();
 WITH begun AS (
     UPDATE tenure.store
        SET identity = server.identity, began_at = clock_timestamp(),
@@ -160,10 +166,7 @@ WITH begun AS (
     SELECT name, cursor, clock_timestamp(), 'store_recovering', '', '', '', '', 0 FROM moved
 )
 SELECT pg_notify(left('tenure:' || name, 63), '') FROM moved;
-
--- The clock was set back: newcomers wait no longer than they would have.
--- name: rewind_epoch
-UPDATE tenure.store SET began_at = clock_timestamp() WHERE began_at > clock_timestamp();
+COMMIT;
 
 -- name: add_namespaces
 INSERT INTO tenure.namespace (name, cursor, first_cursor, longest_ms)
