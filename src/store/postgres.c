@@ -155,7 +155,7 @@ static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, u
     const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
                             ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
                             ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)),
-                            work->namespaces, work->namespaces ? "off" : "on"};
+                            work->namespaces, work->lists ? "on" : "off"};
     return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
 }
 

@@ -273,6 +273,17 @@ static int send_leases(struct batch *batch, const struct step *step) {
     return send_lists(batch, PG_APPLY_LEASES, &namespace_name, 1, COLUMNS);
 }
 
+static int send_reads(struct batch *batch, const struct step *step) {
+    clear_lists(batch);
+    const char *namespace_name = batch->ops[batch->order[step->first]].namespace_name;
+    for (size_t i = 0; i < step->count; i++) {
+        const ten_op *op = &batch->ops[batch->order[step->first + i]];
+        ten_postgres_add_text(&batch->lists[0], op->target);
+        ten_postgres_add_number(&batch->lists[1], op->flags);
+    }
+    return send_lists(batch, PG_READ_LEASES, &namespace_name, 1, 2);
+}
+
 /* The statements before apply_instance are locks. */
 #define STATEMENTS_FOR_INSTANCE 3u
 
@@ -302,7 +313,9 @@ static int send_steps(ten_postgres_store *store, void *userdata) {
     int done = batch->has_leases && batch->has_writes ? send_locks(batch) : TENURE_OK;
     for (size_t i = 0; done == TENURE_OK && i < batch->step_count; i++) {
         const ten_op *op = &batch->ops[batch->order[batch->steps[i].first]];
-        done = op->target ? send_leases(batch, &batch->steps[i]) : send_instance(store, op);
+        done = !op->target         ? send_instance(store, op)
+               : batch->has_writes ? send_leases(batch, &batch->steps[i])
+                                   : send_reads(batch, &batch->steps[i]);
     }
     return done;
 }

@@ -72,7 +72,7 @@ WITH here AS MATERIALIZED (
            WHEN 'renew' THEN
                CASE WHEN held AND token = version AND NOT barred AND coalesce(holder = owner, true) THEN 'extended'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
-                    WHEN op_ttl_ms > 0 AND NOT is_gone AND (token > version OR (token = version AND owner = holder AND NOT barred))
+                    WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone AND (token > version OR (token = version AND owner = holder AND NOT barred))
                     THEN 'put back'
                     WHEN token > version THEN 'noted'
                     ELSE 'lost' END
@@ -161,9 +161,21 @@ SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 100
        paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
   FROM (SELECT * FROM changed
         UNION ALL
-        SELECT at, verdict, CASE WHEN verdict = 'read' AND NOT held AND token_floor > 0 THEN greatest(version, token_floor - 1)
-                                 ELSE version END,
+        SELECT at, verdict, CASE WHEN verdict = 'read' AND NOT held THEN greatest(version, token_floor - 1) ELSE version END,
                ttl_ms, CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END,
                now, owner, barred, registered, paused, ask, acquired_at
           FROM judged WHERE NOT changes) AS outcome
+ ORDER BY at;
+
+-- Leases ($2) of the namespace $1 as they are, for who only reads; $3 are the flags. What comes back is as above. A guard
+-- that starts after a loss must not take the forgotten tokens for current.
+-- name: read_leases
+SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 THEN 'unknown' ELSE 'read' END,
+       CASE WHEN lease.expires_at > now AND holder_id IS NOT NULL THEN version ELSE greatest(version, token_floor - 1, 0) END,
+       ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred, target.id IS NOT NULL,
+       coalesce(paused, false), ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+  FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS op (target_id, flags, at)
+ CROSS JOIN (SELECT clock_timestamp() AS now, token_floor FROM tenure.store WHERE one OFFSET 0) AS here
+  LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
+  LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
  ORDER BY at;

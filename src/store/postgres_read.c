@@ -42,7 +42,8 @@ static int take_listing(ten_postgres_store *store, size_t statement, const PGres
 }
 
 static int read_rows(ten_store *base, const char *what, struct listing *listing, uint64_t timeout_ms) {
-    ten_postgres_work work = {.what = what, .send = send_listing, .take = take_listing, .userdata = listing};
+    ten_postgres_work work = {
+        .what = what, .lists = true, .send = send_listing, .take = take_listing, .userdata = listing};
     int done = ten_postgres_transact(self(base), &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
     if (done < 0) {
         PQclear(listing->rows);

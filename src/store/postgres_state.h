@@ -42,6 +42,7 @@ typedef struct ten_postgres_store {
 typedef struct ten_postgres_work {
     const char *what;       /* for messages */
     const char *namespaces; /* that must be there, an array as text; NULL: the work only reads */
+    bool lists;             /* a listing, read row by row; else rows are found by an array of keys */
     bool once;              /* not to be repeated when it may have been done: it would hit somebody else */
     bool hopeful;           /* when it refused by itself the caller has another way: TEN_POSTGRES_REFUSED */
     int (*send)(ten_postgres_store *store, void *userdata);

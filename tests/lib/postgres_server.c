@@ -205,7 +205,8 @@ int postgres_server_start_pooler(struct postgres_server *server) {
         return -1;
     /* Few connections for many clients, so that each transaction meets another one. */
     fprintf(file,
-            "[databases]\n* = host=%s port=5432\n[pgbouncer]\nlisten_addr =\nlisten_port = %s\nunix_socket_dir = %s\n"
+            "[databases]\n* = host=%s port=5432 user=" POSTGRES_SERVER_USER
+            "\n[pgbouncer]\nlisten_addr =\nlisten_port = %s\nunix_socket_dir = %s\n"
             "auth_type = any\nauth_file = /dev/null\npool_mode = transaction\ndefault_pool_size = 3\n"
             "server_round_robin = 1\nmax_client_conn = 100\n",
             server->directory, POOLER_PORT, server->directory);
