@@ -13,7 +13,7 @@
 #include "postgres_lease_sql.h"
 #include "store/postgres_state.h"
 
-enum { COLUMNS = 9, LEASE_FIELDS = 10, INSTANCE_FIELDS = 4 };
+enum { COLUMNS = 9, LEASE_FIELDS = 10, INSTANCE_FIELDS = 3 };
 
 /* Operations that one statement carries: all on one namespace, and none on the same target; or one on an instance. */
 struct step {
@@ -30,7 +30,8 @@ struct batch {
     bool has_writes;
     bool forces;
     bool is_complete; /* of the hopeful way: everything was as it was believed */
-    size_t *order;    /* the operations in the order of the steps */
+    size_t renewal_count;
+    size_t *order; /* the operations in the order of the steps */
     struct step *steps;
     size_t step_count;
     size_t before_steps; /* statements before the first */
@@ -95,31 +96,46 @@ static uint64_t slack_ms(const struct batch *batch) {
     return shortest_ms / 4;
 }
 
+static int by_target(const void *a, const void *b) {
+    return strcmp((*(const ten_op *const *)a)->target, (*(const ten_op *const *)b)->target);
+}
+
+/* The renewals of the batch in the order of their targets, as everybody takes locks; freed by the caller. */
+static int sort_renewals(const struct batch *batch, const ten_op ***ret_sorted, size_t *ret_count) {
+    const ten_op **sorted = ten_calloc(batch->count, sizeof *sorted);
+    size_t count = 0;
+    bool in_order = true;
+    if (!sorted)
+        return ten_postgres_no_memory(batch->store);
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->ops[i].kind != TEN_OP_RENEW)
+            continue;
+        sorted[count++] = &batch->ops[i];
+        in_order &= count < 2 || by_target(&sorted[count - 2], &sorted[count - 1]) <= 0;
+    }
+    if (!in_order)
+        qsort(sorted, count, sizeof *sorted, by_target);
+    *ret_sorted = sorted;
+    *ret_count = count;
+    return TENURE_OK;
+}
+
 static int send_renewals(struct batch *batch) {
     char slack[TEN_POSTGRES_NUMBER_SIZE];
-    size_t renewals = 0;
+    const ten_op **sorted = NULL;
+    int done = sort_renewals(batch, &sorted, &batch->renewal_count);
+    if (done < 0)
+        return done;
     clear_lists(batch);
-    for (size_t i = 0; i < batch->count; i++) {
-        const ten_op *op = &batch->ops[i];
-        if (op->kind != TEN_OP_RENEW)
-            continue;
-        ten_postgres_add_text(&batch->lists[0], op->target);
-        ten_postgres_add_text(&batch->lists[1], op->holder);
-        ten_postgres_add_number(&batch->lists[2], op->token);
-        ten_postgres_add_number(&batch->lists[3], op->ttl_ms);
-        renewals++;
+    for (size_t i = 0; i < batch->renewal_count; i++) {
+        ten_postgres_add_text(&batch->lists[0], sorted[i]->target);
+        ten_postgres_add_text(&batch->lists[1], sorted[i]->holder);
+        ten_postgres_add_number(&batch->lists[2], sorted[i]->token);
+        ten_postgres_add_number(&batch->lists[3], sorted[i]->ttl_ms);
     }
-    if (renewals == 0)
-        return TENURE_OK;
-    const char *values[6] = {batch->ops[0].namespace_name};
-    for (size_t i = 0; i < 4; i++) {
-        ten_postgres_end_list(&batch->lists[i]);
-        if (batch->lists[i].failed)
-            return ten_postgres_no_memory(batch->store);
-        values[i + 1] = batch->lists[i].data;
-    }
-    values[5] = ten_postgres_write_number(slack, slack_ms(batch));
-    return ten_postgres_send(batch->store, PG_RENEW_PLAINLY, TEN_COUNT(values), values);
+    ten_free(sorted);
+    const char *before[] = {batch->ops[0].namespace_name, ten_postgres_write_number(slack, slack_ms(batch))};
+    return batch->renewal_count > 0 ? send_lists(batch, PG_RENEW_PLAINLY, before, 2, 4) : TENURE_OK;
 }
 
 /* Leases first, instances after: as everybody takes their locks. */
@@ -141,12 +157,9 @@ static int send_usual(ten_postgres_store *store, void *userdata) {
 
 static int take_usual(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
     struct batch *batch = userdata;
-    size_t renewals = 0;
     (void)store;
-    for (size_t i = 0; i < batch->count; i++)
-        renewals += batch->ops[i].kind == TEN_OP_RENEW;
-    if (statement == 0 && renewals > 0)
-        batch->is_complete &= PQntuples(result) == 1 && ten_postgres_number(result, 0, 0) == renewals;
+    if (statement == 0 && batch->renewal_count > 0)
+        batch->is_complete &= PQntuples(result) == 1 && ten_postgres_number(result, 0, 0) == batch->renewal_count;
     else
         batch->is_complete &= strcmp(PQcmdTuples((PGresult *)(uintptr_t)result), "1") == 0;
     return TENURE_OK;

@@ -10,8 +10,8 @@ WITH locked AS MATERIALIZED (
 UPDATE tenure.instance
    SET expires_at = now + $3::bigint * interval '1 millisecond'
   FROM clock
- WHERE namespace = $1 AND instance = $2 AND ttl_ms = $3::bigint AND weight = $4::bigint AND metadata = $5 AND expires_at > now
-   AND NOT gone AND ask = 0;
+ WHERE namespace = $1 AND instance = $2 AND ttl_ms = $3::bigint AND weight = $4::bigint AND metadata = $5
+   AND expires_at > now AND NOT gone AND ask = 0;
 
 -- Everybody who tells the feed something has this lock; who joins, leaves or edits takes it first, and is alone then.
 -- name: lock_namespace
@@ -31,7 +31,8 @@ WITH here AS MATERIALIZED (
     SELECT now, weight, metadata, ttl_ms, since, coalesce(ask, 0) AS ask,
            coalesce(NOT gone AND expires_at > now, false) AS live, coalesce(gone AND expires_at > now, false) AS dead,
            (SELECT other.ttl_ms FROM tenure.instance AS other
-             WHERE other.namespace = $1 AND other.instance <> $3 AND NOT other.gone AND other.expires_at > now LIMIT 1) AS fleet_ttl_ms
+             WHERE other.namespace = $1 AND other.instance <> $3 AND NOT other.gone AND other.expires_at > now
+             LIMIT 1) AS fleet_ttl_ms
       FROM here LEFT JOIN tenure.instance ON namespace = $1 AND instance = $3
 ), judged AS MATERIALIZED (
     SELECT *, CASE $2::text
@@ -49,7 +50,8 @@ WITH here AS MATERIALIZED (
     DELETE FROM tenure.instance
      WHERE namespace = $1 AND instance IN (
            SELECT instance FROM tenure.instance, judged
-            WHERE $2::text = 'announce' AND NOT live AND NOT dead AND namespace = $1 AND instance <> $3 AND expires_at <= now
+            WHERE $2::text = 'announce' AND NOT live AND NOT dead
+              AND namespace = $1 AND instance <> $3 AND expires_at <= now
               FOR UPDATE OF instance SKIP LOCKED)
     RETURNING instance, gone
 ), put AS (
@@ -71,7 +73,8 @@ WITH here AS MATERIALIZED (
 ), news AS MATERIALIZED (
     SELECT 1 AS part, 'instance_left' AS event, 'expired' AS reason, instance, '' AS actor FROM swept WHERE NOT gone
     UNION ALL
-    SELECT 2, CASE verdict WHEN 'joined' THEN 'instance_joined' WHEN 'left' THEN 'instance_left' ELSE 'instance_changed' END,
+    SELECT 2, CASE verdict WHEN 'joined' THEN 'instance_joined' WHEN 'left' THEN 'instance_left'
+                           ELSE 'instance_changed' END,
            CASE verdict WHEN 'left' THEN $7 ELSE '' END, $3, $8
       FROM judged WHERE verdict IN ('joined', 'changed', 'left', 'asked')
 ), told AS MATERIALIZED (
@@ -82,11 +85,11 @@ WITH here AS MATERIALIZED (
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
-           first_cursor = CASE WHEN (cursor + count) / 1000 > cursor / 1000 THEN greatest(first_cursor, cursor + count - 10000)
-                               ELSE first_cursor END
+           first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
+                               ELSE greatest(first_cursor, cursor + count - 10000) END
       FROM told
      WHERE name = $1 AND (count > 0 OR shown_ms > longest_ms)
-    RETURNING cursor, first_cursor, count
+    RETURNING cursor, first_cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY part, instance), now, event, reason, '', instance, actor, 0
@@ -95,7 +98,5 @@ WITH here AS MATERIALIZED (
     DELETE FROM tenure.change
      WHERE namespace = $1
        AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
-), notified AS MATERIALIZED (
-    SELECT pg_notify(left('tenure:' || $1, 63), '') FROM moved WHERE count > 0
 )
-SELECT verdict, fleet_ttl_ms, CASE verdict WHEN 'joined' THEN 0 ELSE ask END, (SELECT count(*) FROM notified) FROM judged;
+SELECT verdict, fleet_ttl_ms, CASE verdict WHEN 'joined' THEN 0 ELSE ask END FROM judged;

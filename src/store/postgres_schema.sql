@@ -99,15 +99,18 @@ CREATE VIEW tenure.server AS
 SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.lease'::regclass::oid) AS identity;
 
 -- name: first_row
-INSERT INTO tenure.store (one, schema_version, identity, token_floor, pings) SELECT true, 1, identity, 0, 0 FROM tenure.server;
+INSERT INTO tenure.store (one, schema_version, identity, token_floor, pings)
+SELECT true, 1, identity, 0, 0 FROM tenure.server;
 
 -- name: may_identify
-SELECT has_function_privilege('pg_control_system()', 'EXECUTE') AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')
+SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
+   AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')
    AND has_function_privilege('pg_current_wal_lsn()', 'EXECUTE');
 
 -- name: find_schema
 SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
-       EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = 'store' AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'tenure')),
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                WHERE nspname = 'tenure' AND relname = 'store'),
        current_user, current_database();
 
 -- name: get_version
@@ -122,7 +125,7 @@ SELECT pg_advisory_xact_lock(7310589505424127589);
 -- the caller then brings the store up to date and sends it again.
 --
 -- The planner must not guess, because a wrong guess reads whole tables: a batch ($5 'off') finds its rows by the index and
--- the array of their keys, and joins them to the array by hashing; a listing goes row by row. A DBA's own
+-- the array of their keys, in the order of the keys, and joins them by hashing; a listing goes row by row. A DBA's own
 -- synchronous_commit counts when it is a stricter one.
 -- name: gate
 SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
@@ -130,7 +133,8 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, true),
        set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
-       set_config('enable_nestloop', $5, true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_nestloop', $5, true),
        set_config('enable_hashjoin', CASE $5 WHEN 'on' THEN 'off' ELSE 'on' END, true),
        CASE WHEN store.identity = server.identity AND store.schema_version >= 1
              AND (store.began_at IS NULL OR store.began_at <= clock_timestamp())

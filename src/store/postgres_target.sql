@@ -20,28 +20,28 @@ WITH edit AS MATERIALIZED (
     UPDATE tenure.target SET paused = action = 'pause' FROM edit
      WHERE namespace = $1 AND target.id = edit.id AND action IN ('pause', 'resume')
 ), news AS MATERIALIZED (
-    SELECT at, id, CASE WHEN action = 'remove' THEN 'target_removed' WHEN found THEN 'target_changed' ELSE 'target_added' END AS event
+    SELECT at, id, CASE WHEN action = 'remove' THEN 'target_removed' WHEN found THEN 'target_changed'
+                        ELSE 'target_added' END AS event
       FROM edit WHERE found OR action = 'put'
 ), told AS MATERIALIZED (
     SELECT count(*) AS count FROM news
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count,
-           first_cursor = CASE WHEN (cursor + count) / 1000 > cursor / 1000 THEN greatest(first_cursor, cursor + count - 10000)
-                               ELSE first_cursor END
+           first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
+                               ELSE greatest(first_cursor, cursor + count - 10000) END
       FROM told WHERE name = $1 AND count > 0
-    RETURNING cursor, first_cursor, count
+    RETURNING cursor, first_cursor, count, pg_notify(left('tenure:' || $1, 63), '')
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
-    SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0 FROM news, moved
+    SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
+      FROM news, moved
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1
        AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
-), notified AS MATERIALIZED (
-    SELECT pg_notify(left('tenure:' || $1, 63), '') FROM moved
 )
-SELECT found, (SELECT count(*) FROM notified) FROM edit ORDER BY at;
+SELECT found FROM edit ORDER BY at;
 
 -- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many. The ids come from two
 -- indexes in the same order, and are read as far as the page goes.
@@ -75,8 +75,8 @@ SELECT instance, weight, metadata, ttl_ms, greatest(ceil(extract(epoch FROM expi
 -- Changes of the namespace ($1) after a cursor ($2), at most $3; each row starts with the feed's last cursor and the
 -- oldest from which it can be read. Without changes there is one row, without the namespace none.
 -- name: list_changes
-SELECT namespace.cursor, first_cursor, change.cursor, floor(extract(epoch FROM at) * 1000)::bigint, event, reason, target_id,
-       instance, actor, version
+SELECT namespace.cursor, first_cursor, change.cursor, floor(extract(epoch FROM at) * 1000)::bigint, event, reason,
+       target_id, instance, actor, version
   FROM tenure.namespace
   LEFT JOIN LATERAL (SELECT * FROM tenure.change
                       WHERE change.namespace = $1 AND change.cursor > $2::bigint
@@ -92,15 +92,15 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
        current_user, current_database();
 
 -- name: describe_rights
-SELECT string_agg(wanted.right || ' on ' || wanted.relation, ', ')
-  FROM (VALUES ('tenure.lease', 'SELECT'), ('tenure.lease', 'INSERT'), ('tenure.lease', 'UPDATE'),
-               ('tenure.target', 'SELECT'), ('tenure.target', 'INSERT'), ('tenure.target', 'UPDATE'), ('tenure.target', 'DELETE'),
-               ('tenure.instance', 'SELECT'), ('tenure.instance', 'INSERT'), ('tenure.instance', 'UPDATE'), ('tenure.instance', 'DELETE'),
-               ('tenure.change', 'SELECT'), ('tenure.change', 'INSERT'), ('tenure.change', 'DELETE'),
-               ('tenure.namespace', 'SELECT'), ('tenure.namespace', 'INSERT'), ('tenure.namespace', 'UPDATE'),
-               ('tenure.store', 'SELECT'), ('tenure.store', 'UPDATE'), ('tenure.server', 'SELECT')) AS wanted (relation, "right")
- WHERE NOT has_table_privilege(wanted.relation, wanted.right);
+SELECT string_agg(privilege || ' on ' || relation, ', ')
+  FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
+               ('tenure.instance', 'SELECT INSERT UPDATE DELETE'), ('tenure.change', 'SELECT INSERT DELETE'),
+               ('tenure.namespace', 'SELECT INSERT UPDATE'), ('tenure.store', 'SELECT UPDATE'),
+               ('tenure.server', 'SELECT')) AS needed (relation, privileges),
+       unnest(string_to_array(privileges, ' ')) AS privilege
+ WHERE NOT has_table_privilege(relation, privilege);
 
 -- name: describe_epoch
-SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000 + (SELECT max(longest_ms) FROM tenure.namespace)), 0)::bigint
+SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000
+                     + (SELECT max(longest_ms) FROM tenure.namespace)), 0)::bigint
   FROM tenure.store WHERE one;
