@@ -136,11 +136,10 @@ enum trial {
     TRIAL_ENDED,   /* well or with a final error */
     TRIAL_AGAIN,   /* others were in the way, and nothing has happened */
     TRIAL_REFUSED, /* a statement of ours refused to go on, and nothing has happened */
-    TRIAL_STALE,   /* the gate is shut: the store has to be brought up to date */
     TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
 };
 
-enum { AT_BEGIN, AT_GATE, AT_WORK };
+enum { AT_WORK = 2 }; /* statements before it: BEGIN, the gate */
 
 int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values) {
     store->sent++;
@@ -155,7 +154,7 @@ static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, u
     const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
                             ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
                             ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)),
-                            work->namespaces, work->lists ? "on" : "off"};
+                            work->lists ? "on" : "off"};
     return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
 }
 
@@ -171,15 +170,14 @@ static int send_all(ten_postgres_store *store, const ten_postgres_work *work, ui
     return done == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : done;
 }
 
-static enum trial judge_failure(const PGresult *result, size_t statement) {
+static enum trial judge_failure(const PGresult *result) {
+    static const char *const refusals[] = {"22P02", "42P01",
+                                           "3F000"}; /* a text that is no number; no table, no schema */
     const char *state = ten_postgres_sqlstate(result);
-    if (strcmp(state, "22P02") == 0) /* our own: a text that is no number */
-        return statement == AT_GATE ? TRIAL_STALE : TRIAL_REFUSED;
-    if (statement == AT_GATE && (strcmp(state, "42P01") == 0 || strcmp(state, "3F000") == 0))
-        return TRIAL_STALE;
-    if (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0)
-        return TRIAL_AGAIN;
-    return TRIAL_ENDED;
+    for (size_t i = 0; i < TEN_COUNT(refusals); i++)
+        if (strcmp(state, refusals[i]) == 0)
+            return TRIAL_REFUSED;
+    return strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0 ? TRIAL_AGAIN : TRIAL_ENDED;
 }
 
 /* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
@@ -199,7 +197,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_work *work,
         if (outcome != TENURE_OK)
             continue; /* what comes behind an error was not executed */
         if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-            *ret_trial = judge_failure(result, i);
+            *ret_trial = judge_failure(result);
             outcome = ten_postgres_failed(result, work->what, &store->base.error);
         } else if (i >= AT_WORK && i + 1 < store->sent) {
             outcome = work->take(store, i - AT_WORK, result, work->userdata);
@@ -243,23 +241,26 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
     return done;
 }
 
+static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
+    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: others were in the way all the time", work->what);
+}
+
 int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    bool cut_before = false;
+    bool was_cut = false;
     for (unsigned tries = 1;; tries++) {
         enum trial trial;
         int done = try_once(store, work, deadline_ms, &trial);
         bool last = tries == TRIES || ten_postgres_now_ms() >= deadline_ms;
         if (trial == TRIAL_REFUSED && work->hopeful)
             return TEN_POSTGRES_REFUSED;
-        if (trial == TRIAL_ENDED || last || (trial == TRIAL_CUT && (work->once || cut_before)))
-            return trial == TRIAL_REFUSED || trial == TRIAL_STALE
-                       ? ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: others were in the way all the time",
-                                  work->what)
-                       : done;
-        cut_before |= trial == TRIAL_CUT;
-        if (trial == TRIAL_STALE && (done = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
+        if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
             return done;
-        if (trial == TRIAL_AGAIN || trial == TRIAL_REFUSED)
+        if (last)
+            return gave_up(store, work);
+        was_cut |= trial == TRIAL_CUT;
+        if (trial == TRIAL_REFUSED && (done = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
+            return done;
+        if (tries > 1)
             ten_sleep_us(PAUSE_US * tries + ten_random_u64() % (PAUSE_US * tries));
     }
 }

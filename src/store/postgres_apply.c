@@ -1,8 +1,7 @@
 /*
  * A batch of operations on PostgreSQL, in one transaction and one round trip. The usual batch, renewals and heartbeats
- * that find everything as their caller believes it, is one plain UPDATE; whatever is unusual in it is found out by the
- * row count, and then the batch goes the careful way of all others (postgres_lease.sql, postgres_instance.sql), which
- * is harmless for what was renewed already.
+ * that find everything as their caller believes it, is one plain UPDATE, which is undone when anything in it is
+ * unusual; then the batch goes the careful way of all others (postgres_lease.sql, postgres_instance.sql).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,7 @@ struct batch {
     bool has_leases;
     bool has_writes;
     bool forces;
-    bool is_complete; /* of the hopeful way: everything was as it was believed */
+    bool is_complete; /* of the hopeful way: every heartbeat was as it was believed */
     size_t renewal_count;
     size_t *order; /* the operations in the order of the steps */
     struct step *steps;
@@ -61,7 +60,7 @@ static void clear_lists(struct batch *batch) {
 /* Sends a statement whose parameters from `first` on are the first `count` lists. */
 static int send_lists(struct batch *batch, const char *statement, const char *const *before, size_t first,
                       size_t count) {
-    const char *values[COLUMNS + 2];
+    const char *values[COLUMNS + 4];
     bool failed = false;
     for (size_t i = 0; i < first; i++)
         values[i] = before[i];
@@ -76,25 +75,26 @@ static int send_lists(struct batch *batch, const char *statement, const char *co
 
 /* ---- the hopeful way ----------------------------------------------------------------------------------- */
 
-/* One namespace; renewals that name their holder and TTL, and heartbeats. */
+/* Renewals of one holder with one TTL in one namespace, and heartbeats: what an instance sends all the time. */
 static bool is_usual(const struct batch *batch) {
+    const ten_op *first = NULL;
     for (size_t i = 0; i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
-        bool renews = op->kind == TEN_OP_RENEW && op->holder && op->ttl_ms > 0 && op->flags == 0;
-        if ((!renews && op->kind != TEN_OP_ANNOUNCE) || strcmp(op->namespace_name, batch->ops[0].namespace_name) != 0)
+        if (strcmp(op->namespace_name, batch->ops[0].namespace_name) != 0)
+            return false;
+        if (op->kind == TEN_OP_ANNOUNCE)
+            continue;
+        first = first ? first : op;
+        if (op->kind != TEN_OP_RENEW || op->flags != 0 || !op->holder || op->ttl_ms == 0 ||
+            op->ttl_ms != first->ttl_ms || strcmp(op->holder, first->holder) != 0)
             return false;
     }
     return true;
 }
 
-/* How much time the statement may take, and every lease must have left. A quarter of a TTL: whoever renews in time has
- * more than that left. */
-static uint64_t slack_ms(const struct batch *batch) {
-    uint64_t shortest_ms = TENURE_TTL_MAX_MS;
-    for (size_t i = 0; i < batch->count; i++)
-        shortest_ms = ten_min_u64(shortest_ms, batch->ops[i].ttl_ms);
-    return shortest_ms / 4;
-}
+/* How much of its TTL every lease must have left, and how much time the statement may take: whoever renews in time has
+ * more than that. */
+#define SLACK_PART 4u
 
 static int by_target(const void *a, const void *b) {
     return strcmp((*(const ten_op *const *)a)->target, (*(const ten_op *const *)b)->target);
@@ -121,21 +121,23 @@ static int sort_renewals(const struct batch *batch, const ten_op ***ret_sorted, 
 }
 
 static int send_renewals(struct batch *batch) {
+    char ttl[TEN_POSTGRES_NUMBER_SIZE];
     char slack[TEN_POSTGRES_NUMBER_SIZE];
     const ten_op **sorted = NULL;
     int done = sort_renewals(batch, &sorted, &batch->renewal_count);
-    if (done < 0)
-        return done;
     clear_lists(batch);
-    for (size_t i = 0; i < batch->renewal_count; i++) {
+    for (size_t i = 0; done == TENURE_OK && i < batch->renewal_count; i++) {
         ten_postgres_add_text(&batch->lists[0], sorted[i]->target);
-        ten_postgres_add_text(&batch->lists[1], sorted[i]->holder);
-        ten_postgres_add_number(&batch->lists[2], sorted[i]->token);
-        ten_postgres_add_number(&batch->lists[3], sorted[i]->ttl_ms);
+        ten_postgres_add_number(&batch->lists[1], sorted[i]->token);
+    }
+    if (done == TENURE_OK && batch->renewal_count > 0) {
+        const ten_op *op = sorted[0];
+        const char *before[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
+                                ten_postgres_write_number(slack, op->ttl_ms / SLACK_PART)};
+        done = send_lists(batch, PG_RENEW_PLAINLY, before, TEN_COUNT(before), 2);
     }
     ten_free(sorted);
-    const char *before[] = {batch->ops[0].namespace_name, ten_postgres_write_number(slack, slack_ms(batch))};
-    return batch->renewal_count > 0 ? send_lists(batch, PG_RENEW_PLAINLY, before, 2, 4) : TENURE_OK;
+    return done;
 }
 
 /* Leases first, instances after: as everybody takes their locks. */
@@ -157,11 +159,11 @@ static int send_usual(ten_postgres_store *store, void *userdata) {
 
 static int take_usual(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
     struct batch *batch = userdata;
-    (void)store;
     if (statement == 0 && batch->renewal_count > 0)
-        batch->is_complete &= PQntuples(result) == 1 && ten_postgres_number(result, 0, 0) == batch->renewal_count;
-    else
-        batch->is_complete &= strcmp(PQcmdTuples((PGresult *)(uintptr_t)result), "1") == 0;
+        return PQntuples(result) == 1 && ten_postgres_number(result, 0, 0) == batch->renewal_count
+                   ? TENURE_OK
+                   : ten_postgres_misunderstood(store);
+    batch->is_complete &= strcmp(PQcmdTuples((PGresult *)(uintptr_t)result), "1") == 0;
     return TENURE_OK;
 }
 

@@ -26,7 +26,10 @@ SELECT FROM tenure.instance WHERE namespace = $1 AND instance = $2 FOR UPDATE;
 -- Who joins takes out those that have expired, and tells the feed. One whose row is locked is beating just now.
 -- name: apply_instance
 WITH here AS MATERIALIZED (
-    SELECT clock_timestamp() AS now, began_at, longest_ms FROM tenure.store, tenure.namespace WHERE one AND name = $1
+    SELECT clock_timestamp() AS now, began_at,
+           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint ELSE longest_ms END
+               AS longest_ms
+      FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
     SELECT now, weight, metadata, ttl_ms, since, coalesce(ask, 0) AS ask,
            coalesce(NOT gone AND expires_at > now, false) AS live, coalesce(gone AND expires_at > now, false) AS dead,

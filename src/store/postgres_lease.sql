@@ -4,26 +4,25 @@
 -- ended meanwhile, because nothing is looked at again when the row itself has not changed. So rows are locked first, in
 -- the order of their keys, and a later statement reads the clock; a statement sees what was committed before it began.
 
--- The usual case, nearly all that a store does: leases that are as their callers believe, only later. It waits for locks
--- itself, therefore it takes only leases that have more than $2 milliseconds left, and fails as a whole when it took
--- longer than that. Their new ends are counted from before the wait, which is no later than they may be.
+-- The usual case, nearly all that a store does: leases of one holder ($2) with one TTL ($3), as it believes them, only
+-- later. $5 are their targets in order, $6 their tokens. It waits for locks itself, therefore it takes only leases that
+-- have more than $4 milliseconds left, and refuses when it took longer than that; their new ends are counted from before
+-- the wait, which is no later than they may be. It refuses also when not all of them are as believed.
 -- name: renew_plainly
 WITH clock AS MATERIALIZED (
-    SELECT now, now + $2::bigint * interval '1 millisecond' AS too_late FROM clock_timestamp() AS now
+    SELECT now, now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
+      FROM clock_timestamp() AS now
 ), renewed AS (
     UPDATE tenure.lease
-       SET expires_at = now + op.ttl_ms * interval '1 millisecond'
-      FROM clock, unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[]) AS op (target_id, holder, version, ttl_ms)
-     WHERE lease.namespace = $1 AND lease.target_id = ANY ($3::text[])
-       AND lease.target_id = op.target_id AND lease.version = op.version AND lease.holder_id = op.holder
-       AND lease.ttl_ms = op.ttl_ms AND lease.expires_at > too_late AND NOT lease.kept AND NOT lease.barred
-       AND lease.ask = 0
-    RETURNING 1
+       SET expires_at = (SELECT ends FROM clock)
+     WHERE namespace = $1 AND target_id = ANY ($5::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
+       AND expires_at > (SELECT too_late FROM clock) AND NOT kept AND NOT barred AND ask = 0
+    RETURNING target_id, version
 ), done AS MATERIALIZED (
-    SELECT count(*) AS count FROM renewed
+    SELECT array_agg(version ORDER BY target_id) = $6::bigint[] AS is_complete, count(*) AS count FROM renewed
 )
-SELECT CASE WHEN clock_timestamp() < too_late THEN count
-            ELSE ('tenure: judged again, because it took too long: ' || count)::bigint END
+SELECT CASE WHEN is_complete AND clock_timestamp() < too_late THEN count
+            ELSE ('tenure: not as believed, or not in time: ' || count || ' renewed, to be judged again')::bigint END
   FROM done, clock;
 
 -- Rows for what is leased for the first time, so that two who want it meet at the same row. While an epoch's newcomers
@@ -54,10 +53,12 @@ SELECT count(*) FROM (
 --
 -- The flags are those of store.h. seen: all that an operation has to know; judged: what it comes to; changed: what has
 -- become of the lease. The row count is believed, not what was read before: if a row appeared or changed since the locks
--- were taken the whole fails, and is sent again.
+-- were taken, or the namespace is not there yet, the whole is refused, and sent again.
 -- name: apply_leases
 WITH here AS MATERIALIZED (
-    SELECT clock_timestamp() AS now, token_floor, began_at, longest_ms
+    SELECT clock_timestamp() AS now, token_floor, began_at,
+           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint ELSE longest_ms END
+               AS longest_ms
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
     SELECT at, kind, op.target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, now, token_floor,
@@ -154,7 +155,7 @@ WITH here AS MATERIALIZED (
     SELECT max(op_ttl_ms) FILTER (WHERE shows AND wait_ms > 0) AS shown_ms,
            CASE WHEN (SELECT count(*) FROM changed) + (SELECT count(*) FROM unchanged) = count(*)
                 THEN (SELECT count(*) FROM news)
-                ELSE ('tenure: judged again, because something changed meanwhile: ' || count(*))::bigint END AS count
+                ELSE ('tenure: something changed meanwhile: ' || count(*) || ' to be judged again')::bigint END AS count
       FROM judged
 ), moved AS (
     UPDATE tenure.namespace

@@ -89,9 +89,8 @@ SELECT target_id AS scene_id,
 -- timeline, and what pg_restore brought back is another table, whatever its name.
 -- name: server_view
 CREATE VIEW tenure.server AS
-SELECT concat_ws(':', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
-                 'tenure.lease'::regclass::oid) AS identity
-  FROM pg_control_system();
+SELECT concat_ws(':', (pg_control_system()).system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
+                 'tenure.lease'::regclass::oid) AS identity;
 
 -- Where these functions are not for everybody: a server that was started again may be another one.
 -- name: server_view_by_start
@@ -120,11 +119,11 @@ SELECT schema_version FROM tenure.store;
 -- name: lock_schema
 SELECT pg_advisory_xact_lock(7310589505424127589);
 
--- What every transaction starts with: settings that end with it, and a look whether the store is this server's, and the
--- namespaces that it writes to ($4) are there. If not, a text that is no number stops everything that was sent behind it;
--- the caller then brings the store up to date and sends it again.
+-- What every transaction starts with: settings that end with it, and a look whether the store is this server's. If not, a
+-- text that is no number stops everything that was sent behind it; so do other statements that refuse to go on. The
+-- caller then brings the store up to date, and sends it again.
 --
--- The planner must not guess, because a wrong guess reads whole tables: a batch ($5 'off') finds its rows by the index and
+-- The planner must not guess, because a wrong guess reads whole tables: a batch ($4 'off') finds its rows by the index and
 -- the array of their keys, in the order of the keys, and joins them by hashing; a listing goes row by row. A DBA's own
 -- synchronous_commit counts when it is a stricter one.
 -- name: gate
@@ -134,14 +133,12 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
                                              ELSE current_setting('synchronous_commit') END, true),
        set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
        set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('enable_nestloop', $5, true),
-       set_config('enable_hashjoin', CASE $5 WHEN 'on' THEN 'off' ELSE 'on' END, true),
-       CASE WHEN store.identity = server.identity AND store.schema_version >= 1
-             AND (store.began_at IS NULL OR store.began_at <= clock_timestamp())
-             AND NOT EXISTS (SELECT FROM unnest($4::text[]) AS wanted
-                              WHERE NOT EXISTS (SELECT FROM tenure.namespace WHERE name = wanted)) THEN 0
-            ELSE ('tenure: the store has to be brought up to date first, ' || server.identity)::integer END
-  FROM tenure.server LEFT JOIN tenure.store ON store.one;
+       set_config('enable_nestloop', $4, true),
+       set_config('enable_hashjoin', CASE $4 WHEN 'on' THEN 'off' ELSE 'on' END, true),
+       CASE WHEN store.identity = server.identity AND schema_version >= 1
+             AND (began_at IS NULL OR began_at <= clock_timestamp()) THEN 0
+            ELSE ('tenure: the store has to be brought up to date for ' || server.identity)::integer END
+  FROM tenure.store, tenure.server WHERE one;
 
 -- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
 -- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than they

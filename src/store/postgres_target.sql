@@ -24,7 +24,9 @@ WITH edit AS MATERIALIZED (
                         ELSE 'target_added' END AS event
       FROM edit WHERE found OR action = 'put'
 ), told AS MATERIALIZED (
-    SELECT count(*) AS count FROM news
+    SELECT CASE WHEN EXISTS (SELECT FROM tenure.namespace WHERE name = $1) THEN count(*)
+                ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
+      FROM news
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count,
@@ -41,7 +43,7 @@ WITH edit AS MATERIALIZED (
      WHERE namespace = $1
        AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
 )
-SELECT found FROM edit ORDER BY at;
+SELECT found FROM edit, told ORDER BY at;
 
 -- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many. The ids come from two
 -- indexes in the same order, and are read as far as the page goes.
