@@ -1,6 +1,6 @@
 /*
- * What is PostgreSQL's own: locks that others hold, restarts, standbys and epochs, roles, poolers, and what people see
- * with psql. The contract itself is the conformance suite's.
+ * What is PostgreSQL's own: locks that others hold, restarts, roles, poolers, and what people see with psql. The
+ * contract itself is the conformance suite's; standbys, epochs and clocks are in test_postgres_epoch.c.
  */
 #include "conformance/postgres_place.h"
 
@@ -283,168 +283,6 @@ static void a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one(void
     assert_non_null(strstr(error.message, "192.0.2.1"));
 }
 
-/* ---- standbys and epochs (fault 11) */
-
-static void expect_recovering(ten_result result) {
-    expect_outcome(result, TEN_HELD);
-    assert_true(result.recovering);
-    assert_null(result.holder);
-    assert_in_range(result.remaining_ms, 1, TTL_MS);
-}
-
-/* The holder goes on, newcomers wait, and whoever comes after has a higher token. */
-static void expect_survival(const struct place *place, uint64_t token) {
-    expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
-    expect_recovering(acquire(place, "never-seen", "newcomer", TTL_MS));
-    expect_recovering(acquire(place, "t", "a", TTL_MS));
-    ten_result back = renew(place, "t", "a", token, TTL_MS);
-    expect_outcome(back, TEN_OK);
-    assert_int_equal(back.token, token);
-    expect_holder(acquire(place, "t", "newcomer", TTL_MS), "a");
-    sleep_ms(AFTER_MS / 2);
-    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
-    sleep_ms(AFTER_MS / 2 + 100);
-    expect_outcome(release(place, "t", "a", token), TEN_OK);
-    assert_true(must_acquire(place, "t", "newcomer", TTL_MS) > token);
-}
-
-static void lose_something(struct postgres_place *postgres) {
-    (void)postgres_text(postgres, "UPDATE tenure.store SET identity = 'another server'");
-}
-
-static void another_identity_begins_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    assert_int_equal(token, 1);
-    uint64_t cursor = cursor_now(place->store, place->ns);
-    lose_something(postgres);
-    expect_survival(place, token);
-    struct seen seen = {0};
-    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
-                     TENURE_E_RESYNC);
-    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE event = 'store_recovering'"),
-                        "1");
-}
-
-static void a_lease_that_the_data_do_not_know_is_put_back_and_counted(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    must_acquire(place, "t", "a", TTL_MS);
-    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.lease WHERE target_id = 'u'");
-    (void)postgres_text(postgres, "DELETE FROM tenure.namespace");
-    lose_something(postgres);
-    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
-    expect_holder(read_lease(place, "u"), "b");
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
-}
-
-static void older_data_do_not_bring_a_former_holder_back(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(postgres, "CREATE TABLE backup AS SELECT * FROM tenure.lease");
-    expect_outcome(release(place, "t", "a", first), TEN_OK);
-    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.lease; INSERT INTO tenure.lease SELECT * FROM backup");
-    lose_something(postgres);
-    ten_result again = acquire(place, "t", "a", TTL_MS);
-    expect_outcome(again, TEN_HELD);
-    assert_true(again.recovering);
-    expect_outcome(renew(place, "t", "b", second, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
-    expect_holder(read_lease(place, "t"), "b");
-}
-
-static void tokens_that_are_shown_while_recovering_count_if_they_can_be_true(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    (void)read_lease(place, "t");
-    lose_something(postgres);
-    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
-    expect_outcome(renew(place, "t", NULL, shown, TTL_MS), TEN_LOST);
-    expect_outcome(renew(place, "u", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "t", "a", TTL_MS) > shown);
-    assert_true(must_acquire(place, "u", "a", TTL_MS) < shown);
-}
-
-static void a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    ten_op keep = {.kind = TEN_OP_RENEW,
-                   .flags = TEN_OP_KEEP,
-                   .namespace_name = place->ns,
-                   .target = "t",
-                   .holder = "a",
-                   .token = token,
-                   .ttl_ms = LONG_MS};
-    expect_outcome(apply_one(place->store, keep), TEN_OK);
-    lose_something(postgres);
-    expect_recovering(acquire(place, "u", "b", TTL_MS));
-    expect_outcome(apply_one(place->store, keep), TEN_OK);
-    sleep_ms(AFTER_MS);
-    must_acquire(place, "u", "b", TTL_MS);
-    expect_holder(read_lease(place, "t"), "a");
-}
-
-static void a_database_that_was_restored_from_a_dump_begins_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    char command[1024];
-    char copy[32];
-    snprintf(copy, sizeof copy, "%.20scopy", postgres->database);
-    (void)postgres_text(postgres, "CREATE DATABASE %s", copy);
-    snprintf(command, sizeof command, "pg_dump -h %s -U %s %s | psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s >/dev/null",
-             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory,
-             POSTGRES_SERVER_USER, copy);
-    assert_int_equal(system(command), 0);
-    snprintf(postgres->database, sizeof postgres->database, "%s", copy);
-    postgres_place_open(postgres, "");
-    expect_survival(place, token);
-}
-
-static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    assert_int_equal(postgres_server_start_standby(&postgres->standby, postgres->server), 0);
-    struct postgres_server *primary = postgres->server;
-    ten_error error;
-    postgres->server = &postgres->standby;
-    assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_UNREACHABLE);
-    assert_non_null(strstr(error.message, "read-only"));
-    char url[FIXTURE_URL_SIZE];
-    ten_store *store = NULL;
-    /* Who insists gets in, and is told why nothing works. */
-    postgres_server_url(&postgres->standby, postgres->database, POSTGRES_SERVER_USER, "&target_session_attrs=any", url,
-                        sizeof url);
-    assert_int_equal(ten_store_open(url, NULL, &store, &error), TENURE_OK);
-    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = TTL_MS};
-    ten_result result;
-    assert_int_equal(apply_for(store, op, CALL_MS, &result), TENURE_E_UNREACHABLE);
-    assert_non_null(strstr(store->error.message, "standby"));
-    ten_store_close(store);
-    /* Both are named: whoever can write is found, before the failover and after. */
-    postgres_place_close(postgres);
-    snprintf(url, sizeof url, "postgres:///%s?host=%s,%s&user=%s", postgres->database, postgres->standby.directory,
-             primary->directory, POSTGRES_SERVER_USER);
-    place->store = open_store(url);
-    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
-    sleep_ms(100);
-    postgres_server_stop(primary);
-    bool done;
-    free(postgres_server_query(&postgres->standby, "postgres", "SELECT pg_promote()", &done));
-    assert_true(done);
-    expect_survival(place, token);
-    postgres->server = primary;
-    assert_int_equal(postgres_server_start_again(primary), 0);
-}
-
 /* ---- roles (fault 34) */
 
 static void a_role_that_may_not_create_is_told_what_to_do(void **state) {
@@ -631,13 +469,6 @@ int main(void) {
         POSTGRES_CASE(a_restarted_server_has_its_leases_and_no_new_epoch),
         POSTGRES_CASE(a_server_that_does_not_answer_is_a_timeout_within_bounds),
         POSTGRES_CASE(a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one),
-        POSTGRES_CASE(another_identity_begins_an_epoch),
-        POSTGRES_CASE(a_lease_that_the_data_do_not_know_is_put_back_and_counted),
-        POSTGRES_CASE(older_data_do_not_bring_a_former_holder_back),
-        POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true),
-        POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch),
-        POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
-        POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
         POSTGRES_CASE(a_role_that_may_not_create_is_told_what_to_do),
         POSTGRES_CASE(a_role_that_may_not_identify_the_server_works_too),
         POSTGRES_CASE(a_newer_schema_is_refused),

@@ -16,13 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define START_MS    30000
-#define POOLER_PORT "6432"
-#define WORDS_MAX   48u
+#define START_MS     30000
+#define POOLER_PORT  "6432"
+#define WORDS_MAX    48u
+#define PROGRAM_SIZE 256u
 
 static void pause_ms(long ms) {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -37,21 +39,32 @@ static const struct passwd *unprivileged(void) {
     return geteuid() != 0 ? NULL : user ? user : getpwnam("nobody");
 }
 
-/* Debian keeps the programs of each version in a directory of their own. */
-static void find_program(const char *name, char *path, size_t size) {
-    char pattern[128];
-    glob_t found = {0};
-    snprintf(pattern, sizeof pattern, "/usr/lib/postgresql/*/bin/%s", name);
-    snprintf(path, size, "%s", name);
-    if (glob(pattern, 0, NULL, &found) == 0)
-        snprintf(path, size, "%s", found.gl_pathv[found.gl_pathc - 1]);
-    globfree(&found);
+/* Debian keeps the programs of each version in a directory of their own, and others where only root looks. */
+static void find_program(const char *name, char path[PROGRAM_SIZE]) {
+    static const char *const places[] = {"/usr/lib/postgresql/*/bin/%s", "/usr/sbin/%s"};
+    snprintf(path, PROGRAM_SIZE, "%s", name);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char pattern[PROGRAM_SIZE];
+        glob_t found = {0};
+        snprintf(pattern, sizeof pattern, places[i], name);
+        if (glob(pattern, 0, NULL, &found) == 0)
+            snprintf(path, PROGRAM_SIZE, "%s", found.gl_pathv[found.gl_pathc - 1]);
+        globfree(&found);
+    }
 }
 
 static void become_unprivileged(void) {
     const struct passwd *user = unprivileged();
     if (user && (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0))
         _exit(127);
+}
+
+static void find_library(char path[PROGRAM_SIZE]) {
+    glob_t found = {0};
+    snprintf(path, PROGRAM_SIZE, "libfaketime.so.1");
+    if (glob("/usr/lib/*/faketime/libfaketime.so.1", 0, NULL, &found) == 0)
+        snprintf(path, PROGRAM_SIZE, "%s", found.gl_pathv[0]);
+    globfree(&found);
 }
 
 static pid_t start(const struct postgres_server *server, const char *const *words) {
@@ -68,6 +81,14 @@ static pid_t start(const struct postgres_server *server, const char *const *word
     dup2(nothing, STDIN_FILENO);
     dup2(log >= 0 ? log : nothing, STDOUT_FILENO);
     dup2(log >= 0 ? log : nothing, STDERR_FILENO);
+    if (server->clock_file[0]) {
+        char library[PROGRAM_SIZE];
+        find_library(library);
+        setenv("LD_PRELOAD", library, 1);
+        setenv("FAKETIME_TIMESTAMP_FILE", server->clock_file, 1);
+        setenv("FAKETIME_NO_CACHE", "1", 1);
+        setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
+    }
     execvp(words[0], (char *const *)(uintptr_t)words);
     fprintf(stderr, "cannot run %s: %s; ./dev deps installs it\n", words[0], strerror(errno));
     _exit(127);
@@ -109,8 +130,8 @@ static int make_directory(struct postgres_server *server) {
 }
 
 static int make_cluster(const struct postgres_server *server) {
-    char program[256];
-    find_program("initdb", program, sizeof program);
+    char program[PROGRAM_SIZE];
+    find_program("initdb", program);
     const char *const words[] = {
         program, "-D",       "data", "--no-sync", "--auth=trust", "-U", POSTGRES_SERVER_USER, "--encoding",
         "UTF8",  "--locale", "C",    NULL};
@@ -139,11 +160,11 @@ static int wait_for(pid_t *pid, const char *directory, const char *port) {
 }
 
 int postgres_server_start_again(struct postgres_server *server) {
-    char program[256];
+    char program[PROGRAM_SIZE];
     const char *words[WORDS_MAX] = {
         program, "-D", "data", "-k", server->directory, "-p", "5432", "-c", "listen_addresses="};
     size_t count = 9;
-    find_program("postgres", program, sizeof program);
+    find_program("postgres", program);
     for (size_t i = 0; server->settings && server->settings[i] && count + 2 < WORDS_MAX; i++) {
         words[count++] = "-c";
         words[count++] = server->settings[i];
@@ -161,15 +182,28 @@ int postgres_server_start(struct postgres_server *server) {
 }
 
 int postgres_server_start_standby(struct postgres_server *standby, const struct postgres_server *primary) {
-    char program[256];
+    char program[PROGRAM_SIZE];
     *standby = (struct postgres_server){.settings = standby->settings};
-    find_program("pg_basebackup", program, sizeof program);
+    find_program("pg_basebackup", program);
     if (make_directory(standby) != 0)
         return -1;
     const char *const words[] = {
         program,  "-D", "data", "-h", primary->directory, "-U", POSTGRES_SERVER_USER, "-R", "-N", "-X",
         "stream", "-c", "fast", NULL};
     return run(standby, words) == 0 ? postgres_server_start_again(standby) : -1;
+}
+
+int postgres_server_set_clock(struct postgres_server *server, const char *offset) {
+    char path[PROGRAM_SIZE];
+    snprintf(server->clock_file, sizeof server->clock_file, "%s/clock", server->directory);
+    snprintf(path, sizeof path, "%s.new", server->clock_file);
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return -1;
+    fprintf(file, "%s\n", offset);
+    if (fclose(file) != 0 || chmod(path, 0644) != 0)
+        return -1;
+    return rename(path, server->clock_file);
 }
 
 void postgres_server_stop(struct postgres_server *server) {
@@ -212,7 +246,9 @@ int postgres_server_start_pooler(struct postgres_server *server) {
             server->directory, POOLER_PORT, server->directory);
     if (fclose(file) != 0 || chmod(path, 0644) != 0)
         return -1;
-    const char *const words[] = {"pgbouncer", "-q", path, NULL};
+    char program[PROGRAM_SIZE];
+    find_program("pgbouncer", program);
+    const char *const words[] = {program, "-q", path, NULL};
     server->pooler = start(server, words);
     return wait_for(&server->pooler, server->directory, POOLER_PORT);
 }

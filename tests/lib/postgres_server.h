@@ -14,6 +14,7 @@ struct postgres_server {
     pid_t pid;    /* 0: not running */
     pid_t pooler; /* PgBouncer, pooling by transaction; 0: not running */
     char directory[200];
+    char clock_file[220];        /* "": it has the real clock */
     const char *const *settings; /* "work_mem=1MB", NULL-terminated; NULL: none */
 };
 
@@ -23,6 +24,8 @@ int postgres_server_start(struct postgres_server *server);
 int postgres_server_start_again(struct postgres_server *server);
 void postgres_server_stop(struct postgres_server *server); /* as an operator does */
 void postgres_server_kill(struct postgres_server *server); /* at once; it recovers when it is started again */
+/* Sets its wall clock that far off ("+10m", "-1h", "+0"); the first time before it is started again. */
+int postgres_server_set_clock(struct postgres_server *server, const char *offset);
 /* A pooler in front of it, under the same directory. */
 int postgres_server_start_pooler(struct postgres_server *server);
 /* A standby of `primary`, from a base backup. */
