@@ -54,7 +54,7 @@ void ten_postgres_add_text(ten_buf *list, const char *text) {
 }
 
 const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number) {
-    char *at = text + TEN_POSTGRES_NUMBER_SIZE - 1;
+    char *at = &text[TEN_POSTGRES_NUMBER_SIZE - 1];
     *at = '\0';
     do {
         *--at = (char)('0' + number % 10);
