@@ -108,7 +108,7 @@ static bool has_goal(const bench_row *row) {
 bool bench_is_met(const bench_row *row) {
     if (!has_goal(row))
         return true;
-    if (row->kind == BENCH_COST)
+    if (row->kind == BENCH_COST || row->kind == BENCH_LATE)
         return row->ratio <= row->goal;
     return row->kind == BENCH_RATE ? row->ratio >= row->goal : row->ours <= row->goal;
 }
@@ -127,6 +127,8 @@ static const struct {
     [BENCH_COST] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f"},
     [BENCH_SIZE] = {"bytes", "goal_bytes_at_most", "%.1f B", "<= %.0f B"},
     [BENCH_LOAD] = {"percent_of_a_core", "goal_percent_at_most", "%.4f %%", "<= %.1f %%"},
+    [BENCH_LATE] = {"ms", "goal_ratio_at_most", "%.2f ms", "<= %.1f"},
+    [BENCH_PART] = {"of_the_ttl", "goal_at_most", "%.5f TTL", "<= %.2f"},
     [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f"},
 };
 
@@ -135,7 +137,7 @@ static const char *verdict(const bench_row *row) {
 }
 
 void bench_print_head(const bench_report *report) {
-    printf("%s\n\n%-24s %13s %13s %6s %11s %9s %-7s %s\n", report->machine, "name", "ours", "reference", "ratio",
+    printf("%s\n\n%-37s %13s %13s %6s %11s %9s %-7s %s\n", report->machine, "name", "ours", "reference", "ratio",
            "span", "goal", "verdict", "against");
 }
 
@@ -146,7 +148,7 @@ void bench_print_row(const bench_row *row) {
     snprintf(span, sizeof span, "%.2f-%.2f", row->ratio_low, row->ratio_top);
     if (has_goal(row))
         snprintf(goal, sizeof goal, kinds[row->kind].goal, row->goal);
-    printf("%-24s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict(row),
+    printf("%-37s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict(row),
            row->against);
     fflush(stdout);
 }

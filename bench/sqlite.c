@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "bench.h"
 #include "crowd.h"
+#include "elections.h"
 #include "fleet.h"
 #include "ground.h"
 #include "plan.h"
@@ -361,6 +362,7 @@ static const struct {
     {"redis-acquire", redis_measure_acquire},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
+    {"elections", elections_measure},
 #endif
 };
 

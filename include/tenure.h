@@ -275,7 +275,7 @@ typedef struct tenure_change {
     uint64_t cursor;    /* grows by time; pass the last one seen to go on */
     uint64_t at_ms;     /* Unix time, for display */
     const char *event;  /* lease_acquired, lease_released, lease_lost, instance_joined, instance_changed, instance_left,
-                           target_added, target_changed, target_removed, store_recovering */
+                           target_added, target_changed, target_removed, store_recovering, lease_asked */
     const char *target; /* "" for instances */
     const char *instance;
     const char *reason; /* of lease_released and lease_lost; else "" */
@@ -288,9 +288,10 @@ typedef void (*tenure_change_fn)(const tenure_change *change, void *userdata);
 /* The cursor of this moment: only later changes follow it. */
 TENURE_API int tenure_watch_start(tenure_client *client, uint64_t *ret_cursor);
 /*
- * Waits up to wait_ms (UINT64_MAX: without end) for changes after *cursor, hands them to `each` in order and moves
- * *cursor. 0 also when nothing came in time. TENURE_E_RESYNC: *cursor is older than what the store keeps; list again,
- * *cursor has been set to this moment. A lease that expires is reported when the target is acquired next.
+ * Waits up to wait_ms (UINT64_MAX: without end) for changes after *cursor, hands them to `each` (NULL: to nobody) in
+ * order and moves *cursor. 0 also when nothing came in time. TENURE_E_RESYNC: *cursor is older than what the store
+ * keeps; list again, *cursor has been set to this moment. A lease that expires is reported when the target is acquired
+ * next.
  */
 TENURE_API int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
                                  void *userdata);
@@ -321,7 +322,8 @@ enum tenure_event_kind {
     TENURE_EVENT_RECOVERING = 12,    /* store_recovering: target, remaining_ms */
     TENURE_EVENT_REFUSED =
         13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
-    TENURE_EVENT_STOPPED = 14 /* instance_stopped: everything has been given back */
+    TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been given back */
+    TENURE_EVENT_KEPT = 15     /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
 };
 
 typedef struct tenure_event {
@@ -456,6 +458,9 @@ typedef struct tenure_election_options {
     void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
     tenure_event_fn on_event; /* what the log would say; the same events as a manager's */
     void *userdata;
+    /* For work that is not to be repeated soon: from the start of a term the role is kept at least this long, also when
+     * the work is over before, or this process has died. 0: it is given back when the work is over. */
+    uint64_t at_least_ms;
 } tenure_election_options;
 
 /* Opens the store and starts to campaign. Errors are told by tenure_message(NULL). */
@@ -485,6 +490,29 @@ TENURE_API int tenure_election_resign(tenure_election *election);
  */
 TENURE_API int tenure_leader_only(const char *url, const char *role, const tenure_election_options *options,
                                   uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
+
+/* ---- looking at roles from outside; the client's namespace is that of the roles, usually `leader` */
+
+typedef struct tenure_leader {
+    char instance[TENURE_HOLDER_MAX + 1]; /* "": nobody leads */
+    uint64_t token;
+    uint64_t remaining_ms; /* by the store's clock; 0 when it is told by a change */
+    uint64_t since_ms;     /* Unix time, for display; 0: not known */
+} tenure_leader;
+
+TENURE_API int tenure_leader_get(tenure_client *client, const char *role, tenure_leader *ret_leader);
+/*
+ * Calls `each` for the present leader, and for every change, until it returns non-zero, which is then returned, or
+ * tenure_cancel() is called. An error of the store ends it: call it again. `each` must not use this client.
+ */
+typedef int (*tenure_leader_fn)(const tenure_leader *leader, void *userdata);
+TENURE_API int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn each, void *userdata);
+/* Asks that instance to step down: it ends its work, gives the role back, and lets others go first. Returns when it is
+ * asked, not when it has. TENURE_E_HELD: another leads; TENURE_E_LOST: nobody does. */
+TENURE_API int tenure_resign(tenure_client *client, const char *role, const char *instance);
+/* tenure_force_release(), but only if that instance holds the lease. */
+TENURE_API int tenure_force_release_from(tenure_client *client, const char *target, const char *instance, bool now,
+                                         bool *ret_released);
 
 /* ---- health ------------------------------------------------------------------------------------------- */
 

@@ -540,7 +540,7 @@ static void close_agent(struct ten_agent *agent) {
     ten_timers_free(&agent->checks);
     ten_free(agent->targets);
     ten_free(agent->sinks);
-    ten_free(agent->pids);
+    ten_children_free(&agent->children);
     if (agent->multi)
         curl_multi_cleanup(agent->multi);
     ten_close_fd(&agent->epoll_fd);
@@ -555,7 +555,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .note_fd = -1, .source_fd = -1};
     pthread_mutex_init(&agent.note_lock, NULL);
     agent.last_note = &agent.first_note;
-    agent.not_isolated = config->share_pids;
+    agent.children = (ten_children){.shared = shared, .not_isolated = config->share_pids};
     ten_tree_adopt();
     int done = open_loop(&agent, error);
     if (done == TENURE_OK)

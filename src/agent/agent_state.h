@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "agent/agent.h"
+#include "agent/child.h"
 #include "agent/sink.h"
 #include "agent/target_file.h"
 #include "agent/target_redis.h"
@@ -57,11 +58,8 @@ struct ten_poll {
     char error[160]; /* "": it went well so far */
     ten_buf output;
     /* exec */
-    pid_t pid;     /* 0: not a process */
-    bool isolated; /* pid is the first process of a PID namespace: when it is gone, everything in it is */
-    bool exited;
+    ten_child child; /* without a pid: not a process */
     int out_fd;
-    uint32_t place; /* in the shared memory */
     /* http */
     CURL *easy;
 };
@@ -93,10 +91,7 @@ struct ten_agent {
     ten_timers checks;   /* when a poll under way is to be looked at */
     uint64_t poll_count;
     size_t running;
-    bool not_isolated; /* the kernel refused a PID namespace, or nobody wants one */
-    pid_t *pids;       /* of the processes at work */
-    unsigned pid_count;
-    unsigned pid_room;
+    ten_children children;
     CURLM *multi;
     int epoll_fd;
     int signal_fd;

@@ -152,7 +152,7 @@ static void report(struct ten_agent *agent, const struct ten_poll *poll) {
 static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
     struct ten_agent_target *target = poll->target;
     ten_timers_clear(&agent->checks, target->number);
-    if (poll->pid)
+    if (poll->out_fd >= 0 || poll->child.pid)
         ten_exec_free(agent, poll);
     ten_http_cancel(agent, poll);
     ten_buf_free(&poll->output);
@@ -168,7 +168,7 @@ void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll) {
     uint64_t now_ms = ten_agent_now_ms();
     if (poll->phase != TEN_POLL_HELD)
         poll->duration_ms = now_ms - poll->start_ms;
-    if (poll->pid && !ten_exec_is_gone(agent, poll, SIGTERM)) {
+    if (poll->child.pid && !ten_exec_is_gone(agent, poll, SIGTERM)) {
         /* The command is over, but something that it started is not: it goes, too, before the target can. */
         if (poll->phase == TEN_POLL_RUNNING)
             poll->kill_ms = now_ms + KILL_LOST_AFTER_MS;
@@ -205,9 +205,9 @@ void ten_poll_check(struct ten_agent *agent, struct ten_poll *poll) {
     }
     if (poll->phase == TEN_POLL_ENDING) {
         int signal = now_ms >= poll->kill_ms ? SIGKILL : SIGTERM;
-        if (signal == SIGKILL && !poll->exited)
+        if (signal == SIGKILL && !poll->child.exited)
             ten_exec_signal(agent, poll, SIGKILL);
-        if (poll->exited && ten_exec_is_gone(agent, poll, signal))
+        if (poll->child.exited && ten_exec_is_gone(agent, poll, signal))
             ten_poll_finished(agent, poll);
         else
             ten_timers_set(&agent->checks, poll->target->number, now_ms + LOOK_MS);

@@ -17,16 +17,20 @@
  * command, and both are cleared after its whole tree is gone. So there is no moment at which something runs that nobody
  * would end. */
 struct ten_shared_poll {
-    _Atomic(uint32_t) slot; /* the number of the target's slot + 1; 0: the place is free */
+    _Atomic(uint32_t) slot; /* the number of the target's slot + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
     _Atomic(int32_t) pid;   /* 0: not there yet */
     _Atomic(uint64_t) poll; /* its mark */
+    atomic_int exec_error;  /* errno, when the command could not even be run */
     atomic_int status;      /* how the command ended, as waitpid() says it; set by the first process of its namespace */
 };
+
+#define TEN_SHARED_UNBOUND UINT32_MAX /* its process may outlive every deadline, but not the worker */
 
 struct ten_shared_state {
     char instance[TENURE_HOLDER_MAX + 1]; /* "" until the worker has one; complete once `ready` is set */
     atomic_bool ready;
-    atomic_uint poll_places; /* places that have ever been used */
+    _Atomic(uint64_t) keep_until_ms; /* boot clock: before this nobody gives its leases back, not even when it died */
+    atomic_uint poll_places;         /* places that have ever been used */
     struct ten_shared_poll polls[TEN_SHARED_POLLS];
 };
 

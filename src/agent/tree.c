@@ -109,6 +109,14 @@ unsigned ten_tree_signal(pid_t root, int signal) {
     return signal_list(&pids, 0, signal);
 }
 
+pid_t ten_tree_first_child(pid_t pid) {
+    struct pids pids = {0};
+    add_children(&pids, pid);
+    pid_t first = pids.count > 0 ? pids.list[0] : 0;
+    ten_free(pids.list);
+    return first;
+}
+
 /* Whether the process may belong to the poll: it has its mark, or none that can be read. */
 static bool may_belong(pid_t pid, uint64_t poll) {
     char path[40];

@@ -15,6 +15,9 @@
 /* Sends the signal to the process and all of its descendants; returns how many there were (a zombie is none). */
 unsigned ten_tree_signal(pid_t root, int signal);
 
+/* The oldest child of a process; 0: it has none. */
+pid_t ten_tree_first_child(pid_t pid);
+
 /* Sends the signal to the children of `parent`, with their descendants, that carry the poll's mark, or no mark at all
  * that could be read; except those in `spared`. Returns how many there were. */
 unsigned ten_tree_signal_orphans(pid_t parent, uint64_t poll, const pid_t *spared, unsigned spared_count, int signal);

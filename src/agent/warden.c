@@ -1,5 +1,5 @@
 /*
- * The warden. Called by the commands that run work: agent, and later elect and once.
+ * The warden. Called by the commands that run work: agent, elect and once.
  */
 #include "agent/warden.h"
 
@@ -35,6 +35,7 @@ struct warden {
     int signal_fd;
     unsigned stop_signals;
     unsigned restarts; /* in a row */
+    bool restarted;    /* ever */
     uint64_t started_ms;
     ten_log *log;
 };
@@ -101,7 +102,7 @@ static uint64_t watch_polls(struct warden *warden) {
         const struct ten_shared_poll *place = &state->polls[i];
         uint32_t slot = atomic_load(&place->slot);
         int32_t pid = atomic_load(&place->pid);
-        if (slot == 0)
+        if (slot == 0 || slot == TEN_SHARED_UNBOUND)
             continue;
         uint64_t ends_ms = ten_slot_ends_ms(&warden->shared.slots.slots[slot - 1]);
         uint64_t now = now_ms();
@@ -221,8 +222,8 @@ static int release_all(const ten_warden_config *config, ten_store *store, const 
 
 /* In a process of its own, so that a store that hangs does not hang the warden, and nothing of it stays here. */
 static void give_leases_back(struct warden *warden) {
-    const char *instance = warden->shared.state->instance;
-    if (!atomic_load(&warden->shared.state->ready))
+    const struct ten_shared_state *state = warden->shared.state;
+    if (!atomic_load(&state->ready) || now_ms() < atomic_load(&state->keep_until_ms))
         return;
     pid_t child = fork();
     if (child != 0) {
@@ -236,7 +237,7 @@ static void give_leases_back(struct warden *warden) {
         ten_error error;
         ten_store_config config = {.timeout_ms = ten_max_u64(warden->config->ttl_ms / 4, 50)};
         if (ten_store_open(warden->config->store, &config, &store, &error) == TENURE_OK &&
-            release_all(warden->config, store, instance) == TENURE_OK)
+            release_all(warden->config, store, state->instance) == TENURE_OK)
             _exit(0);
         ten_sleep_us(50000);
     } while (now_ms() < end_ms);
@@ -263,20 +264,28 @@ static ten_log *log_of(struct warden *warden) {
 static void take_signals(struct warden *warden) {
     struct signalfd_siginfo info;
     while (ten_read_some(warden->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGCHLD)
-            continue;
-        if (info.ssi_signo != SIGHUP)
+        int number = (int)info.ssi_signo;
+        bool from_terminal = info.ssi_code == SI_KERNEL;
+        /* Of a terminal that is gone the kernel tells the session's leader alone. */
+        if (number == SIGHUP && from_terminal && warden->config->pass_signals && getsid(0) == getpid()) {
+            number = SIGTERM;
+            from_terminal = false;
+        }
+        if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
             warden->stop_signals++;
-        if (warden->worker)
-            (void)kill(warden->worker, (int)info.ssi_signo);
+        /* What the terminal sends, it sends to the worker, too. */
+        if (number != SIGCHLD && !from_terminal && warden->worker)
+            (void)kill(warden->worker, number);
     }
     reap(warden);
 }
 
 static void stand_over(struct warden *warden) {
+    bool killed = false;
     while (warden->worker) {
         uint64_t next_ms = watch_polls(warden);
-        if (is_lost(warden)) {
+        if (!killed && is_lost(warden)) {
+            killed = true;
             TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_killed",
                     TEN_TEXT("reason", "it is past all of its deadlines"));
             (void)kill(warden->worker, SIGKILL);
@@ -288,16 +297,21 @@ static void stand_over(struct warden *warden) {
     }
 }
 
-/* Whether another worker is wanted: the last one died of a signal, and nobody asked for an end. */
+/* Whether another worker is wanted: the last one died of a signal, or found no store, and nobody asked for an end. */
 static bool is_crash(const struct warden *warden) {
-    return WIFSIGNALED(warden->status) && warden->stop_signals == 0;
+    bool no_store =
+        warden->restarted && WIFEXITED(warden->status) && WEXITSTATUS(warden->status) == warden->config->retry_exit;
+    return (WIFSIGNALED(warden->status) || no_store) && warden->stop_signals == 0 && !warden->config->one_shot;
 }
 
 static void pause_before_restart(struct warden *warden) {
     if (now_ms() - warden->started_ms >= STEADY_MS)
         warden->restarts = 0;
     uint64_t pause_ms = ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(warden->restarts++, 10), BACKOFF_MAX_MS);
-    TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_crashed", TEN_NUMBER("signal", (uint64_t)WTERMSIG(warden->status)),
+    warden->restarted = true;
+    TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_crashed",
+            WIFSIGNALED(warden->status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(warden->status))
+                                        : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(warden->status)),
             TEN_NUMBER("restart_in_ms", pause_ms));
     /* Its lines name the dead instance. */
     ten_log_close(warden->log, 100);
@@ -340,6 +354,15 @@ int ten_warden_run(const ten_warden_config *config) {
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGCHLD);
+    if (config->pass_signals) {
+        sigaddset(&signals, SIGQUIT);
+        sigaddset(&signals, SIGUSR1);
+        sigaddset(&signals, SIGUSR2);
+        sigaddset(&signals, SIGWINCH);
+        (void)signal(SIGTSTP, SIG_IGN);
+        (void)signal(SIGTTIN, SIG_IGN);
+        (void)signal(SIGTTOU, SIG_IGN);
+    }
     sigprocmask(SIG_BLOCK, &signals, &before);
     (void)signal(SIGPIPE, SIG_IGN);
     warden.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

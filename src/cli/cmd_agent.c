@@ -22,7 +22,8 @@ static int check(const ten_session *session, const char *poll, ten_agent_config 
         return ten_session_usage(session, "agent takes no arguments, only options");
     if (!config->targets || !poll)
         return ten_session_usage(session, "agent needs --targets SRC and --poll HOW");
-    if (ten_agent_parse_poll(poll, config, &error) < 0 || ten_agent_check(config, &error) < 0)
+    if (ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0 ||
+        ten_agent_parse_poll(poll, config, &error) < 0 || ten_agent_check(config, &error) < 0)
         return ten_session_usage(session, "%s", error.message);
     return TEN_EXIT_DONE;
 }
@@ -38,7 +39,7 @@ static void configure(ten_agent_config *config, ten_session *session, uint64_t s
                                                .margin_ms = session->timing.margin_ms,
                                                .settle_ms = settle_ms,
                                                .weight = weight};
-    config->grace_ms = grace_ms ? grace_ms : ten_max_u64(session->timing.ttl_ms / 10, 10);
+    config->grace_ms = grace_ms;
     config->sinks = sinks->items;
     config->sink_count = sinks->count;
     config->log_format = (enum ten_log_format)session->log_format;
@@ -100,6 +101,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
                                 .namespace_name = session.namespace_name,
                                 .ttl_ms = session.timing.ttl_ms,
                                 .grace_ms = config.grace_ms,
+                                .retry_exit = TEN_EXIT_STORE,
                                 .log_format = config.log_format,
                                 .log_level = config.log_level};
     return ten_warden_run(&warden);

@@ -7,6 +7,9 @@
 #include "cli/session.h"
 
 int ten_cmd_agent(const ten_command *command, int argc, char **argv);
+int ten_cmd_elect(const ten_command *command, int argc, char **argv);
+int ten_cmd_once(const ten_command *command, int argc, char **argv);
+int ten_cmd_resign(const ten_command *command, int argc, char **argv);
 int ten_cmd_status(const ten_command *command, int argc, char **argv);
 int ten_cmd_nodes(const ten_command *command, int argc, char **argv);
 int ten_cmd_plan(const ten_command *command, int argc, char **argv);

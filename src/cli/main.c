@@ -10,6 +10,9 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 
+#define POLL   "poll"
+#define LEADER "leader"
+
 static const ten_command commands[] = {
     {"agent", "--targets SRC --poll HOW [--publish SINK]...",
      "Run one instance of a fleet that polls its share of the targets",
@@ -27,47 +30,73 @@ static const ten_command commands[] = {
      "        and {namespace} are filled in); without one, results are only logged\n\n"
      "SIGTERM or SIGINT: stops polling, gives its targets back, exits 0; a second one hurries. SIGHUP: reads\n"
      "files again.",
-     ten_cmd_agent},
+     ten_cmd_agent, POLL},
+    {"elect", "ROLE [--restart never|on-failure|always] -- CMD... | --observe ROLE",
+     "Run a command while this instance leads a role",
+     "Start as many as you like, with the same command line: one leads and runs CMD, the others wait. When CMD\n"
+     "or its machine dies, or the store is out of reach for too long, another leads; CMD and everything that it\n"
+     "started, however detached, has ended by then. In CMD's environment: TENURE_ROLE, TENURE_TOKEN (grows with\n"
+     "each term: whatever CMD writes should carry it) and TENURE_INSTANCE.\n\n"
+     "When CMD exits the role is given back at once, and elect exits with CMD's code; with --restart it\n"
+     "campaigns again, after a pause that grows while CMD keeps failing.\n\n"
+     "SIGTERM, SIGINT: ends CMD, gives the role back, exits 0; a second one hurries. Other signals are passed on\n"
+     "to CMD. CMD has the standard input. With --observe: a line for the leader (its instance id, a tab, its\n"
+     "token; '-' for nobody), and another for each change.",
+     ten_cmd_elect, LEADER},
+    {"once", "ROLE [--at-least D] [--wait D] [--not-elected-exit N] -- CMD...",
+     "Run a command at most once across the fleet, as from cron on every replica",
+     "The replica that gets the role runs CMD; the role is renewed while CMD runs, however long, and kept for at\n"
+     "least D from its start, also when CMD was short, or died: so a replica whose clock is behind does not run\n"
+     "it again. Choose D longer than clocks differ, and shorter than the period. --at-least 0s gives the role\n"
+     "back when CMD is done: with --wait, every replica runs it, one after the other.\n\n"
+     "Exit codes: CMD's own (128+N when it died of signal N); 4, or the one given, and not a word, when another\n"
+     "has it; 3 store out of reach; 5 the lease was lost and CMD was ended.",
+     ten_cmd_once, LEADER},
+    {"resign", "ROLE --from INSTANCE [--force [--now]]", "Ask the leader of a role to hand it over, or take it away",
+     "INSTANCE ends its work, gives the role back, and lets others go first for one TTL. With --force it cannot\n"
+     "renew any more, and others enter when its lease ends.\n\n"
+     "Exit codes: 0 asked, or with --wait handed over; 1 nobody leads; 4 another leads, or --wait has elapsed.",
+     ten_cmd_resign, LEADER},
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
-     ten_cmd_status},
-    {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes},
+     ten_cmd_status, POLL},
+    {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL},
     {"plan", "[--add N] [--remove INSTANCE]...", "Show how the plan shares the targets, and what would move",
      "A dry run: nothing is changed. --add N asks what N more instances would take, --remove what becomes of\n"
      "an instance's targets.",
-     ten_cmd_plan},
+     ten_cmd_plan, POLL},
     {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all of its targets, as before a deploy",
-     "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain},
+     "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain, POLL},
     {"acquire", "ID [--wait D]", "Take the lease on a target and print its token",
      "The holder is a fresh instance id; the lease lasts for the TTL unless it is renewed. Renewing and\n"
      "releasing take the token. Everything that the work sends should carry the token, so that whoever\n"
      "receives it can refuse what an older holder still sends.\n\n"
      "Exit codes: 0 taken; 4 held by another, or the wait has elapsed.",
-     ten_cmd_acquire},
+     ten_cmd_acquire, POLL},
     {"renew", "ID --token T", "Renew a lease, matched by target and token",
      "Without --ttl the lease keeps the TTL that it was taken with.\n\n"
      "Exit codes: 0 renewed; 5 lost: stop the work.",
-     ten_cmd_renew},
+     ten_cmd_renew, POLL},
     {"release", "ID --token T | ID --force [--now]", "Give a lease back, or take it away from its holder",
      "Stop the work first, then release. Releasing what is not held under that token changes nothing and\n"
      "exits 0. With --force the holder cannot renew any more, and others enter when the lease ends; with\n"
      "--force --now they enter at once, although the old holder may believe in its lease until then.",
-     ten_cmd_release},
+     ten_cmd_release, POLL},
     {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
-     ten_cmd_show},
-    {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls},
+     ten_cmd_show, POLL},
+    {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL},
     {"target", "add ID... | rm ID... | pause ID... | resume ID... | ls", "The registry of targets",
      "  add ID... [--url U] [--exec CMD] [--every D] [--spec JSON]   register or change\n"
      "  rm ID...                                                     remove; the token counter stays\n"
      "  pause ID..., resume ID...                                    keep it, but let nobody poll it\n"
      "  ls                                                           list\n\n"
      "Any valid id can be leased, registered or not.",
-     ten_cmd_target},
+     ten_cmd_target, POLL},
     {"watch", "", "Print each change until stopped",
-     "A lease that expires is reported when the target is acquired next.", ten_cmd_watch},
+     "A lease that expires is reported when the target is acquired next.", ten_cmd_watch, POLL},
     {"doctor", "", "Check the store, the clock, and the TTL against the measured latency",
-     "Exit codes: 0 fit (there may be warnings); 1 a check failed; 3 store out of reach.", ten_cmd_doctor},
-    {"version", "", "Print the version and the stores of this build", NULL, ten_cmd_version},
-    {"help", "[COMMAND]", "Print this, or the help of a command", NULL, ten_cmd_help},
+     "Exit codes: 0 fit (there may be warnings); 1 a check failed; 3 store out of reach.", ten_cmd_doctor, POLL},
+    {"version", "", "Print the version and the stores of this build", NULL, ten_cmd_version, POLL},
+    {"help", "[COMMAND]", "Print this, or the help of a command", NULL, ten_cmd_help, POLL},
 };
 
 const ten_command *ten_commands(size_t *ret_count) {

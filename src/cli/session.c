@@ -22,8 +22,8 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
     const ten_option common[COMMON_COUNT] = {
         {"store", TEN_OPTION_TEXT, &s->store, "URL", "where the leases live; default sqlite: in $XDG_STATE_HOME/tenure",
          "TENURE_STORE", NULL},
-        {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", "the set of targets; default poll", "TENURE_NAMESPACE",
-         NULL},
+        {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", "the set of targets; default poll, for roles leader",
+         "TENURE_NAMESPACE", NULL},
         {"ttl", TEN_OPTION_PERIOD, &s->timing.ttl_ms, "D", "how long a lease lasts unrenewed; default 30s",
          "TENURE_TTL", NULL},
         {"renew", TEN_OPTION_PERIOD, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3", "TENURE_RENEW",
@@ -158,7 +158,7 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
     }
     session->arguments = argv;
     if (!session->namespace_name)
-        session->namespace_name = "poll";
+        session->namespace_name = command->default_namespace;
     return true;
 }
 

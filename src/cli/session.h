@@ -24,6 +24,7 @@ typedef struct ten_command {
     const char *summary; /* one line */
     const char *details; /* for --help; NULL: none */
     int (*run)(const struct ten_command *command, int argc, char **argv);
+    const char *default_namespace;
 } ten_command;
 
 typedef struct ten_session {

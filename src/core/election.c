@@ -12,6 +12,8 @@
 #define BACKOFF_MIN_MS 50u
 #define JITTER_PART    100u /* of the TTL: how far candidates that wait for the same instant spread out */
 #define JITTER_MAX_MS  20u
+/* After a release it is much less: the role is free, and whoever waits makes it wait. */
+#define RELEASE_JITTER_PART 16u
 
 /* moves[from][to]; every change of state goes through move(). */
 static const bool moves[4][4] = {
@@ -63,7 +65,7 @@ void ten_election_init(ten_election *election, const ten_election_config *config
 }
 
 bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
-    return election->state == TEN_ELECTION_LEADING && ten_lease_is_owned(&election->lease, now_ms);
+    return election->state == TEN_ELECTION_LEADING && !election->unkept && ten_lease_is_owned(&election->lease, now_ms);
 }
 
 /* ---- what is wanted */
@@ -76,33 +78,30 @@ void ten_election_campaign(ten_election *election, uint64_t now_ms) {
     }
 }
 
-static void step_down(ten_election *election, enum ten_reason reason) {
+static void step_down(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     election->leave_reason = reason;
-    election->stopped = false;
+    election->leave_pause_ms = pause_ms;
     move(election, TEN_ELECTION_STEPPING_DOWN);
-    tell(election,
-         (ten_election_event){.kind = TEN_ELECTION_STEP_DOWN, .token = election->lease.token, .reason = reason});
+    if (election->working)
+        tell(election,
+             (ten_election_event){.kind = TEN_ELECTION_STEP_DOWN, .token = election->lease.token, .reason = reason});
 }
 
-void ten_election_withdraw(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
-    (void)now_ms;
+void ten_election_withdraw(ten_election *election, enum ten_reason reason) {
     election->campaigns = false;
     if (election->state == TEN_ELECTION_LEADING)
-        step_down(election, reason);
+        step_down(election, reason, 0);
     else if (election->state == TEN_ELECTION_FOLLOWING)
         move(election, TEN_ELECTION_IDLE);
 }
 
-void ten_election_resign(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
-    (void)now_ms;
+void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     if (election->state == TEN_ELECTION_LEADING)
-        step_down(election, reason);
+        step_down(election, reason, pause_ms);
 }
 
-void ten_election_stopped(ten_election *election, uint64_t now_ms) {
-    (void)now_ms;
-    if (election->state == TEN_ELECTION_STEPPING_DOWN)
-        election->stopped = true;
+void ten_election_stopped(ten_election *election) {
+    election->working = false;
 }
 
 /* ---- the end of a term */
@@ -114,8 +113,13 @@ static void go_on(ten_election *election, uint64_t try_ms) {
 
 static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
     uint64_t token = election->lease.token;
-    if (reason == TEN_REASON_EXPIRED)
+    if (reason == TEN_REASON_EXPIRED) {
         election->spent_token = token;
+        /* Given back before anything else: where only the answers are lost, asking again would keep others out. */
+        election->unreleased = token;
+        election->unreleased_reason = reason;
+    }
+    election->unkept = false;
     ten_lease_lost(&election->lease);
     tell(election, (ten_election_event){.kind = TEN_ELECTION_DEMOTED, .token = token, .reason = reason});
     if (election->state == TEN_ELECTION_LEADING)
@@ -134,8 +138,8 @@ static bool expire(ten_election *election, uint64_t now_ms) {
 /* ---- requests */
 
 static bool wants_release(const ten_election *election) {
-    return election->unreleased != 0 ||
-           (election->state == TEN_ELECTION_STEPPING_DOWN && (election->stopped || TEN_MUTANT(RELEASE_BEFORE_STOP)));
+    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) &&
+           (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP));
 }
 
 static uint64_t due_ms(const ten_election *election) {
@@ -143,7 +147,11 @@ static uint64_t due_ms(const ten_election *election) {
         return 0;
     if (election->lease.deadline_ms != 0)
         return TEN_MUTANT(NO_RENEWAL) ? UINT64_MAX : election->renew_ms;
-    return election->state == TEN_ELECTION_FOLLOWING && !election->refused ? election->try_ms : UINT64_MAX;
+    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused &&
+                        (!election->working || TEN_MUTANT(CAMPAIGN_WHILE_WORKING));
+    /* What it keeps is held under its own name: asking for it before then would only shorten it. */
+    return may_campaign ? ten_max_u64(ten_max_u64(election->try_ms, election->pause_until_ms), election->keep_until_ms)
+                        : UINT64_MAX;
 }
 
 uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
@@ -161,10 +169,40 @@ static void begin_release(ten_election *election) {
         return;
     election->unreleased = election->spent_token = election->lease.token;
     election->unreleased_reason = election->leave_reason;
+    election->unkept = false;
     /* From the moment that it is sent nothing is believed, whatever becomes of it. */
     ten_lease_released(&election->lease);
-    uint64_t pause_ms = election->leave_reason == TEN_REASON_RESIGNED ? election->config.timing.ttl_ms : 0;
-    go_on(election, ten_add_u64(election->sent_ms, pause_ms));
+    uint64_t again_ms = ten_add_u64(election->sent_ms, election->leave_pause_ms);
+    if (election->leave_reason == TEN_REASON_DONE)
+        election->pause_until_ms = again_ms;
+    go_on(election, again_ms);
+}
+
+/* How much longer nobody else may have the role, whatever becomes of this one. */
+static uint64_t keep_left_ms(const ten_election *election, uint64_t token, uint64_t now_ms) {
+    return token == election->keep_token ? ten_left_u64(election->keep_until_ms, now_ms) : 0;
+}
+
+static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
+    begin_release(election);
+    uint64_t left_ms = TEN_MUTANT(RELEASE_KEPT) ? 0 : keep_left_ms(election, election->unreleased, now_ms);
+    op->token = election->unreleased;
+    op->reason = election->unreleased_reason;
+    op->kind = left_ms ? TEN_OP_RENEW : TEN_OP_RELEASE;
+    op->ttl_ms = left_ms ? ten_max_u64(left_ms, TENURE_TTL_MIN_MS) : 0;
+    op->flags = left_ms ? TEN_OP_KEEP : 0;
+    election->keeping = left_ms != 0;
+}
+
+static void fill_renewal(const ten_election *election, uint64_t now_ms, ten_op *op) {
+    uint64_t left_ms = election->unkept ? ten_min_u64(election->config.at_least_ms + op->ttl_ms, TENURE_TTL_MAX_MS)
+                                        : keep_left_ms(election, election->lease.token, now_ms);
+    op->kind = TEN_OP_RENEW;
+    op->token = election->lease.token;
+    if (left_ms > op->ttl_ms) {
+        op->ttl_ms = left_ms;
+        op->flags = TEN_OP_KEEP;
+    }
 }
 
 bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
@@ -177,18 +215,14 @@ bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_o
                  .holder = election->config.instance,
                  .ttl_ms = election->config.timing.ttl_ms};
     election->sent_ms = now_ms;
-    if (wants_release(election)) {
-        begin_release(election);
-        op.kind = TEN_OP_RELEASE;
-        op.ttl_ms = 0;
-        op.token = election->unreleased;
-        op.reason = election->unreleased_reason;
-    } else if (election->lease.deadline_ms != 0) {
-        op.kind = TEN_OP_RENEW;
-        op.token = election->lease.token;
-    } else {
+    election->giving_back = wants_release(election);
+    election->keeping = false;
+    if (election->giving_back)
+        fill_release(election, now_ms, &op);
+    else if (election->lease.deadline_ms != 0)
+        fill_renewal(election, now_ms, &op);
+    else
         op.kind = TEN_OP_ACQUIRE;
-    }
     election->flight = op.kind;
     election->in_flight = true;
     *ret_op = op;
@@ -196,6 +230,13 @@ bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_o
 }
 
 /* ---- answers */
+
+static void begin_term(ten_election *election, uint64_t now_ms) {
+    election->working = true;
+    election->keep_token = election->lease.token;
+    election->keep_until_ms = now_ms + election->config.at_least_ms;
+    tell(election, (ten_election_event){.kind = TEN_ELECTION_ELECTED, .token = election->lease.token});
+}
 
 static void grant(ten_election *election, uint64_t now_ms, const ten_result *result, bool renewal) {
     const ten_timing *timing = &election->config.timing;
@@ -215,14 +256,26 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
     election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
     if (!renewal) {
         move(election, TEN_ELECTION_LEADING);
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_ELECTED, .token = result->token});
+        /* The least time counts from now, the lease from when its request was sent. */
+        uint64_t covered_ms = ten_left_u64(election->lease.ttl_ms, now_ms - election->sent_ms);
+        election->unkept = election->config.at_least_ms > covered_ms && !TEN_MUTANT(NOT_KEPT);
+        if (election->unkept)
+            election->renew_ms = now_ms;
         if (!election->campaigns) /* withdrawn while the answer was under way */
-            step_down(election, TEN_REASON_SHUTDOWN);
+            step_down(election, TEN_REASON_SHUTDOWN, 0);
+        else if (!election->unkept)
+            begin_term(election, now_ms);
         return;
     }
-    tell(election, (ten_election_event){.kind = TEN_ELECTION_RENEWED, .token = result->token});
+    if (election->unkept) {
+        election->unkept = false;
+        if (election->state == TEN_ELECTION_LEADING)
+            begin_term(election, now_ms);
+    } else {
+        tell(election, (ten_election_event){.kind = TEN_ELECTION_RENEWED, .token = result->token});
+    }
     if (result->ask == TEN_ASK_RESIGN)
-        ten_election_resign(election, now_ms, TEN_REASON_RESIGNED);
+        ten_election_resign(election, TEN_REASON_RESIGNED, timing->ttl_ms);
 }
 
 static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_result *result) {
@@ -273,10 +326,19 @@ static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_re
         election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
 }
 
-static void answer_release(ten_election *election) {
-    tell(election, (ten_election_event){.kind = TEN_ELECTION_RELEASED,
-                                        .token = election->unreleased,
-                                        .reason = election->unreleased_reason});
+static void answer_release(ten_election *election, const ten_result *result) {
+    ten_election_event event = {
+        .kind = TEN_ELECTION_RELEASED, .token = election->unreleased, .reason = election->unreleased_reason};
+    if (election->keeping && result->outcome == TEN_OK) {
+        event.kind = TEN_ELECTION_KEPT;
+        event.remaining_ms = result->remaining_ms;
+    } else if (election->keeping) {
+        event.kind = TEN_ELECTION_DEMOTED;
+        event.reason = result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN;
+    }
+    /* Of a lease that had ended the end has been told. */
+    if (event.reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK)
+        tell(election, event);
     election->unreleased = 0;
 }
 
@@ -284,7 +346,7 @@ static void note_failure(ten_election *election, uint64_t now_ms, int error) {
     if (!election->down)
         tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_DOWN, .error = error});
     election->down = true;
-    if (election->flight == TEN_OP_RENEW && election->lease.deadline_ms != 0) {
+    if (election->flight == TEN_OP_RENEW && !election->giving_back && election->lease.deadline_ms != 0) {
         if (election->lease.state == TEN_LEASE_OWNED)
             tell(election, (ten_election_event){
                                .kind = TEN_ELECTION_RENEW_FAILED, .token = election->lease.token, .error = error});
@@ -311,12 +373,12 @@ void ten_election_answer(ten_election *election, uint64_t now_ms, int error, con
     election->down = false;
     election->failures = 0;
     election->retry_ms = 0;
-    if (election->flight == TEN_OP_ACQUIRE)
+    if (election->giving_back)
+        answer_release(election, result);
+    else if (election->flight == TEN_OP_ACQUIRE)
         answer_campaign(election, now_ms, result);
-    else if (election->flight == TEN_OP_RENEW)
-        answer_renewal(election, now_ms, result);
     else
-        answer_release(election);
+        answer_renewal(election, now_ms, result);
 }
 
 /* ---- what is heard */
@@ -339,12 +401,16 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
             demote(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
     } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0 && !TEN_MUTANT(FEED_IGNORED)) {
-        bool waits = is_mine(election, change) && change->reason == TEN_REASON_RESIGNED; /* others go first */
-        if (!waits)
-            election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / 4);
-    } else if (change->kind == TEN_LEASE_LOST && change->reason == TEN_REASON_FORCED &&
-               election->lease.deadline_ms != 0 && is_mine(election, change) &&
-               change->token == election->lease.token) {
+        if (!is_mine(election, change)) /* after its own, it has decided when it wants the role again */
+            election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
+    } else if (election->lease.deadline_ms == 0 || !is_mine(election, change) ||
+               change->token != election->lease.token) {
+        return;
+    } else if (change->kind == TEN_LEASE_ASKED) {
+        if (!TEN_MUTANT(ASK_IGNORED))
+            election->renew_ms = now_ms; /* the answer says what is asked for */
+    } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
+               change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);
         election->try_ms = now_ms + election->config.timing.ttl_ms;
     }

@@ -25,7 +25,10 @@ typedef struct ten_election_config {
     const char *role;
     const char *instance;
     ten_timing timing; /* complete: see ten_timing_defaults() */
-    uint64_t seed;     /* of its jitter */
+    /* The role is kept for at least this long from the start of a term, whatever becomes of the work and of this
+     * process; 0: given back when the work is over. */
+    uint64_t at_least_ms;
+    uint64_t seed; /* of its jitter */
 } ten_election_config;
 
 enum ten_election_state {
@@ -36,10 +39,11 @@ enum ten_election_state {
 };
 
 enum ten_election_event_kind {
-    TEN_ELECTION_ELECTED,         /* token */
+    TEN_ELECTION_ELECTED,         /* token: the work may begin */
     TEN_ELECTION_STEP_DOWN,       /* token, reason: stop the work, then say so by ten_election_stopped() */
-    TEN_ELECTION_DEMOTED,         /* token, reason: it is over (expired, taken, forced, store): stop the work at once */
+    TEN_ELECTION_DEMOTED,         /* token, reason: it is over (expired, taken, forced): the same, but at once */
     TEN_ELECTION_RELEASED,        /* token, reason: given back */
+    TEN_ELECTION_KEPT,            /* token, remaining_ms: the work is over, and nobody gets the role before that */
     TEN_ELECTION_RENEWED,         /* token */
     TEN_ELECTION_RENEW_FAILED,    /* token, error: uncertain from now on */
     TEN_ELECTION_CAMPAIGN_FAILED, /* error, or other (who leads) and remaining_ms */
@@ -65,19 +69,26 @@ typedef struct ten_election {
     enum ten_election_state state;
     ten_lease lease;
     bool campaigns; /* wants to lead again after this */
-    bool stopped;   /* stepping down: the work has ended */
+    bool working;   /* since it was told that it is elected, until it says that the work has stopped */
+    bool unkept;    /* leads, but nobody was told: the role is not yet kept for as long as it has to be */
     bool in_flight; /* a request has not been answered */
     bool down;      /* the store did not answer last time */
     bool refused;
     enum ten_op_kind flight;
+    bool giving_back;             /* the request in flight ends a term */
+    bool keeping;                 /* and it in flight sets what is left of at_least_ms */
     enum ten_reason leave_reason; /* of stepping down */
+    uint64_t leave_pause_ms;      /* after it: others go first */
     uint64_t sent_ms;
-    uint64_t renew_ms;    /* when to renew */
-    uint64_t try_ms;      /* when to campaign */
-    uint64_t retry_ms;    /* not before this: the store failed */
-    uint64_t spent_token; /* was given back, or its deadline passed: never believed again */
-    uint64_t known_token; /* the highest that was heard of */
-    uint64_t unreleased;  /* a token whose release has not been answered; 0: none */
+    uint64_t renew_ms;       /* when to renew */
+    uint64_t try_ms;         /* when to campaign */
+    uint64_t pause_until_ms; /* its work ended by itself: it does not campaign before this, whoever steps down */
+    uint64_t retry_ms;       /* not before this: the store failed */
+    uint64_t spent_token;    /* was given back, or its deadline passed: never believed again */
+    uint64_t known_token;    /* the highest that was heard of */
+    uint64_t keep_until_ms;  /* of the term with keep_token */
+    uint64_t keep_token;
+    uint64_t unreleased; /* a token whose release has not been answered; 0: none */
     enum ten_reason unreleased_reason;
     unsigned failures; /* in a row */
     uint64_t random;
@@ -92,11 +103,12 @@ void ten_election_init(ten_election *election, const ten_election_config *config
 
 void ten_election_campaign(ten_election *election, uint64_t now_ms);
 /* Steps down if it leads, and campaigns no more. */
-void ten_election_withdraw(ten_election *election, uint64_t now_ms, enum ten_reason reason);
-/* Steps down, and lets others go first: campaigns again after one TTL, unless it is withdrawn. */
-void ten_election_resign(ten_election *election, uint64_t now_ms, enum ten_reason reason);
-/* The work has ended, after TEN_ELECTION_STEP_DOWN: only now is the lease given back. */
-void ten_election_stopped(ten_election *election, uint64_t now_ms);
+void ten_election_withdraw(ten_election *election, enum ten_reason reason);
+/* Steps down, and lets others go first: campaigns again after the pause, unless it is withdrawn. */
+void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms);
+/* The work of the term has ended, by itself or because it was told to. Only now is the lease given back, if it is to
+ * be, or a new term campaigned for: nobody leads while what it did before still runs. */
+void ten_election_stopped(ten_election *election);
 
 /* ---- what is to be done */
 

@@ -283,9 +283,10 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     case TEN_TARGET_ADDED:
     case TEN_TARGET_CHANGED:
     case TEN_TARGET_REMOVED:
-    case TEN_LEASE_ASKED:
+        break;            /* targets come from their source */
+    case TEN_LEASE_ASKED: /* of roles */
     case TEN_CHANGE_COUNT:
-        break; /* targets come from their source */
+        break;
     }
 }
 

@@ -36,6 +36,10 @@
     X(STOP_FORGETS, "a stopping instance does not give its targets back")                                              \
     X(LIST_AT_EVERY_CHANGE, "instances are listed at every change")                                                    \
     X(NO_BACKOFF, "a failing store is asked without a pause")                                                          \
+    X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
+    X(RELEASE_KEPT, "a role is given back before its least time is over")                                              \
+    X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
+    X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(PING_PONG, "a fallback holder hands back at once, again and again")
 
 enum ten_mutant {

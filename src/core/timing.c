@@ -6,6 +6,7 @@
 #include "base/duration.h"
 
 #define MARGIN_MIN_MS 20u
+#define GRACE_MIN_MS  10u
 
 void ten_timing_defaults(ten_timing *timing) {
     if (timing->ttl_ms == 0)
@@ -45,4 +46,20 @@ int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, ten_error *e
             "interval must fit into the TTL less the margin)",
             other, ttl);
     return TENURE_OK;
+}
+
+int ten_timing_grace(const ten_timing *timing, uint64_t *grace_ms, ten_error *error) {
+    char grace[TEN_DURATION_SIZE];
+    char ttl[TEN_DURATION_SIZE];
+    if (*grace_ms == 0)
+        *grace_ms = ten_max_u64(timing->ttl_ms / 10, GRACE_MIN_MS);
+    if (timing->renew_ms + *grace_ms <= timing->ttl_ms - timing->margin_ms)
+        return TENURE_OK;
+    ten_duration_show(*grace_ms, grace);
+    ten_duration_show(timing->ttl_ms, ttl);
+    return ten_fail(
+        error, TENURE_E_TTL,
+        "a grace of %s is too long for a TTL of %s: work would be ended before its lease could be renewed (the "
+        "time between renewals and the grace must fit into the TTL less the margin)",
+        grace, ttl);
 }

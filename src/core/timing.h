@@ -21,4 +21,8 @@ void ten_timing_defaults(ten_timing *timing);
 /* TENURE_E_TTL with the reason when the combination cannot be safe. ttl_min_ms: what the store can do. */
 int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, ten_error *error);
 
+/* How long before the deadline ending a process begins: TTL / 10 when it is 0. TENURE_E_TTL: it leaves no time between
+ * two renewals. */
+int ten_timing_grace(const ten_timing *timing, uint64_t *grace_ms, ten_error *error);
+
 #endif

@@ -46,9 +46,10 @@ struct tenure_election {
     bool quit;
     bool ended; /* the thread has */
     int refused;
-    int trouble;       /* why the last campaign failed; 0: it did not */
-    bool at_work;      /* tenure_leader_only(): the role is not given back before its function has returned */
-    bool told_to_stop; /* meanwhile */
+    int trouble; /* why the last campaign failed; 0: it did not */
+    /* The work is not over when on_demoted has returned: tenure_leader_only()'s function, or a command. */
+    bool works_elsewhere;
+    bool told_to_stop;                  /* meanwhile */
     char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
 
     /* The thread's own. */
@@ -98,6 +99,7 @@ static const struct {
     [TEN_ELECTION_STEP_DOWN] = {TENURE_EVENT_STOP, "lease_closing"},
     [TEN_ELECTION_DEMOTED] = {TENURE_EVENT_LOST, "lease_lost"},
     [TEN_ELECTION_RELEASED] = {TENURE_EVENT_RELEASED, "lease_released"},
+    [TEN_ELECTION_KEPT] = {TENURE_EVENT_KEPT, "lease_kept"},
     [TEN_ELECTION_RENEWED] = {TENURE_EVENT_RENEWED, "lease_renewed"},
     [TEN_ELECTION_RENEW_FAILED] = {TENURE_EVENT_RENEW_FAILED, "lease_renew_failed"},
     [TEN_ELECTION_CAMPAIGN_FAILED] = {TENURE_EVENT_ACQUIRE_FAILED, "lease_acquire_failed"},
@@ -150,12 +152,11 @@ static bool deliver(tenure_election *election) {
     if (!found)
         return false;
     tell_program(election, &event);
-    if (event.kind == TEN_ELECTION_STEP_DOWN) {
+    if (event.kind == TEN_ELECTION_STEP_DOWN || event.kind == TEN_ELECTION_DEMOTED) {
         pthread_mutex_lock(&election->lock);
-        if (election->at_work)
-            election->told_to_stop = true;
-        else
-            ten_election_stopped(&election->core, now_ms(election));
+        election->told_to_stop = true;
+        if (!election->works_elsewhere)
+            ten_election_stopped(&election->core);
         pthread_mutex_unlock(&election->lock);
     }
     return true;
@@ -228,7 +229,8 @@ static void sleep_until_due(tenure_election *election) {
 
 static bool is_over(tenure_election *election) {
     pthread_mutex_lock(&election->lock);
-    bool over = election->quit && election->core.state == TEN_ELECTION_IDLE && election->core.unreleased == 0;
+    const ten_election *core = &election->core;
+    bool over = election->quit && core->state == TEN_ELECTION_IDLE && core->unreleased == 0 && core->event_count == 0;
     pthread_mutex_unlock(&election->lock);
     return over;
 }
@@ -245,6 +247,8 @@ static void *run(void *arg) {
             election)) /* before anything is sent: a new term must not begin before the end of the old is known */
             worked = true;
         worked |= send_request(election);
+        while (deliver(election)) /* instead of a request, there may have been the end of a term */
+            worked = true;
         pthread_mutex_lock(&election->lock);
         if (election->quit && give_up_ms == UINT64_MAX)
             give_up_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, GIVE_BACK_MS);
@@ -308,7 +312,8 @@ static int configure(tenure_election *election, const char *url, const char *rol
     return ten_timing_check(&election->timing, election->store->capabilities.ttl_min_ms, error);
 }
 
-static int start_thread(tenure_election *election) {
+int ten_election_begin(tenure_election *election) {
+    ten_election_campaign(&election->core, now_ms(election));
     /* Signals are the program's: none is delivered to this thread. */
     sigset_t all;
     sigset_t before;
@@ -333,6 +338,7 @@ static tenure_election *new_election(const tenure_election_options *options, con
     if (options)
         memcpy(&election->options, options, ten_min_u64(options->size, sizeof election->options));
     election->clock = extras && extras->clock ? extras->clock : &ten_system_clock;
+    election->works_elsewhere = extras && extras->works_elsewhere;
     election->process = ten_process_number();
     election->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     election->cursor = UINT64_MAX;
@@ -359,10 +365,10 @@ int ten_election_open(const char *url, const char *role, const tenure_election_o
                                       .role = election->role,
                                       .instance = election->instance,
                                       .timing = election->timing,
+                                      .at_least_ms = election->options.at_least_ms,
                                       .seed = ten_random_u64()};
         ten_election_init(&election->core, &config);
-        ten_election_campaign(&election->core, now_ms(election));
-        done = start_thread(election);
+        done = election->works_elsewhere ? TENURE_OK : ten_election_begin(election);
     }
     if (done < 0) {
         free_election(election);
@@ -387,7 +393,7 @@ void tenure_election_stop(tenure_election *election) {
         return;
     if (ten_process_is(election->process) && election->started) {
         pthread_mutex_lock(&election->lock);
-        ten_election_withdraw(&election->core, now_ms(election), TEN_REASON_SHUTDOWN);
+        ten_election_withdraw(&election->core, TEN_REASON_SHUTDOWN);
         election->quit = true;
         pthread_mutex_unlock(&election->lock);
         wake(election);
@@ -434,12 +440,26 @@ int tenure_election_resign(tenure_election *election) {
     int done = belongs_here(election);
     if (done < 0)
         return done;
+    ten_election_give_up(election, TEN_REASON_RESIGNED, election->timing.ttl_ms);
+    return TENURE_OK;
+}
+
+void ten_election_give_up(tenure_election *election, enum ten_reason reason, uint64_t pause_ms) {
     pthread_mutex_lock(&election->lock);
-    ten_election_resign(&election->core, now_ms(election), TEN_REASON_RESIGNED);
+    if (pause_ms == UINT64_MAX)
+        ten_election_withdraw(&election->core, reason);
+    else
+        ten_election_resign(&election->core, reason, pause_ms);
     publish(election);
     pthread_mutex_unlock(&election->lock);
     wake(election);
-    return TENURE_OK;
+}
+
+void ten_election_work_over(tenure_election *election) {
+    pthread_mutex_lock(&election->lock);
+    ten_election_stopped(&election->core);
+    pthread_mutex_unlock(&election->lock);
+    wake(election);
 }
 
 int tenure_leader_only(const char *url, const char *role, const tenure_election_options *options, uint64_t wait_ms,
@@ -452,7 +472,8 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
     done = tenure_election_wait(election, ten_max_u64(wait_ms, election->timing.timeout_ms));
     pthread_mutex_lock(&election->lock);
     uint64_t token = done == TENURE_OK ? tenure_election_token(election) : 0;
-    election->at_work = token != 0;
+    election->works_elsewhere = token != 0;
+    election->told_to_stop = false;
     pthread_mutex_unlock(&election->lock);
     if (token != 0)
         done = fn(election, arg);
@@ -462,9 +483,9 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
     bool lost =
         token != 0 && !(now_ms(election) < election->core.lease.deadline_ms && election->core.lease.token == token);
-    election->at_work = false;
+    election->works_elsewhere = false;
     if (election->told_to_stop)
-        ten_election_stopped(&election->core, now_ms(election));
+        ten_election_stopped(&election->core);
     pthread_mutex_unlock(&election->lock);
     tenure_election_stop(election);
     return lost ? ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work was done", role)

@@ -420,7 +420,15 @@ int tenure_release_token(tenure_client *client, const char *target, uint64_t tok
 }
 
 int tenure_force_release(tenure_client *client, const char *target, bool now, bool *ret_released) {
+    return tenure_force_release_from(client, target, NULL, now, ret_released);
+}
+
+int tenure_force_release_from(tenure_client *client, const char *target, const char *instance, bool now,
+                              bool *ret_released) {
+    ten_error error;
     int done = ten_client_check_target(client, target);
+    if (done == TENURE_OK && instance && ten_holder_check(instance, &error) < 0)
+        done = ten_client_failed(client, &error);
     if (done < 0)
         return done;
     return release_op(client,
@@ -428,6 +436,7 @@ int tenure_force_release(tenure_client *client, const char *target, bool now, bo
                                 .flags = now ? TEN_OP_FORCE_NOW : TEN_OP_FORCE,
                                 .namespace_name = client->namespace_name,
                                 .target = target,
+                                .holder = instance,
                                 .reason = TEN_REASON_FORCED,
                                 .actor = client->instance},
                       ret_released);

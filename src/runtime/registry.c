@@ -283,7 +283,8 @@ static int hand_out_change(const ten_change *change, void *userdata) {
                            .actor = change->actor,
                            .token = change->token};
     news->count++;
-    news->each(&shown, news->userdata);
+    if (news->each)
+        news->each(&shown, news->userdata);
     return 0;
 }
 

@@ -68,7 +68,9 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
             .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
         return;
     } else if (own && row->token >= context->token_floor) {
-        extend(row, op->ttl_ms, context, effect);
+        /* Never shortened: it may be kept for longer, and this may be a repetition that comes late. */
+        if (context->now_ms + op->ttl_ms > row->ends_ms)
+            extend(row, op->ttl_ms, context, effect);
     } else if (held) {
         describe(row, context, result);
         result->outcome = TEN_HELD;
@@ -120,8 +122,8 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
                     ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
-    bool match = row->token == op->token && (!op->holder || strcmp(row->holder, op->holder) == 0);
-    if (!held || (!forced && !match)) {
+    bool match = (forced || row->token == op->token) && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    if (!held || !match) {
         describe(row, context, result);
         result->outcome = TEN_LOST;
         return;
@@ -146,14 +148,15 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
 
 static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                 ten_lease_effect *effect) {
-    bool held = ten_lease_row_is_held(row, context->now_ms);
-    if (held) {
+    bool match = ten_lease_row_is_held(row, context->now_ms) && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    if (match) {
         row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
         effect->row_changed = true;
         effect->must_last = true;
+        effect->asked = row->ask != TEN_ASK_NOTHING;
     }
     describe(row, context, result);
-    result->outcome = held ? TEN_OK : TEN_LOST;
+    result->outcome = match ? TEN_OK : TEN_LOST;
 }
 
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
@@ -199,8 +202,8 @@ size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_l
         change.token = effect->former_token;
         changes[count++] = change;
     }
-    if (effect->acquired) {
-        change.kind = TEN_LEASE_ACQUIRED;
+    if (effect->acquired || effect->asked) {
+        change.kind = effect->acquired ? TEN_LEASE_ACQUIRED : TEN_LEASE_ASKED;
         change.reason = TEN_REASON_NONE;
         change.instance = row->holder;
         change.token = row->token;

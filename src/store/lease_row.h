@@ -34,6 +34,7 @@ typedef struct ten_lease_effect {
     bool lost;      /* the lease of former_holder expired or was forced */
     bool acquired;
     bool released;
+    bool asked;
     enum ten_reason reason; /* of the loss or the release */
     char former_holder[TENURE_HOLDER_MAX + 1];
     uint64_t former_token;

@@ -343,6 +343,7 @@ static const struct {
     int error;
 } meanings[] = {
     {"extended", TEN_OK, 0},
+    {"recognised", TEN_OK, 0},
     {"given", TEN_OK, 0},
     {"held", TEN_HELD, 0},
     {"lost", TEN_LOST, 0},

@@ -51,7 +51,8 @@ SELECT count(*) FROM (
 -- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back, in
 -- order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
 --
--- The flags are those of store.h. seen: all that an operation has to know; judged: what it comes to; changed: what has
+-- The flags are those of store.h. An acquire of what one has never shortens it: it may be kept for longer, and this may be
+-- a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch. seen: all that an operation has to know; judged: what it comes to; changed: what has
 -- become of the lease. The row count is believed, not what was read before: if a row appeared or changed since the locks
 -- were taken, or the namespace is not there yet, the whole is refused, and sent again.
 -- name: apply_leases
@@ -70,8 +71,9 @@ WITH here AS MATERIALIZED (
            flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 AS is_unknown,
            greatest(coalesce(version, 0) + 1, token_floor) AS granted,
            greatest(token_floor, (extract(epoch FROM now) * 1000)::bigint) + 31622400000 AS plausible,
-           coalesce(greatest(ceil(extract(epoch FROM began_at - now) * 1000 + greatest(longest_ms, op_ttl_ms)), 0), 0)
-               AS wait_ms,
+           CASE WHEN began_at IS NULL THEN 0 WHEN flags & 16 <> 0 AND longest_ms = 0 THEN 1
+                ELSE greatest(ceil(extract(epoch FROM began_at - now) * 1000)
+                              + greatest(longest_ms, CASE WHEN flags & 16 = 0 THEN op_ttl_ms END), 0) END AS wait_ms,
            flags & 16 = 0 AND kind IN ('acquire', 'renew')
                AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now) AS shows
       FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[], $9::text[],
@@ -90,7 +92,8 @@ WITH here AS MATERIALIZED (
                CASE WHEN is_unknown THEN 'unknown'
                     WHEN is_gone THEN 'gone'
                     WHEN wait_ms > 0 AND (own OR NOT held) THEN 'recovering'
-                    WHEN own AND version >= token_floor THEN 'extended'
+                    WHEN own AND version >= token_floor
+                    THEN CASE WHEN expires_at >= now + op_ttl_ms * interval '1 millisecond' THEN 'recognised' ELSE 'extended' END
                     WHEN held THEN 'held'
                     WHEN granted > 9007199254740991 THEN 'token'
                     ELSE 'given' END
@@ -150,7 +153,8 @@ WITH here AS MATERIALIZED (
       FROM judged, (VALUES (1), (2)) AS parts (part)
      WHERE CASE WHEN part = 1 THEN verdict = 'given' AND owner IS NOT NULL AND NOT barred
                 WHEN verdict = 'barred' THEN NOT barred
-                ELSE verdict IN ('given', 'put back', 'freed', 'asked') END
+                WHEN verdict = 'asked' THEN op_ask NOT IN (0, 3)
+                ELSE verdict IN ('given', 'put back', 'freed') END
 ), told AS MATERIALIZED (
     SELECT max(op_ttl_ms) FILTER (WHERE shows AND wait_ms > 0) AS shown_ms,
            CASE WHEN (SELECT count(*) FROM changed) + (SELECT count(*) FROM unchanged) = count(*)

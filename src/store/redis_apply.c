@@ -135,6 +135,8 @@ static const char *flag_words(unsigned flags) {
         return "force now";
     if (flags & TEN_OP_FORCE)
         return "force";
+    if (flags & TEN_OP_KEEP)
+        return "keep";
     if (flags & TEN_OP_FRESH)
         return flags & TEN_OP_REQUIRE_TARGET ? "fresh require" : "fresh";
     return flags & TEN_OP_REQUIRE_TARGET ? "require" : "";

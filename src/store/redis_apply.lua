@@ -21,7 +21,7 @@ if ARGV[OUR_ARGUMENTS + 1] == 'renew' and #ARGV == OUR_ARGUMENTS + 10 then
     local believed = holder ~= '' and ttl ~= '0' and call('EXISTS', MARKS) == 0
     local proved = tokens == state
     if believed then
-        recovering(tonumber(ttl))
+        recovering(ARGV[OUR_ARGUMENTS + 3] == 'keep' and 0 or tonumber(ttl))
         local values = call('MGET', unpack(KEYS, first, last))
         for i = 1, #values do
             believed = believed and values[i] == holder
@@ -193,10 +193,13 @@ local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait)
     lease.barred, lease.ask = mark_of(mark, token)
     local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
     if own and wait == 0 and token >= floor then
-        call('PEXPIRE', key, run.ttl_text)
-        if ttl ~= run.ttl then
-            write_fence(writes, key, token, run.ttl_text)
-            move_on()
+        -- Never shortened: it may be kept for longer, and this may be a repetition that comes late.
+        if call('PTTL', key) < run.ttl then
+            call('PEXPIRE', key, run.ttl_text)
+            if ttl ~= run.ttl then
+                write_fence(writes, key, token, run.ttl_text)
+                move_on()
+            end
         end
         return token
     end
@@ -303,7 +306,7 @@ local function renew_one(writes, lease, token, wait)
 end
 
 local function renew()
-    local wait = recovering(run.ttl)
+    local wait = recovering(has('keep') and 0 or run.ttl)
     if wait > 0 and is_gone(run.holder) then
         wait = 0 -- a late request of a dead process puts nothing back
     end
@@ -321,8 +324,9 @@ end
 
 local function release_one(writes, lease, token)
     local forced = has('force')
-    local ours = lease.value == lease.last and lease.token == token and (run.holder == '' or run.holder == lease.value)
-    if not lease.value or not (forced or ours) then
+    local ours = lease.value == lease.last and lease.token == token
+    local named = run.holder == '' or run.holder == lease.value
+    if not lease.value or not named or not (forced or ours) then
         return describe(LOST, lease)
     end
     local id = id_of(lease.key)
@@ -384,11 +388,15 @@ end
 local function ask_holder()
     local replies = {}
     for i, lease in ipairs(read_leases()) do
-        if lease.value then
+        local found = lease.value and (run.holder == '' or run.holder == lease.value)
+        if found then
             lease.ask = asked()
             call('HSET', MARKS, lease.key, whole(lease.token) .. (lease.barred and ' 1 ' or ' 0 ') .. lease.ask)
+            if lease.ask > 0 then
+                tell(LEASE_ASKED, NO_REASON, whole(lease.token), id_of(lease.key), lease.value, '')
+            end
         end
-        replies[i] = describe(lease.value and OK or LOST, lease)
+        replies[i] = describe(found and OK or LOST, lease)
     end
     return replies
 end

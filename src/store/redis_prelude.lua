@@ -35,9 +35,9 @@ local NOTICE_MAX = 4096
 local ERROR, OK, LEASE_HELD, LOST, UNKNOWN = 0, 1, 2, 3, 4
 local NO_REASON, FORCED, EXPIRED = 0, 5, 8
 local LEASE_ACQUIRED, LEASE_RELEASED, LEASE_LOST = 0, 1, 2
-local INSTANCE_JOINED, INSTANCE_CHANGED, INSTANCE_LEFT = 4, 5, 6
-local TARGET_ADDED, TARGET_CHANGED, TARGET_REMOVED = 7, 8, 9
-local STORE_RECOVERING = 10
+local INSTANCE_JOINED, INSTANCE_CHANGED, INSTANCE_LEFT = 3, 4, 5
+local TARGET_ADDED, TARGET_CHANGED, TARGET_REMOVED = 6, 7, 8
+local STORE_RECOVERING, LEASE_ASKED = 9, 10
 -- Of a detailed reply.
 local BARRED, RECOVERING, REGISTERED, PAUSED = 1, 2, 4, 8
 
@@ -103,6 +103,10 @@ end
 
 -- How long newcomers with that TTL still wait, because a lease of such a length may have been forgotten; 0: no more.
 local function recovering(ttl)
+    -- Nobody has shown a TTL yet, so nobody was let in: a lease that is kept can be put back, and makes nobody wait.
+    if began > 0 and longest == 0 and ttl == 0 then
+        return 1
+    end
     local length = math.max(longest, ttl)
     if began == 0 or now - began >= length then
         return 0

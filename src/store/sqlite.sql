@@ -172,7 +172,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 DELETE FROM change WHERE cursor <= ?1;
 
 -- name: change_range
-SELECT coalesce(min(cursor), 1), coalesce(max(cursor), 0) FROM change;
+-- As two: both at once would go through the whole table.
+SELECT coalesce((SELECT min(cursor) FROM change), 1), coalesce((SELECT max(cursor) FROM change), 0);
 
 -- name: list_changes
 SELECT cursor, at_ms, event, reason, namespace, target, instance, actor, token FROM change

@@ -66,16 +66,17 @@ enum ten_op_kind {
     TEN_OP_ACQUIRE, /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
     TEN_OP_RENEW,   /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder when it is given;
                        ttl_ms 0 keeps the lease's own */
-    TEN_OP_RELEASE, /* namespace, target, token, [holder], reason, [actor]; with FORCE or FORCE_NOW whatever the token
-                     */
+    TEN_OP_RELEASE, /* namespace, target, token, [holder], reason, [actor]; with FORCE or FORCE_NOW whatever the token,
+                       but the holder's when it is given */
     TEN_OP_READ,    /* namespace, target; flag REQUIRE_TARGET */
     TEN_OP_ANNOUNCE, /* namespace, holder (the instance), ttl_ms, weight, metadata: a heartbeat. Travels with the
                         renewals, so that an instance and its leases expire together */
     TEN_OP_LEAVE,    /* namespace, holder; ttl_ms > 0 leaves a tombstone: acquires and heartbeats of that instance are
                         refused with    TENURE_E_GONE for that long, because a request of a dead process may still be under
                         way */
-    TEN_OP_ASK, /* namespace, target or holder, ask: leaves a request for whoever holds that lease (resign), or for that
-                   instance (drain); it comes back in the answer to their next renewal or heartbeat */
+    TEN_OP_ASK, /* namespace, target or holder or both, ask: leaves a request for whoever holds that lease (resign; only
+                   for that holder when it is given), or for that instance (drain); it comes back in the answer to their
+                   next renewal or heartbeat, and a lease's holder is told by the feed to look */
 };
 
 enum ten_op_flag {
@@ -83,8 +84,8 @@ enum ten_op_flag {
     TEN_OP_REQUIRE_TARGET = 1u << 1, /* TEN_UNKNOWN unless the target is registered or was leased before */
     TEN_OP_FORCE = 1u << 2,     /* release: bar the renewal of whatever lease there is; others enter when it ends */
     TEN_OP_FORCE_NOW = 1u << 3, /* release: others enter at once; G3 is suspended for the target */
-    TEN_OP_KEEP = 1u << 4,      /* renew: the ttl is kept for others' sake and is longer than what its holder believes:
-                                   an epoch's quarantine does not count it */
+    TEN_OP_KEEP = 1u << 4, /* renew: the TTL is kept for others' sake, longer than its holder believes: an epoch need
+                              not wait for it to end */
 };
 
 enum ten_reason {
@@ -130,7 +131,7 @@ enum ten_outcome {
                  Read: the   lease as it is; a NULL holder when free, with the last token granted */
     TEN_HELD, /* acquire: another holds it: holder, token, remaining_ms (at least 1); a NULL holder while recovering */
     TEN_LOST, /* renew, release: not held under that token (and holder); holder and token say what is there now. Leave:
-                 it was not announced. Ask: nobody holds it */
+                 it was not announced. Ask: nobody holds it, or not that holder */
     TEN_UNKNOWN, /* a required target is not known */
 };
 
@@ -191,8 +192,7 @@ typedef struct ten_instance {
 enum ten_change_kind {
     TEN_LEASE_ACQUIRED,
     TEN_LEASE_RELEASED,
-    TEN_LEASE_LOST,  /* forced, at once; expired, when the target is acquired next */
-    TEN_LEASE_ASKED, /* somebody asks something of the holder */
+    TEN_LEASE_LOST, /* forced, at once; expired, when the target is acquired next */
     TEN_INSTANCE_JOINED,
     TEN_INSTANCE_CHANGED, /* another weight or other metadata */
     TEN_INSTANCE_LEFT,
@@ -200,6 +200,7 @@ enum ten_change_kind {
     TEN_TARGET_CHANGED, /* paused and resumed too */
     TEN_TARGET_REMOVED,
     TEN_STORE_RECOVERING, /* an epoch began */
+    TEN_LEASE_ASKED,      /* something is asked of the lease's holder, which its next renewal brings */
     TEN_CHANGE_COUNT,
 };
 const char *ten_change_name(enum ten_change_kind kind); /* the log's and the API's word: "lease_acquired" */

@@ -129,6 +129,36 @@ static void the_same_renewal_twice_in_one_batch_is_harmless(void **state) {
     expect_outcome(results[1], TEN_OK);
 }
 
+static void kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch(void **state) {
+    const struct place *place = *state;
+    ten_op plain = {.kind = TEN_OP_RENEW,
+                    .namespace_name = place->ns,
+                    .target = "plain",
+                    .holder = "a",
+                    .token = must_acquire(place, "plain", "a", LONG_MS),
+                    .ttl_ms = LONG_MS};
+    ten_op kept = plain;
+    kept.target = "kept";
+    kept.token = must_acquire(place, "kept", "a", LONG_MS);
+    kept.ttl_ms = 2 * LONG_MS;
+    kept.flags = TEN_OP_KEEP;
+    ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "kept", .ask = TEN_ASK_RESIGN};
+    ten_op undo = ask;
+    undo.ask = TEN_ASK_UNDO;
+    ten_op ops[] = {plain, kept, plain, ask, kept, undo, kept};
+    ten_result results[TEN_COUNT(ops)];
+    assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        expect_outcome(results[i], TEN_OK);
+        if (ops[i].kind == TEN_OP_RENEW) {
+            assert_in_range(results[i].ttl_ms, ops[i].ttl_ms, ops[i].ttl_ms + 1000);
+            assert_int_equal(results[i].ask, i == 4 ? TEN_ASK_RESIGN : TEN_ASK_NOTHING);
+        }
+    }
+    assert_in_range(read_lease(place, "plain").remaining_ms, 1, LONG_MS + 1000);
+    assert_in_range(read_lease(place, "kept").remaining_ms, 2 * LONG_MS - 5000, 2 * LONG_MS + 1000);
+}
+
 static void heartbeats_and_renewals_travel_in_one_batch(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -238,6 +268,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_thousand_mixed_operations_get_their_own_outcomes_in_order),
     CASE(operations_of_one_batch_see_what_earlier_ones_did),
     CASE(the_same_renewal_twice_in_one_batch_is_harmless),
+    CASE(kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch),
     CASE(heartbeats_and_renewals_travel_in_one_batch),
     CASE(after_an_error_every_result_of_the_batch_is_that_error),
     CASE(the_same_batch_may_be_sent_again),

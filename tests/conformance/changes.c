@@ -51,6 +51,36 @@ static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void *
     assert_int_equal(seen.at[2].change.kind, TEN_LEASE_ACQUIRED);
 }
 
+static void what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not(void **state) {
+    const struct place *place = *state;
+    ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN};
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    expect_outcome(apply_one(place->store, ask), TEN_OK);
+    ask.holder = "b";
+    expect_outcome(apply_one(place->store, ask), TEN_LOST);
+    ask.holder = "a";
+    ask.ask = TEN_ASK_UNDO;
+    expect_outcome(apply_one(place->store, ask), TEN_OK);
+    ask.target = "free";
+    ask.ask = TEN_ASK_RESIGN;
+    expect_outcome(apply_one(place->store, ask), TEN_LOST);
+    ask.target = "t";
+    expect_outcome(apply_one(place->store, ask), TEN_OK);
+    struct seen seen;
+    read_changes(place->other, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    for (size_t i = 0; i < seen.count; i++) {
+        const ten_change *change = &seen.at[i].change;
+        assert_int_equal(change->kind, TEN_LEASE_ASKED);
+        assert_int_equal(change->reason, TEN_REASON_NONE);
+        assert_int_equal(change->token, token);
+        assert_string_equal(change->target, "t");
+        assert_string_equal(change->instance, "a");
+    }
+    assert_string_equal(ten_change_name(TEN_LEASE_ASKED), "lease_asked");
+}
+
 static void renewals_heartbeats_and_refusals_are_not_in_the_feed(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -229,6 +259,7 @@ static void a_cursor_from_the_future_has_to_start_over(void **state) {
 static const struct CMUnitTest tests[] = {
     CASE(the_feed_tells_changes_of_hands_in_order_with_growing_cursors),
     CASE(a_lease_that_expired_is_told_when_the_target_is_acquired_next),
+    CASE(what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not),
     CASE(renewals_heartbeats_and_refusals_are_not_in_the_feed),
     CASE(a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_all),
     CASE(a_limit_gives_the_oldest_first_and_the_rest_later),

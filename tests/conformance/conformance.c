@@ -1,17 +1,29 @@
 /*
- * The conformance suite: the store contract of src/store/store.h as code. `conformance STORE-URL` runs all of it on any
- * store; `sqlite:` or `memory:` with nothing behind makes a fresh one. Every backend passes all of it, unchanged.
+ * The conformance suite: the store contract of src/store/store.h as code, and elections on that store. `conformance
+ * STORE-URL` runs all of it on any store, with the name of a part only that; `sqlite:` or `memory:` with nothing behind
+ * makes a fresh one. Every backend passes all of it, unchanged.
  * With --worker it is one of the other processes that a test needs.
  */
-#include "conformance/suite.h"
+#include "conformance/candidates.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct topic *const topics[] = {
+static const struct topic *const store_topics[] = {
     &lease_topic,  &forced_topic, &token_topic,   &batch_topic,       &target_topic,    &instance_topic,
     &change_topic, &watch_topic,  &hostile_topic, &competition_topic, &reconnect_topic,
+};
+static const struct topic *const election_topics[] = {&election_topic, &leader_only_topic, &observer_topic};
+
+/* They are usually run side by side: the second waits most of the time. */
+static const struct part {
+    const char *name;
+    const struct topic *const *topics;
+    size_t count;
+} parts[] = {
+    {"elections", election_topics, TEN_COUNT(election_topics)},
+    {"store", store_topics, TEN_COUNT(store_topics)}, /* the last topic of which disturbs it */
 };
 
 static int run_worker(int count, char **arguments) {
@@ -20,24 +32,30 @@ static int run_worker(int count, char **arguments) {
         return change_worker(arguments[1], arguments[2], atoi(arguments[3]), atoi(arguments[4]));
     if (count == 5 && strcmp(arguments[0], "compete") == 0)
         return competition_worker(arguments[1], arguments[2], (unsigned)atoi(arguments[3]), atoi(arguments[4]));
+    if (count == 4 && strcmp(arguments[0], "campaign") == 0)
+        return candidate_worker(arguments[1], (unsigned)atoi(arguments[2]), atoi(arguments[3]));
     fprintf(stderr, "conformance: no such worker\n");
     return 2;
 }
 
 /* One plan for all topics: a reader of TAP wants to know beforehand how many tests there are. */
-static int run_all(void) {
+static int run_all(const char *only) {
+    struct CMUnitTest *tests = NULL;
     size_t count = 0;
-    for (size_t i = 0; i < TEN_COUNT(topics); i++)
-        count += topics[i]->count;
-    struct CMUnitTest *tests = calloc(count, sizeof *tests);
-    if (!tests)
-        return 1;
-    count = 0;
-    for (size_t i = 0; i < TEN_COUNT(topics); i++) {
-        memcpy(tests + count, topics[i]->tests, topics[i]->count * sizeof *tests);
-        count += topics[i]->count;
+    for (size_t i = 0; i < TEN_COUNT(parts); i++) {
+        for (size_t j = 0; j < parts[i].count && (!only || strcmp(only, parts[i].name) == 0); j++) {
+            const struct topic *topic = parts[i].topics[j];
+            struct CMUnitTest *more = realloc(tests, (count + topic->count) * sizeof *tests);
+            if (!more) {
+                free(tests);
+                return 1;
+            }
+            tests = more;
+            memcpy(tests + count, topic->tests, topic->count * sizeof *tests);
+            count += topic->count;
+        }
     }
-    int failed = _cmocka_run_group_tests("conformance", tests, count, NULL, NULL);
+    int failed = count ? _cmocka_run_group_tests("conformance", tests, count, NULL, NULL) : 1;
     free(tests);
     return failed;
 }
@@ -46,8 +64,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     if (argc > 2 && strcmp(argv[1], "--worker") == 0)
         return run_worker(argc - 2, argv + 2);
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s STORE-URL\n", argv[0]);
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: %s STORE-URL [store|elections]\n", argv[0]);
         return 2;
     }
     suite_program = argv[0];
@@ -55,7 +73,7 @@ int main(int argc, char **argv) {
         perror("conformance: cannot make a store");
         return 1;
     }
-    int failed = run_all();
+    int failed = run_all(argv[2]);
     fixture_destroy(&suite_fixture);
     return failed ? 1 : 0;
 }

@@ -78,6 +78,39 @@ static void forcing_what_nobody_holds_is_lost(void **state) {
     expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_LOST);
 }
 
+static ten_result force_from(const struct place *place, const char *holder, unsigned flag) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_RELEASE,
+                                            .flags = flag,
+                                            .namespace_name = place->ns,
+                                            .target = "t",
+                                            .holder = holder,
+                                            .actor = "operator"});
+}
+
+static void forcing_with_a_holder_takes_it_from_that_holder_only(void **state) {
+    const struct place *place = *state;
+    static const unsigned flags[] = {TEN_OP_FORCE, TEN_OP_FORCE_NOW};
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    for (size_t i = 0; i < TEN_COUNT(flags); i++) {
+        ten_result result = force_from(place, "b", flags[i]);
+        expect_outcome(result, TEN_LOST);
+        expect_holder(result, "a");
+        assert_int_equal(result.token, token);
+    }
+    assert_false(read_lease(place, "t").barred);
+    assert_int_equal(cursor_now(place->store, place->ns), cursor);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    expect_outcome(force_from(place, "a", TEN_OP_FORCE), TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    expect_outcome(force_from(place, "b", TEN_OP_FORCE_NOW), TEN_LOST);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
+    expect_outcome(force_from(place, "a", TEN_OP_FORCE_NOW), TEN_OK);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
+    expect_outcome(force_from(place, "a", TEN_OP_FORCE_NOW), TEN_LOST); /* it came too late, and b keeps it */
+    expect_holder(read_lease(place, "t"), "b");
+}
+
 static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **state) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -114,6 +147,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_barred_lease_can_still_be_forced_now),
     CASE(the_holder_of_a_barred_lease_can_give_it_back_early),
     CASE(forcing_what_nobody_holds_is_lost),
+    CASE(forcing_with_a_holder_takes_it_from_that_holder_only),
     CASE(the_feed_says_who_forced_a_lease_and_why_it_was_released),
 };
 

@@ -259,6 +259,45 @@ static void what_was_asked_of_one_holder_is_not_asked_of_the_next(void **state) 
     assert_int_equal(result.ask, TEN_ASK_NOTHING);
 }
 
+static void what_is_asked_of_a_named_holder_is_asked_of_no_other(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    ten_result result = ask(place, "t", "b", TEN_ASK_RESIGN);
+    expect_outcome(result, TEN_LOST);
+    expect_holder(result, "a");
+    assert_int_equal(result.token, token);
+    assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
+    assert_int_equal(cursor_now(place->store, place->ns), cursor);
+    expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_OK);
+    assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_RESIGN);
+    expect_outcome(ask(place, "t", "b", TEN_ASK_UNDO), TEN_LOST);
+    assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_RESIGN);
+    expect_outcome(ask(place, "t", "a", TEN_ASK_UNDO), TEN_OK);
+    assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
+    /* Nor of that instance itself. */
+    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_OK);
+    assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
+}
+
+/* However the lease changes hands, also back to the same one. */
+static void what_was_asked_is_gone_when_the_lease_has_ended(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
+    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
+    token = acquire_within(place, "t", "b", LONG_MS, 5000).token;
+    assert_int_equal(renew(place, "t", "b", token, LONG_MS).ask, TEN_ASK_NOTHING);
+    expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_LOST);
+    expect_outcome(ask(place, "t", "b", TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_OK);
+    expect_outcome(ask(place, "t", "b", TEN_ASK_RESIGN), TEN_LOST);
+    token = must_acquire(place, "t", "b", LONG_MS);
+    ten_result result = renew(place, "t", "b", token, LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.ask, TEN_ASK_NOTHING);
+}
+
 static void asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone(void **state) {
     const struct place *place = *state;
     expect_outcome(ask(place, NULL, "a", TEN_ASK_DRAIN), TEN_LOST);
@@ -287,6 +326,8 @@ static const struct CMUnitTest tests[] = {
     CASE(a_tombstone_holds_in_its_own_namespace_only),
     CASE(asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone),
     CASE(what_was_asked_of_one_holder_is_not_asked_of_the_next),
+    CASE(what_is_asked_of_a_named_holder_is_asked_of_no_other),
+    CASE(what_was_asked_is_gone_when_the_lease_has_ended),
     CASE(asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone),
 };
 

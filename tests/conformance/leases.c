@@ -177,6 +177,68 @@ static void a_renewal_with_a_shorter_ttl_lets_others_in_earlier(void **state) {
     expect_outcome(acquire_within(place, "t", "b", LONG_MS, 5000), TEN_OK);
 }
 
+/* ---- kept for others' sake */
+
+static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_ms) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
+                                            .flags = TEN_OP_KEEP,
+                                            .namespace_name = place->ns,
+                                            .target = "t",
+                                            .holder = "a",
+                                            .token = token,
+                                            .ttl_ms = ttl_ms});
+}
+
+/* Nobody is let in before the end of what was kept at start_ms, and soon after somebody is. */
+static void expect_others_after(const struct place *place, uint64_t start_ms, uint64_t ttl_ms) {
+    ten_result result = acquire_within(place, "t", "b", LONG_MS, ttl_ms + 10000);
+    uint64_t took_ms = now_ms() - start_ms;
+    expect_outcome(result, TEN_OK);
+    if (took_ms + 1 < ttl_ms || took_ms > ttl_ms + 3000)
+        fail_msg("kept for %llu ms, and let in after %llu", (unsigned long long)ttl_ms, (unsigned long long)took_ms);
+}
+
+static void a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = short_ttl(place->store);
+    uint64_t token = must_acquire(place, "t", "a", ttl_ms);
+    uint64_t start_ms = now_ms();
+    ten_result result = keep(place, token, 4 * ttl_ms);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, token);
+    assert_in_range(result.ttl_ms, 4 * ttl_ms, 4 * ttl_ms + 1000);
+    assert_in_range(read_lease(place, "t").remaining_ms, 3 * ttl_ms, 4 * ttl_ms + 1000);
+    expect_others_after(place, start_ms, 4 * ttl_ms);
+}
+
+static void a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exactly_that(void **state) {
+    const struct place *place = *state;
+    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t start_ms = now_ms();
+    ten_result result = keep(place, token, ttl_ms);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, token);
+    assert_in_range(result.ttl_ms, ttl_ms, ttl_ms + 1000);
+    expect_others_after(place, start_ms, ttl_ms);
+}
+
+static void the_last_of_kept_and_plain_renewals_counts(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    for (int i = 0; i < 3; i++) {
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK); /* the same twice may take a shorter way */
+        assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+        expect_outcome(keep(place, token, 3 * LONG_MS), TEN_OK);
+        expect_outcome(keep(place, token, 3 * LONG_MS), TEN_OK);
+        assert_in_range(read_lease(place, "t").remaining_ms, 3 * LONG_MS - 5000, 3 * LONG_MS + 1000);
+    }
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(keep(place, token, LONG_MS), TEN_LOST);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
+}
+
 static void a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it(void **state) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
@@ -326,6 +388,9 @@ static const struct CMUnitTest tests[] = {
     CASE(a_renewal_repeated_after_a_lost_reply_is_harmless),
     CASE(a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it),
     CASE(a_renewal_with_a_shorter_ttl_lets_others_in_earlier),
+    CASE(a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that),
+    CASE(a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exactly_that),
+    CASE(the_last_of_kept_and_plain_renewals_counts),
     CASE(a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it),
     CASE(a_lease_ends_not_before_its_ttl_and_soon_after),
     CASE(renewals_carry_a_lease_beyond_its_first_end),

@@ -51,6 +51,9 @@ extern const struct topic change_topic;
 extern const struct topic watch_topic;
 extern const struct topic hostile_topic;
 extern const struct topic competition_topic;
+extern const struct topic election_topic;
+extern const struct topic leader_only_topic;
+extern const struct topic observer_topic;
 extern const struct topic reconnect_topic;
 
 ten_store *open_store(const char *url);

@@ -189,6 +189,50 @@ static void a_token_that_nobody_can_have_had_does_not_use_the_tokens_up(void **s
     must_acquire(place, "t", "a", TTL_MS);
 }
 
+static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_ms) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
+                                            .flags = TEN_OP_KEEP,
+                                            .namespace_name = place->ns,
+                                            .target = "t",
+                                            .holder = "a",
+                                            .token = token,
+                                            .ttl_ms = ttl_ms});
+}
+
+/* Its holder believes in it for its TTL and no longer, so nothing has to be waited for beyond that. */
+static void a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    expect_outcome(keep(place, 100, LONG_MS), TEN_OK);
+    expect_outcome(keep(place, 100, LONG_MS), TEN_OK); /* the same again goes a shorter way */
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "u", "b", TTL_MS);
+    ten_result result = acquire(place, "t", "b", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, "a");
+    assert_in_range(result.remaining_ms, LONG_MS / 2, LONG_MS);
+}
+
+/* Also when its holder is the first of all that the server hears of. */
+static void a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    expect_outcome(keep(place, token, LONG_MS), TEN_OK);
+    redis_place_open(redis, "");
+    redis_command(redis, "FLUSHALL");
+    (void)cursor_now(place->store, place->ns); /* reading begins the epoch */
+    sleep_ms(20);
+    expect_outcome(keep(place, token, LONG_MS), TEN_OK);
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "u", "b", TTL_MS);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a");
+}
+
 static void a_long_ttl_that_is_shown_later_makes_nobody_else_wait(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -540,6 +584,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         REDIS_CASE(a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl),
         REDIS_CASE(a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer),
+        REDIS_CASE(a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss),
+        REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come),
         REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart),
         REDIS_CASE(after_flushall_holders_go_on_newcomers_wait_and_tokens_rise),
         REDIS_CASE(after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise),

@@ -9,14 +9,14 @@
 
 /* ---- G3: whoever believes, the store agrees */
 
-static bool is_known(const struct sim_process *process, uint32_t target) {
-    return process->fleet && process->pieces[target].number != SIM_NOBODY;
+/* NULL: it is dead, or knows nothing of it. */
+static const ten_lease *lease_of(const struct sim_process *process, uint32_t target) {
+    return process->alive ? process->kind->lease_of(process, target) : NULL;
 }
 
 static bool believes(const struct sim_world *world, const struct sim_process *process, uint32_t target) {
-    return is_known(process, target) &&
-           ten_lease_is_owned(ten_fleet_lease(process->fleet, process->pieces[target].number),
-                              sim_local_ms(process, world->now_us));
+    const ten_lease *lease = lease_of(process, target);
+    return lease && ten_lease_is_owned(lease, sim_local_ms(process, world->now_us));
 }
 
 static void check_others(struct sim_world *world, const struct sim_process *process, uint32_t target) {
@@ -55,7 +55,9 @@ static void check_belief(struct sim_world *world, const struct sim_process *proc
 
 static void check_piece(struct sim_world *world, struct sim_process *process, uint32_t target) {
     const struct sim_piece *piece = &process->pieces[target];
-    const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
+    const ten_lease *lease = lease_of(process, target);
+    if (!lease)
+        return;
     if (ten_lease_is_owned(lease, sim_local_ms(process, world->now_us)))
         check_belief(world, process, target, lease, "believes that it holds");
     else if (piece->working) {
@@ -66,14 +68,12 @@ static void check_piece(struct sim_world *world, struct sim_process *process, ui
 
 void sim_check_process(struct sim_world *world, struct sim_process *process) {
     for (uint32_t i = 0; i < world->target_count; i++)
-        if (process->pieces[i].number != SIM_NOBODY)
-            check_piece(world, process, i);
+        check_piece(world, process, i);
 }
 
 void sim_check_target(struct sim_world *world, uint32_t target) {
     for (uint32_t i = 0; i < world->live_count; i++)
-        if (is_known(world->processes[world->live[i]], target))
-            check_piece(world, world->processes[world->live[i]], target);
+        check_piece(world, world->processes[world->live[i]], target);
 }
 
 /* ---- G1: tokens grow */
@@ -88,6 +88,8 @@ void sim_check_grant(struct sim_world *world, uint32_t number, const char *holde
     if (token <= target->highest_token)
         sim_fail(world, number, "%s was granted %s with token %" PRIu64 ", but %s has had %" PRIu64, holder, target->id,
                  token, target->highest_holder, target->highest_token);
+    if (world->roles)
+        sim_check_kept(world, number, holder);
     if (target->highest_holder && strcmp(holder, target->highest_holder) != 0) {
         world->stats.takeovers++;
         world->moves++;

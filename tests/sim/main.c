@@ -4,6 +4,7 @@
  *   sim [--seeds N] [--first S] [--mutant NAME] [--jobs N] [--verbose]     random runs
  *   sim --mutants                                                          each planted bug has to be found
  *   sim --scenarios                                                        the large ones
+ *   sim --elections ...                                                    the same of elections instead of fleets
  */
 #include <inttypes.h>
 #include <string.h>
@@ -27,7 +28,74 @@ static const char *const mutant_sentences[] = {
 
 #define MUTANT_SEEDS 400u
 
+/* ---- what is simulated */
+
+struct part {
+    void (*run)(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
+    const struct sim_scenario *scenarios;
+    const size_t *scenario_count;
+    bool (*did_enough)(const struct sim_stats *stats);
+    const char *sentence;
+    bool has_mutant[TEN_MUTANT_COUNT]; /* its core goes through them */
+};
+
+/* A harness that tests nothing must not be green: so much is the least that so many seeds do. */
+static bool fleets_did_enough(const struct sim_stats *stats) {
+    uint64_t seeds = stats->seeds;
+    return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
+           stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->timeouts >= seeds * 20 &&
+           stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 && stats->pauses >= seeds / 2 &&
+           stats->losses >= seeds / 10;
+}
+
+static bool elections_did_enough(const struct sim_stats *stats) {
+    uint64_t seeds = stats->seeds;
+    return stats->faults >= seeds * 15 && stats->takeovers >= seeds * 10 && stats->checks >= seeds * 1000 &&
+           stats->terms >= seeds * 15 && stats->works >= seeds * 30 && stats->timeouts >= seeds * 10 &&
+           stats->late_arrivals >= seeds && stats->crashes >= seeds * 3 && stats->pauses >= seeds / 2 &&
+           stats->losses >= seeds / 10 && stats->asks >= seeds * 3 && stats->keeps >= seeds &&
+           stats->overtimes >= seeds / 4;
+}
+
+static struct part fleets = {.run = sim_random_run,
+                             .scenarios = sim_scenarios,
+                             .scenario_count = &sim_scenario_count,
+                             .did_enough = fleets_did_enough,
+                             .sentence = "whole fleets keep the guarantees in every weather"};
+
+static struct part elections = {.run = sim_election_run,
+                                .scenarios = sim_election_scenarios,
+                                .scenario_count = &sim_election_scenario_count,
+                                .did_enough = elections_did_enough,
+                                .sentence = "elections keep the guarantees in every weather",
+                                .has_mutant = {[TEN_MUTANT_NONE] = true,
+                                               [TEN_MUTANT_DEADLINE_FROM_RECEIPT] = true,
+                                               [TEN_MUTANT_NO_MARGIN] = true,
+                                               [TEN_MUTANT_LATE_ANSWER_COUNTS] = true,
+                                               [TEN_MUTANT_LONGER_TTL_COUNTS] = true,
+                                               [TEN_MUTANT_NO_DEADLINE] = true,
+                                               [TEN_MUTANT_UNCERTAIN_WORKS] = true,
+                                               [TEN_MUTANT_LOST_IGNORED] = true,
+                                               [TEN_MUTANT_HELD_IS_OK] = true,
+                                               [TEN_MUTANT_RELEASE_BEFORE_STOP] = true,
+                                               [TEN_MUTANT_NO_RETRY_AT_END] = true,
+                                               [TEN_MUTANT_NO_RENEWAL] = true,
+                                               [TEN_MUTANT_FEED_IGNORED] = true,
+                                               [TEN_MUTANT_NO_BACKOFF] = true,
+                                               [TEN_MUTANT_NOT_KEPT] = true,
+                                               [TEN_MUTANT_RELEASE_KEPT] = true,
+                                               [TEN_MUTANT_CAMPAIGN_WHILE_WORKING] = true,
+                                               [TEN_MUTANT_ASK_IGNORED] = true}};
+
+/* The fleet's are all but those that only elections have. */
+static void share_out_mutants(void) {
+    for (int i = 0; i < TEN_MUTANT_COUNT; i++)
+        fleets.has_mutant[i] = i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT &&
+                               i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED;
+}
+
 struct options {
+    const struct part *part;
     uint64_t seeds;
     uint64_t first;
     uint64_t jobs; /* at most 16 */
@@ -83,22 +151,13 @@ static bool finish(struct child child, struct sim_stats *sum) {
 
 static void run_seeds(const struct options *options, uint64_t part, struct sim_stats *stats) {
     for (uint64_t i = part; i < options->seeds && stats->failures < 5; i += options->jobs)
-        sim_random_run(options->first + i, stats, options->verbose,
-                       ten_mutant == TEN_MUTANT_NONE ? NULL : mutant_names[ten_mutant]);
+        options->part->run(options->first + i, stats, options->verbose,
+                           ten_mutant == TEN_MUTANT_NONE ? NULL : mutant_names[ten_mutant]);
 }
 
 static bool report(unsigned number, bool good, const char *sentence) {
     printf("%sok %u - %s\n", good ? "" : "not ", number, sentence);
     return good;
-}
-
-/* A harness that tests nothing must not be green: so much is the least that so many seeds do. */
-static bool did_enough(const struct sim_stats *stats) {
-    uint64_t seeds = stats->seeds;
-    return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
-           stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->timeouts >= seeds * 20 &&
-           stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 && stats->pauses >= seeds / 2 &&
-           stats->losses >= seeds / 10;
 }
 
 static int random_runs(const struct options *options) {
@@ -117,45 +176,63 @@ static int random_runs(const struct options *options) {
            " refused acquires, %" PRIu64 " takeovers, %" PRIu64 " pieces of work, %" PRIu64 " publications\n",
            stats.requests, stats.timeouts, stats.late_arrivals, stats.refused, stats.takeovers, stats.works,
            stats.publishes);
+    if (stats.terms)
+        printf("# %" PRIu64 " terms, %" PRIu64 " requests to resign, %" PRIu64 " roles kept, %" PRIu64
+               " pieces of work that ran too long\n",
+               stats.terms, stats.asks, stats.keeps, stats.overtimes);
     puts("1..2");
-    bool good = report(1, complete && stats.failures == 0 && stats.seeds == options->seeds,
-                       "whole fleets keep the guarantees in every weather");
-    good &= report(2, options->seeds < 20 || did_enough(&stats), "the runs exercised enough to mean something");
+    bool good = report(1, complete && stats.failures == 0 && stats.seeds == options->seeds, options->part->sentence);
+    good &= report(2, options->seeds < 20 || options->part->did_enough(&stats),
+                   "the runs exercised enough to mean something");
     return good ? 0 : 1;
 }
 
 /* ---- mutants */
 
-static void hunt(const struct options *options, uint64_t part, struct sim_stats *stats) {
-    ten_mutant = (enum ten_mutant)part;
+/* The number of the nth mutant of this part. */
+static uint64_t nth_mutant(const struct part *part, uint64_t n) {
+    uint64_t number = 0;
+    while (!part->has_mutant[number] || n-- > 0)
+        number++;
+    return number;
+}
+
+static void hunt(const struct options *options, uint64_t number, struct sim_stats *stats) {
+    const struct part *part = options->part;
+    ten_mutant = (enum ten_mutant)nth_mutant(part, number);
+    const char *name = mutant_names[ten_mutant];
     if (!options->verbose && !freopen("/dev/null", "w", stderr))
         return;
     if (!freopen("/dev/null", "w", stdout))
         return;
-    for (size_t i = 0; i < sim_scenario_count && stats->failures == 0; i++)
-        if (sim_scenarios[i].finds_mutants)
-            (void)sim_run_scenario(&sim_scenarios[i], options->first, stats, false, mutant_names[part]);
+    for (size_t i = 0; i < *part->scenario_count && stats->failures == 0; i++)
+        if (part->scenarios[i].finds_mutants)
+            (void)sim_run_scenario(&part->scenarios[i], options->first, stats, false, name);
     for (uint64_t i = 0; i < MUTANT_SEEDS && stats->failures == 0; i++)
-        sim_random_run(options->first + i, stats, false, mutant_names[part]);
+        part->run(options->first + i, stats, false, name);
 }
 
 static int all_mutants(const struct options *options) {
     struct child children[64];
     bool good = true;
-    printf("1..%d\n", TEN_MUTANT_COUNT);
-    for (uint64_t j = 0; j < options->jobs; j++)
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < TEN_MUTANT_COUNT; i++)
+        count += options->part->has_mutant[i];
+    printf("1..%" PRIu64 "\n", count);
+    for (uint64_t j = 0; j < options->jobs && j < count; j++)
         children[j] = begin(hunt, options, j);
     /* As many at a time as there are jobs, reported in their order. */
-    for (uint64_t i = 0; i < TEN_MUTANT_COUNT; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         struct sim_stats stats = {0};
         /* A broken invariant ends the child: that is finding it, too. */
         bool found = !finish(children[i], &stats) || stats.failures > 0;
+        uint64_t mutant = nth_mutant(options->part, i);
         char sentence[200];
         snprintf(sentence, sizeof sentence, "%s: %s (%s, %" PRIu64 " seeds)",
-                 i == TEN_MUTANT_NONE ? "nothing is found where there is nothing" : "found", mutant_sentences[i],
-                 mutant_names[i], stats.seeds);
-        good &= report((unsigned)i + 1, found == (i != TEN_MUTANT_NONE), sentence);
-        if (i + options->jobs < TEN_MUTANT_COUNT)
+                 mutant == TEN_MUTANT_NONE ? "nothing is found where there is nothing" : "found",
+                 mutant_sentences[mutant], mutant_names[mutant], stats.seeds);
+        good &= report((unsigned)i + 1, found == (mutant != TEN_MUTANT_NONE), sentence);
+        if (i + options->jobs < count)
             children[i + options->jobs] = begin(hunt, options, i + options->jobs);
     }
     return good ? 0 : 1;
@@ -164,16 +241,18 @@ static int all_mutants(const struct options *options) {
 /* ---- scenarios */
 
 static void run_scenario(const struct options *options, uint64_t part, struct sim_stats *stats) {
-    (void)sim_run_scenario(&sim_scenarios[part], options->first, stats, options->verbose, NULL);
+    (void)sim_run_scenario(&options->part->scenarios[part], options->first, stats, options->verbose,
+                           ten_mutant == TEN_MUTANT_NONE ? NULL : mutant_names[ten_mutant]);
 }
 
 static int all_scenarios(const struct options *options) {
     bool good = true;
-    printf("1..%zu\n", sim_scenario_count);
-    for (uint64_t i = 0; i < sim_scenario_count; i++) {
+    size_t count = *options->part->scenario_count;
+    printf("1..%zu\n", count);
+    for (uint64_t i = 0; i < count; i++) {
         struct sim_stats stats = {0};
         bool complete = finish(begin(run_scenario, options, i), &stats);
-        good &= report((unsigned)i + 1, complete && stats.failures == 0, sim_scenarios[i].name);
+        good &= report((unsigned)i + 1, complete && stats.failures == 0, options->part->scenarios[i].name);
     }
     return good ? 0 : 1;
 }
@@ -203,7 +282,8 @@ static void set_mutant(const char *name) {
 }
 
 int main(int argc, char **argv) {
-    struct options options = {.seeds = 100, .first = 1, .jobs = 2};
+    struct options options = {.part = &fleets, .seeds = 100, .first = 1, .jobs = 2};
+    share_out_mutants();
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--seeds") == 0)
             options.seeds = number_after(argv, argc, &i);
@@ -219,9 +299,11 @@ int main(int argc, char **argv) {
             options.mutants = true;
         else if (strcmp(argv[i], "--scenarios") == 0)
             options.scenarios = true;
+        else if (strcmp(argv[i], "--elections") == 0)
+            options.part = &elections;
         else {
-            fputs("usage: sim [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | --mutants | "
-                  "--scenarios\n",
+            fputs("usage: sim [--elections] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
+                  "--mutants | --scenarios\n",
                   stderr);
             return 2;
         }

@@ -114,7 +114,7 @@ void sim_notify_all(struct sim_world *world) {
 }
 
 static void note_late(struct sim_world *world, const struct sim_process *process, const struct sim_message *message) {
-    if (process->fleet && process->calling && process->call == message->call && !message->duplicate)
+    if (process->alive && process->calling && process->call == message->call && !message->duplicate)
         return;
     world->stats.late_arrivals++;
     if (message->kind == SIM_APPLY)

@@ -9,74 +9,7 @@
 
 #define LIVE_MAX 8u
 
-enum fault {
-    FAULT_PAUSE,
-    FAULT_CRASH,
-    FAULT_HOST,
-    FAULT_STOP,
-    FAULT_JOIN,
-    FAULT_CUT,
-    FAULT_UNREACHABLE,
-    FAULT_REFUSING,
-    FAULT_SLOW,
-    FAULT_TARGET,
-    FAULT_WEIGHT,
-    FAULT_FORCE,
-    FAULT_LOSS,
-    FAULT_ALL_DIE,
-    FAULT_COUNT,
-    /* the ends of some of them */
-    END_CUT,
-    END_WEATHER,
-    START,
-    NEXT_FAULT,
-};
-
-static uint64_t ttl_us(const struct sim_world *world) {
-    return world->timing.ttl_ms * SIM_MS;
-}
-
-static void later(struct sim_world *world, uint64_t delay_us, enum fault what, uint32_t process) {
-    sim_push(world, delay_us, (struct sim_event){.kind = SIM_SCRIPT, .number = (uint64_t)process << 8 | what});
-}
-
-static struct sim_process *anybody(struct sim_world *world) {
-    return world->live_count ? world->processes[world->live[sim_random(world, world->live_count)]] : NULL;
-}
-
 /* ---- faults */
-
-static void set_weather(struct sim_world *world) {
-    struct sim_weather *weather = &world->weather;
-    uint64_t kind = sim_random(world, 4);
-    *weather = (struct sim_weather){.delay_us = 500 + sim_random(world, 4 * SIM_MS),
-                                    .spread_us = 1 + sim_random(world, 10 * SIM_MS),
-                                    .late_us = ttl_us(world) * 3 / 2};
-    if (kind == 0)
-        return;
-    weather->late = (double)sim_random(world, 40) / 1000;
-    weather->lost = (double)sim_random(world, 30) / 1000;
-    weather->twice = (double)sim_random(world, 30) / 1000;
-    weather->error = (double)sim_random(world, 30) / 1000;
-    weather->notice_lost = (double)sim_random(world, 300) / 1000;
-}
-
-static void set_calm(struct sim_world *world) {
-    world->weather = (struct sim_weather){.delay_us = SIM_MS, .spread_us = 2 * SIM_MS};
-    for (uint32_t i = 0; i < world->process_count; i++) {
-        world->processes[i]->cut_requests = false;
-        world->processes[i]->cut_replies = false;
-    }
-    world->long_work = false;
-}
-
-static void cut(struct sim_world *world, struct sim_process *process) {
-    uint64_t way = sim_random(world, 3);
-    process->cut_requests = way != 1;
-    process->cut_replies = way != 0;
-    sim_note(world, "is cut off (0 requests, 1 answers, 2 both):", process->number, SIM_NOBODY, way);
-    later(world, sim_random(world, 3 * ttl_us(world)), END_CUT, process->number);
-}
 
 static void edit_target(struct sim_world *world) {
     uint32_t number = (uint32_t)sim_random(world, world->target_count);
@@ -87,107 +20,39 @@ static void edit_target(struct sim_world *world) {
     sim_edit_target(world, number, action);
 }
 
-static void die_and_return(struct sim_world *world, struct sim_process *process, bool with_host) {
-    later(world, sim_random(world, 2 * ttl_us(world)), START, process->number);
-    sim_crash(world, process, with_host);
-}
-
-static void all_die(struct sim_world *world) {
-    bool with_host = sim_random(world, 2);
-    while (world->live_count > 0)
-        die_and_return(world, world->processes[world->live[0]], with_host);
-}
-
-static void break_weather(struct sim_world *world, enum fault kind) {
-    struct sim_weather *weather = &world->weather;
-    if (weather->unreachable || weather->refusing)
-        return;
-    sim_note(world,
-             kind == FAULT_UNREACHABLE ? "the store cannot be reached"
-             : kind == FAULT_REFUSING  ? "the store refuses everybody"
-                                       : "the store is slow",
-             SIM_NOBODY, SIM_NOBODY, 0);
-    weather->unreachable = kind == FAULT_UNREACHABLE;
-    weather->refusing = kind == FAULT_REFUSING;
-    if (kind == FAULT_SLOW)
-        weather->delay_us = sim_random(world, ttl_us(world) / 6);
-    later(world, sim_random(world, 3 * ttl_us(world)), END_WEATHER, 0);
-}
-
-static void inject(struct sim_world *world, enum fault kind) {
-    struct sim_process *process = anybody(world);
+static void inject(struct sim_world *world, enum sim_fault kind) {
+    struct sim_process *process = sim_anybody(world);
     world->stats.faults++;
-    if (kind == FAULT_JOIN || !process) {
+    if (kind == SIM_FAULT_JOIN || !process) {
         if (world->live_count < LIVE_MAX)
             sim_start(world, 1, false);
-        return;
-    }
-    if (sim_is_paused(world, process) && (kind == FAULT_STOP || kind == FAULT_WEIGHT))
-        return;
-    switch (kind) {
-    case FAULT_PAUSE:
-        sim_pause(world, process, sim_random(world, sim_random(world, 3) ? 2 * ttl_us(world) : ttl_us(world) / 4));
-        break;
-    case FAULT_CRASH:
-    case FAULT_HOST:
-        die_and_return(world, process, kind == FAULT_HOST);
-        break;
-    case FAULT_STOP:
-        later(world, sim_random(world, ttl_us(world)), START, process->number);
-        if (!process->stopping)
-            sim_stop(world, process);
-        break;
-    case FAULT_CUT:
-        cut(world, process);
-        break;
-    case FAULT_UNREACHABLE:
-    case FAULT_REFUSING:
-    case FAULT_SLOW:
-        break_weather(world, kind);
-        break;
-    case FAULT_TARGET:
+    } else if (kind == SIM_FAULT_OPERATOR) {
         edit_target(world);
-        break;
-    case FAULT_WEIGHT:
-        if (!process->stopping)
+    } else if (kind == SIM_FAULT_PROGRAM) {
+        if (!process->stopping && !sim_is_paused(world, process))
             sim_set_weight(world, process, (uint32_t)sim_random(world, 3));
-        break;
-    case FAULT_FORCE:
-        sim_force(world, (uint32_t)sim_random(world, world->target_count));
-        break;
-    case FAULT_LOSS:
-        if (!sim_is_recovering(world) && sim_random(world, 3) == 0)
-            sim_lose_data(world);
-        break;
-    case FAULT_ALL_DIE:
-        if (sim_random(world, 4) == 0)
-            all_die(world);
-        break;
-    default:
-        break;
+    } else {
+        sim_inject(world, process, kind);
     }
 }
 
 static void script(struct sim_world *world, uint64_t number) {
-    enum fault kind = (enum fault)(number & 0xff);
-    uint32_t process = (uint32_t)(number >> 8);
-    if (kind == END_CUT) {
-        world->processes[process]->cut_requests = false;
-        world->processes[process]->cut_replies = false;
-    } else if (kind == END_WEATHER) {
-        set_weather(world);
-    } else if (kind == START) {
+    uint32_t process;
+    enum sim_fault kind = sim_fault_of(number, &process);
+    if (kind == SIM_START) {
         const struct sim_process *former = world->processes[process];
         if (world->live_count < LIVE_MAX)
             sim_start(world, former->weight ? former->weight : 1, former->lame);
+    } else if (kind == SIM_NEXT_FAULT) {
+        inject(world, (enum sim_fault)sim_random(world, SIM_FAULT_COUNT));
+        sim_later(world, sim_random(world, 2 * sim_ttl_us(world)), SIM_NEXT_FAULT, 0);
     } else {
-        inject(world, (enum fault)sim_random(world, FAULT_COUNT));
-        later(world, sim_random(world, 2 * ttl_us(world)), NEXT_FAULT, 0);
+        sim_end_fault(world, process, kind);
     }
 }
 
 static void ignore_faults(struct sim_world *world, uint64_t number) {
-    if ((number & 0xff) == START)
+    if (sim_fault_of(number, &(uint32_t){0}) == SIM_START)
         script(world, number);
 }
 
@@ -224,7 +89,7 @@ static void check_rest(struct sim_world *world) {
     uint64_t before = world->moves;
     uint64_t strayed = count_strayed(world);
     world->calm = true;
-    run_for(world, 5 * ttl_us(world));
+    run_for(world, 5 * sim_ttl_us(world));
     uint64_t bound = anybody_is_lame(world) ? world->target_count * 3 : strayed;
     if (world->moves - before > bound)
         sim_fail(world, SIM_NOBODY,
@@ -234,11 +99,11 @@ static void check_rest(struct sim_world *world) {
 
 static void settle(struct sim_world *world, uint64_t ttls) {
     world->calm = false;
-    run_for(world, ttls * ttl_us(world));
+    run_for(world, ttls * sim_ttl_us(world));
     /* Who took a target back that its planned owner did not take, keeps it for up to 64 TTL: that is so after bad
      * weather, and seldom. */
     for (uint32_t i = 0; i < 16 && !world->failed && !sim_is_balanced(world) && !anybody_is_lame(world); i++)
-        run_for(world, 4 * ttl_us(world));
+        run_for(world, 4 * sim_ttl_us(world));
     if (!world->failed)
         sim_check_settled(world, !anybody_is_lame(world));
     world->calm = true;
@@ -282,10 +147,10 @@ static void calm_deaths(struct sim_world *world) {
             joined = sim_start(world, 1, false) != NULL;
         if (joined)
             settle(world, 5);
-        struct sim_process *victim = anybody(world);
+        struct sim_process *victim = sim_anybody(world);
         if (world->failed || victim->stopping)
             return;
-        uint64_t within_us = i == 0 ? ttl_us(world) * 21 / 20 : i == 1 ? ttl_us(world) / 8 : 21 * SIM_MS;
+        uint64_t within_us = i == 0 ? sim_ttl_us(world) * 21 / 20 : i == 1 ? sim_ttl_us(world) / 8 : 21 * SIM_MS;
         check_takeover(world, victim, within_us, ways[i]);
         settle(world, 5);
     }
@@ -303,7 +168,7 @@ static struct sim_world *make_world(uint64_t seed) {
     for (uint32_t i = 0; i < world->target_count; i++)
         if (sim_random(world, 10))
             sim_edit_target(world, i, TEN_TARGET_PUT);
-    set_weather(world);
+    sim_set_weather(world);
     uint64_t count = 1 + sim_random(world, 6);
     bool lame = sim_random(world, 6) == 0;
     for (uint64_t i = 0; i < count; i++)
@@ -311,21 +176,14 @@ static struct sim_world *make_world(uint64_t seed) {
     return world;
 }
 
-static void add_stats(struct sim_stats *sum, const struct sim_stats *stats) {
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)stats;
-    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
-        to[i] += from[i];
-}
-
 void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant) {
     struct sim_world *world = make_world(seed);
     world->verbose = verbose;
-    later(world, sim_random(world, 2 * ttl_us(world)), NEXT_FAULT, 0);
-    sim_run_until(world, (15 + sim_random(world, 20)) * ttl_us(world), script);
-    set_calm(world);
+    sim_later(world, sim_random(world, 2 * sim_ttl_us(world)), SIM_NEXT_FAULT, 0);
+    sim_run_until(world, (15 + sim_random(world, 20)) * sim_ttl_us(world), script);
+    sim_set_calm(world);
     sim_note(world, "all is calm", SIM_NOBODY, SIM_NOBODY, 0);
-    run_for(world, 3 * ttl_us(world));
+    run_for(world, 3 * sim_ttl_us(world));
     bool any = false;
     for (uint32_t i = 0; i < world->live_count; i++)
         any |= !world->processes[world->live[i]]->lame && world->processes[world->live[i]]->weight > 0;
@@ -336,11 +194,5 @@ void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const 
         check_rest(world);
     if (!world->failed)
         calm_deaths(world);
-    world->stats.seeds = 1;
-    world->stats.moves = world->moves;
-    world->stats.failures = world->failed;
-    if (world->failed)
-        sim_show_failure(world, mutant);
-    add_stats(stats, &world->stats);
-    sim_world_free(world);
+    sim_finish_run(world, stats, mutant);
 }

@@ -5,11 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "sim.h"
-
-static uint64_t ttl_us(const struct sim_world *world) {
-    return world->timing.ttl_ms * SIM_MS;
-}
+#include "candidate.h"
 
 static void add_targets(struct sim_world *world) {
     for (uint32_t i = 0; i < world->target_count; i++)
@@ -30,7 +26,7 @@ static void start_crowd(struct sim_world *world, uint32_t count, uint32_t reques
     world->requests_max = requests_max;
     for (uint32_t i = 0; i < count; i++)
         sim_push(world, sim_random(world, SIM_SECOND), (struct sim_event){.kind = SIM_SCRIPT});
-    sim_run_until(world, 3 * ttl_us(world), on_start);
+    sim_run_until(world, 3 * sim_ttl_us(world), on_start);
     if (world->failed)
         return;
     if (world->live_count != count)
@@ -40,7 +36,7 @@ static void start_crowd(struct sim_world *world, uint32_t count, uint32_t reques
         sim_fail(world, SIM_NOBODY, "%" PRIu64 " acquires were refused, but there are only %u targets", world->refused,
                  world->target_count);
     uint64_t moves = world->moves;
-    sim_run_until(world, 4 * ttl_us(world), on_start);
+    sim_run_until(world, 4 * sim_ttl_us(world), on_start);
     if (world->moves != moves)
         sim_fail(world, SIM_NOBODY, "the crowd has settled, but %" PRIu64 " targets moved", world->moves - moves);
 }
@@ -77,7 +73,7 @@ static void run_churn(struct sim_world *world) {
     add_targets(world);
     for (uint32_t i = 0; i < CHURN_LIVE; i++)
         sim_start(world, 1, false);
-    sim_run_until(world, 4 * ttl_us(world), churn);
+    sim_run_until(world, 4 * sim_ttl_us(world), churn);
     uint64_t before = world->moves;
     sim_push(world, 0, (struct sim_event){.kind = SIM_SCRIPT});
     sim_run_until(world, world->now_us + (CHURN_SECONDS + 1) * SIM_SECOND, churn);
@@ -86,7 +82,7 @@ static void run_churn(struct sim_world *world) {
     if (world->moves - before > 2 * least)
         sim_fail(world, SIM_NOBODY, "%u joins and leaves have to move %" PRIu64 " targets, but %" PRIu64 " moved",
                  CHURN_SECONDS, least, world->moves - before);
-    sim_run_until(world, world->now_us + 6 * ttl_us(world), churn);
+    sim_run_until(world, world->now_us + 6 * sim_ttl_us(world), churn);
     if (!world->failed)
         sim_check_settled(world, true);
 }
@@ -106,13 +102,14 @@ static void run_deploy(struct sim_world *world) {
     world->calm = true;
     for (uint32_t i = 0; i < COUNT; i++)
         sim_start(world, 1, false);
-    sim_run_until(world, 4 * ttl_us(world), deploy);
+    sim_run_until(world, 4 * sim_ttl_us(world), deploy);
     world->longest_gap_us = 0;
     for (uint32_t i = 0; i < COUNT; i++) {
-        sim_push(world, 2 * i * 2 * ttl_us(world), (struct sim_event){.kind = SIM_SCRIPT, .number = 2 * i});
-        sim_push(world, (2 * i + 1) * 2 * ttl_us(world), (struct sim_event){.kind = SIM_SCRIPT, .number = 2 * i + 1});
+        sim_push(world, 2 * i * 2 * sim_ttl_us(world), (struct sim_event){.kind = SIM_SCRIPT, .number = 2 * i});
+        sim_push(world, (2 * i + 1) * 2 * sim_ttl_us(world),
+                 (struct sim_event){.kind = SIM_SCRIPT, .number = 2 * i + 1});
     }
-    sim_run_until(world, world->now_us + (4 * COUNT + 4) * ttl_us(world), deploy);
+    sim_run_until(world, world->now_us + (4 * COUNT + 4) * sim_ttl_us(world), deploy);
     uint64_t bound_us = (COUNT * world->rank_delay_ms + 50) * SIM_MS;
     if (world->longest_gap_us > bound_us)
         sim_fail(world, SIM_NOBODY,
@@ -133,10 +130,10 @@ static void run_suspend(struct sim_world *world) {
     add_targets(world);
     struct sim_process *sleeper = sim_start(world, 1, false);
     sim_start(world, 1, false);
-    sim_run_until(world, 4 * ttl_us(world), suspend);
+    sim_run_until(world, 4 * sim_ttl_us(world), suspend);
     uint32_t held = (uint32_t)ten_fleet_owned_count(sleeper->fleet);
-    sim_pause(world, sleeper, 3 * ttl_us(world));
-    sim_run_until(world, world->now_us + 3 * ttl_us(world) - 1, suspend);
+    sim_pause(world, sleeper, 3 * sim_ttl_us(world));
+    sim_run_until(world, world->now_us + 3 * sim_ttl_us(world) - 1, suspend);
     for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
         if (ten_lease_is_owned(ten_fleet_lease(sleeper->fleet, sleeper->pieces[i].number),
                                sim_local_ms(sleeper, world->now_us)))
@@ -146,7 +143,7 @@ static void run_suspend(struct sim_world *world) {
     }
     if (held == 0)
         sim_fail(world, SIM_NOBODY, "%s should have held something", sleeper->id);
-    sim_run_until(world, world->now_us + 4 * ttl_us(world), suspend);
+    sim_run_until(world, world->now_us + 4 * sim_ttl_us(world), suspend);
     if (!world->failed)
         sim_check_settled(world, true);
 }
@@ -219,7 +216,8 @@ const size_t sim_scenario_count = TEN_COUNT(sim_scenarios);
 
 bool sim_run_scenario(const struct sim_scenario *scenario, uint64_t seed, struct sim_stats *stats, bool verbose,
                       const char *mutant) {
-    struct sim_world *world = sim_world_new(seed, scenario->targets, scenario->ttl_ms);
+    struct sim_world *world = scenario->election ? sim_election_world(seed, scenario->targets, scenario->ttl_ms)
+                                                 : sim_world_new(seed, scenario->targets, scenario->ttl_ms);
     world->verbose = verbose;
     scenario->run(world);
     bool good = !world->failed;

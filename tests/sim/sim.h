@@ -1,7 +1,7 @@
 /*
- * The simulator: whole fleets on a simulated clock, network and store, in one process, from a seed. The core is the
- * real one; everything around it is modelled here. A step is an event of the queue; after each one the checks run, and
- * the first that fails ends the run. The same seed gives the same run, to the last step.
+ * The simulator: whole fleets and elections on a simulated clock, network and store, in one process, from a seed. The
+ * core is the real one; everything around it is modelled here. A step is an event of the queue; after each one the
+ * checks run, and the first that fails ends the run. The same seed gives the same run, to the last step.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -97,11 +97,34 @@ struct sim_piece {
     uint64_t released_token;
 };
 
+struct sim_world;
+struct sim_process;
+
+/* What a process is: a member of a fleet (member.c), or a candidate (candidate.c). */
+struct sim_kind {
+    void (*drive)(struct sim_world *world, struct sim_process *process); /* takes events, starts the next call */
+    uint64_t (*next_us)(struct sim_world *world, struct sim_process *process);
+    /* The call that was under way; `answer` is NULL when none came. */
+    void (*answer)(struct sim_world *world, struct sim_process *process, const struct sim_message *answer, int error);
+    /* The program does something; whether that wakes what drives the process is its own business. */
+    void (*look_for_work)(struct sim_world *world, struct sim_process *process);
+    void (*work_is_done)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+    void (*warden_looks)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+    void (*stop)(struct sim_world *world, struct sim_process *process);
+    const ten_lease *(*lease_of)(const struct sim_process *process, uint32_t target); /* NULL: not known to it */
+    void (*describe)(const struct sim_process *process, uint64_t now_ms);
+    void (*end)(struct sim_process *process); /* frees what it is */
+};
+
 struct sim_process {
     uint32_t number;
     char id[48];
-    ten_fleet *fleet; /* NULL: dead */
-    double rate;      /* of its clock */
+    const struct sim_kind *kind;
+    bool alive;
+    bool guarded;                    /* by a warden, which outlives it unless its host dies */
+    ten_fleet *fleet;                /* of a member */
+    struct sim_candidate *candidate; /* of a candidate: see candidate.h; stays when it is dead */
+    double rate;                     /* of its clock */
     double offset_us;
     uint32_t weight;
     bool stopping;
@@ -175,7 +198,7 @@ struct sim_weather {
 
 struct sim_stats {
     uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, late_arrivals,
-        timeouts, crashes, pauses, losses, failures;
+        timeouts, crashes, pauses, losses, terms, asks, keeps, overtimes, failures;
 };
 
 struct sim_record {
@@ -221,6 +244,7 @@ struct sim_world {
     uint32_t live_count;
     struct sim_target *targets;
     uint32_t target_count;
+    struct sim_role *roles; /* beside the targets, in an election; else NULL */
 
     uint32_t requests_max; /* of one process in a second */
     uint32_t lists_max;    /* of them, lists of instances */
@@ -254,8 +278,9 @@ void *sim_allocate(size_t count, size_t size);
 uint32_t sim_target_number(const struct sim_world *world, const char *id);
 struct sim_process *sim_find_process(const struct sim_world *world, const char *id);
 
-/* process.c: what src/runtime and the warden do around a fleet */
-struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
+/* process.c: what every process has */
+struct sim_process *sim_process_new(struct sim_world *world, const struct sim_kind *kind);
+void sim_process_free(struct sim_process *process);
 uint64_t sim_local_ms(const struct sim_process *process, uint64_t at_us);
 uint64_t sim_true_us(const struct sim_process *process, uint64_t local_ms);
 bool sim_is_paused(const struct sim_world *world, const struct sim_process *process);
@@ -264,9 +289,13 @@ void sim_process_event(struct sim_world *world, struct sim_process *process, str
 void sim_pause(struct sim_world *world, struct sim_process *process, uint64_t for_us);
 void sim_stop(struct sim_world *world, struct sim_process *process);
 void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
+
+/* member.c: what src/runtime does around a fleet */
+struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
 /* work.c: the work that is done under leases */
+uint64_t sim_grace_ms(const struct sim_world *world);
 void sim_look_for_work(struct sim_world *world, struct sim_process *process);
 void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t target, bool publish);
 void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
@@ -286,6 +315,7 @@ void sim_execute(struct sim_world *world, struct sim_message *message);
 void sim_warden_release(struct sim_world *world, struct sim_process *process);
 void sim_edit_target(struct sim_world *world, uint32_t target, enum ten_target_action action);
 void sim_force(struct sim_world *world, uint32_t target);
+bool sim_ask_to_resign(struct sim_world *world, uint32_t target); /* false: nobody holds it */
 void sim_lose_data(struct sim_world *world);
 bool sim_is_recovering(const struct sim_world *world);
 /* The store's row, when it is held at this moment; else NULL. */
@@ -307,18 +337,65 @@ bool sim_is_covered(const struct sim_world *world, uint32_t target);
 /* Released a moment ago: somebody's turn has not come yet. */
 bool sim_is_changing_hands(const struct sim_world *world, uint32_t target);
 
-/* random_run.c, scenarios.c */
+/* election_checks.c */
+void sim_check_kept(struct sim_world *world, uint32_t role, const char *holder);
+/* The store forgot it, or somebody forced it: it need be kept no longer, and its leader does not hear what was asked.
+ */
+void sim_forget_promises(struct sim_world *world, uint32_t role);
+bool sim_has_least_time(const struct sim_world *world, uint32_t role);
+/* Its warden would not give its role back if it died now. */
+bool sim_is_keeping(const struct sim_world *world, const struct sim_process *process);
+
+/* faults.c: what goes wrong in a random run */
+enum sim_fault {
+    SIM_FAULT_PAUSE,
+    SIM_FAULT_CRASH,
+    SIM_FAULT_HOST,
+    SIM_FAULT_STOP,
+    SIM_FAULT_JOIN, /* the run's own, as are OPERATOR and PROGRAM */
+    SIM_FAULT_CUT,
+    SIM_FAULT_UNREACHABLE,
+    SIM_FAULT_REFUSING,
+    SIM_FAULT_SLOW,
+    SIM_FAULT_OPERATOR,
+    SIM_FAULT_PROGRAM,
+    SIM_FAULT_FORCE,
+    SIM_FAULT_LOSS,
+    SIM_FAULT_ALL_DIE,
+    SIM_FAULT_COUNT,
+    /* the ends of some of them */
+    SIM_END_CUT,
+    SIM_END_WEATHER,
+    SIM_START, /* another in the place of a process that died: the run's own */
+    SIM_NEXT_FAULT,
+};
+uint64_t sim_ttl_us(const struct sim_world *world);
+void sim_later(struct sim_world *world, uint64_t delay_us, enum sim_fault what, uint32_t process);
+enum sim_fault sim_fault_of(uint64_t number, uint32_t *ret_process); /* of a script event */
+struct sim_process *sim_anybody(struct sim_world *world);            /* NULL: nobody lives */
+void sim_set_weather(struct sim_world *world);
+void sim_set_calm(struct sim_world *world);
+void sim_inject(struct sim_world *world, struct sim_process *process, enum sim_fault kind);
+void sim_end_fault(struct sim_world *world, uint32_t process, enum sim_fault kind);
+
+/* random_run.c, scenarios.c; election_run.c, election_scenarios.c */
 void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
+void sim_election_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
+/* The end of a seed: adds up what it did, and shows why it failed. */
+void sim_finish_run(struct sim_world *world, struct sim_stats *stats, const char *mutant);
 
 struct sim_scenario {
     const char *name;
     void (*run)(struct sim_world *world);
     bool finds_mutants; /* short enough to be run for each mutant */
+    bool election;      /* its targets are roles */
     uint32_t targets;
     uint64_t ttl_ms;
 };
 extern const struct sim_scenario sim_scenarios[];
 extern const size_t sim_scenario_count;
+extern const struct sim_scenario sim_election_scenarios[];
+extern const size_t sim_election_scenario_count;
 bool sim_run_scenario(const struct sim_scenario *scenario, uint64_t seed, struct sim_stats *stats, bool verbose,
                       const char *mutant);
 

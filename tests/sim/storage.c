@@ -114,7 +114,7 @@ static void execute_one(struct sim_world *world, struct sim_process *process, st
     bool fails = process->lame && op.kind == TEN_OP_ACQUIRE;
     if (fails)
         op.kind = TEN_OP_READ;
-    if (world->granted_ms && op.target && op.ttl_ms)
+    if (world->granted_ms && op.target && op.ttl_ms && !sim_has_least_time(world, sim_target_number(world, op.target)))
         op.ttl_ms = ten_min_u64(op.ttl_ms, world->granted_ms);
     apply(world, &op, &operation->result);
     if (fails)
@@ -278,7 +278,21 @@ void sim_force(struct sim_world *world, uint32_t number) {
     ten_result result;
     sim_note(world, "is forced", SIM_NOBODY, number, 0);
     (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    if (world->roles)
+        sim_forget_promises(world, number);
     sim_notify_all(world);
+}
+
+bool sim_ask_to_resign(struct sim_world *world, uint32_t number) {
+    ten_op op = {.kind = TEN_OP_ASK,
+                 .namespace_name = SIM_NAMESPACE,
+                 .target = world->targets[number].id,
+                 .ask = TEN_ASK_RESIGN};
+    ten_result result;
+    sim_note(world, "its leader is asked to resign", SIM_NOBODY, number, 0);
+    (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    sim_notify_all(world);
+    return result.outcome == TEN_OK;
 }
 
 /* The store comes back without its leases and instances: an epoch begins. Nobody new is let in until every lease that
@@ -293,6 +307,8 @@ void sim_lose_data(struct sim_world *world) {
             continue;
         world->targets[i].excused_us = world->now_us + ttl_us;
         entry->lease = (ten_lease_row){0};
+        if (world->roles)
+            sim_forget_promises(world, i);
     }
     for (const ten_map_entry *found; (found = ten_map_next(&world->core->members, &(size_t){0}));)
         ten_memory_remove_member(world->core, found->value);

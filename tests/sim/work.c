@@ -4,7 +4,7 @@
  */
 #include "sim.h"
 
-static uint64_t grace_ms(const struct sim_world *world) {
+uint64_t sim_grace_ms(const struct sim_world *world) {
     return world->timing.ttl_ms / 10;
 }
 
@@ -12,7 +12,7 @@ static uint64_t grace_ms(const struct sim_world *world) {
 static void set_warden(struct sim_world *world, struct sim_process *process, uint32_t target) {
     const struct sim_piece *piece = &process->pieces[target];
     const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
-    uint64_t at_us = sim_true_us(process, ten_left_u64(lease->deadline_ms, grace_ms(world)));
+    uint64_t at_us = sim_true_us(process, ten_left_u64(lease->deadline_ms, sim_grace_ms(world)));
     sim_push(
         world, ten_left_u64(at_us, world->now_us),
         (struct sim_event){.kind = SIM_WARDEN, .process = process->number, .target = target, .number = piece->work});
@@ -46,10 +46,11 @@ void sim_look_for_work(struct sim_world *world, struct sim_process *process) {
             !ten_fleet_may_work(process->fleet, piece->number, now_ms))
             continue;
         /* No work is begun that would have to end at once. */
-        if (now_ms + grace_ms(world) < ten_fleet_lease(process->fleet, piece->number)->deadline_ms)
+        if (now_ms + sim_grace_ms(world) < ten_fleet_lease(process->fleet, piece->number)->deadline_ms)
             start_work(world, process, i);
     }
     sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
+    sim_drive(world, process);
 }
 
 void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t target, bool publish) {
@@ -67,6 +68,7 @@ void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t
 void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
     if (process->pieces[target].work == work)
         sim_end_work(world, process, target, true);
+    sim_drive(world, process);
 }
 
 void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
@@ -74,7 +76,7 @@ void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint
     if (!piece->working || piece->work != work)
         return;
     const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
-    if (sim_local_ms(process, world->now_us) + grace_ms(world) < lease->deadline_ms) {
+    if (sim_local_ms(process, world->now_us) + sim_grace_ms(world) < lease->deadline_ms) {
         set_warden(world, process, target);
         return;
     }

@@ -87,7 +87,7 @@ static void step(struct sim_world *world, struct sim_event *event, sim_script_fn
     } else {
         struct sim_process *process = world->processes[event->process];
         sim_process_event(world, process, event);
-        if (process->fleet)
+        if (process->alive)
             sim_check_process(world, process);
     }
 }
@@ -152,14 +152,14 @@ void sim_show_failure(const struct sim_world *world, const char *mutant) {
     for (uint32_t i = 0; i < world->live_count; i++) {
         const struct sim_process *process = world->processes[world->live[i]];
         uint64_t now_ms = sim_local_ms(process, world->now_us);
-        printf("# %s: weight %u, owns %zu, its clock says %" PRIu64 " and to look at %" PRIu64 "%s%s%s%s\n",
-               process->id, process->weight, ten_fleet_owned_count(process->fleet), now_ms,
-               ten_fleet_next_ms(process->fleet, now_ms), process->calling ? ", calls" : "",
-               process->lame ? ", lame" : "", process->stopping ? ", stopping" : "",
-               sim_is_paused(world, process) ? ", paused" : "");
+        printf("# %s: ", process->id);
+        process->kind->describe(process, now_ms);
+        printf("%s%s%s%s\n", process->calling ? ", calls" : "", process->lame ? ", lame" : "",
+               process->stopping ? ", stopping" : "", sim_is_paused(world, process) ? ", paused" : "");
     }
     if (!mutant)
-        printf("# again: ./dev sim --seeds 1 --first %" PRIu64 " --verbose\n", world->seed);
+        printf("# again: ./dev sim %s--seeds 1 --first %" PRIu64 " --verbose\n", world->roles ? "--elections " : "",
+               world->seed);
 }
 
 /* ---- names */
@@ -203,18 +203,14 @@ struct sim_world *sim_world_new(uint64_t seed, uint32_t target_count, uint64_t t
 void sim_world_free(struct sim_world *world) {
     for (uint32_t i = 0; i < world->queue_count; i++)
         sim_message_free(world->queue[i].message);
-    for (uint32_t i = 0; i < world->process_count; i++) {
-        ten_fleet_free(world->processes[i]->fleet);
-        free(world->processes[i]->pieces);
-        free(world->processes[i]->by_number);
-        free(world->processes[i]->request);
-        free(world->processes[i]);
-    }
+    for (uint32_t i = 0; i < world->process_count; i++)
+        sim_process_free(world->processes[i]);
     ten_store_close(world->store);
     ten_map_free(&world->process_numbers);
     free(world->processes);
     free(world->live);
     free(world->targets);
+    free(world->roles);
     free(world->queue);
     free(world->history);
     free(world);

@@ -131,27 +131,33 @@ static void a_deadline_that_passes_ends_the_term_and_its_token_for_good(void **s
     ten_election_event event;
     assert_true(heard(&election, TEN_ELECTION_DEMOTED, &event));
     assert_int_equal(event.reason, TEN_REASON_EXPIRED);
-    must_send(&election, late_ms, TEN_OP_ACQUIRE);
-    answer_ok(&election, late_ms + 1, 5); /* what is left of that term */
-    assert_false(ten_election_is_leader(&election, late_ms + 1));
-    ten_op release = must_send(&election, late_ms + 2, TEN_OP_RELEASE);
+    must_be_silent(&election, late_ms); /* its work may still run */
+    ten_election_stopped(&election);
+    /* What is left of that term is given back first, whatever the store makes of it. */
+    assert_int_equal(must_send(&election, late_ms, TEN_OP_RELEASE).token, 5);
+    ten_election_answer(&election, late_ms + 1, TENURE_OK, &(ten_result){.outcome = TEN_LOST});
+    assert_false(heard(&election, TEN_ELECTION_RELEASED, NULL));
+    must_send(&election, late_ms + 1, TEN_OP_ACQUIRE);
+    answer_ok(&election, late_ms + 2, 5); /* nor is it believed when it comes back */
+    assert_false(ten_election_is_leader(&election, late_ms + 2));
+    ten_op release = must_send(&election, late_ms + 3, TEN_OP_RELEASE);
     assert_int_equal(release.token, 5);
-    ten_election_answer(&election, late_ms + 3, TENURE_OK, &(ten_result){.outcome = TEN_OK});
-    must_send(&election, late_ms + 3, TEN_OP_ACQUIRE);
-    answer_ok(&election, late_ms + 4, 6);
-    assert_true(ten_election_is_leader(&election, late_ms + 4));
+    ten_election_answer(&election, late_ms + 4, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    must_send(&election, late_ms + 4, TEN_OP_ACQUIRE);
+    answer_ok(&election, late_ms + 5, 6);
+    assert_true(ten_election_is_leader(&election, late_ms + 5));
 }
 
 static void a_leader_gives_back_only_when_its_work_has_stopped(void **state) {
     (void)state;
     ten_election election = make_leader(5);
-    ten_election_resign(&election, START_MS + 100, TEN_REASON_RESIGNED);
+    ten_election_resign(&election, TEN_REASON_RESIGNED, TTL_MS);
     assert_true(heard(&election, TEN_ELECTION_STEP_DOWN, NULL));
     assert_false(ten_election_is_leader(&election, START_MS + 100)); /* no new work */
     must_be_silent(&election, START_MS + 101);
     must_send(&election, START_MS + 1000, TEN_OP_RENEW); /* the work may take its time */
     answer_ok(&election, START_MS + 1001, 5);
-    ten_election_stopped(&election, START_MS + 1100);
+    ten_election_stopped(&election);
     must_send(&election, START_MS + 1100, TEN_OP_RELEASE);
     ten_election_answer(&election, START_MS + 1101, TENURE_OK, &(ten_result){.outcome = TEN_OK});
     /* Others go first. */
@@ -171,15 +177,96 @@ static void a_leader_that_is_asked_to_resign_does(void **state) {
     assert_int_equal(event.reason, TEN_REASON_RESIGNED);
 }
 
+static void a_leader_that_hears_that_it_is_asked_looks_at_once(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    ten_election_change(&election, START_MS + 10,
+                        &(ten_change){.kind = TEN_LEASE_ASKED, .target = "web", .instance = "other", .token = 5});
+    must_be_silent(&election, START_MS + 10);
+    ten_election_change(&election, START_MS + 10,
+                        &(ten_change){.kind = TEN_LEASE_ASKED, .target = "web", .instance = "me", .token = 5});
+    must_send(&election, START_MS + 10, TEN_OP_RENEW);
+}
+
+/* ---- a role that is kept for a least time */
+
+#define LEAST_MS (10 * TTL_MS)
+
+static ten_op must_keep(ten_election *election, uint64_t now_ms) {
+    ten_op op;
+    assert_true(ten_election_request(election, now_ms, &op));
+    assert_int_equal(op.kind, TEN_OP_RENEW);
+    assert_int_equal(op.flags, TEN_OP_KEEP);
+    return op;
+}
+
+static void answer_kept(ten_election *election, uint64_t now_ms, uint64_t ttl_ms) {
+    ten_election_answer(election, now_ms, TENURE_OK,
+                        &(ten_result){.outcome = TEN_OK, .token = 5, .ttl_ms = ttl_ms, .remaining_ms = ttl_ms});
+}
+
+static ten_election make_keeper(void) {
+    ten_election election = make_election("me");
+    election.config.at_least_ms = LEAST_MS;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS, 5);
+    return election;
+}
+
+static void work_begins_only_when_the_role_is_kept_for_its_least_time(void **state) {
+    (void)state;
+    ten_election election = make_keeper();
+    assert_false(ten_election_is_leader(&election, START_MS));
+    assert_false(heard(&election, TEN_ELECTION_ELECTED, NULL));
+    /* From the moment at which the work begins, however late that is. */
+    assert_int_equal(must_keep(&election, START_MS).ttl_ms, LEAST_MS + TTL_MS);
+    answer_kept(&election, START_MS + 5, LEAST_MS + TTL_MS);
+    assert_true(heard(&election, TEN_ELECTION_ELECTED, NULL));
+    assert_true(ten_election_is_leader(&election, START_MS + 5));
+    /* What it believes itself is bounded by the TTL, whose margin allows for clocks that run apart. */
+    assert_true(election.lease.deadline_ms < START_MS + TTL_MS);
+    assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, LEAST_MS - 1000);
+}
+
+static void a_kept_role_is_not_given_back_before_its_least_time(void **state) {
+    (void)state;
+    ten_election election = make_keeper();
+    must_keep(&election, START_MS);
+    answer_kept(&election, START_MS, LEAST_MS);
+    ten_election_withdraw(&election, TEN_REASON_DONE);
+    ten_election_stopped(&election);
+    assert_int_equal(must_keep(&election, START_MS + 100).ttl_ms, LEAST_MS - 100);
+    ten_election_answer(&election, START_MS + 600, TENURE_E_TIMEOUT, NULL);
+    assert_int_equal(must_keep(&election, START_MS + 700).ttl_ms, LEAST_MS - 700);
+    answer_kept(&election, START_MS + 701, LEAST_MS - 700);
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_KEPT, &event));
+    assert_int_equal(event.remaining_ms, LEAST_MS - 700);
+    assert_int_equal(ten_election_next_ms(&election, START_MS + 702), UINT64_MAX);
+}
+
+static void a_role_whose_least_time_is_over_is_given_back(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    election.config.at_least_ms = 500;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS, 5);
+    assert_true(heard(&election, TEN_ELECTION_ELECTED, NULL)); /* the TTL covers it */
+    ten_election_withdraw(&election, TEN_REASON_DONE);
+    ten_election_stopped(&election);
+    must_send(&election, START_MS + 500, TEN_OP_RELEASE);
+}
+
 static void what_is_granted_after_withdrawing_is_given_back(void **state) {
     (void)state;
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_withdraw(&election, START_MS + 1, TEN_REASON_SHUTDOWN);
+    ten_election_withdraw(&election, TEN_REASON_SHUTDOWN);
     answer_ok(&election, START_MS + 2, 5);
-    assert_true(heard(&election, TEN_ELECTION_STEP_DOWN, NULL));
-    ten_election_stopped(&election, START_MS + 2);
+    assert_false(heard(&election, TEN_ELECTION_ELECTED, NULL));
     must_send(&election, START_MS + 2, TEN_OP_RELEASE);
     ten_election_answer(&election, START_MS + 3, TENURE_OK, &(ten_result){.outcome = TEN_OK});
     assert_int_equal(election.state, TEN_ELECTION_IDLE);
@@ -189,8 +276,8 @@ static void what_is_granted_after_withdrawing_is_given_back(void **state) {
 static void a_release_without_an_answer_is_sent_again_before_anything_else(void **state) {
     (void)state;
     ten_election election = make_leader(5);
-    ten_election_resign(&election, START_MS + 10, TEN_REASON_DONE);
-    ten_election_stopped(&election, START_MS + 10);
+    ten_election_resign(&election, TEN_REASON_DONE, 0);
+    ten_election_stopped(&election);
     must_send(&election, START_MS + 10, TEN_OP_RELEASE);
     ten_election_answer(&election, START_MS + 510, TENURE_E_TIMEOUT, NULL);
     assert_false(ten_election_is_leader(&election, START_MS + 510));
@@ -309,8 +396,8 @@ static void step_candidate(struct contest *contest, struct candidate *candidate,
             contest->highest = event.token;
             contest->terms++;
         }
-        if (event.kind == TEN_ELECTION_STEP_DOWN)
-            ten_election_stopped(election, own_ms);
+        if (event.kind == TEN_ELECTION_STEP_DOWN || event.kind == TEN_ELECTION_DEMOTED)
+            ten_election_stopped(election);
     }
     if (!candidate->waiting_ms && ten_election_request(election, own_ms, &op))
         send(contest, candidate, &op, now_ms);
@@ -331,7 +418,7 @@ static void misfortune(struct contest *contest, ten_lease_row *copy, uint64_t no
         break;
     case 2:
     case 3:
-        ten_election_resign(&candidate->election, candidate->clock_ms, TEN_REASON_RESIGNED);
+        ten_election_resign(&candidate->election, TEN_REASON_RESIGNED, TTL_MS);
         break;
     case 4:
         lose_data(contest, copy, now_ms);
@@ -404,6 +491,10 @@ int main(void) {
         cmocka_unit_test(a_deadline_that_passes_ends_the_term_and_its_token_for_good),
         cmocka_unit_test(a_leader_gives_back_only_when_its_work_has_stopped),
         cmocka_unit_test(a_leader_that_is_asked_to_resign_does),
+        cmocka_unit_test(a_leader_that_hears_that_it_is_asked_looks_at_once),
+        cmocka_unit_test(work_begins_only_when_the_role_is_kept_for_its_least_time),
+        cmocka_unit_test(a_kept_role_is_not_given_back_before_its_least_time),
+        cmocka_unit_test(a_role_whose_least_time_is_over_is_given_back),
         cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),
         cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
         cmocka_unit_test(a_forced_leader_is_demoted_at_once),

@@ -114,6 +114,20 @@ static void renewing_without_a_pause_is_refused(void **state) {
     assert_refused(timing, 0, "at least 1ms");
 }
 
+static void a_grace_leaves_time_between_two_renewals(void **state) {
+    (void)state;
+    ten_timing timing = usual();
+    ten_timing_defaults(&timing);
+    uint64_t grace_ms = 0;
+    ten_error error;
+    assert_int_equal(ten_timing_grace(&timing, &grace_ms, &error), TENURE_OK);
+    assert_int_equal(grace_ms, timing.ttl_ms / 10);
+    grace_ms = timing.ttl_ms - timing.margin_ms - timing.renew_ms;
+    assert_int_equal(ten_timing_grace(&timing, &grace_ms, &error), TENURE_OK);
+    grace_ms++;
+    assert_int_equal(ten_timing_grace(&timing, &grace_ms, &error), TENURE_E_TTL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_30_seconds_and_10_seconds),
@@ -125,6 +139,7 @@ int main(void) {
         cmocka_unit_test(a_margin_that_is_too_short_or_too_long_is_refused),
         cmocka_unit_test(renewing_too_seldom_is_refused),
         cmocka_unit_test(renewing_without_a_pause_is_refused),
+        cmocka_unit_test(a_grace_leaves_time_between_two_renewals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

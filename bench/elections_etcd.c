@@ -1,0 +1,98 @@
+/*
+ * A private etcd. See elections_etcd.h.
+ */
+#include "elections_etcd.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+
+#define TRIES    5u
+#define START_MS 10000u
+#define LOOK_MS  20u
+
+/* Free a moment ago; if somebody takes it meanwhile, another is tried. */
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&address, &size) == 0;
+    ten_close_fd(&fd);
+    return bound ? ntohs(address.sin_port) : -1;
+}
+
+static bool is_healthy(int port) {
+    static const char question[] = "GET /health HTTP/1.0\r\n\r\n";
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char answer[1024] = "";
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool healthy = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+                   ten_write_all(fd, question, sizeof question - 1) == 0 && ten_wait_readable(fd, -1, 1000) > 0 &&
+                   ten_read_some(fd, answer, sizeof answer - 1) > 0 && strstr(answer, "\"true\"");
+    ten_close_fd(&fd);
+    return healthy;
+}
+
+static void become(const char *data, int port, int peer_port, pid_t parent) {
+    char client[64], peer[64], cluster[80];
+    int nothing = open("/dev/null", O_RDWR);
+    snprintf(client, sizeof client, "http://127.0.0.1:%d", port);
+    snprintf(peer, sizeof peer, "http://127.0.0.1:%d", peer_port);
+    snprintf(cluster, sizeof cluster, "bench=%s", peer);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
+        dup2(nothing, STDERR_FILENO) < 0)
+        _exit(127);
+    execlp("etcd", "etcd", "--name", "bench", "--data-dir", data, "--listen-client-urls", client,
+           "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+           "--initial-cluster", cluster, "--logger", "zap", "--log-level", "error", (char *)NULL);
+    _exit(127);
+}
+
+static bool start_once(etcd_server *server, const char *data) {
+    pid_t parent = getpid();
+    int peer_port = free_port();
+    server->port = free_port();
+    fflush(NULL);
+    server->pid = fork();
+    if (server->pid == 0)
+        become(data, server->port, peer_port, parent);
+    for (unsigned waited_ms = 0; server->pid > 0 && waited_ms < START_MS; waited_ms += LOOK_MS) {
+        if (is_healthy(server->port))
+            return true;
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+            server->pid = 0;
+            return false;
+        }
+        ten_sleep_us(LOOK_MS * 1000u);
+    }
+    etcd_stop(server);
+    return false;
+}
+
+bool etcd_start(etcd_server *server, const char *directory) {
+    char data[512];
+    for (unsigned i = 0; i < TRIES; i++) {
+        snprintf(data, sizeof data, "%.480s/etcd-%u", directory, i);
+        if (start_once(server, data))
+            return true;
+    }
+    return false;
+}
+
+void etcd_stop(etcd_server *server) {
+    if (server->pid > 0 && kill(server->pid, SIGKILL) == 0)
+        (void)waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}

@@ -1,0 +1,109 @@
+/*
+ * tenure elect: a command that runs while this instance leads a role; or, with --observe, who does.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/role_work.h"
+
+#define RETRY_US 500000u
+
+/* ---- observing */
+
+struct observer {
+    const ten_session *session;
+    tenure_leader last;
+    bool told;
+    bool down;
+};
+
+static void print_json(const ten_session *session, const tenure_leader *leader) {
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_text(&line, "target", session->arguments[0]);
+    ten_json_text(&line, "namespace", session->namespace_name);
+    ten_json_text(&line, "instance", leader->instance[0] ? leader->instance : NULL);
+    ten_json_number(&line, "token", leader->token);
+    ten_json_text(&line, "state", leader->instance[0] ? "held" : "free");
+    ten_json_time(&line, "acquired_at", leader->since_ms);
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+static int print_leader(const tenure_leader *leader, void *userdata) {
+    struct observer *observer = userdata;
+    if (observer->down)
+        TEN_LOG(observer->session->log, TEN_LOG_INFO, "store_up", TEN_TEXT("target", observer->session->arguments[0]));
+    observer->down = false;
+    bool same = observer->told && observer->last.token == leader->token &&
+                strcmp(observer->last.instance, leader->instance) == 0;
+    if (same) /* the observation began anew */
+        return 0;
+    observer->last = *leader;
+    observer->told = true;
+    if (observer->session->json)
+        print_json(observer->session, leader);
+    else if (leader->instance[0])
+        printf("%s\t%llu\n", leader->instance, (unsigned long long)leader->token);
+    else
+        printf("-\n");
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int observe(ten_session *session) {
+    struct observer observer = {.session = session};
+    int exit_code = ten_session_check_targets(session, 0);
+    if (exit_code || !ten_session_open(session, &exit_code))
+        return exit_code;
+    int done;
+    for (;;) {
+        done = tenure_observe(session->client, session->arguments[0], print_leader, &observer);
+        if (done >= 0 || !tenure_error_retryable(done) || done == TENURE_E_CANCELLED)
+            break;
+        /* A store that is out of reach for a while must not end what runs for weeks. */
+        if (!observer.down)
+            TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->client)));
+        observer.down = true;
+        ten_sleep_us(RETRY_US);
+        if (ten_session_signal())
+            break;
+    }
+    bool failed = done < 0 && done != TENURE_E_CANCELLED && !ten_session_signal();
+    return ten_session_close(session, failed ? ten_session_error(session, done) : TEN_EXIT_DONE);
+}
+
+/* ---- leading */
+
+int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
+    static const char *const restart_words[] = {"never", "on-failure", "always", NULL};
+    ten_session session;
+    ten_leader_config config = {0};
+    ten_role_work work;
+    int restart = TEN_RESTART_NEVER;
+    bool observes = false;
+    ten_option options[4 + TEN_ROLE_OPTIONS + 1] = {
+        {"restart", TEN_OPTION_CHOICE, &restart, "W",
+         "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
+        {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD", "run before the command, by /bin/sh -c", NULL, NULL},
+        {"on-demoted", TEN_OPTION_TEXT, &config.on_demoted, "CMD",
+         "run after the command, by /bin/sh -c, for up to 10s; TENURE_REASON says why", NULL, NULL},
+        {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},
+    };
+    ten_role_options(&work, options + 4);
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (observes && session.count != 1)
+        return ten_session_usage(&session, "--observe takes one role, and no command");
+    if (observes)
+        return observe(&session);
+    exit_code = ten_role_configure(&session, &work, &config);
+    config.restart = (enum ten_restart)restart;
+    return exit_code ? exit_code : ten_role_run(&session, &config);
+}

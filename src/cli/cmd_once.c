@@ -1,0 +1,37 @@
+/*
+ * tenure once: a command that runs at most once across the fleet, for cron on every replica.
+ */
+#include "cli/commands.h"
+#include "cli/role_work.h"
+
+#define EXIT_MAX 255u
+
+int ten_cmd_once(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    ten_leader_config config = {.once = true};
+    ten_role_work work;
+    uint64_t at_least_ms = UINT64_MAX;
+    uint32_t not_elected_exit = TEN_EXIT_HELD;
+    ten_option options[3 + TEN_ROLE_OPTIONS + 1] = {
+        {"at-least", TEN_OPTION_DURATION, &at_least_ms, "D",
+         "nobody else runs it before this has passed since its start; default the TTL", NULL, NULL},
+        {"wait", TEN_OPTION_DURATION, &config.wait_ms, "D", "wait for the role up to this long; default 0s", NULL,
+         NULL},
+        {"not-elected-exit", TEN_OPTION_NUMBER, &not_elected_exit, "N",
+         "exit code when another has it or had it too lately; default 4", NULL, NULL},
+    };
+    ten_role_options(&work, options + 3);
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (not_elected_exit > EXIT_MAX)
+        return ten_session_usage(&session, "--not-elected-exit: an exit code is at most 255");
+    if (at_least_ms != UINT64_MAX && at_least_ms > TENURE_TTL_MAX_MS)
+        return ten_session_usage(&session, "--at-least is at most 366 days");
+    exit_code = ten_role_configure(&session, &work, &config);
+    if (exit_code)
+        return exit_code;
+    config.not_elected_exit = (int)not_elected_exit;
+    config.election.at_least_ms = at_least_ms == UINT64_MAX ? session.timing.ttl_ms : at_least_ms;
+    return ten_role_run(&session, &config);
+}

@@ -1,0 +1,100 @@
+/*
+ * tenure resign: asks the leader of a role to hand it over, or takes it away.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "cli/commands.h"
+
+#define LOOK_MS 1000u /* a notice can be lost */
+
+/* Waits until that instance no longer leads. */
+static int wait_for_end(const ten_session *session, const char *from, uint64_t wait_ms) {
+    uint64_t end_ms = ten_add_u64(ten_boot_ms(&ten_system_clock), wait_ms);
+    uint64_t cursor = 0;
+    int done = tenure_watch_start(session->client, &cursor);
+    while (done == TENURE_OK || done == TENURE_E_RESYNC) {
+        tenure_leader leader;
+        done = tenure_leader_get(session->client, session->arguments[0], &leader);
+        uint64_t left_ms = ten_left_u64(end_ms, ten_boot_ms(&ten_system_clock));
+        if (done < 0 || strcmp(leader.instance, from) != 0)
+            break;
+        if (left_ms == 0)
+            return TENURE_E_HELD;
+        done = tenure_watch_wait(session->client, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
+    }
+    return done;
+}
+
+static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
+    const char *role = session->arguments[0];
+    int done = tenure_resign(session->client, role, from);
+    if (done < 0) {
+        int exit_code = ten_session_error(session, done);
+        return done == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
+    }
+    if (wait_ms > 0)
+        done = wait_for_end(session, from, wait_ms);
+    if (done == TENURE_E_HELD)
+        fprintf(stderr, "tenure: %s was asked, and still leads %s; --force takes it away\n", from, role);
+    else if (done < 0)
+        return ten_session_error(session, done);
+    else
+        fprintf(stderr, "tenure: %s %s %s\n", from, wait_ms ? "no longer leads" : "was asked to hand over", role);
+    return ten_exit_code(done);
+}
+
+static int force(const ten_session *session, const char *from, bool now) {
+    const char *role = session->arguments[0];
+    bool released = false;
+    int done = tenure_force_release_from(session->client, role, from, now, &released);
+    if (done < 0)
+        return ten_session_error(session, done);
+    if (!released) {
+        fprintf(stderr, "tenure: %s does not lead %s; 'tenure elect --observe %s' shows who does\n", from, role, role);
+        return TEN_EXIT_FAILED;
+    }
+    TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", role), TEN_TEXT("holder", from),
+            TEN_TEXT("reason", "forced"));
+    if (now)
+        fprintf(stderr,
+                "tenure: %s is free at once; %s may believe in its lease until that would have ended, and only a "
+                "consumer that compares tokens can refuse what it still sends\n",
+                role, from);
+    else
+        fprintf(stderr, "tenure: %s cannot renew %s any more; others enter when its lease ends\n", from, role);
+    return TEN_EXIT_DONE;
+}
+
+int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    const char *from = NULL;
+    bool forces = false;
+    bool now = false;
+    uint64_t wait_ms = 0;
+    const ten_option options[] = {
+        {"from", TEN_OPTION_TEXT, &from, "INSTANCE", "the present leader", NULL, NULL},
+        {"wait", TEN_OPTION_DURATION, &wait_ms, "D", "wait up to this long until it no longer leads; default 0s", NULL,
+         NULL},
+        {"force", TEN_OPTION_FLAG, &forces, NULL, "bar it from renewing; others enter when its lease ends", NULL, NULL},
+        {"now", TEN_OPTION_FLAG, &now, NULL, "with --force: others enter at once; two may believe for a while", NULL,
+         NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count != 1)
+        return ten_session_usage(&session, "resign takes one role");
+    if (!from)
+        return ten_session_usage(&session, "resign needs --from INSTANCE: who is to hand it over");
+    if (now && !forces)
+        return ten_session_usage(&session, "--now goes with --force");
+    exit_code = ten_session_check_targets(&session, 0);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    exit_code = forces ? force(&session, from, now) : ask(&session, from, wait_ms);
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,82 @@
+/*
+ * What elect and once have in common. Called by cmd_elect.c and cmd_once.c.
+ */
+#include "cli/role_work.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/warden.h"
+
+void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
+    static const char *const uncertain_words[] = {"wait", "stop", NULL};
+    static const char *const namespace_words[] = {"auto", "off", NULL};
+    const ten_option common[TEN_ROLE_OPTIONS] = {
+        {"grace", TEN_OPTION_PERIOD, &work->grace_ms, "D", "end CMD this long before the deadline; default TTL / 10",
+         NULL, NULL},
+        {"kill-after", TEN_OPTION_PERIOD, &work->kill_after_ms, "D",
+         "SIGKILL this long after SIGTERM, when the lease does not press; default 10s", NULL, NULL},
+        {"on-uncertain", TEN_OPTION_CHOICE, &work->on_uncertain, "W",
+         "wait (default) or stop: what becomes of CMD when a renewal fails", NULL, uncertain_words},
+        {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",
+         "auto (default) or off: run CMD in a PID namespace of its own, where permitted", NULL, namespace_words},
+    };
+    memcpy(options, common, sizeof common);
+    *work = (ten_role_work){.kill_after_ms = 10000};
+}
+
+int ten_role_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
+    int exit_code;
+    if (session->count < 2)
+        return ten_session_usage(session,
+                                 session->count == 0 ? "which role?" : "there is no command to run: ROLE -- CMD");
+    if (!ten_session_check(session, &exit_code))
+        return exit_code;
+    session->arguments[session->count] = NULL;
+    config->command = session->arguments + 1;
+    config->role = session->arguments[0];
+    session->count = 1;
+    exit_code = ten_session_check_targets(session, 0);
+    ten_timing_defaults(&session->timing);
+    config->store = session->store && session->store[0] ? session->store : NULL;
+    config->election.namespace_name = session->namespace_name;
+    config->election.instance_name = session->name;
+    config->election.ttl_ms = session->timing.ttl_ms;
+    config->election.renew_ms = session->timing.renew_ms;
+    config->election.margin_ms = session->timing.margin_ms;
+    config->grace_ms = work->grace_ms;
+    config->kill_after_ms = work->kill_after_ms;
+    config->stop_when_uncertain = work->on_uncertain == 1;
+    config->share_pids = work->pid_namespace == 1;
+    config->log_format = (enum ten_log_format)session->log_format;
+    config->log_level = (enum ten_log_level)session->log_level;
+    ten_error error;
+    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0)
+        return ten_session_usage(session, "%s", error.message);
+    return exit_code;
+}
+
+static int work_on(ten_shared *shared, void *userdata) {
+    ten_error error = {0};
+    int exit_code;
+    int done = ten_leader_run(userdata, shared, &exit_code, &error);
+    if (done == TENURE_OK)
+        return exit_code;
+    fprintf(stderr, "tenure: %s\n", error.message);
+    return ten_exit_code(done);
+}
+
+int ten_role_run(const ten_session *session, ten_leader_config *config) {
+    ten_warden_config warden = {.work = work_on,
+                                .userdata = config,
+                                .store = config->store,
+                                .namespace_name = session->namespace_name,
+                                .ttl_ms = session->timing.ttl_ms,
+                                .grace_ms = config->grace_ms,
+                                .retry_exit = TEN_EXIT_STORE,
+                                .one_shot = config->once,
+                                .pass_signals = true,
+                                .log_format = config->log_format,
+                                .log_level = config->log_level};
+    return ten_warden_run(&warden);
+}

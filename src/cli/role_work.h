@@ -1,0 +1,28 @@
+/*
+ * What elect and once have in common: a command under a lease, in a worker, under a warden.
+ */
+#ifndef TEN_CLI_ROLE_WORK_H
+#define TEN_CLI_ROLE_WORK_H
+
+#include "agent/leader.h"
+#include "cli/session.h"
+
+/* Options that both have, ending with an empty one; they are set in `work`. */
+typedef struct ten_role_work {
+    uint64_t grace_ms; /* 0: not given */
+    uint64_t kill_after_ms;
+    int on_uncertain;
+    int pid_namespace;
+} ten_role_work;
+
+#define TEN_ROLE_OPTIONS 4u
+void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]);
+
+/* Takes the role and the command from the arguments, checks, and fills in what the session says. An exit code; 0: go
+ * on.
+ */
+int ten_role_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config);
+/* Runs it to its end. The exit code. */
+int ten_role_run(const ten_session *session, ten_leader_config *config);
+
+#endif
