@@ -208,7 +208,7 @@ static int add_segment(struct batch *batch, size_t first, size_t length, ten_map
         const char *target = batch->ops[first + i].target;
         turns[i] = target ? (uintptr_t)ten_map_get(times, target) + 1 : 1;
         most = turns[i] > most ? turns[i] : most;
-        if (target && !ten_map_put(times, target, (void *)turns[i])) // NOLINT: a small number
+        if (target && !ten_map_put(times, target, (void *)turns[i]))
             return ten_postgres_no_memory(batch->store);
     }
     size_t at = first;

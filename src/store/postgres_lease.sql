@@ -10,7 +10,7 @@
 -- the wait, which is no later than they may be. It refuses also when not all of them are as believed.
 -- name: renew_plainly
 WITH clock AS MATERIALIZED (
-    SELECT now, now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
+    SELECT now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
       FROM clock_timestamp() AS now
 ), renewed AS (
     UPDATE tenure.lease
@@ -19,7 +19,8 @@ WITH clock AS MATERIALIZED (
        AND expires_at > (SELECT too_late FROM clock) AND NOT kept AND NOT barred AND ask = 0
     RETURNING target_id, version
 ), done AS MATERIALIZED (
-    SELECT array_agg(version ORDER BY target_id) = $6::bigint[] AS is_complete, count(*) AS count FROM renewed
+    SELECT array_agg(target_id) = $5::text[] AND array_agg(version) = $6::bigint[] AS is_complete, count(*) AS count
+      FROM renewed
 )
 SELECT CASE WHEN is_complete AND clock_timestamp() < too_late THEN count
             ELSE ('tenure: not as believed, or not in time: ' || count || ' renewed, to be judged again')::bigint END

@@ -201,7 +201,7 @@ static int number_rounds(ten_postgres_store *store, struct edits *edits) {
         uintptr_t round = (uintptr_t)ten_map_get(&times, edits->at[i].target.id) + 1;
         edits->rounds[i] = (unsigned)round;
         edits->last_round = edits->rounds[i] > edits->last_round ? edits->rounds[i] : edits->last_round;
-        failed = !ten_map_put(&times, edits->at[i].target.id, (void *)round); // NOLINT: a small number
+        failed = !ten_map_put(&times, edits->at[i].target.id, (void *)round);
     }
     ten_map_free(&times);
     return failed ? ten_postgres_no_memory(store) : TENURE_OK;

@@ -89,7 +89,8 @@ SELECT namespace.cursor, first_cursor, change.cursor, floor(extract(epoch FROM a
 -- For `tenure doctor`.
 -- name: describe_server
 SELECT current_setting('server_version'), current_setting('server_version_num')::integer, pg_is_in_recovery(),
-       current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+       current_setting('fsync'), current_setting('full_page_writes'),
+       (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
        current_setting('synchronous_standby_names'), floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
        current_user, current_database();
 
