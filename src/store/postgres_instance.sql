@@ -27,8 +27,8 @@ SELECT FROM tenure.instance WHERE namespace = $1 AND instance = $2 FOR UPDATE;
 -- name: apply_instance
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, began_at,
-           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint ELSE longest_ms END
-               AS longest_ms
+           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint
+                ELSE longest_ms END AS longest_ms
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
     SELECT now, weight, metadata, ttl_ms, since, coalesce(ask, 0) AS ask,

@@ -6,8 +6,8 @@
 
 -- The usual case, nearly all that a store does: leases of one holder ($2) with one TTL ($3), as it believes them, only
 -- later. $5 are their targets in order, $6 their tokens. It waits for locks itself, therefore it takes only leases that
--- have more than $4 milliseconds left, and refuses when it took longer than that; their new ends are counted from before
--- the wait, which is no later than they may be. It refuses also when not all of them are as believed.
+-- have more than $4 milliseconds left, and refuses when it took longer than that; their new ends are counted from
+-- before the wait, which is no later than they may be. It refuses also when not all of them are as believed.
 -- name: renew_plainly
 WITH clock AS MATERIALIZED (
     SELECT now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
@@ -49,23 +49,25 @@ SELECT count(*) FROM (
     SELECT FROM tenure.lease WHERE namespace = ANY ($1::text[]) AND target_id = ANY ($2::text[])
      ORDER BY namespace, target_id FOR UPDATE) AS locked;
 
--- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back, in
--- order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
+-- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back,
+-- in order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
 --
--- The flags are those of store.h. An acquire of what one has never shortens it: it may be kept for longer, and this may be
--- a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch. seen: all that an operation has to know; judged: what it comes to; changed: what has
--- become of the lease. The row count is believed, not what was read before: if a row appeared or changed since the locks
--- were taken, or the namespace is not there yet, the whole is refused, and sent again.
+-- The flags are those of store.h. An acquire of what one has never shortens it: it may be kept for longer, and this may
+-- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
+--
+-- seen: all that an operation has to know; judged: what it comes to; changed: what has become of the lease. The row
+-- count is believed, not what was read before: if a row appeared or changed since the locks were taken, or the
+-- namespace is not there yet, the whole is refused, and sent again.
 -- name: apply_leases
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, token_floor, began_at,
-           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint ELSE longest_ms END
-               AS longest_ms
+           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint
+                ELSE longest_ms END AS longest_ms
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
     SELECT at, kind, op.target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, now, token_floor,
-           lease.xmin AS row_version, holder_id AS owner, coalesce(version, 0) AS version, lease.expires_at, lease.ttl_ms,
-           acquired_at, coalesce(barred, false) AS barred, lease.ask,
+           lease.xmin AS row_version, holder_id AS owner, coalesce(version, 0) AS version, lease.expires_at,
+           lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
            coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
            target.id IS NOT NULL AS registered, coalesce(paused, false) AS paused, gone IS NOT NULL AS is_gone,
@@ -77,8 +79,8 @@ WITH here AS MATERIALIZED (
                               + greatest(longest_ms, CASE WHEN flags & 16 = 0 THEN op_ttl_ms END), 0) END AS wait_ms,
            flags & 16 = 0 AND kind IN ('acquire', 'renew')
                AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now) AS shows
-      FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[], $9::text[],
-                  $10::integer[])
+      FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
+                  $9::text[], $10::integer[])
            WITH ORDINALITY AS op (kind, target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, at)
      CROSS JOIN here
       LEFT JOIN tenure.lease
@@ -94,7 +96,8 @@ WITH here AS MATERIALIZED (
                     WHEN is_gone THEN 'gone'
                     WHEN wait_ms > 0 AND (own OR NOT held) THEN 'recovering'
                     WHEN own AND version >= token_floor
-                    THEN CASE WHEN expires_at >= now + op_ttl_ms * interval '1 millisecond' THEN 'recognised' ELSE 'extended' END
+                    THEN CASE WHEN expires_at >= now + op_ttl_ms * interval '1 millisecond' THEN 'recognised'
+                              ELSE 'extended' END
                     WHEN held THEN 'held'
                     WHEN granted > 9007199254740991 THEN 'token'
                     ELSE 'given' END
@@ -127,18 +130,19 @@ WITH here AS MATERIALIZED (
            barred = NOT is_new AND verdict <> 'freed' AND (lease.barred OR verdict = 'barred'),
            ask = CASE WHEN is_new OR verdict = 'freed' THEN 0 WHEN verdict <> 'asked' THEN lease.ask
                       WHEN op_ask = 3 THEN 0 ELSE op_ask END
-      FROM (SELECT *, verdict IN ('given', 'put back') AS is_new, verdict IN ('given', 'put back', 'extended') AS is_longer,
-                   coalesce(nullif(op_ttl_ms, 0), ttl_ms) AS next_ttl_ms
+      FROM (SELECT *, coalesce(nullif(op_ttl_ms, 0), ttl_ms) AS next_ttl_ms, verdict IN ('given', 'put back') AS is_new,
+                   verdict IN ('given', 'put back', 'extended') AS is_longer
               FROM judged
              WHERE verdict IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts
      WHERE lease.namespace = $1 AND lease.target_id = ANY ($3::text[]) AND lease.target_id = verdicts.target_id
        AND lease.xmin = row_version
-    RETURNING at, verdict, lease.version, lease.ttl_ms, lease.expires_at, now, lease.holder_id, lease.barred, registered,
-              paused, lease.ask, lease.acquired_at
+    RETURNING at, verdict, lease.version, lease.ttl_ms, lease.expires_at, now, lease.holder_id, lease.barred,
+              registered, paused, lease.ask, lease.acquired_at
 ), unchanged AS MATERIALIZED (
-    SELECT at, verdict, CASE WHEN verdict = 'read' AND NOT held THEN greatest(version, token_floor - 1) ELSE version END,
-           ttl_ms, CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now,
-           owner, barred, registered, paused, ask, acquired_at
+    SELECT at, verdict,
+           CASE WHEN verdict = 'read' AND NOT held THEN greatest(version, token_floor - 1) ELSE version END, ttl_ms,
+           CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, owner,
+           barred, registered, paused, ask, acquired_at
       FROM judged
      WHERE verdict NOT IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')
 ), news AS MATERIALIZED (
@@ -180,13 +184,13 @@ WITH here AS MATERIALIZED (
      WHERE namespace = $1
        AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
 )
-SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred, registered,
-       paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred,
+       registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
   FROM (SELECT * FROM changed UNION ALL SELECT * FROM unchanged) AS outcome
  ORDER BY at;
 
--- Leases ($2) of the namespace $1 as they are, for who only reads; $3 are the flags. What comes back is as above. A guard
--- that starts after a loss must not take the forgotten tokens for current.
+-- Leases ($2) of the namespace $1 as they are, for who only reads; $3 are the flags. What comes back is as above. A
+-- guard that starts after a loss must not take the forgotten tokens for current.
 -- name: read_leases
 SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 THEN 'unknown' ELSE 'read' END,
        CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN version ELSE greatest(version, token_floor - 1, 0) END,
@@ -194,6 +198,7 @@ SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) =
        coalesce(paused, false), ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
   FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS op (target_id, flags, at)
  CROSS JOIN (SELECT clock_timestamp() AS now, token_floor FROM tenure.store WHERE one OFFSET 0) AS here
-  LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
+  LEFT JOIN tenure.lease
+         ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
  ORDER BY at;

@@ -119,13 +119,13 @@ SELECT schema_version FROM tenure.store;
 -- name: lock_schema
 SELECT pg_advisory_xact_lock(7310589505424127589);
 
--- What every transaction starts with: settings that end with it, and a look whether the store is this server's. If not, a
--- text that is no number stops everything that was sent behind it; so do other statements that refuse to go on. The
+-- What every transaction starts with: settings that end with it, and a look whether the store is this server's. If not,
+-- a text that is no number stops everything that was sent behind it; so do other statements that refuse to go on. The
 -- caller then brings the store up to date, and sends it again.
 --
--- The planner must not guess, because a wrong guess reads whole tables: a batch ($4 'off') finds its rows by the index and
--- the array of their keys, in the order of the keys, and joins them by hashing; a listing goes row by row. A DBA's own
--- synchronous_commit counts when it is a stricter one.
+-- The planner must not guess, because a wrong guess reads whole tables: a batch ($4 'off') finds its rows by the index
+-- and the array of their keys, in the order of the keys, and joins them by hashing; a listing goes row by row. A DBA's
+-- own synchronous_commit counts when it is a stricter one.
 -- name: gate
 SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
        set_config('idle_in_transaction_session_timeout', $3, true),
@@ -141,8 +141,8 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
   FROM tenure.store, tenure.server WHERE one;
 
 -- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
--- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than they
--- would have.
+-- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than
+-- they would have.
 -- name: begin_epoch
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL jit = off;

@@ -1,10 +1,11 @@
 -- The PostgreSQL store: the target registry, and everything that only reads.
 
--- Edits of one namespace ($1), none of them of the same target; the namespace is locked. For each, in order: whether the
--- target was registered before. Removing one keeps its lease.
+-- Edits of one namespace ($1), none of them of the same target; the namespace is locked. For each, in order: whether
+-- the target was registered before. Removing one keeps its lease.
 -- name: edit_targets
 WITH edit AS MATERIALIZED (
-    SELECT at, action, edit.id, edit.url, edit.exec, edit.spec, edit.every_ms, edit.paused, target.id IS NOT NULL AS found
+    SELECT at, action, edit.id, edit.url, edit.exec, edit.spec, edit.every_ms, edit.paused,
+           target.id IS NOT NULL AS found
       FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::boolean[])
            WITH ORDINALITY AS edit (action, id, url, exec, spec, every_ms, paused, at)
       LEFT JOIN tenure.target ON namespace = $1 AND target.id = edit.id
@@ -56,7 +57,8 @@ SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.v
         UNION ALL
         SELECT id FROM tenure.target
          WHERE namespace = $1 AND id > $2
-           AND NOT EXISTS (SELECT FROM tenure.lease WHERE namespace = $1 AND target_id = target.id AND version > 0)) AS ids
+           AND NOT EXISTS (SELECT FROM tenure.lease
+                            WHERE namespace = $1 AND target_id = target.id AND version > 0)) AS ids
  CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ids.id
   LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ids.id AND version > 0
