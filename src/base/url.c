@@ -179,7 +179,8 @@ int ten_url_check_options(const ten_url *url, const char *const *known, ten_erro
 
 static bool names_a_secret(const char *key, size_t size) {
     return (size >= 8 && strncasecmp(key + size - 8, "password", 8) == 0) ||
-           (size >= 5 && strncasecmp(key + size - 5, "token", 5) == 0);
+           (size >= 5 && strncasecmp(key + size - 5, "token", 5) == 0) ||
+           (size >= 4 && strncasecmp(key + size - 4, "_url", 4) == 0); /* a URL may have a password of its own */
 }
 
 /* Works on text that does not parse, too: it is what the message about it shows. */

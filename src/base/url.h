@@ -34,7 +34,7 @@ const char *ten_url_option(const ten_url *url, const char *key);
 /* TENURE_E_INVALID when an option is not in the NULL-terminated list, with what was perhaps meant. */
 int ten_url_check_options(const ten_url *url, const char *const *known, ten_error *error);
 
-/* The URL for people: the password, and every option whose name ends in password or token, replaced by ***. */
+/* The URL for people: the password, and every option whose name ends in password, token or _url, replaced by ***. */
 void ten_url_redact(const char *text, char *shown, size_t size);
 
 #endif

@@ -106,8 +106,14 @@ static int check_latency(struct report *report) {
 
 int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     ten_session session;
+    bool migrate = false; /* opening does it, where the role may; an administrator says so, to see that it is meant */
+    const ten_option options[] = {
+        {"migrate", TEN_OPTION_FLAG, &migrate, NULL, "create or update the store's schema, as a role that may", NULL,
+         NULL},
+        {.name = NULL},
+    };
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
     if (session.count != 0)
         return ten_session_usage(&session, "doctor takes no arguments");

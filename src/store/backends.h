@@ -8,6 +8,7 @@
 
 extern const ten_store_ops ten_http_ops;
 extern const ten_store_ops ten_memory_ops;
+extern const ten_store_ops ten_postgres_ops;
 extern const ten_store_ops ten_redis_ops;
 extern const ten_store_ops ten_sqlite_ops;
 

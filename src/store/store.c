@@ -26,12 +26,15 @@ static const ten_store_ops *const backends[] = {
 #ifdef TEN_STORE_HTTP
     &ten_http_ops,
 #endif
+#ifdef TEN_STORE_POSTGRES
+    &ten_postgres_ops,
+#endif
     &ten_memory_ops,
 };
 
 /* Schemes that some build has, so that leaving a store out is not mistaken for a typing error. */
-static const char *const all_schemes[] = {"sqlite",         "redis", "rediss", "redis+unix",
-                                          "redis+sentinel", "http",  "https",  "memory"};
+static const char *const all_schemes[] = {"sqlite",   "redis",      "rediss", "redis+unix", "redis+sentinel",
+                                          "postgres", "postgresql", "http",   "https",      "memory"};
 
 const ten_store_ops *const *ten_store_backends(size_t *ret_count) {
     *ret_count = TEN_COUNT(backends);

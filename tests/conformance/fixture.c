@@ -153,6 +153,42 @@ static const fixture_disturbance redis_disturbances[] = {
     {"the server is killed and started again", kill_redis, start_redis, false},
 };
 
+/* ---- PostgreSQL ---------------------------------------------------------------------------------------- */
+
+#ifdef TEN_STORE_POSTGRES
+static int create_postgres(struct fixture *fixture) {
+    if (postgres_server_start(&fixture->postgres) != 0)
+        return -1;
+    postgres_server_url(&fixture->postgres, "postgres", POSTGRES_SERVER_USER, "", fixture->url, sizeof fixture->url);
+    return 0;
+}
+
+static void destroy_postgres(struct fixture *fixture) {
+    postgres_server_remove(&fixture->postgres);
+}
+
+static void kill_postgres(struct fixture *fixture) {
+    postgres_server_kill(&fixture->postgres);
+}
+
+static void start_postgres(struct fixture *fixture) {
+    (void)postgres_server_start_again(&fixture->postgres);
+}
+
+static void terminate_backends(struct fixture *fixture) {
+    bool done;
+    free(postgres_server_query(&fixture->postgres, "postgres",
+                               "SELECT count(pg_terminate_backend(pid, 1000)) FROM pg_stat_activity "
+                               "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+                               &done));
+}
+
+static const fixture_disturbance postgres_disturbances[] = {
+    {"the server terminates every connection", terminate_backends, NULL, true},
+    {"the server is killed and started again", kill_postgres, start_postgres, false},
+};
+#endif
+
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 static const fixture_kind kinds[] = {
@@ -167,6 +203,13 @@ static const fixture_kind kinds[] = {
      .destroy = destroy_redis,
      .disturbances = redis_disturbances,
      .disturbance_count = TEN_COUNT(redis_disturbances)},
+#ifdef TEN_STORE_POSTGRES
+    {.scheme = "postgres:",
+     .create = create_postgres,
+     .destroy = destroy_postgres,
+     .disturbances = postgres_disturbances,
+     .disturbance_count = TEN_COUNT(postgres_disturbances)},
+#endif
 };
 
 int fixture_create(struct fixture *fixture, const char *url) {

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef TEN_STORE_POSTGRES
+#include "lib/postgres_server.h"
+#endif
 #include "lib/redis_server.h"
 
 #define FIXTURE_PATH_SIZE 512u
@@ -36,6 +39,9 @@ struct fixture {
     const fixture_kind *kind; /* NULL: a store that somebody else keeps; it is neither disturbed nor removed */
     char directory[FIXTURE_PATH_SIZE];
     struct redis_server redis;
+#ifdef TEN_STORE_POSTGRES
+    struct postgres_server postgres;
+#endif
     char url[FIXTURE_URL_SIZE];
 };
 

@@ -185,6 +185,8 @@ static void an_unknown_option_is_refused_with_what_was_perhaps_meant(void **stat
 static void a_password_is_not_shown(void **state) {
     (void)state;
     assert_redacted("redis://me:secret@h:1/0", "redis://me:***@h:1/0");
+    assert_redacted("postgres://h/d?listen_url=postgres%3A%2F%2Fu%3Asecret%40h&timeout=1s",
+                    "postgres://h/d?listen_url=***&timeout=1s");
     assert_redacted("redis://:secret@h", "redis://:***@h");
     assert_redacted("redis://u:p@ss@h", "redis://u:***@h");
     assert_redacted("redis://u:p:q@h/a?b=c", "redis://u:***@h/a?b=c");

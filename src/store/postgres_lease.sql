@@ -1,0 +1,207 @@
+-- The PostgreSQL store: operations on leases. The rules are those of lease_row.c.
+--
+-- What waits for a lock judges the time after it: a plain UPDATE that had to wait was seen to renew a lease that had
+-- ended meanwhile, because nothing is looked at again when the row itself has not changed. So rows are locked first, in
+-- the order of their keys, and a later statement reads the clock; a statement sees what was committed before it began.
+
+-- The usual case, nearly all that a store does: leases of one holder ($2) with one TTL ($3), as it believes them, only
+-- later. $5 are their targets in order, $6 their tokens. It waits for locks itself, therefore it takes only leases that
+-- have more than $4 milliseconds left, and refuses when it took longer than that; their new ends are counted from
+-- before the wait, which is no later than they may be. It refuses also when not all of them are as believed.
+-- name: renew_plainly
+WITH clock AS MATERIALIZED (
+    SELECT now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
+      FROM clock_timestamp() AS now
+), renewed AS (
+    UPDATE tenure.lease
+       SET expires_at = (SELECT ends FROM clock)
+     WHERE namespace = $1 AND target_id = ANY ($5::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
+       AND expires_at > (SELECT too_late FROM clock) AND NOT kept AND NOT barred AND ask = 0
+    RETURNING target_id, version
+), done AS MATERIALIZED (
+    SELECT array_agg(target_id) = $5::text[] AND array_agg(version) = $6::bigint[] AS is_complete, count(*) AS count
+      FROM renewed
+)
+SELECT CASE WHEN is_complete AND clock_timestamp() < too_late THEN count
+            ELSE ('tenure: not as believed, or not in time: ' || count || ' renewed, to be judged again')::bigint END
+  FROM done, clock;
+
+-- Rows for what is leased for the first time, so that two who want it meet at the same row. While an epoch's newcomers
+-- wait, a renewal may put back what has no row.
+-- name: make_leases
+INSERT INTO tenure.lease (namespace, target_id, version, expires_at, ttl_ms, kept, acquired_at, barred, ask)
+SELECT op.namespace, op.target_id, 0, 'epoch', 0, false, 'epoch', false, 0
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::integer[])
+       AS op (kind, namespace, target_id, ttl_ms, flags)
+  JOIN tenure.store ON one
+  LEFT JOIN tenure.namespace ON name = op.namespace
+ WHERE CASE kind
+       WHEN 'acquire' THEN flags & 2 = 0
+           OR EXISTS (SELECT FROM tenure.target WHERE target.namespace = op.namespace AND target.id = op.target_id)
+       WHEN 'renew' THEN began_at + greatest(longest_ms, op.ttl_ms) * interval '1 millisecond' > clock_timestamp()
+       END
+ ORDER BY op.namespace, op.target_id
+    ON CONFLICT DO NOTHING;
+
+-- All of $2 in all of the namespaces $1, which is usually one: what is locked for nothing is only locked.
+-- name: lock_leases
+SELECT count(*) FROM (
+    SELECT FROM tenure.lease WHERE namespace = ANY ($1::text[]) AND target_id = ANY ($2::text[])
+     ORDER BY namespace, target_id FOR UPDATE) AS locked;
+
+-- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back,
+-- in order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
+--
+-- The flags are those of store.h. An acquire of what one has never shortens it: it may be kept for longer, and this may
+-- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
+--
+-- seen: all that an operation has to know; judged: what it comes to; changed: what has become of the lease. The row
+-- count is believed, not what was read before: if a row appeared or changed since the locks were taken, or the
+-- namespace is not there yet, the whole is refused, and sent again.
+-- name: apply_leases
+WITH here AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, token_floor, began_at,
+           CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint
+                ELSE longest_ms END AS longest_ms
+      FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
+), seen AS MATERIALIZED (
+    SELECT at, kind, op.target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, now, token_floor,
+           lease.xmin AS row_version, holder_id AS owner, coalesce(version, 0) AS version, lease.expires_at,
+           lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask,
+           coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
+           coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
+           target.id IS NOT NULL AS registered, coalesce(paused, false) AS paused, gone IS NOT NULL AS is_gone,
+           flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 AS is_unknown,
+           greatest(coalesce(version, 0) + 1, token_floor) AS granted,
+           greatest(token_floor, (extract(epoch FROM now) * 1000)::bigint) + 31622400000 AS plausible,
+           CASE WHEN began_at IS NULL THEN 0 WHEN flags & 16 <> 0 AND longest_ms = 0 THEN 1
+                ELSE greatest(ceil(extract(epoch FROM began_at - now) * 1000)
+                              + greatest(longest_ms, CASE WHEN flags & 16 = 0 THEN op_ttl_ms END), 0) END AS wait_ms,
+           flags & 16 = 0 AND kind IN ('acquire', 'renew')
+               AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now) AS shows
+      FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
+                  $9::text[], $10::integer[])
+           WITH ORDINALITY AS op (kind, target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, at)
+     CROSS JOIN here
+      LEFT JOIN tenure.lease
+             ON lease.namespace = $1 AND lease.target_id = ANY ($3::text[]) AND lease.target_id = op.target_id
+      LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($3::text[]) AND target.id = op.target_id
+      LEFT JOIN tenure.instance AS tombstone
+             ON tombstone.namespace = $1 AND tombstone.instance = ANY ($4::text[]) AND tombstone.instance = holder
+            AND gone AND tombstone.expires_at > now
+), judged AS MATERIALIZED (
+    SELECT *, CASE kind
+           WHEN 'acquire' THEN
+               CASE WHEN is_unknown THEN 'unknown'
+                    WHEN is_gone THEN 'gone'
+                    WHEN wait_ms > 0 AND (own OR NOT held) THEN 'recovering'
+                    WHEN own AND version >= token_floor
+                    THEN CASE WHEN expires_at >= now + op_ttl_ms * interval '1 millisecond' THEN 'recognised'
+                              ELSE 'extended' END
+                    WHEN held THEN 'held'
+                    WHEN granted > 9007199254740991 THEN 'token'
+                    ELSE 'given' END
+           WHEN 'renew' THEN
+               CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = owner, true) THEN 'extended'
+                    WHEN wait_ms = 0 OR token > plausible THEN 'lost'
+                    WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone
+                     AND (token > version OR (token = version AND holder = owner AND NOT barred)) THEN 'put back'
+                    WHEN token > version THEN 'noted'
+                    ELSE 'lost' END
+           WHEN 'release' THEN
+               CASE WHEN NOT held OR holder <> owner OR NOT (is_meant OR flags & 12 <> 0) THEN 'lost'
+                    WHEN flags & 12 = 4 THEN 'barred'
+                    ELSE 'freed' END
+           WHEN 'ask' THEN
+               CASE WHEN held AND coalesce(holder = owner, true) THEN 'asked' ELSE 'lost' END
+           ELSE
+               CASE WHEN is_unknown THEN 'unknown' WHEN NOT held AND token_floor > version + 1 THEN 'bound'
+                    ELSE 'read' END
+           END AS verdict
+      FROM (SELECT *, token = version OR (token = 0 AND holder IS NOT NULL) AS is_meant FROM seen) AS seen
+), changed AS (
+    UPDATE tenure.lease
+       SET holder_id = CASE WHEN is_new THEN holder WHEN verdict <> 'freed' THEN owner END,
+           version = CASE WHEN verdict = 'given' THEN granted WHEN verdict IN ('put back', 'noted') THEN token
+                          ELSE lease.version END,
+           expires_at = CASE WHEN is_longer THEN now + next_ttl_ms * interval '1 millisecond' ELSE lease.expires_at END,
+           ttl_ms = CASE WHEN is_longer THEN next_ttl_ms ELSE lease.ttl_ms END,
+           kept = CASE WHEN is_longer AND op_ttl_ms > 0 THEN flags & 16 <> 0 ELSE lease.kept END,
+           acquired_at = CASE WHEN is_new THEN now ELSE lease.acquired_at END,
+           barred = NOT is_new AND verdict <> 'freed' AND (lease.barred OR verdict = 'barred'),
+           ask = CASE WHEN is_new OR verdict = 'freed' THEN 0 WHEN verdict <> 'asked' THEN lease.ask
+                      WHEN op_ask = 3 THEN 0 ELSE op_ask END
+      FROM (SELECT *, coalesce(nullif(op_ttl_ms, 0), ttl_ms) AS next_ttl_ms, verdict IN ('given', 'put back') AS is_new,
+                   verdict IN ('given', 'put back', 'extended') AS is_longer
+              FROM judged
+             WHERE verdict IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts
+     WHERE lease.namespace = $1 AND lease.target_id = ANY ($3::text[]) AND lease.target_id = verdicts.target_id
+       AND lease.xmin = row_version
+    RETURNING at, verdict, lease.version, lease.ttl_ms, lease.expires_at, now, lease.holder_id, lease.barred,
+              registered, paused, lease.ask, lease.acquired_at
+), unchanged AS MATERIALIZED (
+    SELECT at, verdict,
+           CASE WHEN verdict = 'bound' THEN token_floor - 1 ELSE version END, ttl_ms,
+           CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, owner,
+           barred, registered, paused, ask, acquired_at
+      FROM judged
+     WHERE verdict NOT IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')
+), news AS MATERIALIZED (
+    SELECT at, part, target_id,
+           CASE WHEN part = 1 OR verdict = 'barred' THEN 'lease_lost' WHEN verdict = 'freed' THEN 'lease_released'
+                WHEN verdict = 'asked' THEN 'lease_asked' ELSE 'lease_acquired' END AS event,
+           CASE WHEN part = 1 THEN 'expired' WHEN verdict NOT IN ('barred', 'freed') THEN ''
+                WHEN flags & 12 <> 0 THEN 'forced' ELSE reason END AS reason,
+           CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN owner ELSE holder END AS instance,
+           CASE WHEN verdict IN ('barred', 'freed', 'asked') THEN actor ELSE '' END AS actor,
+           CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN version
+                WHEN verdict = 'given' THEN granted ELSE token END AS version
+      FROM judged, (VALUES (1), (2)) AS parts (part)
+     WHERE CASE WHEN part = 1 THEN verdict = 'given' AND owner IS NOT NULL AND NOT barred
+                WHEN verdict = 'barred' THEN NOT barred
+                WHEN verdict = 'asked' THEN op_ask NOT IN (0, 3)
+                ELSE verdict IN ('given', 'put back', 'freed') END
+), told AS MATERIALIZED (
+    SELECT max(op_ttl_ms) FILTER (WHERE shows AND wait_ms > 0) AS shown_ms,
+           CASE WHEN (SELECT count(*) FROM changed) + (SELECT count(*) FROM unchanged) = count(*)
+                THEN (SELECT count(*) FROM news)
+                ELSE ('tenure: something changed meanwhile: ' || count(*) || ' to be judged again')::bigint END AS count
+      FROM judged
+), moved AS (
+    UPDATE tenure.namespace
+       SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
+           first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
+                               ELSE greatest(first_cursor, cursor + count - 10000) END
+      FROM told
+     WHERE name = $1 AND (count > 0 OR shown_ms > longest_ms)
+    RETURNING cursor, first_cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
+), written AS (
+    INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
+    SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), now, event, reason, target_id, instance, actor,
+           version
+      FROM news, moved, here
+), trimmed AS (
+    DELETE FROM tenure.change
+     WHERE namespace = $1
+       AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
+)
+SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred,
+       registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+  FROM (SELECT * FROM changed UNION ALL SELECT * FROM unchanged) AS outcome
+ ORDER BY at;
+
+-- Leases ($2) of the namespace $1 as they are, for who only reads; $3 are the flags. What comes back is as above. A
+-- guard that starts after a loss must not take the forgotten tokens for current.
+-- name: read_leases
+SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 THEN 'unknown'
+            WHEN expires_at > now AND holder_id IS NOT NULL OR token_floor <= coalesce(version, 0) + 1 THEN 'read'
+            ELSE 'bound' END,
+       CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN version ELSE greatest(version, token_floor - 1, 0) END,
+       ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred, target.id IS NOT NULL,
+       coalesce(paused, false), ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+  FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS op (target_id, flags, at)
+ CROSS JOIN (SELECT clock_timestamp() AS now, token_floor FROM tenure.store WHERE one OFFSET 0) AS here
+  LEFT JOIN tenure.lease
+         ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
+  LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
+ ORDER BY at;

@@ -1,0 +1,55 @@
+/*
+ * One connection to a PostgreSQL server: libpq, driven by our own deadlines. A link that failed is closed, never used
+ * again; making a new one is the caller's business. What the statements mean is postgres_state.h's.
+ */
+#ifndef TEN_STORE_POSTGRES_LINK_H
+#define TEN_STORE_POSTGRES_LINK_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/url.h"
+
+typedef struct ten_postgres_settings ten_postgres_settings;
+typedef struct ten_postgres_link ten_postgres_link;
+
+#define TEN_POSTGRES_SQLSTATE_SIZE 6u
+
+/* From a URL; TENURE_E_INVALID says what is wrong with it. Our own options are taken out, the rest is libpq's. */
+int ten_postgres_settings_make(const ten_url *url, ten_postgres_settings **ret_settings, ten_error *error);
+void ten_postgres_settings_free(ten_postgres_settings *settings);
+/* For people, without passwords: postgres://db.example:5432/jobs */
+const char *ten_postgres_settings_name(const ten_postgres_settings *settings);
+
+/* Every place that the settings name, in order, until one takes us. */
+int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_link **ret_link,
+                           ten_error *error);
+void ten_postgres_link_close(ten_postgres_link *link);
+/* False: the server has closed it, or said something that nobody asked for. */
+bool ten_postgres_link_is_fresh(ten_postgres_link *link);
+PGconn *ten_postgres_link_connection(ten_postgres_link *link);
+
+/* Queues a statement with its parameters, as text; NULL is NULL. */
+int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
+                           ten_error *error);
+/* Ends the pipeline and sends all that is queued. */
+int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error);
+/* The result of the next statement, whatever it is, to be cleared by the caller; with the pipeline's end,
+ * PGRES_PIPELINE_SYNC. An error means that the link is dead. */
+int ten_postgres_link_receive(ten_postgres_link *link, uint64_t deadline_ms, PGresult **ret_result, ten_error *error);
+/* A script of several statements, outside of the pipeline. The last result. */
+int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t deadline_ms, PGresult **ret_result,
+                          ten_error *error);
+
+/* What the server said of a statement that failed, as one of our errors. */
+int ten_postgres_failed(const PGresult *result, const char *what, ten_error *error);
+const char *ten_postgres_sqlstate(const PGresult *result);
+
+uint64_t ten_postgres_now_ms(void);
+
+static inline void ten_postgres_clear(PGresult **result) {
+    PQclear(*result);
+}
+
+#endif

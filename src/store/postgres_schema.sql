@@ -1,0 +1,187 @@
+-- The PostgreSQL store: its schema, and what every transaction starts with. Each part is a C constant after its name
+-- (see embed.sh). Everything lies in the schema `tenure` and is named in full, so that search_path does not matter.
+-- Times are timestamptz, judged by the server's clock; ids have the collation "C", so that they sort by their bytes.
+
+-- name: schema
+CREATE SCHEMA tenure;
+
+-- name: tables_1
+-- Whose data this is (`identity`, see the view `server`), one row. When that is not the server which is found, an epoch
+-- begins: began_at says when (NULL: never), and no token is below token_floor from then on.
+CREATE TABLE tenure.store (
+    one boolean PRIMARY KEY CHECK (one),
+    schema_version integer NOT NULL,
+    identity text NOT NULL,
+    began_at timestamptz,
+    token_floor bigint NOT NULL,
+    pings bigint NOT NULL
+);
+-- cursor: of the newest change; first_cursor: readers that are behind it have missed something; longest_ms: the longest
+-- TTL that was known when the epoch began, or was shown while newcomers had to wait.
+CREATE TABLE tenure.namespace (
+    name text COLLATE "C" PRIMARY KEY,
+    cursor bigint NOT NULL,
+    first_cursor bigint NOT NULL,
+    longest_ms bigint NOT NULL
+);
+-- A row is kept for good once a target was leased: version is the token, and the counter. 0: never granted. holder_id
+-- NULL: released. kept: the TTL is longer than what the holder believes. Renewals change expires_at alone, which no
+-- index has: with room on the page they leave the index alone.
+CREATE TABLE tenure.lease (
+    namespace text COLLATE "C" NOT NULL,
+    target_id text COLLATE "C" NOT NULL,
+    holder_id text COLLATE "C",
+    version bigint NOT NULL CHECK (version BETWEEN 0 AND 9007199254740991),
+    expires_at timestamptz NOT NULL,
+    ttl_ms bigint NOT NULL,
+    kept boolean NOT NULL,
+    acquired_at timestamptz NOT NULL,
+    barred boolean NOT NULL,
+    ask integer NOT NULL,
+    PRIMARY KEY (namespace, target_id)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+CREATE TABLE tenure.target (
+    namespace text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    url text,
+    exec text,
+    spec text,
+    every_ms bigint NOT NULL,
+    paused boolean NOT NULL,
+    PRIMARY KEY (namespace, id)
+);
+-- gone: a tombstone, kept until expires_at.
+CREATE TABLE tenure.instance (
+    namespace text COLLATE "C" NOT NULL,
+    instance text COLLATE "C" NOT NULL,
+    weight bigint NOT NULL,
+    metadata text NOT NULL,
+    ttl_ms bigint NOT NULL,
+    expires_at timestamptz NOT NULL,
+    since timestamptz NOT NULL,
+    gone boolean NOT NULL,
+    ask integer NOT NULL,
+    PRIMARY KEY (namespace, instance)
+) WITH (fillfactor = 50);
+-- The feed of changes, which is also the history of changes of hands.
+CREATE TABLE tenure.change (
+    namespace text COLLATE "C" NOT NULL,
+    cursor bigint NOT NULL,
+    at timestamptz NOT NULL,
+    event text NOT NULL,
+    reason text NOT NULL,
+    target_id text NOT NULL,
+    instance text NOT NULL,
+    actor text NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (namespace, cursor)
+);
+-- For people: the scenes as a table of their own.
+CREATE VIEW tenure.scene_leases AS
+SELECT target_id AS scene_id,
+       CASE WHEN expires_at > clock_timestamp() THEN holder_id END AS holder_id,
+       CASE WHEN expires_at > clock_timestamp() AND holder_id IS NOT NULL THEN expires_at END AS expires_at,
+       version
+  FROM tenure.lease
+ WHERE namespace = 'scenes' AND version > 0;
+
+-- Whose data these are. A cluster has its identifier for life, a promotion or a restore to a point in time begins a
+-- timeline, and what pg_restore brought back is another table, whatever its name.
+-- name: server_view
+CREATE VIEW tenure.server AS
+SELECT concat_ws(':', (pg_control_system()).system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
+                 'tenure.lease'::regclass::oid) AS identity;
+
+-- Where these functions are not for everybody: a server that was started again may be another one.
+-- name: server_view_by_start
+CREATE VIEW tenure.server AS
+SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.lease'::regclass::oid) AS identity;
+
+-- name: first_row
+INSERT INTO tenure.store (one, schema_version, identity, token_floor, pings)
+SELECT true, 1, identity, 0, 0 FROM tenure.server;
+
+-- name: may_identify
+SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
+   AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')
+   AND has_function_privilege('pg_current_wal_lsn()', 'EXECUTE');
+
+-- name: find_schema
+SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                WHERE nspname = 'tenure' AND relname = 'store'),
+       current_user, current_database();
+
+-- name: get_version
+SELECT schema_version FROM tenure.store;
+
+-- One at a time: two that start together would both create it.
+-- name: lock_schema
+SELECT pg_advisory_xact_lock(7310589505424127589);
+
+-- What every transaction starts with: settings that end with it, and a look whether the store is this server's. If not,
+-- a text that is no number stops everything that was sent behind it; so do other statements that refuse to go on. The
+-- caller then brings the store up to date, and sends it again.
+--
+-- The planner must not guess, because a wrong guess reads whole tables: a batch ($4 'off') finds its rows by the index
+-- and the array of their keys, in the order of the keys, and joins them by hashing; a listing goes row by row. A DBA's
+-- own synchronous_commit counts when it is a stricter one.
+-- name: gate
+SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
+       set_config('idle_in_transaction_session_timeout', $3, true),
+       set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+                                             ELSE current_setting('synchronous_commit') END, true),
+       set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_nestloop', $4, true),
+       set_config('enable_hashjoin', CASE $4 WHEN 'on' THEN 'off' ELSE 'on' END, true),
+       CASE WHEN store.identity = server.identity AND schema_version >= 1
+             AND (began_at IS NULL OR began_at <= clock_timestamp()) THEN 0
+            ELSE ('tenure: the store has to be brought up to date for ' || server.identity)::integer END
+  FROM tenure.store, tenure.server WHERE one;
+
+-- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
+-- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than
+-- they would have.
+-- name: begin_epoch
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL jit = off;
+UPDATE tenure.store SET began_at = clock_timestamp() WHERE began_at > clock_timestamp();
+WITH begun AS (
+    UPDATE tenure.store
+       SET identity = server.identity, began_at = clock_timestamp(),
+           token_floor = greatest(token_floor, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+      FROM tenure.server
+     WHERE store.identity <> server.identity
+    RETURNING token_floor
+), moved AS (
+    UPDATE tenure.namespace
+       SET cursor = greatest(cursor, token_floor) + 1, first_cursor = greatest(cursor, token_floor) + 1,
+           longest_ms = greatest(
+               (SELECT max(ttl_ms) FROM tenure.lease WHERE namespace = name AND holder_id IS NOT NULL AND NOT kept),
+               (SELECT max(ttl_ms) FROM tenure.instance WHERE namespace = name AND NOT gone), 0)
+      FROM begun
+    RETURNING name, cursor
+), told AS (
+    INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
+    SELECT name, cursor, clock_timestamp(), 'store_recovering', '', '', '', '', 0 FROM moved
+)
+SELECT pg_notify(left('tenure:' || name, 63), '') FROM moved;
+COMMIT;
+
+-- name: add_namespaces
+INSERT INTO tenure.namespace (name, cursor, first_cursor, longest_ms)
+SELECT DISTINCT wanted, token_floor, token_floor, 0 FROM tenure.store, unnest($1::text[]) AS wanted ORDER BY wanted
+    ON CONFLICT DO NOTHING;
+
+-- name: begin
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- name: commit
+COMMIT;
+
+-- name: rollback
+ROLLBACK;
+
+-- name: ping
+UPDATE tenure.store SET pings = pings + 1;

@@ -1,0 +1,111 @@
+-- The PostgreSQL store: the target registry, and everything that only reads.
+
+-- Edits of one namespace ($1), none of them of the same target; the namespace is locked. For each, in order: whether
+-- the target was registered before. Removing one keeps its lease.
+-- name: edit_targets
+WITH edit AS MATERIALIZED (
+    SELECT at, action, edit.id, edit.url, edit.exec, edit.spec, edit.every_ms, edit.paused,
+           target.id IS NOT NULL AS found
+      FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::boolean[])
+           WITH ORDINALITY AS edit (action, id, url, exec, spec, every_ms, paused, at)
+      LEFT JOIN tenure.target ON namespace = $1 AND target.id = edit.id
+), put AS (
+    INSERT INTO tenure.target (namespace, id, url, exec, spec, every_ms, paused)
+    SELECT $1, id, url, exec, spec, every_ms, paused FROM edit WHERE action = 'put'
+        ON CONFLICT (namespace, id) DO UPDATE
+       SET url = excluded.url, exec = excluded.exec, spec = excluded.spec, every_ms = excluded.every_ms,
+           paused = excluded.paused
+), removed AS (
+    DELETE FROM tenure.target USING edit WHERE namespace = $1 AND target.id = edit.id AND action = 'remove'
+), paused AS (
+    UPDATE tenure.target SET paused = action = 'pause' FROM edit
+     WHERE namespace = $1 AND target.id = edit.id AND action IN ('pause', 'resume')
+), news AS MATERIALIZED (
+    SELECT at, id, CASE WHEN action = 'remove' THEN 'target_removed' WHEN found THEN 'target_changed'
+                        ELSE 'target_added' END AS event
+      FROM edit WHERE found OR action = 'put'
+), told AS MATERIALIZED (
+    SELECT CASE WHEN EXISTS (SELECT FROM tenure.namespace WHERE name = $1) THEN count(*)
+                ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
+      FROM news
+), moved AS (
+    UPDATE tenure.namespace
+       SET cursor = cursor + count,
+           first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
+                               ELSE greatest(first_cursor, cursor + count - 10000) END
+      FROM told WHERE name = $1 AND count > 0
+    RETURNING cursor, first_cursor, count, pg_notify(left('tenure:' || $1, 63), '')
+), written AS (
+    INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
+    SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
+      FROM news, moved
+), trimmed AS (
+    DELETE FROM tenure.change
+     WHERE namespace = $1
+       AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
+)
+SELECT found FROM edit, told ORDER BY at;
+
+-- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many. The ids come from two
+-- indexes in the same order, and are read as far as the page goes.
+-- name: list
+SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
+       CASE WHEN held THEN lease.holder_id END, lease.ttl_ms,
+       greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
+       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
+  FROM (SELECT target_id AS id FROM tenure.lease WHERE namespace = $1 AND target_id > $2 AND version > 0
+        UNION ALL
+        SELECT id FROM tenure.target
+         WHERE namespace = $1 AND id > $2
+           AND NOT EXISTS (SELECT FROM tenure.lease
+                            WHERE namespace = $1 AND target_id = target.id AND version > 0)) AS ids
+ CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
+  LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ids.id
+  LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ids.id AND version > 0
+ CROSS JOIN LATERAL (SELECT coalesce(lease.holder_id IS NOT NULL AND lease.expires_at > now, false) AS held) AS state
+ WHERE CASE $3::text WHEN 'leased' THEN held
+                     WHEN 'free' THEN NOT held AND NOT coalesce(paused, false)
+                     WHEN 'registered' THEN target.id IS NOT NULL
+                     ELSE true END
+ ORDER BY ids.id LIMIT $4::bigint;
+
+-- name: list_instances
+SELECT instance, weight, metadata, ttl_ms, greatest(ceil(extract(epoch FROM expires_at - now) * 1000), 1)::bigint,
+       floor(extract(epoch FROM since) * 1000)::bigint, ask
+  FROM tenure.instance, (SELECT clock_timestamp() AS now OFFSET 0) AS clock
+ WHERE namespace = $1 AND expires_at > now AND NOT gone
+ ORDER BY instance;
+
+-- Changes of the namespace ($1) after a cursor ($2), at most $3; each row starts with the feed's last cursor and the
+-- oldest from which it can be read. Without changes there is one row, without the namespace none.
+-- name: list_changes
+SELECT namespace.cursor, first_cursor, change.cursor, floor(extract(epoch FROM at) * 1000)::bigint, event, reason,
+       target_id, instance, actor, version
+  FROM tenure.namespace
+  LEFT JOIN LATERAL (SELECT * FROM tenure.change
+                      WHERE change.namespace = $1 AND change.cursor > $2::bigint
+                      ORDER BY change.cursor LIMIT $3::bigint) AS change ON true
+ WHERE name = $1
+ ORDER BY change.cursor;
+
+-- For `tenure doctor`.
+-- name: describe_server
+SELECT current_setting('server_version'), current_setting('server_version_num')::integer, pg_is_in_recovery(),
+       current_setting('fsync'), current_setting('full_page_writes'),
+       (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
+       current_setting('synchronous_standby_names'), floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+       current_user, current_database();
+
+-- name: describe_rights
+SELECT string_agg(privilege || ' on ' || relation, ', ')
+  FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
+               ('tenure.instance', 'SELECT INSERT UPDATE DELETE'), ('tenure.change', 'SELECT INSERT DELETE'),
+               ('tenure.namespace', 'SELECT INSERT UPDATE'), ('tenure.store', 'SELECT UPDATE'),
+               ('tenure.server', 'SELECT')) AS needed (relation, privileges),
+       unnest(string_to_array(privileges, ' ')) AS privilege
+ WHERE NOT has_table_privilege(relation, privilege);
+
+-- name: describe_epoch
+SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000
+                     + (SELECT max(longest_ms) FROM tenure.namespace)), 0)::bigint
+  FROM tenure.store WHERE one;
