@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "lib/redis_server.h"
+#include "lib/tenure_server.h"
 
 #define FIXTURE_PATH_SIZE 512u
 #define FIXTURE_URL_SIZE  640u
@@ -36,6 +37,7 @@ struct fixture {
     const fixture_kind *kind; /* NULL: a store that somebody else keeps; it is neither disturbed nor removed */
     char directory[FIXTURE_PATH_SIZE];
     struct redis_server redis;
+    struct tenure_server server;
     char url[FIXTURE_URL_SIZE];
 };
 
