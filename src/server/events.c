@@ -144,14 +144,13 @@ static void tell_resync(ten_events *events, const char *namespace_name, const te
 
 static void read_feed(ten_events *events, struct feed *feed) {
     struct delivery delivery = {.events = events, .namespace_name = feed->name};
-    for (uint64_t before = 0; before != feed->cursor;) {
-        before = feed->cursor;
+    for (bool more = true; more;) {
+        uint64_t before = feed->cursor;
         int done = feed->store->ops->changes(feed->store, feed->name, &feed->cursor, NEWS_SIZE, deliver, &delivery,
                                              events->timeout_ms);
         if (done == TENURE_E_RESYNC)
             tell_resync(events, feed->name, NULL, feed->cursor);
-        if (done < 0)
-            break; /* what was not read is read later: the cursor stands */
+        more = done == TENURE_OK && feed->cursor != before; /* what was not read is read later: the cursor stands */
     }
     ten_buf_free(&delivery.line);
 }
