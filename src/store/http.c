@@ -43,7 +43,12 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
     bool good = curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK;
+#if LIBCURL_VERSION_NUM >= 0x075700
+    /* Else a name server that hangs is waited for after the time-out. */
+    good = good && curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
+#endif
     if (settings->socket_path)
         good = good && curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, settings->socket_path) == CURLE_OK;
     if (settings->ca_file)

@@ -149,7 +149,7 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
                             uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s/nodes", namespace_name);
+    snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
     ten_http_begin(store);
     int done = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
     if (done == TENURE_OK && !json_is_array(store->answer))
