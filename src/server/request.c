@@ -93,7 +93,7 @@ static enum MHD_Result note_header(void *userdata, enum MHD_ValueKind kind, cons
     return MHD_YES;
 }
 
-static bool check_framing(ten_request *request) {
+static bool check_framing(ten_request *request, const char *version) {
     struct framing framing = {0};
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -101,6 +101,8 @@ static bool check_framing(ten_request *request) {
     if (size && size->header_size > TEN_HEADER_MAX) {
         ten_reply_error(request, 431, "too_large", "the request line and the headers are over %u bytes",
                         TEN_HEADER_MAX);
+    } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
+        ten_reply_error(request, 400, "bad_request", "a request has a Host header");
     } else if (framing.hosts > 1 || framing.lengths > 1 || framing.authorizations > 1 || framing.types > 1 ||
                framing.lengths + framing.encodings > 1) {
         ten_reply_error(request, 400, "bad_request", "a header is there twice, or contradicts another");
@@ -322,8 +324,8 @@ static void refuse_method(ten_request *request) {
 }
 
 /* Everything that can be known before the body has come. */
-static void look_at_headers(ten_request *request, const char *path) {
-    if (!check_framing(request) || !check_host(request))
+static void look_at_headers(ten_request *request, const char *path, const char *version) {
+    if (!check_framing(request, version) || !check_host(request))
         return;
     if (!ten_connection_is_certified(request)) {
         ten_reply_error(request, 403, "forbidden", "a client certificate is wanted");
@@ -342,7 +344,7 @@ static void look_at_headers(ten_request *request, const char *path) {
 }
 
 static ten_request *new_request(struct ten_server *server, struct MHD_Connection *connection, const char *path,
-                                const char *method) {
+                                const char *method, const char *version) {
     ten_request *request = ten_calloc(1, sizeof *request);
     if (!request)
         return NULL;
@@ -352,7 +354,7 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
     server->requests++;
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);
-    look_at_headers(request, path);
+    look_at_headers(request, path, version);
     return request;
 }
 
@@ -373,9 +375,8 @@ static void take_body(ten_request *request, const char *data, size_t size) {
 enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
                                  const char *version, const char *data, size_t *size, void **taken) {
     ten_request *request = *taken;
-    (void)version;
     if (!request) {
-        *taken = request = new_request(server, connection, path, method);
+        *taken = request = new_request(server, connection, path, method, version);
         if (!request)
             return MHD_NO;
         return request->unread ? ten_reply_send(request) : MHD_YES;
