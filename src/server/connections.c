@@ -4,6 +4,7 @@
  */
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
@@ -59,8 +60,24 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
 
 void ten_connection_expect(const ten_request *request, bool bounded) {
     ten_connection *ours = connection_of(request->connection);
-    if (ours)
-        ours->deadline_ms = bounded ? now_ms() + request->server->config->request_ms : 0;
+    if (!ours)
+        return;
+    ours->deadline_ms = bounded ? now_ms() + request->server->config->request_ms : 0;
+    ours->reader = NULL;
+}
+
+void ten_connection_streams(const ten_request *request) {
+    ten_connection *ours = connection_of(request->connection);
+    if (!ours)
+        return;
+    ours->deadline_ms = 0;
+    ours->reader = request->reader;
+}
+
+/* A stream that has nothing to say is suspended: libmicrohttpd does not look whether its client is still there. */
+static bool has_hung_up(const ten_connection *ours) {
+    struct pollfd polled = {.fd = ours->fd, .events = POLLRDHUP};
+    return poll(&polled, 1, 0) == 1;
 }
 
 void ten_connection_end(const ten_request *request) {
@@ -75,6 +92,10 @@ void ten_connections_sweep(struct ten_server *server) {
         return;
     server->swept_ms = now;
     for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
+        if (ours->reader && has_hung_up(ours)) {
+            ten_events_cut(ours->reader);
+            ours->reader = NULL;
+        }
         if (ours->deadline_ms == 0 || now < ours->deadline_ms)
             continue;
         (void)shutdown(ours->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and lets go of it */

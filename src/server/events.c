@@ -377,6 +377,13 @@ void ten_events_leave(ten_event_reader *reader) {
         free_reader(reader);
 }
 
+void ten_events_cut(ten_event_reader *reader) {
+    pthread_mutex_lock(&reader->events->lock);
+    reader->cut_off = true;
+    pthread_mutex_unlock(&reader->events->lock);
+    poke(reader->events->ready_fd);
+}
+
 ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
     pthread_mutex_lock(&reader->events->lock);
     size_t left = reader->text.size - reader->taken;

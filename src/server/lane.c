@@ -139,7 +139,8 @@ static bool is_callers_fault(int error) {
 
 static void run_batch(ten_lane *lane, ten_job *first, size_t count);
 
-/* An operation that the store refuses fails its whole batch: each request is sent by itself, so that it harms no other's.
+/* An operation that the store refuses fails its whole batch: each request is sent by itself, so that it harms no
+ * other's.
  */
 static void run_each(ten_lane *lane, ten_job *first) {
     while (first) {
@@ -171,7 +172,8 @@ static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     hand_over(lane->finished, first, last);
 }
 
-/* What has waited for so long is no longer waited for: when the store hangs, the queue would take a time-out for each. */
+/* What has waited for so long is no longer waited for: when the store hangs, the queue would take a time-out for each.
+ */
 static void refuse_batch(ten_lane *lane, ten_job *first, int error, const char *message) {
     (void)ten_fail(&lane->store->error, error, "%s", message);
     ten_job **last = finish_batch(lane, first, error);

@@ -55,6 +55,9 @@ static bool is_host(const char *host, size_t length, const char *name) {
 static bool is_our_host(const ten_request *request, const char *host) {
     const ten_server_config *config = request->server->config;
     size_t length = host_length(host);
+    if (host[length] != '\0' &&
+        (host[length] != ':' || strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
+        return false;
     if (is_host(host, length, "localhost") || is_host(host, length, "[::1]") ||
         (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length))
         return true;
@@ -231,7 +234,7 @@ static enum MHD_Result send_stream(ten_request *request) {
         return MHD_NO;
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    ten_connection_expect(request, false);
+    ten_connection_streams(request);
     enum MHD_Result queued = MHD_queue_response(request->connection, MHD_HTTP_OK, response);
     MHD_destroy_response(response);
     ten_metrics_count(&request->server->metrics, request->route.kind, MHD_HTTP_OK, 0);

@@ -116,6 +116,8 @@ static int listen_tcp(struct loop *loop, const char *text, ten_error *error) {
     snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length), text + (bracketed ? 1 : 0));
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *info = NULL;
+    if (strlen(colon + 1) > 5 || atoi(colon + 1) > UINT16_MAX)
+        return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: a port is at most 65535", text);
     int refused = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &info);
     if (refused)
         return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: %s", text, gai_strerror(refused));

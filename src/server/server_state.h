@@ -20,7 +20,7 @@
 #define TEN_PAGE_MAX       10000u
 #define TEN_HEADER_MAX     8192u
 #define TEN_BODIES_MAX     ((size_t)256 * 1024 * 1024) /* of all requests together */
-#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
+#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024)   /* of a body that is too large: read, and forgotten */
 #define TEN_SWEEP_MS       250u
 
 /* A connection of ours, beside libmicrohttpd's. */
@@ -28,8 +28,9 @@ typedef struct ten_connection {
     struct ten_connection *next;
     struct ten_connection **link; /* what points to it */
     int fd;
-    uint64_t deadline_ms; /* for the request that arrives, or the answer that leaves; 0: none */
-    bool certified;       /* its client has shown a certificate of --client-ca */
+    uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
+    ten_event_reader *reader; /* of the stream that it carries; NULL: none */
+    bool certified;           /* its client has shown a certificate of --client-ca */
 } ten_connection;
 
 struct ten_server {
@@ -73,7 +74,7 @@ typedef struct ten_request {
     size_t body_max;
     bool too_large;
     bool no_room; /* for its body beside the others */
-    bool unread; /* answered before its body has come, which is not waited for */
+    bool unread;  /* answered before its body has come, which is not waited for */
     /* For the store. */
     ten_op first_ops[2];
     ten_op *ops;   /* those, or of a batch its own */
@@ -115,6 +116,8 @@ void ten_connection_notice(void *server, struct MHD_Connection *connection, void
                            enum MHD_ConnectionNotificationCode what);
 /* From now on the request has so long to arrive, or the answer to be taken; or as long as it wants. */
 void ten_connection_expect(const ten_request *request, bool bounded);
+/* It carries an event stream, which takes as long as its client wants. */
+void ten_connection_streams(const ten_request *request);
 /* It is ended by the next sweep. */
 void ten_connection_end(const ten_request *request);
 void ten_connections_sweep(struct ten_server *server);
