@@ -89,6 +89,7 @@ typedef struct ten_request {
         uint64_t cursor; /* of the feed */
         bool recent;
         bool resync;
+        bool cut;    /* the page is full before its limit */
         bool shares; /* of instances */
     } list;
     /* The answer. */

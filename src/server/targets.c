@@ -12,6 +12,8 @@
 #include "base/map.h"
 #include "server/server_state.h"
 
+#define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
+
 static void go(ten_request *request) {
     request->job.op_count = 0;
     ten_request_wait(request, request->server->listing, false);
@@ -57,7 +59,8 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_raw(reply, "spec", row->target.spec);
     ten_json_close(reply);
     snprintf(list->after, sizeof list->after, "%s", row->target.id);
-    return 0;
+    list->cut = reply->size > PAGE_SIZE;
+    return list->cut ? 1 : 0;
 }
 
 static int list_targets(ten_job *job, ten_store *store) {
@@ -73,7 +76,7 @@ static int list_targets(ten_job *job, ten_store *store) {
     ten_buf_char(&request->reply, '[');
     int done = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
     ten_buf_text(&request->reply, "]\n");
-    return done;
+    return list->cut ? TENURE_OK : done;
 }
 
 /* An id as a part of a URL. */
@@ -97,7 +100,7 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
         return;
     }
     answer(request, 200);
-    if (list->count < list->limit)
+    if (list->count < list->limit && !list->cut)
         return;
     char after[3 * TENURE_TARGET_MAX + 8];
     percent_encode(list->after, after, sizeof after);
@@ -385,7 +388,7 @@ static int count_share(const ten_row *row, void *userdata) {
 
 static int count_shares(struct nodes *nodes, ten_store *store) {
     const ten_request *request = nodes->request;
-    int done;
+    int done = TENURE_OK;
     do {
         char after[TENURE_TARGET_MAX + 1];
         memcpy(after, nodes->after, sizeof after);

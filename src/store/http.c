@@ -34,6 +34,8 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
     static const char name[] = "X-Tenure-Cursor:";
     ten_http_store *store = userdata;
     size_t length = size * count;
+    if (length > 5 && strncasecmp(data, "Link:", 5) == 0)
+        store->more = true;
     if (length > sizeof name && strncasecmp(data, name, sizeof name - 1) == 0)
         snprintf(store->cursor, sizeof store->cursor, "%.*s", (int)(length - sizeof name), data + sizeof name);
     return length;
@@ -97,6 +99,7 @@ int ten_http_ask(ten_http_store *store, const char *method, const char *path, co
     json_decref(store->answer);
     store->answer = NULL;
     store->cursor[0] = '\0';
+    store->more = false;
     CURL *easy = store->easy;
     bool good = !url.failed && curl_easy_setopt(easy, CURLOPT_URL, url.data) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&

@@ -156,6 +156,19 @@ END
 
 commands() {
     manager_up
+    # More than one request can carry, and specs that make a page too large.
+    # shellcheck disable=SC2046
+    "$TENURE" target add --namespace many $(seq -f 'a-name-that-makes-the-request-longer-than-a-mebibyte-may-be-%g' 1 15000)
+    same 'targets' "$("$TENURE" target ls --namespace many | wc -l)" 15000
+    seq 1 300 | "$PYTHON" -c '
+import json, sys, urllib.request
+for first in range(0, 300, 10):
+    edits = [{"action": "put", "target": {"id": "t%d" % i, "spec": "x" * 40000}} for i in range(first, first + 10)]
+    urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/api/v1/large", json.dumps({"edits": edits}).encode())).read()
+page = urllib.request.urlopen(sys.argv[1] + "/api/v1/large?limit=10000")
+size = len(page.read())
+assert size < 10000000 and page.headers["Link"], (size, page.headers["Link"])' "$TENURE_STORE"
+    same 'targets' "$("$TENURE" target ls --namespace large | wc -l)" 300
     exits 0 "$TENURE" target add x y/z
     exits 0 "$TENURE" target ls --json
     out_has '"x"' '"y/z"'
@@ -230,7 +243,7 @@ tokens() {
     url=$TENURE_STORE
     exits 0 "$TENURE" target add t-1 t-2 t-3 --store "$url?token_file=$CASE/token.b"
     TARGETS=t-1,t-2,t-3
-    TENURE_STORE=$url?token_file=$CASE/token.f
+    TENURE_STORE="$url?token_file=$CASE/token.f"
     agent a
     until_true 10 all_polled
     exits 0 "$TENURE" ls --store "$url?token_file=$CASE/token.r"
