@@ -24,7 +24,7 @@ static int check(const ten_session *session, const ten_server_config *config) {
 
 int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     ten_session session;
-    ten_server_config config = {.listen = "127.0.0.1:7480"};
+    ten_server_config config = {.listen = "127.0.0.1:7480", .request_ms = 30000};
     ten_option_list hosts = {0};
     const ten_option options[] = {
         {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR", "ADDR:PORT or unix:PATH; default 127.0.0.1:7480",
@@ -36,6 +36,8 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
         {"client-ca", TEN_OPTION_TEXT, &config.client_ca, "F", "only clients with a certificate of this CA", NULL,
          NULL},
         {"host", TEN_OPTION_LIST, &hosts, "NAME", "a name by which it may be called; may be repeated", NULL, NULL},
+        {"request-timeout", TEN_OPTION_PERIOD, &config.request_ms, "D",
+         "how long a request may take to arrive, and its answer to be taken; default 30s", NULL, NULL},
         {"insecure", TEN_OPTION_FLAG, &config.insecure, NULL, "listen where others can reach it, without TLS and auth",
          NULL, NULL},
         {.name = NULL},

@@ -106,6 +106,8 @@ int ten_auth_read(const char *path, ten_auth *auth, ten_error *error) {
         return ten_fail(error, TENURE_E_INVALID, "cannot read the auth file %s: %s", path,
                         size < 0 ? strerrordesc_np((int)-size) : "it is over 1 MiB");
     text[size] = '\0';
+    if (strlen(text) != (size_t)size)
+        return ten_fail(error, TENURE_E_INVALID, "the auth file %s has a NUL in it: is it a text file?", path);
     ten_error inner;
     int done = ten_auth_parse(text, auth, &inner);
     return done < 0 ? ten_fail(error, done, "the auth file %s: %s", path, inner.message) : done;
@@ -132,5 +134,5 @@ bool ten_principal_may(const ten_principal *principal, enum ten_role role, const
 }
 
 bool ten_principal_owns(const ten_principal *principal, const char *holder) {
-    return principal->role == TEN_ROLE_ADMIN || fnmatch(principal->holders, holder, 0) == 0;
+    return fnmatch(principal->holders, holder, 0) == 0;
 }

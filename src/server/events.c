@@ -30,7 +30,8 @@ struct ten_event_reader {
     uint64_t cursor; /* it has been given everything up to here */
     bool joined;     /* the thread knows where it stands */
     bool waits;      /* for something to read */
-    bool cut_off;    /* its buffer was full */
+    bool cut_off;    /* its buffer was full, or there is no room for its namespace */
+    bool cut;        /* the HTTP thread knows */
     bool busy;       /* the thread catches it up, without the lock */
     bool left;       /* meanwhile: the thread frees it */
     ten_buf text;
@@ -89,12 +90,15 @@ static void write_event(const ten_change *change, ten_buf *to) {
 
 /* Under the lock. */
 static void give(ten_event_reader *reader, const char *text, size_t size) {
-    if (reader->taken == reader->text.size) {
-        ten_buf_clear(&reader->text);
-        reader->taken = 0;
-    }
     if (reader->cut_off)
         return;
+    /* One that is always a little behind would have its buffer grow for ever. */
+    if (reader->taken == reader->text.size || reader->taken > BUFFER_MAX) {
+        reader->text.size -= reader->taken;
+        if (reader->taken > 0)
+            memmove(reader->text.data, reader->text.data + reader->taken, reader->text.size);
+        reader->taken = 0;
+    }
     if (reader->text.size - reader->taken + size > BUFFER_MAX || reader->text.failed)
         reader->cut_off = true; /* it comes back with its last id, and is told what it missed, or that it is too much */
     else
@@ -144,14 +148,13 @@ static void tell_resync(ten_events *events, const char *namespace_name, const te
 
 static void read_feed(ten_events *events, struct feed *feed) {
     struct delivery delivery = {.events = events, .namespace_name = feed->name};
-    for (uint64_t before = 0; before != feed->cursor;) {
-        before = feed->cursor;
+    for (bool more = true; more;) {
+        uint64_t before = feed->cursor;
         int done = feed->store->ops->changes(feed->store, feed->name, &feed->cursor, NEWS_SIZE, deliver, &delivery,
                                              events->timeout_ms);
         if (done == TENURE_E_RESYNC)
             tell_resync(events, feed->name, NULL, feed->cursor);
-        if (done < 0)
-            break; /* what was not read is read later: the cursor stands */
+        more = done == TENURE_OK && feed->cursor != before; /* what was not read is read later: the cursor stands */
     }
     ten_buf_free(&delivery.line);
 }
@@ -166,6 +169,14 @@ static struct feed *find_feed(ten_events *events, const char *name) {
             free_one = feed;
     }
     return free_one;
+}
+
+/* It is not let in; what it waits for would keep those behind it waiting. */
+static void turn_away(ten_events *events, ten_event_reader *reader) {
+    pthread_mutex_lock(&events->lock);
+    reader->joined = true;
+    reader->cut_off = true;
+    pthread_mutex_unlock(&events->lock);
 }
 
 static struct feed *open_feed(ten_events *events, const char *name) {
@@ -187,25 +198,32 @@ static struct feed *open_feed(ten_events *events, const char *name) {
     return NULL;
 }
 
-/* Brings a new reader to where its namespace's feed stands. */
-static void catch_up(ten_events *events, ten_event_reader *reader, struct feed *feed) {
+/* Brings a new reader to where its namespace's feed stands. False: the store does not answer; it is tried again, from
+ * where the reader has got to. */
+static bool catch_up(ten_events *events, ten_event_reader *reader, struct feed *feed) {
     struct delivery delivery = {.events = events, .namespace_name = feed->name, .only = reader};
     uint64_t cursor = reader->cursor == UINT64_MAX ? feed->cursor : reader->cursor;
-    for (uint64_t before = UINT64_MAX; before != cursor && cursor < feed->cursor;) {
+    if (cursor > feed->cursor) { /* of another store, or from before it lost what it had */
+        cursor = feed->cursor;
+        tell_resync(events, feed->name, reader, cursor);
+    }
+    int done = TENURE_OK;
+    for (uint64_t before = UINT64_MAX; done == TENURE_OK && before != cursor && cursor < feed->cursor;) {
         before = cursor;
-        int done = feed->store->ops->changes(feed->store, feed->name, &cursor, NEWS_SIZE, deliver, &delivery,
-                                             events->timeout_ms);
+        done = feed->store->ops->changes(feed->store, feed->name, &cursor, NEWS_SIZE, deliver, &delivery,
+                                         events->timeout_ms);
         if (done == TENURE_E_RESYNC)
             tell_resync(events, feed->name, reader, cursor);
-        if (done < 0)
-            break;
     }
     ten_buf_free(&delivery.line);
+    if (done < 0 && done != TENURE_E_RESYNC)
+        return false;
     pthread_mutex_lock(&events->lock);
     reader->joined = true;
     reader->cursor = cursor;
     give(reader, ": ok\n\n", 6);
     pthread_mutex_unlock(&events->lock);
+    return true;
 }
 
 static ten_event_reader *find_new(ten_events *events) {
@@ -279,9 +297,10 @@ static bool welcome(ten_events *events) {
     bool failed = false;
     for (ten_event_reader *reader; !failed && (reader = find_new(events));) {
         struct feed *feed = open_feed(events, reader->namespace_name);
-        if (feed)
-            catch_up(events, reader, feed);
-        failed = !feed;
+        if (!feed && !find_feed(events, reader->namespace_name))
+            turn_away(events, reader);
+        else
+            failed = !feed || !catch_up(events, reader, feed);
         let_go(events, reader);
     }
     return failed;
@@ -358,6 +377,13 @@ void ten_events_leave(ten_event_reader *reader) {
         free_reader(reader);
 }
 
+void ten_events_cut(ten_event_reader *reader) {
+    pthread_mutex_lock(&reader->events->lock);
+    reader->cut_off = true;
+    pthread_mutex_unlock(&reader->events->lock);
+    poke(reader->events->ready_fd);
+}
+
 ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
     pthread_mutex_lock(&reader->events->lock);
     size_t left = reader->text.size - reader->taken;
@@ -372,7 +398,7 @@ ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
     return count;
 }
 
-void ten_events_wake(ten_events *events, void (*resume)(void *userdata)) {
+void ten_events_wake(ten_events *events, void (*resume)(void *userdata), void (*cut)(void *userdata)) {
     uint64_t seen;
     (void)ten_read_some(events->ready_fd, &seen, sizeof seen);
     pthread_mutex_lock(&events->lock);
@@ -381,6 +407,10 @@ void ten_events_wake(ten_events *events, void (*resume)(void *userdata)) {
         if (reader->waits && ready) {
             reader->waits = false;
             resume(reader->userdata);
+        }
+        if (reader->cut_off && !reader->cut) {
+            reader->cut = true;
+            cut(reader->userdata);
         }
     }
     pthread_mutex_unlock(&events->lock);

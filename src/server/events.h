@@ -19,14 +19,18 @@ void ten_events_close(ten_events *events);
 int ten_events_fd(const ten_events *events);
 size_t ten_events_count(ten_events *events);
 
-/* `cursor`: changes after this one; UINT64_MAX: those to come. NULL: too many readers or namespaces. */
+/* `cursor`: changes after this one; UINT64_MAX: those to come. NULL: too many readers. In too many namespaces the
+ * stream ends at once. */
 ten_event_reader *ten_events_join(ten_events *events, const char *namespace_name, uint64_t cursor, void *userdata);
 void ten_events_leave(ten_event_reader *reader);
+/* Its client is gone: the stream ends. */
+void ten_events_cut(ten_event_reader *reader);
 /* Takes up to `size` bytes; 0: nothing for now, and the reader is called by ten_events_wake() when there is; negative:
  * the stream has ended. */
 ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size);
-/* Calls `resume` for each reader that waits and has something to read. After ten_events_end() for all that wait. */
-void ten_events_wake(ten_events *events, void (*resume)(void *userdata));
+/* Calls `resume` for each reader that waits and has something to read, and `cut` once for each that does not read.
+ * After ten_events_end() `resume` for all that wait. */
+void ten_events_wake(ten_events *events, void (*resume)(void *userdata), void (*cut)(void *userdata));
 /* All streams end when they have been read. */
 void ten_events_end(ten_events *events);
 

@@ -132,6 +132,25 @@ static ten_job **finish_batch(const ten_lane *lane, ten_job *first, int error) {
     return last;
 }
 
+static bool is_callers_fault(int error) {
+    return error == TENURE_E_INVALID || error == TENURE_E_TTL || error == TENURE_E_TOKEN ||
+           error == TENURE_E_UNSUPPORTED;
+}
+
+static void run_batch(ten_lane *lane, ten_job *first, size_t count);
+
+/* An operation that the store refuses fails its whole batch: each request is sent by itself, so that it harms no
+ * other's.
+ */
+static void run_each(ten_lane *lane, ten_job *first) {
+    while (first) {
+        ten_job *next = first->next;
+        first->next = NULL;
+        run_batch(lane, first, first->op_count);
+        first = next;
+    }
+}
+
 static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     int error;
     if (first->op_count == 0) {
@@ -144,9 +163,25 @@ static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
             memcpy(&lane->ops[at], job->ops, job->op_count * sizeof *lane->ops);
         error = ten_store_apply(lane->store, lane->ops, lane->results, count, lane->timeout_ms);
     }
+    if (first->next && is_callers_fault(error)) {
+        run_each(lane, first);
+        return;
+    }
     ten_job **last = finish_batch(lane, first, error);
     note_state(lane, error);
     hand_over(lane->finished, first, last);
+}
+
+/* What has waited for so long is no longer waited for: when the store hangs, the queue would take a time-out for each.
+ */
+static void refuse_batch(ten_lane *lane, ten_job *first, int error, const char *message) {
+    (void)ten_fail(&lane->store->error, error, "%s", message);
+    ten_job **last = finish_batch(lane, first, error);
+    hand_over(lane->finished, first, last);
+}
+
+static bool is_late(const ten_lane *lane, const ten_job *job) {
+    return ten_boot_ms(&ten_system_clock) - job->put_ms > 2 * lane->timeout_ms;
 }
 
 static void *run(void *arg) {
@@ -157,10 +192,16 @@ static void *run(void *arg) {
             pthread_cond_wait(&lane->arrived, &lane->lock);
         size_t count = 0;
         ten_job *first = lane->first ? take_batch(lane, &count) : NULL;
+        bool closing = lane->closing;
         pthread_mutex_unlock(&lane->lock);
         if (!first)
             return NULL;
-        run_batch(lane, first, count);
+        if (closing)
+            refuse_batch(lane, first, TENURE_E_UNREACHABLE, "the server is stopping");
+        else if (is_late(lane, first))
+            refuse_batch(lane, first, TENURE_E_TIMEOUT, "the store did not answer in time");
+        else
+            run_batch(lane, first, count);
     }
 }
 
@@ -168,6 +209,7 @@ static void *run(void *arg) {
 
 bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent) {
     job->next = NULL;
+    job->put_ms = ten_boot_ms(&ten_system_clock);
     pthread_mutex_lock(&lane->lock);
     bool taken = lane->waiting + weight_of(job) <= (urgent ? URGENT_MAX : WAITING_MAX);
     if (taken) {

@@ -13,6 +13,7 @@
 typedef struct ten_job ten_job;
 struct ten_job {
     ten_job *next;
+    uint64_t put_ms; /* when it came into its lane */
     /* Operations, which are sent together with those of other jobs; or, without any, work on the store alone. */
     const ten_op *ops;
     size_t op_count;
@@ -39,7 +40,7 @@ typedef struct ten_lane ten_lane;
 
 /* Opens the store and starts the thread. */
 int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, ten_lane **ret_lane, ten_error *error);
-/* Ends the thread when its jobs are done. */
+/* Ends the thread. Jobs that still wait are finished with an error. */
 void ten_lane_close(ten_lane *lane);
 /* False: too much is waiting. `urgent` jobs (renewals) are turned away last. */
 bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent);

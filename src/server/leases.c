@@ -40,6 +40,18 @@ static bool get_version(ten_request *request, const json_t *object, uint64_t *re
     return get_number(request, object, "version", 1, TENURE_TOKEN_MAX, ret_version);
 }
 
+/* Of a release: from the body, or where that has none, from the query. */
+static bool get_version_anywhere(ten_request *request, const json_t *object, uint64_t *ret_version) {
+    const char *text = json_object_get(object, "version") ? NULL : ten_request_argument(request, "version");
+    if (!text)
+        return get_version(request, object, ret_version);
+    unsigned long long number = strtoull(text, NULL, 10);
+    if (strspn(text, "0123456789") != strlen(text) || number == 0 || number > TENURE_TOKEN_MAX)
+        return wrong(request, "version", "a whole number in its bounds is wanted");
+    *ret_version = number;
+    return true;
+}
+
 /* From the body, or where that has none, from the query. */
 static bool get_holder(ten_request *request, const json_t *object) {
     const json_t *value = json_object_get(object, "holder_id");
@@ -189,7 +201,7 @@ void ten_lease_release(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
     op->reason = TEN_REASON_DONE;
-    if (body && get_own_holder(request, body) && get_version(request, body, &op->token)) {
+    if (body && get_own_holder(request, body) && get_version_anywhere(request, body, &op->token)) {
         request->first_ops[1] = (ten_op){.kind = TEN_OP_READ,
                                          .flags = TEN_OP_REQUIRE_TARGET,
                                          .namespace_name = op->namespace_name,
@@ -300,6 +312,8 @@ static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
         return true;
     if (!op->target)
         return wrong(request, "id", "each operation names its target, as a string");
+    if (ten_id_is_reserved(op->target))
+        return wrong(request, "id", "nodes, leases, events and history are words of this API");
     if (ten_target_check(op->target, &error) == TENURE_OK)
         return true;
     ten_reply_error(request, 400, "bad_request", "%s", error.message);

@@ -87,6 +87,8 @@ static void add_headers(const ten_request *request, struct MHD_Response *respons
         (void)MHD_add_response_header(response, request->header[0], request->header[1]);
     if (request->status == 503 || request->status == 429)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (request->server->draining || request->unread)
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (request->status == 401)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tenure\"");
 }
@@ -98,6 +100,7 @@ enum MHD_Result ten_reply_send(ten_request *request) {
         MHD_create_response_from_buffer(request->reply.size, request->reply.data, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return MHD_NO;
+    ten_connection_expect(request, true);
     add_headers(request, response);
     enum MHD_Result queued = MHD_queue_response(request->connection, request->status, response);
     MHD_destroy_response(response);

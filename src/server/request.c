@@ -55,6 +55,9 @@ static bool is_host(const char *host, size_t length, const char *name) {
 static bool is_our_host(const ten_request *request, const char *host) {
     const ten_server_config *config = request->server->config;
     size_t length = host_length(host);
+    if (host[length] != '\0' &&
+        (host[length] != ':' || strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
+        return false;
     if (is_host(host, length, "localhost") || is_host(host, length, "[::1]") ||
         (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length))
         return true;
@@ -70,6 +73,49 @@ static bool is_our_host(const ten_request *request, const char *host) {
 static bool is_foreign(const char *origin, const char *host) {
     const char *at = strstr(origin, "://");
     return !at || !host || strcasecmp(at + 3, host) != 0;
+}
+
+/* Several of one of these, or two that say how long the body is: whoever stands between the client and this server may
+ * have understood something else. */
+struct framing {
+    unsigned hosts, lengths, encodings, authorizations, types;
+    const char *encoding;
+};
+
+static enum MHD_Result note_header(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct framing *framing = userdata;
+    (void)kind;
+    framing->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    framing->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    framing->authorizations += strcasecmp(name, MHD_HTTP_HEADER_AUTHORIZATION) == 0;
+    framing->types += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_TYPE) == 0;
+    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->encodings++;
+        framing->encoding = value;
+    }
+    return MHD_YES;
+}
+
+static bool check_framing(ten_request *request, const char *version) {
+    struct framing framing = {0};
+    const union MHD_ConnectionInfo *size =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    (void)MHD_get_connection_values(request->connection, MHD_HEADER_KIND, note_header, &framing);
+    if (size && size->header_size > TEN_HEADER_MAX) {
+        ten_reply_error(request, 431, "too_large", "the request line and the headers are over %u bytes",
+                        TEN_HEADER_MAX);
+    } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
+        ten_reply_error(request, 400, "bad_request", "a request has a Host header");
+    } else if (framing.hosts > 1 || framing.lengths > 1 || framing.authorizations > 1 || framing.types > 1 ||
+               framing.lengths + framing.encodings > 1) {
+        ten_reply_error(request, 400, "bad_request", "a header is there twice, or contradicts another");
+    } else if (framing.encodings && (!framing.encoding || strcasecmp(framing.encoding, "chunked") != 0)) {
+        ten_reply_error(request, 400, "bad_request", "a body may be chunked, and in no other way encoded");
+    } else {
+        return true;
+    }
+    request->unread = true;
+    return false;
 }
 
 static bool check_host(ten_request *request) {
@@ -103,6 +149,9 @@ static bool check_length(ten_request *request) {
     if (!length || strtoull(length, NULL, 10) <= request->body_max)
         return true;
     ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
+    /* A client that does not wait to be asked for its body would not see an answer that comes before it was read. */
+    request->unread =
+        header_of(request, MHD_HTTP_HEADER_EXPECT) != NULL || strtoull(length, NULL, 10) > TEN_DISCARD_MAX;
     return false;
 }
 
@@ -168,7 +217,12 @@ static ssize_t read_stream(void *userdata, uint64_t position, char *text, size_t
 static enum MHD_Result send_stream(ten_request *request) {
     const char *last = header_of(request, "Last-Event-ID");
     const char *asked = ten_request_argument(request, "last_event_id");
-    uint64_t cursor = last ? strtoull(last, NULL, 10) : asked ? strtoull(asked, NULL, 10) : UINT64_MAX;
+    const char *given = last && last[0] ? last : asked;
+    uint64_t cursor = given ? strtoull(given, NULL, 10) : UINT64_MAX;
+    if (given && (given[0] == '\0' || strspn(given, "0123456789") != strlen(given) || cursor == UINT64_MAX)) {
+        ten_reply_error(request, 400, "bad_request", "Last-Event-ID is the id of an event, a number");
+        return ten_reply_send(request);
+    }
     request->reader = ten_events_join(request->server->events, request->route.namespace_name, cursor, request);
     if (!request->reader) {
         ten_reply_error(request, 503, "unavailable", "too many event streams are open");
@@ -180,6 +234,7 @@ static enum MHD_Result send_stream(ten_request *request) {
         return MHD_NO;
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    ten_connection_streams(request);
     enum MHD_Result queued = MHD_queue_response(request->connection, MHD_HTTP_OK, response);
     MHD_destroy_response(response);
     ten_metrics_count(&request->server->metrics, request->route.kind, MHD_HTTP_OK, 0);
@@ -207,10 +262,27 @@ static void answer_metrics(ten_request *request) {
                       ten_events_count(server->events), &request->reply);
 }
 
+/* The query is there in parts only, each still encoded, but for blanks. */
+static enum MHD_Result add_argument(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
+    ten_buf *query = userdata;
+    const char *const parts[] = {query->size ? "&" : "?", name, value ? "=" : "", value ? value : ""};
+    (void)kind;
+    for (size_t i = 0; i < TEN_COUNT(parts); i++)
+        for (const char *at = parts[i]; *at; at++)
+            ten_buf_text(query, *at == ' ' ? "%20" : (char[]){*at, '\0'});
+    return MHD_YES;
+}
+
 static void redirect(ten_request *request, const char *path) {
+    ten_buf query = {0};
+    (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_argument, &query);
+    const char *more = ten_buf_string(&query);
     ten_reply_error(request, 308, "not_found", "the API is at /api/v1%s", path);
     snprintf(request->header[0], sizeof request->header[0], "Location");
-    snprintf(request->header[1], sizeof request->header[1], "/api/v1%s", path);
+    int size = snprintf(request->header[1], sizeof request->header[1], "/api/v1%s%s", path, more);
+    if (query.failed || size >= (int)sizeof request->header[1])
+        ten_reply_error(request, 400, "bad_request", "the path is too long");
+    ten_buf_free(&query);
 }
 
 static void dispatch(ten_request *request) {
@@ -255,9 +327,13 @@ static void refuse_method(ten_request *request) {
 }
 
 /* Everything that can be known before the body has come. */
-static void look_at_headers(ten_request *request, const char *path) {
-    if (!check_host(request))
+static void look_at_headers(ten_request *request, const char *path, const char *version) {
+    if (!check_framing(request, version) || !check_host(request))
         return;
+    if (!ten_connection_is_certified(request)) {
+        ten_reply_error(request, 403, "forbidden", "a client certificate is wanted");
+        return;
+    }
     if (request->route.kind == TEN_ROUTE_BAD_PATH)
         ten_reply_error(request, 400, "bad_request", "%s", request->route.error.message);
     else if (request->route.kind == TEN_ROUTE_REDIRECT)
@@ -271,42 +347,59 @@ static void look_at_headers(ten_request *request, const char *path) {
 }
 
 static ten_request *new_request(struct ten_server *server, struct MHD_Connection *connection, const char *path,
-                                const char *method) {
+                                const char *method, const char *version) {
     ten_request *request = ten_calloc(1, sizeof *request);
     if (!request)
         return NULL;
     request->server = server;
     request->connection = connection;
     request->began_us = ten_boot_us();
+    server->requests++;
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);
-    look_at_headers(request, path);
+    look_at_headers(request, path, version);
     return request;
+}
+
+static void take_body(ten_request *request, const char *data, size_t size) {
+    struct ten_server *server = request->server;
+    if (request->state != TEN_REQUEST_COLLECTING)
+        return;
+    if (request->body.size + size > request->body_max) {
+        request->too_large = true;
+    } else if (server->bodies_size + size > TEN_BODIES_MAX) {
+        request->no_room = true;
+    } else {
+        ten_buf_add(&request->body, data, size);
+        server->bodies_size += size;
+    }
 }
 
 enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
                                  const char *version, const char *data, size_t *size, void **taken) {
     ten_request *request = *taken;
-    (void)version;
     if (!request) {
-        *taken = request = new_request(server, connection, path, method);
-        return request ? MHD_YES : MHD_NO;
+        *taken = request = new_request(server, connection, path, method, version);
+        if (!request)
+            return MHD_NO;
+        return request->unread ? ten_reply_send(request) : MHD_YES;
     }
     if (*size > 0) {
-        if (request->body.size + *size > request->body_max)
-            request->too_large = true;
-        else if (request->state == TEN_REQUEST_COLLECTING)
-            ten_buf_add(&request->body, data, *size);
+        take_body(request, data, *size);
         *size = 0;
         return MHD_YES;
     }
+    if (request->state == TEN_REQUEST_COLLECTING && request->no_room)
+        ten_reply_error(request, 503, "unavailable", "too much is being sent at once");
     if (request->state == TEN_REQUEST_COLLECTING && request->too_large)
         ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
     if (request->state == TEN_REQUEST_COLLECTING && request->route.kind == TEN_ROUTE_EVENTS)
         return send_stream(request);
     if (request->state == TEN_REQUEST_COLLECTING) {
         dispatch(request);
-        if (request->queued) { /* a lane may have the answer already; it is taken from there by this very thread */
+        if (request->queued) {
+            ten_connection_expect(request, false);
+            /* A lane may have the answer already; it is taken from there by this very thread. */
             MHD_suspend_connection(connection);
             return MHD_YES;
         }
@@ -323,6 +416,9 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **ta
     *taken = NULL;
     if (!request)
         return;
+    request->server->requests--;
+    request->server->bodies_size -= request->body.size;
+    ten_connection_expect(request, true);
     if (request->reader)
         ten_events_leave(request->reader);
     if (request->ops != request->first_ops)

@@ -82,8 +82,7 @@ static enum ten_route_kind bad_path(ten_route *route, const char *why) {
     return TEN_ROUTE_BAD_PATH;
 }
 
-/* Words of ours, which cannot be ids here. */
-static bool is_reserved(const char *word) {
+bool ten_id_is_reserved(const char *word) {
     static const char *const words[] = {"nodes", "leases", "events", "history"};
     for (size_t i = 0; i < TEN_COUNT(words); i++)
         if (strcmp(word, words[i]) == 0)
@@ -101,11 +100,11 @@ static enum ten_route_kind collection(const char *word) {
 
 /* What follows /api/v1/{ns}/. */
 static enum ten_route_kind below_namespace(ten_route *route, char *const *segments, size_t count) {
-    if (count == 1 && is_reserved(segments[0]))
+    if (count == 1 && ten_id_is_reserved(segments[0]))
         return collection(segments[0]);
     bool is_node = count == 2 && strcmp(segments[0], "nodes") == 0;
     const char *id = segments[is_node ? 1 : 0];
-    if (!is_node && is_reserved(id))
+    if (!is_node && ten_id_is_reserved(id))
         return TEN_ROUTE_NOT_FOUND;
     if ((is_node ? ten_holder_check(id, &route->error) : ten_target_check(id, &route->error)) < 0)
         return TEN_ROUTE_BAD_PATH;

@@ -25,9 +25,9 @@
 
 #define CONNECTIONS_MAX 4096u
 #define PER_ADDRESS_MAX 1024u
-#define IDLE_S          30u
 #define MEMORY_PER_ONE  ((size_t)16 * 1024) /* request line and headers, up to about 8 KiB, and the answer's head */
 #define DRAIN_MS        5000u
+#define LINGER_MS       100u /* for what has been sent, and not yet been read, when the end comes */
 #define FILE_MAX        ((size_t)256 * 1024)
 #define TLS_PRIORITIES  "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
@@ -116,6 +116,8 @@ static int listen_tcp(struct loop *loop, const char *text, ten_error *error) {
     snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length), text + (bracketed ? 1 : 0));
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *info = NULL;
+    if (strlen(colon + 1) > 5 || atoi(colon + 1) > UINT16_MAX)
+        return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: a port is at most 65535", text);
     int refused = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &info);
     if (refused)
         return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: %s", text, gai_strerror(refused));
@@ -140,17 +142,6 @@ static size_t leave_alone(void *userdata, struct MHD_Connection *connection, cha
     return strlen(text);
 }
 
-static void count_connection(void *userdata, struct MHD_Connection *connection, void **context,
-                             enum MHD_ConnectionNotificationCode what) {
-    struct ten_server *server = userdata;
-    (void)connection;
-    (void)context;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        server->metrics.connections++;
-    else
-        server->metrics.connections--;
-}
-
 static int read_file(const char *path, char **ret_text, ten_error *error) {
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     char *text = ten_calloc(1, FILE_MAX + 1);
@@ -167,6 +158,7 @@ static int start_daemon(struct loop *loop, ten_error *error) {
     const ten_server_config *config = loop->server.config;
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
     size_t count = 0;
+    unsigned idle_s = (unsigned)ten_max_u64(1, (config->request_ms + 999) / 1000);
     int done = TENURE_OK;
     if (config->tls_cert) {
         done = read_file(config->tls_cert, &loop->cert, error);
@@ -186,9 +178,9 @@ static int start_daemon(struct loop *loop, ten_error *error) {
     loop->server.daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (config->tls_cert ? MHD_USE_TLS : 0), 0, NULL, NULL,
         ten_request_take, &loop->server, MHD_OPTION_LISTEN_SOCKET, loop->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-        ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, count_connection, &loop->server,
+        ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, ten_connection_notice, &loop->server,
         MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PER_ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PER_ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!loop->server.daemon)
         return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server%s",
@@ -202,6 +194,10 @@ static int start_daemon(struct loop *loop, ten_error *error) {
 static void resume(void *userdata) {
     const ten_request *request = userdata;
     MHD_resume_connection(request->connection);
+}
+
+static void cut_off(void *userdata) {
+    ten_connection_end(userdata);
 }
 
 static void resume_finished(struct loop *loop) {
@@ -240,8 +236,8 @@ static void take_signals(struct loop *loop) {
 static int wait_ms(const struct loop *loop) {
     MHD_UNSIGNED_LONG_LONG timeout;
     if (MHD_get_timeout(loop->server.daemon, &timeout) == MHD_YES)
-        return (int)ten_min_u64(timeout, 1000);
-    return 1000;
+        return (int)ten_min_u64(timeout, TEN_SWEEP_MS);
+    return (int)TEN_SWEEP_MS;
 }
 
 static void run_once(struct loop *loop, int http_fd) {
@@ -253,10 +249,11 @@ static void run_once(struct loop *loop, int http_fd) {
     if (polled[1].revents)
         resume_finished(loop);
     if (polled[2].revents)
-        ten_events_wake(loop->server.events, resume);
+        ten_events_wake(loop->server.events, resume, cut_off);
     if (polled[3].revents)
         take_signals(loop);
     (void)MHD_run(loop->server.daemon);
+    ten_connections_sweep(&loop->server);
 }
 
 static int http_fd_of(const struct loop *loop) {
@@ -273,9 +270,15 @@ static void serve(struct loop *loop) {
         close(listener);
     loop->server.draining = true;
     ten_events_end(loop->server.events);
-    uint64_t end_ms = ten_boot_ms(&ten_system_clock) + DRAIN_MS;
-    while (loop->stop_signals < 2 && loop->server.metrics.connections > 0 && ten_boot_ms(&ten_system_clock) < end_ms)
+    uint64_t now_ms = ten_boot_ms(&ten_system_clock);
+    uint64_t least_ms = now_ms + LINGER_MS;
+    uint64_t end_ms = now_ms + DRAIN_MS;
+    /* Connections that only wait for their client's next request are not waited for. */
+    while (loop->stop_signals < 2 && loop->server.metrics.connections > 0 && now_ms < end_ms &&
+           (loop->server.requests > 0 || now_ms < least_ms)) {
         run_once(loop, http_fd);
+        now_ms = ten_boot_ms(&ten_system_clock);
+    }
 }
 
 /* ---- start and end */
@@ -341,7 +344,7 @@ static void close_all(struct loop *loop) {
     ten_lane_close(server->listing);
     if (server->daemon) {
         resume_finished(loop);
-        ten_events_wake(server->events, resume);
+        ten_events_wake(server->events, resume, cut_off);
         (void)MHD_run(server->daemon);
         MHD_stop_daemon(server->daemon);
     }

@@ -17,7 +17,8 @@ typedef struct ten_server_config {
     const char *client_ca;
     const char *const *hosts; /* names by which it may be called, beside loopback and its address */
     size_t host_count;
-    bool insecure; /* a non-loopback address without TLS and auth is allowed */
+    bool insecure;       /* a non-loopback address without TLS and auth is allowed */
+    uint64_t request_ms; /* for a request to arrive, and for its answer to be taken */
     uint64_t ttl_ms;
     uint64_t timeout_ms; /* of one call on the store; 0: the default */
     enum ten_log_format log_format;

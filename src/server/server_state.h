@@ -18,6 +18,20 @@
 #define TEN_BATCH_BODY_MAX ((size_t)1024 * 1024)
 #define TEN_BATCH_OPS_MAX  1000u
 #define TEN_PAGE_MAX       10000u
+#define TEN_HEADER_MAX     8192u
+#define TEN_BODIES_MAX     ((size_t)256 * 1024 * 1024) /* of all requests together */
+#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024)   /* of a body that is too large: read, and forgotten */
+#define TEN_SWEEP_MS       250u
+
+/* A connection of ours, beside libmicrohttpd's. */
+typedef struct ten_connection {
+    struct ten_connection *next;
+    struct ten_connection **link; /* what points to it */
+    int fd;
+    uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
+    ten_event_reader *reader; /* of the stream that it carries; NULL: none */
+    bool certified;           /* its client has shown a certificate of --client-ca */
+} ten_connection;
 
 struct ten_server {
     const ten_server_config *config;
@@ -33,6 +47,10 @@ struct ten_server {
     char instance[TENURE_HOLDER_MAX + 1]; /* who forces, for the history */
     char address[256];                    /* as it listens */
     bool draining;
+    ten_connection *first_connection;
+    uint64_t swept_ms;
+    size_t requests;    /* under way */
+    size_t bodies_size; /* theirs */
 };
 
 enum ten_request_state {
@@ -55,6 +73,8 @@ typedef struct ten_request {
     ten_buf body;
     size_t body_max;
     bool too_large;
+    bool no_room; /* for its body beside the others */
+    bool unread;  /* answered before its body has come, which is not waited for */
     /* For the store. */
     ten_op first_ops[2];
     ten_op *ops;   /* those, or of a batch its own */
@@ -69,12 +89,14 @@ typedef struct ten_request {
         uint64_t cursor; /* of the feed */
         bool recent;
         bool resync;
+        bool cut;    /* the page is full before its limit */
+        bool shares; /* of instances */
     } list;
     /* The answer. */
     unsigned status;
     const char *type;
     ten_buf reply;
-    char header[2][400];      /* a name and a value, or "" */
+    char header[2][2400];     /* a name and a value, or ""; a path, or an id with every byte encoded */
     ten_event_reader *reader; /* of an event stream */
 } ten_request;
 
@@ -89,6 +111,19 @@ const char *ten_request_argument(ten_request *request, const char *name);
 void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
+
+/* connections.c */
+void ten_connection_notice(void *server, struct MHD_Connection *connection, void **context,
+                           enum MHD_ConnectionNotificationCode what);
+/* From now on the request has so long to arrive, or the answer to be taken; or as long as it wants. */
+void ten_connection_expect(const ten_request *request, bool bounded);
+/* It carries an event stream, which takes as long as its client wants. */
+void ten_connection_streams(const ten_request *request);
+/* It is ended by the next sweep. */
+void ten_connection_end(const ten_request *request);
+void ten_connections_sweep(struct ten_server *server);
+/* Whether the client has shown a certificate, where one is wanted. */
+bool ten_connection_is_certified(const ten_request *request);
 
 /* reply.c */
 void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);

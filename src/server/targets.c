@@ -9,7 +9,10 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "server/server_state.h"
+
+#define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
 
 static void go(ten_request *request) {
     request->job.op_count = 0;
@@ -56,7 +59,8 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_raw(reply, "spec", row->target.spec);
     ten_json_close(reply);
     snprintf(list->after, sizeof list->after, "%s", row->target.id);
-    return 0;
+    list->cut = reply->size > PAGE_SIZE;
+    return list->cut ? 1 : 0;
 }
 
 static int list_targets(ten_job *job, ten_store *store) {
@@ -72,7 +76,7 @@ static int list_targets(ten_job *job, ten_store *store) {
     ten_buf_char(&request->reply, '[');
     int done = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
     ten_buf_text(&request->reply, "]\n");
-    return done;
+    return list->cut ? TENURE_OK : done;
 }
 
 /* An id as a part of a URL. */
@@ -96,9 +100,9 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
         return;
     }
     answer(request, 200);
-    if (list->count < list->limit)
+    if (list->count < list->limit && !list->cut)
         return;
-    char after[sizeof request->header[1] - 120];
+    char after[3 * TENURE_TARGET_MAX + 8];
     percent_encode(list->after, after, sizeof after);
     snprintf(request->header[0], sizeof request->header[0], "Link");
     snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?limit=%zu%s&after=%s>; rel=\"next\"",
@@ -187,6 +191,8 @@ static bool read_target(ten_request *request, const json_t *object, struct edits
     int done = line ? ten_target_line_parse(line, &edits->edits[at].target, &edits->lines[at], &error)
                     : ten_fail(&error, TENURE_E_INVALID, "the body cannot be used");
     free(line);
+    if (done == TENURE_OK && ten_id_is_reserved(edits->edits[at].target.id))
+        done = ten_fail(&error, TENURE_E_INVALID, "id: nodes, leases, events and history are words of this API");
     if (done < 0)
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
     return done == TENURE_OK;
@@ -346,7 +352,8 @@ void ten_history_get(ten_request *request) {
     struct ten_list_request *list = &request->list;
     const char *after = ten_request_argument(request, "after");
     const char *limit = ten_request_argument(request, "limit");
-    list->limit = limit ? strtoul(limit, NULL, 10) : 100;
+    bool is_number = !limit || (limit[0] != '\0' && strspn(limit, "0123456789") == strlen(limit));
+    list->limit = !is_number ? 0 : limit ? strtoul(limit, NULL, 10) : 100;
     list->recent = after == NULL;
     bool is_now = after && strcmp(after, "now") == 0;
     list->cursor = !after || is_now ? UINT64_MAX : strtoull(after, NULL, 10);
@@ -363,13 +370,48 @@ void ten_history_get(ten_request *request) {
 
 /* ---- instances */
 
+/* How many leases each holder has; the number is the value itself. */
+struct nodes {
+    ten_request *request;
+    ten_map shares;
+    char after[TENURE_TARGET_MAX + 1];
+    size_t count;
+};
+
+static int count_share(const ten_row *row, void *userdata) {
+    struct nodes *nodes = userdata;
+    uintptr_t held = (uintptr_t)ten_map_get(&nodes->shares, row->holder ? row->holder : "");
+    nodes->count++;
+    snprintf(nodes->after, sizeof nodes->after, "%s", row->target.id);
+    return ten_map_put(&nodes->shares, row->holder ? row->holder : "", (void *)(held + 1)) ? 0 : TENURE_E_NOMEM;
+}
+
+static int count_shares(struct nodes *nodes, ten_store *store) {
+    const ten_request *request = nodes->request;
+    int done = TENURE_OK;
+    do {
+        char after[TENURE_TARGET_MAX + 1];
+        memcpy(after, nodes->after, sizeof after);
+        ten_query query = {.namespace_name = request->route.namespace_name,
+                           .filter = TENURE_LEASED,
+                           .after = after[0] ? after : NULL,
+                           .limit = TEN_PAGE_MAX};
+        nodes->count = 0;
+        done = store->ops->list(store, &query, count_share, nodes, request->server->config->timeout_ms);
+    } while (done == TENURE_OK && nodes->count == TEN_PAGE_MAX);
+    return done;
+}
+
 static int write_instance(const ten_instance *instance, void *userdata) {
-    ten_request *request = userdata;
+    const struct nodes *nodes = userdata;
+    ten_request *request = nodes->request;
     ten_buf *reply = &request->reply;
     ten_buf_text(reply, request->list.count++ ? ",\n" : "");
     ten_json_open(reply);
     ten_json_text(reply, "instance", instance->instance);
     ten_json_number(reply, "weight", instance->weight);
+    if (request->list.shares)
+        ten_json_number(reply, "share", (uintptr_t)ten_map_get(&nodes->shares, instance->instance));
     ten_json_bool(reply, "draining", instance->weight == 0 || instance->ask == TEN_ASK_DRAIN);
     ten_json_time(reply, "since", instance->since_ms);
     ten_json_number(reply, "since_ms", instance->since_ms);
@@ -385,10 +427,14 @@ static int write_instance(const ten_instance *instance, void *userdata) {
 
 static int list_nodes(ten_job *job, ten_store *store) {
     ten_request *request = (ten_request *)job;
+    struct nodes nodes = {.request = request};
     ten_buf_char(&request->reply, '[');
-    int done = store->ops->list_instances(store, request->route.namespace_name, write_instance, request,
+    int done = request->list.shares ? count_shares(&nodes, store) : TENURE_OK;
+    if (done == TENURE_OK)
+        done = store->ops->list_instances(store, request->route.namespace_name, write_instance, &nodes,
                                           request->server->config->timeout_ms);
     ten_buf_text(&request->reply, "]\n");
+    ten_map_free(&nodes.shares);
     return done;
 }
 
@@ -402,6 +448,8 @@ static void finish_nodes(ten_job *job, int error, const char *message, const ten
 }
 
 void ten_nodes_get(ten_request *request) {
+    const char *shares = ten_request_argument(request, "shares");
+    request->list.shares = !shares || strcmp(shares, "false") != 0; /* our own clients count for themselves */
     request->job.work = list_nodes;
     request->job.finish = finish_nodes;
     go(request);

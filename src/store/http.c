@@ -34,6 +34,8 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
     static const char name[] = "X-Tenure-Cursor:";
     ten_http_store *store = userdata;
     size_t length = size * count;
+    if (length > 5 && strncasecmp(data, "Link:", 5) == 0)
+        store->more = true;
     if (length > sizeof name && strncasecmp(data, name, sizeof name - 1) == 0)
         snprintf(store->cursor, sizeof store->cursor, "%.*s", (int)(length - sizeof name), data + sizeof name);
     return length;
@@ -43,7 +45,12 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
     bool good = curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK;
+#if LIBCURL_VERSION_NUM >= 0x075700
+    /* Else a name server that hangs is waited for after the time-out. */
+    good = good && curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
+#endif
     if (settings->socket_path)
         good = good && curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, settings->socket_path) == CURLE_OK;
     if (settings->ca_file)
@@ -92,6 +99,7 @@ int ten_http_ask(ten_http_store *store, const char *method, const char *path, co
     json_decref(store->answer);
     store->answer = NULL;
     store->cursor[0] = '\0';
+    store->more = false;
     CURL *easy = store->easy;
     bool good = !url.failed && curl_easy_setopt(easy, CURLOPT_URL, url.data) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&

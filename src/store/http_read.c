@@ -7,7 +7,9 @@
 #include "base/json.h"
 #include "store/http_state.h"
 
-#define PAGE_MAX 10000u
+#define PAGE_MAX   10000u
+#define EDITS_MAX  10000u
+#define EDITS_SIZE ((size_t)512 * 1024) /* and one more */
 
 /* An id as a part of a query. */
 static void add_encoded(ten_buf *path, const char *id) {
@@ -49,30 +51,41 @@ static void write_target(ten_buf *out, const tenure_target *target, bool whole) 
     ten_json_close(out);
 }
 
-int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
-                          uint64_t timeout_ms) {
+/* As many as fit into one request, at least one; how many they are. */
+static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t count) {
     static const char *const words[] = {"put", "remove", "pause", "resume"};
-    ten_http_store *store = (ten_http_store *)base;
-    char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
-    ten_buf *out = &store->out;
-    if (count == 0)
-        return TENURE_OK;
+    size_t i = 0;
     ten_buf_clear(out);
     ten_buf_text(out, "{\"edits\":[");
-    for (size_t i = 0; i < count; i++) {
+    for (; i < count && i < EDITS_MAX && out->size < EDITS_SIZE; i++) {
         ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", words[edits[i].action]);
         write_target(out, &edits[i].target, edits[i].action == TEN_TARGET_PUT);
         ten_buf_char(out, '}');
     }
     ten_buf_text(out, "]}");
-    if (out->failed)
-        return no_memory(store);
-    int done = ten_http_ask(store, "POST", path, out->data, ten_http_now_ms() + timeout_ms);
-    if (done == TENURE_OK && json_array_size(store->answer) != count)
-        return not_a_list(store);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        edits[i].found = json_is_true(json_object_get(json_array_get(store->answer, i), "found"));
+    return i;
+}
+
+/* All or none in one request; of more than fit into one, those of the first requests may be done when a later one
+ * fails.
+ */
+int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                          uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    char path[TENURE_NAMESPACE_MAX + 32];
+    snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
+    int done = TENURE_OK;
+    for (size_t at = 0, some; done == TENURE_OK && at < count; at += some) {
+        some = write_edits(&store->out, edits + at, count - at);
+        if (store->out.failed)
+            return no_memory(store);
+        done = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
+        if (done == TENURE_OK && json_array_size(store->answer) != some)
+            return not_a_list(store);
+        for (size_t i = 0; done == TENURE_OK && i < some; i++)
+            edits[at + i].found = json_is_true(json_object_get(json_array_get(store->answer, i), "found"));
+    }
     return done;
 }
 
@@ -139,7 +152,7 @@ int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void
         memcpy(after, last, sizeof after);
         done = list_page(store, query, after, wanted, each, userdata, deadline_ms, &count, last);
         left -= ten_min_u64(count, left);
-        if (count < wanted)
+        if (!store->more || count == 0)
             break;
     }
     return done;
@@ -149,7 +162,7 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
                             uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s/nodes", namespace_name);
+    snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
     ten_http_begin(store);
     int done = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
     if (done == TENURE_OK && !json_is_array(store->answer))

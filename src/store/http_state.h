@@ -31,6 +31,7 @@ typedef struct ten_http_store {
     ten_buf body;    /* of the last answer */
     ten_buf out;     /* of the request */
     char cursor[64]; /* the header that says how far the feed was read */
+    bool more;       /* a header names the next page */
     long status;     /* of the last answer */
     json_t *answer;  /* of the last call: its results point into it */
     json_t **kept;   /* of a call of several requests, the earlier ones */

@@ -4,6 +4,7 @@
 #include "conformance/fixture.h"
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,54 @@ static const fixture_disturbance postgres_disturbances[] = {
     {"the server is killed and started again", kill_postgres, start_postgres, false},
 };
 #endif
+/* ---- a Tenure server ----------------------------------------------------------------------------------- */
+
+static int create_http(struct fixture *fixture) {
+    if (fixture_make_directory(fixture->directory) != 0)
+        return -1;
+    snprintf(fixture->server.directory, sizeof fixture->server.directory, "%.255s", fixture->directory);
+    if (tenure_server_start(&fixture->server) != 0)
+        return -1;
+    snprintf(fixture->url, sizeof fixture->url, "http://127.0.0.1:%d", fixture->server.port);
+    return 0;
+}
+
+static void destroy_http(struct fixture *fixture) {
+    tenure_server_remove(&fixture->server);
+    fixture_remove_directory(fixture->directory);
+}
+
+static void kill_server(struct fixture *fixture) {
+    tenure_server_kill(&fixture->server);
+}
+
+static void start_server(struct fixture *fixture) {
+    (void)tenure_server_start_again(&fixture->server);
+}
+
+static void restart_server(struct fixture *fixture) {
+    kill_server(fixture);
+    start_server(fixture);
+}
+
+static void cut_from_server(struct fixture *fixture) {
+    tenure_server_cut(&fixture->server);
+}
+
+static void freeze_server(struct fixture *fixture) {
+    (void)kill(fixture->server.pid, SIGSTOP);
+}
+
+static void thaw_server(struct fixture *fixture) {
+    (void)kill(fixture->server.pid, SIGCONT);
+}
+
+static const fixture_disturbance http_disturbances[] = {
+    {"every connection is cut", cut_from_server, NULL, true},
+    {"the server is killed, and another is there at once", restart_server, NULL, true},
+    {"the server is killed and started again", kill_server, start_server, false},
+    {"the server stands still and goes on", freeze_server, thaw_server, false},
+};
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
@@ -210,6 +259,11 @@ static const fixture_kind kinds[] = {
      .disturbances = postgres_disturbances,
      .disturbance_count = TEN_COUNT(postgres_disturbances)},
 #endif
+    {.scheme = "http:",
+     .create = create_http,
+     .destroy = destroy_http,
+     .disturbances = http_disturbances,
+     .disturbance_count = TEN_COUNT(http_disturbances)},
 };
 
 int fixture_create(struct fixture *fixture, const char *url) {

@@ -13,6 +13,7 @@
 #include "lib/postgres_server.h"
 #endif
 #include "lib/redis_server.h"
+#include "lib/tenure_server.h"
 
 #define FIXTURE_PATH_SIZE 512u
 #define FIXTURE_URL_SIZE  640u
@@ -42,6 +43,7 @@ struct fixture {
 #ifdef TEN_STORE_POSTGRES
     struct postgres_server postgres;
 #endif
+    struct tenure_server server;
     char url[FIXTURE_URL_SIZE];
 };
 

@@ -1,6 +1,7 @@
 # Fleets of real agents for the end-to-end tests; sourced after tap.sh. Each case has its own store; the polls of all of
 # its agents go to one log ($LOG), which tests/lib/fleet_check.py judges alone. With FLEET_STORE=redis in the environment
-# the cases that can be run on any store (`it SENTENCE on_store FUNCTION`) run on a Redis instead of SQLite.
+# the cases that can be run on any store (`it SENTENCE on_store FUNCTION`) run on a Redis instead of SQLite, with
+# FLEET_STORE=http through a `tenure serve`.
 # shellcheck shell=sh disable=SC2034 # WARDEN and the takeover's numbers are for the tests
 
 POLLER=${FLEET_POLLER:?the path of fleet_poller}
@@ -14,19 +15,26 @@ redis)
     # shellcheck source=tests/lib/redis.sh
     . "$TENURE_SOURCE/tests/lib/redis.sh"
     ;;
+http)
+    # shellcheck source=tests/lib/manager.sh
+    . "$TENURE_SOURCE/tests/lib/manager.sh"
+    ;;
 *)
-    echo "FLEET_STORE is sqlite or redis, not '$FLEET_STORE'" >&2
+    echo "FLEET_STORE is sqlite, redis or http, not '$FLEET_STORE'" >&2
     exit 2
     ;;
 esac
 on_sqlite() { [ "$FLEET_STORE" = sqlite ]; }
 on_store() {
-    on_sqlite || redis_store
+    case $FLEET_STORE in
+    redis) redis_store ;;
+    http) manager_up --log-level warn ;;
+    esac
     "$@"
 }
 # first_token TARGET: of its first grant. On Redis it depends on the time: there it is the lowest that an agent has told.
 first_token() {
-    if on_sqlite; then
+    if [ "$FLEET_STORE" != redis ]; then
         echo 1
     else
         cat "$CASE"/*.err | grep -F '"event":"lease_acquired"' | sed -n "s/.*\"target\":\"$1\",\"token\":\([0-9]*\).*/\1/p" |

@@ -1,0 +1,704 @@
+"""`tenure serve` under pressure and at its borders: slow and silent clients, event streams, its end, sockets, TLS, who
+may do what. Run by server_limits.sh."""
+import hashlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
+from rest import TENURE, Server, ask_on, case, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
+
+WORK = tempfile.TemporaryDirectory(prefix="tenure-limits.")
+
+
+def prepare(server, ns="n", target="t", holder="a", ttl_ms=600000):
+    assert server.ask("PUT", "/api/v1/%s/%s" % (ns, target))[0] in (200, 201)
+    assert server.ask("POST", "/api/v1/%s/%s/lease" % (ns, target), {"holder_id": holder, "ttl_ms": ttl_ms})[0] == 201
+
+
+RENEW = "/api/v1/n/t/lease/renew"
+OWNER = {"holder_id": "a"}
+
+
+class Stream:
+    """An event stream, read by a thread: events as (id, event, data), and how many comments."""
+
+    def __init__(self, server, ns="n", last=None, query=""):
+        headers = "" if last is None else "Last-Event-ID: %s\r\n" % last
+        self.link = server.connect()
+        self.link.settimeout(60)
+        self.link.sendall(("GET /api/v1/%s/events%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (ns, query, headers)).encode())
+        self.events, self.comments, self.ended, self.head = [], 0, False, b""
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        answer = http.client.HTTPResponse(self.link)
+        try:
+            answer.begin()
+            self.head = answer.headers
+            event = {}
+            for line in answer:
+                line = line.decode().rstrip("\n")
+                if line.startswith(":"):
+                    self.comments += 1
+                elif line:
+                    name, value = line.split(": ", 1)
+                    event[name] = value
+                elif event:
+                    self.events.append((int(event["id"]), event["event"], json.loads(event["data"])))
+                    event = {}
+        except (OSError, ValueError, http.client.HTTPException):
+            pass
+        self.ended = True
+
+    def ready(self):
+        until(10, "the stream is open", lambda: self.comments > 0 or self.ended)
+        return self
+
+    def kinds(self):
+        return [e[1] for e in self.events]
+
+    def close(self):
+        try:
+            self.link.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.thread.join(10)
+        self.link.close()
+
+
+# ---- time
+
+ALIVE = Server()
+ALIVE_STREAM = Stream(ALIVE, "quiet")
+ALIVE_STREAM.ready()
+time.sleep(0.3)
+ALIVE_FIRST = ALIVE_STREAM.comments
+ALIVE_SINCE = time.monotonic()
+
+
+def p99(times):
+    return sorted(times)[int(len(times) * 0.99)]
+
+
+def renew_for(server, seconds):
+    link = http.client.HTTPConnection(*server.address, timeout=20)
+    times, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.monotonic()
+        status, _, body = ask_on(link, "POST", RENEW, OWNER, None, server)
+        assert status == 200, (status, body)
+        times.append(time.monotonic() - began)
+        time.sleep(0.005)
+    link.close()
+    return times
+
+
+def drip(links, data, stop):
+    for at in range(len(data)):
+        for link in links:
+            try:
+                link.send(data[at:at + 1])
+            except OSError:
+                pass
+        if stop.wait(1):
+            return
+
+
+def is_closed(link):
+    link.setblocking(False)
+    try:
+        return link.recv(1000) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+@case("two hundred silent and two hundred slow clients delay nobody, and are dropped")
+def slow_clients():
+    with Server("--request-timeout", "3s") as server:
+        prepare(server)
+        silent = [server.connect() for _ in range(200)]
+        slow = [server.connect() for _ in range(200)]
+        stop = threading.Event()
+        half = len(slow) // 2
+        body = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" % RENEW.encode()
+        for link in slow[half:]:
+            link.sendall(body)
+        drips = [threading.Thread(target=drip, args=(slow[:half], b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: y", stop)),
+                 threading.Thread(target=drip, args=(slow[half:], b" " * 60, stop))]
+        for each in drips:
+            each.start()
+        times = renew_for(server, 5.5)
+        print("# renewals: %d, p99 %.1f ms" % (len(times), p99(times) * 1000))
+        left = [sum(not is_closed(link) for link in links) for links in (silent, slow[:half], slow[half:])]
+        stop.set()
+        for each in drips:
+            each.join()
+        for link in silent + slow:
+            link.close()
+        assert len(times) > 100 and p99(times) < 0.5, (len(times), p99(times))
+        assert left == [0, 0, 0], "still connected: silent, slow heads, slow bodies: %r" % left
+        assert server.ask("GET", "/healthz")[0] == 200
+
+
+@case("an answer that is taken a byte at a time is not waited for")
+def slow_reader():
+    with Server("--request-timeout", "2s") as server:
+        edits = [{"action": "put", "target": {"id": "t%d" % i, "spec": "x" * 900}} for i in range(1000)]
+        for first in range(0, 5):
+            body = {"edits": [dict(e, target=dict(e["target"], id="%d-%s" % (first, e["target"]["id"]))) for e in edits]}
+            assert server.ask("POST", "/api/v1/n", body)[0] == 200
+        link = socket.socket()
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        link.connect(server.address)
+        link.sendall(b"GET /api/v1/n?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        def connections():
+            return int(re.search(r"tenure_http_connections (\d+)", server.ask("GET", "/metrics")[2]).group(1))
+        end = time.monotonic() + 10
+        while time.monotonic() < end and connections() > 1:
+            try:
+                link.settimeout(0.2)
+                link.recv(1)
+            except OSError:
+                pass
+            time.sleep(0.2)
+        assert connections() == 1
+        link.close()
+
+
+@case("headers over 8 KiB are refused, those below are not")
+def headers():
+    with Server() as server:
+        assert server.ask("GET", "/healthz", None, {"X-Y": "z" * 7000})[0] == 200
+        for size in (8200, 12000, 15000, 30000):
+            answer = server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n" % (b"y" * size), timeout=3)
+            assert re.match(rb"HTTP/1\.1 4(31|14|13) ", answer), (size, answer[:100])
+        assert server.ask("GET", "/healthz")[0] == 200
+
+
+@case("keep-alive: many requests on one connection, and pipelined ones in their order")
+def keep_alive():
+    with Server() as server:
+        prepare(server)
+        link = http.client.HTTPConnection(*server.address, timeout=10)
+        link.connect()
+        sock = link.sock
+        for _ in range(50):
+            assert ask_on(link, "POST", RENEW, OWNER, None, server)[0] == 200
+            assert ask_on(link, "GET", "/nowhere", None, None, server)[0] == 404
+        assert link.sock is sock
+        link.close()
+        one = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        answer = server.raw(one % b"/healthz" + one % b"/api/v1/n/t/lease" + one % b"/nowhere" + one % b"/readyz", timeout=1)
+        assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"200", b"404", b"200"], answer
+
+
+# ---- events
+
+def change(server, number, ns="n"):
+    assert server.ask("PUT", "/api/v1/%s/c%d" % (ns, number))[0] in (200, 201)
+
+
+@case("events arrive at every reader, and a reader that comes back gets what it missed")
+def events():
+    with Server() as server:
+        streams = [Stream(server).ready() for _ in range(5)]
+        other = Stream(server, "elsewhere").ready()
+        assert streams[0].head["content-type"].startswith("text/event-stream")
+        prepare(server)
+        server.ask("DELETE", "/api/v1/n/t/lease", OWNER)
+        wanted = ["target_added", "lease_acquired", "lease_released"]
+        for stream in streams:
+            until(5, "the events", lambda s=stream: len(s.events) >= 3)
+            assert stream.kinds() == wanted, stream.kinds()
+        acquired = streams[0].events[1]
+        assert acquired[2]["target"] == "t" and acquired[2]["instance"] == "a" and acquired[2]["token"] == 1, acquired
+        again = Stream(server, last=acquired[0])
+        until(5, "the rest", lambda: len(again.events) >= 1)
+        assert again.events == streams[0].events[2:], again.events
+        by_query = Stream(server, query="?last_event_id=%d" % streams[0].events[0][0])
+        until(5, "the rest", lambda: len(by_query.events) >= 2)
+        whole = Stream(server, last=0)
+        until(5, "all of it", lambda: len(whole.events) >= 3)
+        assert whole.events == streams[0].events
+        change(server, 1)
+        for stream in streams + [again, whole]:
+            until(5, "the next", lambda s=stream: s.kinds()[-1:] == ["target_added"] and len(s.events) > 1)
+        assert other.events == []
+        refused(server.ask("GET", "/api/v1/n/events", None, {"Last-Event-ID": "x"}), 400, "bad_request")
+        refused(server.ask("GET", "/api/v1/n/events", None, {"Last-Event-ID": "-1"}), 400, "bad_request")
+        for stream in streams + [again, by_query, whole, other]:
+            stream.close()
+
+
+@case("a reader from long ago, or from elsewhere, is told to look at everything, and hears of what follows")
+def resync():
+    with Server() as server:
+        change(server, 0)
+        ahead = Stream(server, last=10**9).ready()
+        until(5, "the resync", lambda: ahead.events)
+        assert ahead.kinds() == ["resync"], ahead.kinds()
+        for _ in range(8):
+            for action in ("put", "remove"):
+                body = {"edits": [{"action": action, "target": {"id": "x%d" % i}} for i in range(1000)]}
+                assert server.ask("POST", "/api/v1/n", body)[0] == 200
+        behind = Stream(server, last=1)
+        until(10, "the resync", lambda: behind.events)
+        assert behind.kinds()[0] == "resync", behind.kinds()[:3]
+        behind.ready()
+        change(server, 1)
+        until(5, "the next", lambda: behind.events[-1][2].get("target") == "c1")
+        until(10, "the next", lambda: ahead.events[-1][2].get("target") == "c1" or ahead.ended)
+        ahead.close()
+        behind.close()
+
+
+def event_readers(server):
+    return int(re.search(r"tenure_event_readers (\d+)", server.ask("GET", "/metrics")[2]).group(1))
+
+
+@case("readers that never read are dropped, the others get everything")
+def deaf_readers():
+    with Server("--request-timeout", "3s") as server:
+        deaf = []
+        for _ in range(20):
+            link = socket.socket()
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.connect(server.address)
+            link.sendall(b"GET /api/v1/n/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            deaf.append(link)
+        good = Stream(server).ready()
+        until(5, "all are there", lambda: event_readers(server) == 21)
+        total = 0
+        for number in range(30):
+            ids = ["%s-%d-%d" % ("long" * 40, number, i) for i in range(1000)]
+            body = {"edits": [{"action": "put", "target": {"id": i}} for i in ids]}
+            assert server.ask("POST", "/api/v1/n", body)[0] == 200
+            total += 1000
+            until(10, "the good one keeps up", lambda t=total: len(good.events) >= t or good.ended)
+        assert len(good.events) == total and not good.ended, (len(good.events), total)
+        until(12, "the deaf are gone", lambda: event_readers(server) == 1)
+        for link in deaf:
+            link.close()
+        good.close()
+
+
+@case("too many namespaces end a stream, and keep no other waiting")
+def many_namespaces():
+    with Server() as server:
+        streams = [Stream(server, "ns%d" % i).ready() for i in range(32)]
+        late = Stream(server, "one-too-many")
+        until(5, "it ends", lambda: late.ended)
+        same = Stream(server, "ns3").ready()
+        change(server, 1, "ns3")
+        until(5, "the event", lambda: same.events and streams[3].events)
+        streams[0].close()
+        until(20, "there is room again", lambda: not Stream(server, "next").ready().ended)
+        for stream in streams + [same, late]:
+            stream.close()
+
+
+# ---- its store, and its end
+
+def lock(server):
+    """Nobody can use its SQLite file until this is closed."""
+    held = sqlite3.connect(server.store[len("sqlite:"):], isolation_level=None, timeout=10)
+    held.execute("BEGIN EXCLUSIVE")
+    return held
+
+
+def in_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
+    thread.start()
+    return thread, found
+
+
+@case("while the store hangs it is alive, and says of everything else that it is unavailable")
+def hung_store():
+    with Server("--ttl", "2s", "--renew", "500ms") as server:
+        prepare(server)
+        held = lock(server)
+        asked = [in_thread(lambda p=p, m=m, b=b: (time.monotonic(), server.ask(m, p, b, timeout=30), time.monotonic()))
+                 for m, p, b in [("POST", RENEW, OWNER), ("GET", "/api/v1/n", None), ("GET", "/readyz", None),
+                                 ("PUT", "/api/v1/n/x", {})] + [("POST", RENEW, OWNER)] * 20 + [("GET", "/api/v1/n", None)] * 10]
+        for _ in range(20):
+            began = time.monotonic()
+            assert server.ask("GET", "/healthz")[0] == 200
+            assert time.monotonic() - began < 1
+        answers = []
+        for thread, found in asked:
+            thread.join(30)
+            assert found, "no answer at all"
+            answers.append(found[0])
+        for began, answer, ended in answers:
+            if answer[0] == 200:  # a reader may not need the lock
+                continue
+            refused(answer, 503, "unavailable")
+            assert answer[1]["retry-after"] == "1" and ended - began < 20, ended - began
+        assert answers[0][1][0] == 503
+        assert 'tenure_store_up 0' in server.ask("GET", "/metrics")[2]
+        held.close()
+        until(10, "it works again", lambda: server.ask("POST", RENEW, OWNER)[0] in (200, 404))
+        until(10, "it is ready again", lambda: server.ask("GET", "/readyz")[0] == 200)
+
+
+@case("at SIGTERM an answer under way arrives, streams end, idle connections are not waited for")
+def drains():
+    with Server() as server:
+        prepare(server)
+        stream = Stream(server).ready()
+        idle = [server.connect() for _ in range(5)]
+        held = lock(server)
+        thread, found = in_thread(lambda: server.ask("POST", RENEW, OWNER))
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert server.is_alive()
+        try:
+            server.connect(1)
+            raise AssertionError("it still takes connections")
+        except OSError:
+            pass
+        held.close()
+        thread.join(10)
+        assert found and found[0][0] == 200, found
+        began = time.monotonic()
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - began < 3, "it waited for idle connections"
+        until(2, "the stream has ended", lambda: stream.ended)
+        for link in idle:
+            link.close()
+
+
+@case("with nothing under way it ends at once, also with idle connections")
+def ends_at_once():
+    with Server() as server:
+        link = http.client.HTTPConnection(*server.address)
+        assert ask_on(link, "GET", "/healthz", None, None, server)[0] == 200
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 2
+        link.close()
+
+
+@case("a second SIGTERM hurries")
+def hurries():
+    with Server("--ttl", "3s", "--renew", "700ms") as server:
+        prepare(server, ttl_ms=600000)
+        held = lock(server)
+        threads = [in_thread(lambda: server.ask("GET", "/api/v1/n?leased=true", timeout=30)) for _ in range(4)]
+        threads += [in_thread(lambda: server.ask("POST", "/api/v1/n", {"edits": [{"action": "put", "target": {"id": "q"}}]},
+                                                 timeout=30)) for _ in range(10)]
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        server.process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        server.process.wait(15)
+        took = time.monotonic() - began
+        held.close()
+        assert took < 5, took
+        for thread, _ in threads:
+            thread.join(10)
+
+
+# ---- where it listens
+
+@case("a socket is its owner's alone, a stale one is replaced, one in use is not, and it is removed at the end")
+def unix_socket():
+    path = WORK.name + "/socket"
+    with Server(listen="unix:" + path) as server:
+        mode = os.stat(path).st_mode
+        assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600, oct(mode)
+        prepare(server)
+        found = subprocess.run(["curl", "-sS", "--unix-socket", path, "http://localhost/api/v1/n/t/lease"], check=True,
+                               stdout=subprocess.PIPE).stdout
+        assert json.loads(found)["holder_id"] == "a"
+        second = subprocess.run([TENURE, "serve", "--store", server.store, "--listen", "unix:" + path],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=10)
+        assert second.returncode == 1 and path.encode() in second.stderr, second
+        assert server.ask("GET", "/healthz")[0] == 200
+        server.process.kill()
+        server.process.wait()
+        assert os.path.exists(path)
+        server.start()
+        assert server.ask("POST", RENEW, OWNER)[0] == 200
+        assert server.stop() == 0
+        assert not os.path.exists(path)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("precious")
+    with Server(listen="unix:" + path, wait=False) as server:
+        assert server.process.wait(10) == 1
+    assert open(path, encoding="utf-8").read() == "precious"
+
+
+@case("an address that others can reach wants TLS and auth")
+def exposed():
+    cert = certificates()
+    auth = auth_file("all admin * * " + digest("x"))
+    for listen in ("0.0.0.0:0", ":0", "[::]:0"):
+        for options in ((), ("--auth-file", auth), ("--tls-cert", cert["server"], "--tls-key", cert["server_key"])):
+            with Server(*options, listen=listen, wait=False) as server:
+                assert server.process.wait(10) != 0, (listen, options)
+                assert "--insecure" in server.said(), server.said()
+    with Server("--insecure", listen="0.0.0.0:0") as server:
+        assert server.address[0] == "0.0.0.0"
+    with Server("--auth-file", auth, "--tls-cert", cert["server"], "--tls-key", cert["server_key"],
+                listen="0.0.0.0:0") as server:
+        assert server.is_alive()
+    for listen in ("nonsense", "127.0.0.1:x", "127.0.0.1:99999", "unix:" + "x" * 200):
+        with Server(listen=listen, wait=False) as server:
+            assert server.process.wait(10) != 0, listen
+    with Server(store="memory:", wait=False) as server:
+        assert server.process.wait(10) != 0, "a store that ends with it is no store for a server"
+
+
+@case("it answers to its own names only, and to no page of another site")
+def names():
+    with Server("--host", "leases.example", "--host", "other.example:99") as server:
+        prepare(server)
+        port = server.address[1]
+        for host in ("localhost", "127.0.0.1", "LOCALHOST:%d" % port, "127.9.9.9", "[::1]:%d" % port, "leases.example",
+                     "Leases.Example:%d" % port, "other.example:99"):
+            assert server.ask("GET", "/healthz", None, {"Host": host})[0] == 200, host
+        for host in ("evil.example", "localhost.evil", "127.0.0.1.evil", "127.evil", "other.example", "127.0.0.1x", "a:b:c",
+                     "[::1]x", "xlocalhost", "localhost@evil", "[::2]"):
+            refused(server.ask("POST", RENEW, OWNER, {"Host": host}), 421, "bad_request")
+        for origin in ("http://evil.example", "null", "http://localhost.evil", "http://127.0.0.1:1", "x"):
+            for kind in ("application/json", "application/x-www-form-urlencoded"):
+                refused(server.ask("POST", RENEW, OWNER, {"Origin": origin, "Content-Type": kind}), 403, "forbidden")
+                refused(server.ask("DELETE", "/api/v1/n/t/lease?holder_id=a", None, {"Origin": origin}), 403, "forbidden")
+        own = "127.0.0.1:%d" % port
+        assert server.ask("POST", RENEW, OWNER, {"Origin": "http://" + own, "Host": own})[0] == 200
+        assert "access-control-allow-origin" not in server.ask("GET", "/healthz", None, {"Origin": "http://evil"})[1]
+
+
+# ---- TLS
+
+MADE = {}
+
+
+def openssl(*words):
+    subprocess.run(["openssl", *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=WORK.name)
+
+
+def certificates():
+    """A CA, a server's certificate by it, clients' by it and by another CA."""
+    if MADE:
+        return MADE
+    for ca in ("ca", "foreign"):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                "-subj", "/CN=" + ca, "-keyout", ca + ".key", "-out", ca + ".pem")
+    for name, ca, extension in (("server", "ca", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
+                                ("client", "ca", "extendedKeyUsage=clientAuth"),
+                                ("servant", "ca", "extendedKeyUsage=serverAuth"),
+                                ("stranger", "foreign", "extendedKeyUsage=clientAuth")):
+        with open(WORK.name + "/ext", "w", encoding="utf-8") as file:
+            file.write(extension + "\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=" + name,
+                "-keyout", name + ".key", "-out", name + ".csr")
+        openssl("x509", "-req", "-in", name + ".csr", "-CA", ca + ".pem", "-CAkey", ca + ".key", "-CAcreateserial",
+                "-days", "2", "-extfile", "ext", "-out", name + ".pem")
+        MADE[name], MADE[name + "_key"] = WORK.name + "/" + name + ".pem", WORK.name + "/" + name + ".key"
+    MADE["ca"] = WORK.name + "/ca.pem"
+    return MADE
+
+
+def tls_get(server, client=None, version=None, path="/healthz"):
+    cert = certificates()
+    context = ssl.create_default_context(cafile=cert["ca"])
+    if version:
+        context.minimum_version = context.maximum_version = version
+        context.set_ciphers("ALL:@SECLEVEL=0")
+    if client:
+        context.load_cert_chain(cert[client], cert[client + "_key"])
+    link = http.client.HTTPSConnection("127.0.0.1", server.address[1], context=context, timeout=10)
+    try:
+        link.connect()
+        spoken = link.sock.version()
+        return spoken, ask_on(link, "GET", path, None, None, None)
+    finally:
+        link.close()
+
+
+@case("TLS is 1.2 or 1.3, and plain HTTP is not answered on it")
+def tls():
+    cert = certificates()
+    with Server("--tls-cert", cert["server"], "--tls-key", cert["server_key"]) as server:
+        assert tls_get(server)[1][0] == 200
+        for version, word in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+            assert tls_get(server, None, version)[0] == word
+        for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+            try:
+                raise AssertionError("it spoke %s" % (tls_get(server, None, version),))
+            except (ssl.SSLError, OSError):
+                pass
+        answer = server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", timeout=2)
+        assert b"200" not in answer, answer
+        silent = [server.connect() for _ in range(50)]  # a handshake that does not come
+        assert tls_get(server)[1][0] == 200
+        for link in silent:
+            link.close()
+    for pair in ((cert["server"], cert["client_key"]), (cert["server"], "/nowhere"), (WORK.name + "/ext", cert["server_key"])):
+        with Server("--tls-cert", pair[0], "--tls-key", pair[1], wait=False) as server:
+            assert server.process.wait(10) != 0
+            assert server.said().strip(), "it says why"
+
+
+@case("with a CA for clients, a client without its certificate is refused")
+def client_certificates():
+    cert = certificates()
+    with Server("--tls-cert", cert["server"], "--tls-key", cert["server_key"], "--client-ca", cert["ca"]) as server:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            assert tls_get(server, "client", version)[1][0] == 200
+            for client in (None, "stranger", "servant"):
+                for path in ("/healthz", "/api/v1/n", "/metrics", "/nowhere"):
+                    try:
+                        status = tls_get(server, client, version, path)[1][0]
+                        assert status == 403, (client, version, path, status)
+                    except (ssl.SSLError, http.client.HTTPException, OSError):
+                        pass
+        assert tls_get(server, "client")[1][0] == 200
+
+
+# ---- who may do what
+
+def digest(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def auth_file(*lines):
+    handle, path = tempfile.mkstemp(dir=WORK.name)
+    os.write(handle, ("\n".join(lines) + "\n").encode())
+    os.close(handle)
+    return path
+
+
+def bearer(token):
+    return {"Authorization": "Bearer " + token}
+
+
+@case("who has no token, a wrong one, or another role is refused, and nothing has changed")
+def roles():
+    path = auth_file("# who may do what", "", "eye read n* * " + digest("r"), "hand hold n hand-* " + digest("h"),
+                     "boss admin * * " + digest("b"), "chief admin n chief-* " + digest("c"))
+    with Server("--auth-file", path) as server:
+        def ask(token, method, where, body=None):
+            return server.ask(method, where, body, bearer(token) if token else None)
+        every = [("GET", "/api/v1/n", None), ("PUT", "/api/v1/n/x", {}), ("DELETE", "/api/v1/n/x", None),
+                 ("POST", "/api/v1/n", {"edits": [{"action": "put", "target": {"id": "x"}}]}),
+                 ("GET", "/api/v1/n/t/lease", None), ("POST", "/api/v1/n/t/lease", {"holder_id": "hand-1"}),
+                 ("POST", RENEW, {"holder_id": "hand-1"}), ("DELETE", "/api/v1/n/t/lease", {"holder_id": "hand-1"}),
+                 ("POST", "/api/v1/n/leases", {"holder_id": "hand-1", "ops": [{"op": "acquire", "id": "t"}]}),
+                 ("GET", "/api/v1/n/nodes", None), ("PUT", "/api/v1/n/nodes/hand-1", {}), ("GET", "/metrics", None),
+                 ("DELETE", "/api/v1/n/nodes/hand-1", None), ("GET", "/api/v1/n/history", None), ("GET", "/api/v1/n/events", None)]
+        for method, where, body in every:
+            for token in (None, "wrong", "", "R", "r "):
+                answer = ask(token, method, where, body)
+                if token == "r " and answer[0] != 401:
+                    continue  # blanks at the end of a header are nothing
+                refused(answer, 401, "unauthorized")
+                assert answer[1]["www-authenticate"].startswith("Bearer")
+            if method != "GET":
+                refused(ask("r", method, where, body), 403, "forbidden")
+        for where in ("/healthz", "/readyz", "/openapi.json", "/"):
+            assert ask(None, "GET", where)[0] == 200
+        for scheme in ("Basic ", "bearer", "Token ", ""):
+            assert server.ask("GET", "/api/v1/n", None, {"Authorization": scheme + "b"})[0] == 401, scheme
+        assert ask("b", "GET", "/api/v1/n")[2] == [] and ask("b", "GET", "/api/v1/n/history")[2] == []
+        assert ask("b", "PUT", "/api/v1/n/t")[0] == 201
+        for method, where, body in every:
+            if method == "PUT" and where.endswith("/x") or where == "/api/v1/n" and method == "POST" or where.endswith("/x"):
+                refused(ask("h", method, where, body), 403, "forbidden")
+        # One's own namespaces and holders.
+        refused(ask("h", "GET", "/api/v1/other"), 403, "forbidden")
+        refused(ask("r", "GET", "/api/v1/other/events"), 403, "forbidden")
+        assert ask("r", "GET", "/api/v1/nn")[0] == 200
+        assert ask("h", "POST", "/api/v1/n/t/lease", {"holder_id": "hand-1"})[0] == 201
+        for method, where, body in [
+                ("POST", "/api/v1/n/t/lease", {"holder_id": "foot"}), ("POST", RENEW, {"holder_id": "foot"}),
+                ("DELETE", "/api/v1/n/t/lease", {"holder_id": "foot"}), ("DELETE", "/api/v1/n/t/lease?holder_id=foot", None),
+                ("PUT", "/api/v1/n/nodes/foot", {}), ("DELETE", "/api/v1/n/nodes/foot", None)]:
+            refused(ask("h", method, where, body), 403, "forbidden")
+        batch = "/api/v1/n/leases"
+        for op in ({"op": "acquire", "id": "z"}, {"op": "acquire_fresh", "id": "z"}, {"op": "renew", "id": "t", "version": 1},
+                   {"op": "keep", "id": "t", "version": 1}, {"op": "release", "id": "t", "version": 1}, {"op": "announce"},
+                   {"op": "leave"}):
+            refused(ask("h", "POST", batch, {"holder_id": "foot", "ops": [op]}), 403, "forbidden")
+            refused(ask("h", "POST", batch, {"holder_id": "foot", "ops": [{"op": "read", "id": "t"}, op]}), 403, "forbidden")
+        for op in ({"op": "force", "id": "t"}, {"op": "force_now", "id": "t"}, {"op": "ask", "id": "t", "ask": 1},
+                   {"op": "release", "id": "t", "version": 1, "holder_id": None},
+                   {"op": "renew", "id": "t", "version": 1, "holder_id": None}):
+            refused(ask("h", "POST", batch, {"holder_id": "hand-2", "ops": [op]}), 403, "forbidden")
+        # A member that is not looked at names nobody else.
+        found = ask("h", "POST", batch, {"holder_id": "hand-2", "ops": [{"op": "release", "id": "t", "holder_id": "hand-1"}]})
+        assert found[0] in (200, 400, 403) and ask("b", "GET", "/api/v1/n/t/lease")[2]["holder_id"] == "hand-1"
+        assert ask("r", "POST", batch, {"holder_id": "x", "ops": [{"op": "read", "id": "t"}]})[0] == 200
+        refused(ask("c", "POST", RENEW, {"holder_id": "hand-1"}), 403, "forbidden")  # an admin's holders, too
+        assert ask("b", "GET", "/api/v1/n/t/lease")[2]["holder_id"] == "hand-1"
+        assert ask("b", "POST", batch, {"holder_id": "boss", "ops": [{"op": "force_now", "id": "t"}]})[2][0]["outcome"] == "ok"
+        assert [i["instance"] for i in ask("b", "GET", "/api/v1/n/nodes")[2]] == []
+
+
+@case("SIGHUP reads the auth file again; one that is wrong changes nothing")
+def reread():
+    path = auth_file("a admin * * " + digest("old"))
+    with Server("--auth-file", path) as server:
+        def status(token):
+            return server.ask("GET", "/api/v1/n", None, bearer(token))[0]
+        assert (status("old"), status("new")) == (200, 401)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("a nonsense\n")
+        server.process.send_signal(signal.SIGHUP)
+        until(5, "it says so", lambda: "auth_file_refused" in server.said())
+        assert "line 1" in server.said() and (status("old"), status("new")) == (200, 401)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("a admin * * %s\n" % digest("new"))
+        server.process.send_signal(signal.SIGHUP)
+        until(5, "it is read", lambda: status("new") == 200)
+        assert status("old") == 401
+        os.remove(path)
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        assert status("new") == 200
+    for text in ("a nonsense * * " + digest("x"), "a read * *", "a read * * 12"):
+        with Server("--auth-file", auth_file("", text), wait=False) as server:
+            assert server.process.wait(10) != 0 and "line 2" in server.said(), server.said()
+    os.chmod(auth_file(""), 0o666)
+    open_to_all = auth_file("a read * * " + digest("x"))
+    os.chmod(open_to_all, 0o666)
+    with Server("--auth-file", open_to_all, wait=False) as server:
+        assert server.process.wait(10) != 0 and "o-w" in server.said()
+
+
+@case("a stream on which nothing happens says something every now and then")
+def comments():
+    left = 16.5 - (time.monotonic() - ALIVE_SINCE)
+    if left > 0:
+        time.sleep(left)
+    assert ALIVE_STREAM.comments > ALIVE_FIRST and not ALIVE_STREAM.ended and not ALIVE_STREAM.events, ALIVE_STREAM.comments
+    assert ALIVE.stop() == 0
+    ALIVE_STREAM.close()
+
+
+try:
+    main()
+finally:
+    ALIVE.remove()
+    WORK.cleanup()

@@ -1,0 +1,549 @@
+"""`tenure serve`: every request of the REST interface, with its status codes and fields, right and wrong. Run by
+server_rest.sh."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
+from rest import Server, case, is_time, main, refused  # noqa: E402  pylint: disable=wrong-import-position
+
+SERVER = Server()
+ASK = SERVER.ask
+COUNT = [0]
+
+
+def fresh():
+    """A namespace that no other case uses."""
+    COUNT[0] += 1
+    return "ns%d" % COUNT[0]
+
+
+def put(ns, target, body=None):
+    status, _, _ = ASK("PUT", "/api/v1/%s/%s" % (ns, target), body)
+    assert status in (200, 201), status
+
+
+def lease(ns, target):
+    return "/api/v1/%s/%s/lease" % (ns, target)
+
+
+def held(ns, target, holder="h", **more):
+    put(ns, target)
+    status, _, body = ASK("POST", lease(ns, target), {"holder_id": holder, **more})
+    assert status == 201, (status, body)
+    return body
+
+
+@case("the curl lines of seed 004 work as they are printed")
+def seed_lines():
+    put("scenes", "scene-01")
+    script = """
+manager=%s
+curl -sS $manager/api/v1/scenes?leased=false
+curl -sS -X POST $manager/api/v1/scenes/scene-01/lease \\
+  -d '{"holder_id": "tracker-0"}'
+curl -sS -X POST $manager/api/v1/scenes/scene-01/lease/renew \\
+  -d '{"holder_id": "tracker-0"}'
+curl -sS $manager/api/v1/scenes/scene-01/lease
+curl -sS -w '%%{http_code}\\n' -X DELETE $manager/api/v1/scenes/scene-01/lease \\
+  -d '{"holder_id": "tracker-0"}'
+""" % SERVER.url
+    lines = subprocess.run(["sh", "-c", script], check=True, stdout=subprocess.PIPE).stdout.decode().splitlines()
+    free, acquired, renewed, read, released = lines
+    free = json.loads(free)
+    assert free[0]["scene_id"] == free[0]["id"] == "scene-01" and free[0]["version"] == 0, free
+    acquired, renewed, read = json.loads(acquired), json.loads(renewed), json.loads(read)
+    assert acquired["version"] == renewed["version"] == read["version"] == 1, lines
+    assert is_time(acquired["expires_at"]) and is_time(renewed["expires_at"]), lines
+    assert read["holder_id"] == "tracker-0" and released == "204", lines
+    # The fencing check of the seed, at its address without /api/v1.
+    found = subprocess.run(["curl", "-sSL", SERVER.url + "/scenes/scene-01/lease"], check=True, stdout=subprocess.PIPE)
+    assert json.loads(found.stdout)["version"] == 1
+
+
+@case("a target is registered, changed, listed and removed")
+def targets():
+    ns = fresh()
+    status, headers, body = ASK("PUT", "/api/v1/%s/a" % ns, {"url": "http://x/", "every": "10s", "spec": {"k": [1]}})
+    assert (status, body) == (201, {"id": "a"}) and headers["content-type"] == "application/json"
+    assert ASK("PUT", "/api/v1/%s/a" % ns, {"id": "a", "paused": True})[0] == 200
+    status, headers, rows = ASK("GET", "/api/v1/" + ns)
+    assert status == 200 and headers["content-type"] == "application/json" and "link" not in headers
+    assert rows == [{"id": "a", "holder_id": None, "version": 0, "expires_at": None, "paused": True,
+                     "registered": True}], rows
+    assert ASK("GET", "/api/v1/%s?leased=false" % ns)[2] == []  # paused ones are left out
+    assert ASK("DELETE", "/api/v1/%s/a" % ns)[::2] == (204, "")
+    refused(ASK("DELETE", "/api/v1/%s/a" % ns), 404, "unknown_target")
+    assert ASK("GET", "/api/v1/" + ns)[2] == []
+
+
+@case("a body that is no target is refused")
+def bad_targets():
+    ns = fresh()
+    for body in ({"id": "b"}, {"every": "10"}, {"every": 5}, {"nonsense": 1}, {"paused": "yes"}, [1], '"x"', "{", "null"):
+        refused(ASK("PUT", "/api/v1/%s/a" % ns, body), 400, "bad_request")
+    assert ASK("GET", "/api/v1/" + ns)[2] == []
+
+
+@case("many targets are edited at once, all or none")
+def edits():
+    ns = fresh()
+    path = "/api/v1/" + ns
+    some = [{"action": "put", "target": {"id": "a"}}, {"action": "put", "target": {"id": "b/c"}}]
+    assert ASK("POST", path, {"edits": some})[::2] == (200, [{"id": "a", "found": False}, {"id": "b/c", "found": False}])
+    for wrong in ([], [{"action": "put", "target": {"id": "c"}}, {"action": "burn", "target": {"id": "a"}}],
+                  [{"action": "put", "target": {"id": "x y"}}], [1], "x", [{"action": "put", "target": {"id": "nodes"}}]):
+        refused(ASK("POST", path, {"edits": wrong}), 400, "bad_request")
+    pause = [{"action": "pause", "target": {"id": "a"}}, {"action": "remove", "target": {"id": "b/c"}}]
+    assert [e["found"] for e in ASK("POST", path, {"edits": pause})[2]] == [True, True]
+    assert [(r["id"], r["paused"]) for r in ASK("GET", path)[2]] == [("a", True)]
+
+
+@case("a lease is acquired, read, renewed and given back, with exactly these fields")
+def whole_life():
+    ns = fresh()
+    put(ns, "t")
+    status, _, body = ASK("GET", lease(ns, "t"))
+    assert status == 200 and (body["holder_id"], body["version"], body["expires_at"]) == (None, 0, None), body
+    status, headers, body = ASK("POST", lease(ns, "t"), {"holder_id": "a", "ttl_ms": 20000})
+    assert status == 201 and sorted(body) == ["expires_at", "ttl_ms", "version"], body
+    assert body["version"] == 1 and body["ttl_ms"] == 20000 and is_time(body["expires_at"])
+    assert headers["content-type"] == "application/json" and headers["cache-control"] == "no-store"
+    status, _, body = ASK("GET", lease(ns, "t"))
+    assert (body["holder_id"], body["version"]) == ("a", 1) and is_time(body["expires_at"]), body
+    status, _, body = ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a"})
+    assert status == 200 and (body["version"], body["ttl_ms"]) == (1, 20000), "the TTL of the acquire is kept"
+    status, _, body = ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a", "version": 1, "ttl_ms": 40000})
+    assert status == 200 and body["ttl_ms"] == 40000
+    row = ASK("GET", "/api/v1/%s?leased=true" % ns)[2][0]
+    assert row["holder_id"] == "a" and row["version"] == 1 and is_time(row["expires_at"]), row
+    assert ASK("DELETE", lease(ns, "t"), {"holder_id": "a"})[::2] == (204, "")
+    assert ASK("GET", lease(ns, "t"))[2]["holder_id"] is None
+    status, _, body = ASK("POST", lease(ns, "t"), {"holder_id": "a"})
+    assert (status, body["version"], body["ttl_ms"]) == (201, 2, 30000), "the default TTL"
+
+
+@case("what is held, lost or unknown is said with who has it")
+def outcomes():
+    ns = fresh()
+    held(ns, "t", "a")
+    for who in ("b", "a"):  # itself too: the single POST is no repetition
+        error = refused(ASK("POST", lease(ns, "t"), {"holder_id": who}), 409, "held")
+        assert (error["holder_id"], error["version"]) == ("a", 1) and 0 < error["remaining_ms"] <= 30000
+    refused(ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "b"}), 404, "lost")
+    refused(ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a", "version": 2}), 404, "lost")
+    refused(ASK("POST", lease(ns, "u") + "/renew", {"holder_id": "a"}), 404, "lost")
+    refused(ASK("GET", lease(ns, "u")), 404, "unknown_target")
+    refused(ASK("POST", lease(ns, "u"), {"holder_id": "a"}), 404, "unknown_target")
+    assert ASK("GET", "/api/v1/" + ns)[2][0]["holder_id"] == "a"
+
+
+@case("a release ends one's own lease, and nobody else's")
+def releases():
+    ns = fresh()
+    held(ns, "t", "a")
+    error = refused(ASK("DELETE", lease(ns, "t"), {"holder_id": "b"}), 409, "held")
+    assert error["holder_id"] == "a" and error["version"] == 1
+    error = refused(ASK("DELETE", lease(ns, "t") + "?holder_id=b"), 409, "held")
+    assert ASK("DELETE", lease(ns, "t"), {"holder_id": "a", "version": 9})[0] == 204  # not that one's
+    assert ASK("DELETE", lease(ns, "t") + "?holder_id=a&version=9")[0] == 204
+    assert ASK("GET", lease(ns, "t"))[2]["holder_id"] == "a", "a version in the query counts"
+    for wrong in ("0", "-1", "x", "9007199254740993", "", "1e3"):
+        refused(ASK("DELETE", lease(ns, "t") + "?holder_id=a&version=" + wrong), 400, "bad_request")
+    assert ASK("DELETE", lease(ns, "t") + "?holder_id=a&version=1")[0] == 204
+    assert ASK("GET", lease(ns, "t"))[2]["holder_id"] is None
+    assert ASK("DELETE", lease(ns, "t"), {"holder_id": "a"})[0] == 204  # it was not held
+    assert ASK("DELETE", lease(ns, "t"), {"holder_id": "nobody"})[0] == 204
+    refused(ASK("DELETE", lease(ns, "t")), 400, "bad_request", "holder_id")
+
+
+@case("a lease ends when its time is over")
+def expiry():
+    ns = fresh()
+    held(ns, "t", "a", ttl_ms=300)
+    time.sleep(0.35)
+    refused(ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a"}), 404, "lost")
+    assert ASK("POST", lease(ns, "t"), {"holder_id": "b"})[2]["version"] == 2
+
+
+@case("numbers that are none, or out of bounds, are refused")
+def numbers():
+    ns = fresh()
+    put(ns, "t")
+    for ttl in ("0", "-1", "99", "1e3", "100.0", "NaN", "Infinity", '"30s"', '"1000"', "true", "[]", "{}",
+                "31622400001", "9223372036854775807", "9223372036854775808", "1" * 400):
+        refused(ASK("POST", lease(ns, "t"), '{"holder_id":"a","ttl_ms":%s}' % ttl), 400, "bad_request")
+        refused(ASK("POST", lease(ns, "t") + "/renew", '{"holder_id":"a","ttl_ms":%s}' % ttl), 400, "bad_request")
+        refused(ASK("PUT", "/api/v1/%s/nodes/n" % ns, '{"ttl_ms":%s}' % ttl), 400, "bad_request")
+    for version in ("0", "-1", "9007199254740992", "9007199254740993", "18446744073709551617", "1.0", '"1"', "1e0"):
+        refused(ASK("POST", lease(ns, "t") + "/renew", '{"holder_id":"a","version":%s}' % version), 400, "bad_request")
+        refused(ASK("DELETE", lease(ns, "t"), '{"holder_id":"a","version":%s}' % version), 400, "bad_request")
+    assert ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a", "version": 9007199254740991})[0] == 404
+    assert ASK("GET", lease(ns, "t"))[2]["version"] == 0, "nothing was granted"
+
+
+@case("names that are none are refused, in paths and in bodies")
+def names():
+    ns = fresh()
+    put(ns, "t")
+    for path in ("a%20b", "a%0Ab", "..", "%2e%2e", ".", "a%2F%2e%2e%2Fb", "a%2F%2Fb", "%2Fa", "a%2F", "%ff", "%zz", "%",
+                 "%0", "a%00b", "x" * 256, "caf%C3%A9", "a'b", "%25"):
+        refused(ASK("GET", lease(ns, path)), 400, "bad_request")
+        refused(ASK("PUT", "/api/v1/%s/%s" % (ns, path)), 400, "bad_request")
+    for path in ("tenure", "a%2Fb", "n" * 64, "a%20b", "%2e%2e%2f", "a:b"):
+        refused(ASK("GET", "/api/v1/" + path), 400, "bad_request")
+    for word in ("nodes", "leases", "events", "history"):
+        assert ASK("PUT", "/api/v1/%s/%s" % (ns, word))[0] in (400, 404, 405)
+        assert ASK("GET", lease(ns, word))[0] in (400, 404, 405)
+        refused(ASK("POST", "/api/v1/%s/leases" % ns, {"holder_id": "a", "ops": [{"op": "acquire", "id": word}]}), 400,
+                "bad_request")
+    for holder in ('""', '"%s"' % ("h" * 256), '"a\\nb"', '"a\\u0000b"', "1", "null", "[]", '"a\\u001bb"', '"\\u007f"'):
+        refused(ASK("POST", lease(ns, "t"), '{"holder_id":%s}' % holder), 400, "bad_request")
+    refused(ASK("POST", lease(ns, "t"), b'{"holder_id":"\xff\xfe"}'), 400, "bad_request")
+    refused(ASK("POST", lease(ns, "t"), b'{"holder_id":"\xed\xa0\x80"}'), 400, "bad_request")
+    refused(ASK("PUT", "/api/v1/%s/nodes/%s" % (ns, "i" * 256)), 400, "bad_request")
+    assert [r["id"] for r in ASK("GET", "/api/v1/" + ns)[2]] == ["t"]
+    assert ASK("GET", "/api/v1/%s?leased=true" % ns)[2] == []
+
+
+@case("an id with a slash and the longest ids work")
+def odd_names():
+    ns = fresh()
+    for target, path in (("a/b", "a%2Fb"), ("x" * 255, "x" * 255), ("~:@+-._", "~:@+-._"), ("lease", "lease"),
+                         ("/".join("x" * 128), "%2F".join("x" * 128))):
+        put(ns, path)
+        assert ASK("POST", lease(ns, path), {"holder_id": "h" * 255})[0] == 201
+        assert ASK("GET", "/api/v1/" + ns)[2] and ASK("GET", lease(ns, path))[2]["holder_id"] == "h" * 255
+        assert target in [r["id"] for r in ASK("GET", "/api/v1/" + ns)[2]]
+    assert ASK("POST", lease(ns, "~:@+-._"), {"holder_id": "x"})[0] == 409
+
+
+@case("a body that is not one JSON object is refused")
+def bodies():
+    ns = fresh()
+    put(ns, "t")
+    good = '{"holder_id":"a"}'
+    deep = '{"holder_id":"a","x":%s}'
+    for body in ("{", good[:-1], good + good, good + "x", "[]", "1", '"a"', "null", "{'holder_id':'a'}", good.replace(":", "="),
+                 '{"holder_id":"a","holder_id":"b"}', deep % ("[" * 16 + "]" * 16), deep % ("[" * 30000),
+                 deep % ('{"a":' * 20 + "1" + "}" * 20), "holder_id=a", b"\xef\xbb\xbf" + good.encode(), b"\x00", ""):
+        refused(ASK("POST", lease(ns, "t"), body), 400, "bad_request")
+    assert ASK("POST", lease(ns, "t"), deep % ("[" * 15 + "]" * 15))[0] == 201
+    assert ASK("GET", lease(ns, "t"))[2]["holder_id"] == "a"
+
+
+@case("a body that is too large is refused before it has come")
+def large():
+    ns = fresh()
+    put(ns, "t")
+    padded = '{"holder_id":"a"%s}' % (" " * (64 * 1024 - 17))
+    assert len(padded) == 64 * 1024
+    assert ASK("POST", lease(ns, "t"), padded)[0] == 201
+    refused(ASK("POST", lease(ns, "t"), padded + " "), 413, "too_large")
+    refused(ASK("POST", "/api/v1/%s/leases" % ns, " " * (1024 * 1024 + 1)), 413, "too_large")
+    answer = SERVER.raw(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
+                        % lease(ns, "t").encode(), timeout=3)
+    assert answer.startswith(b"HTTP/1.1 413"), answer
+    chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
+    answer = SERVER.raw(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        % lease(ns, "t").encode() + chunk * 3 + b"0\r\n\r\n", timeout=5)
+    assert answer.startswith(b"HTTP/1.1 413"), answer
+
+
+@case("JSON is what a body is, whatever usual type it claims; any other type is refused")
+def types():
+    ns = fresh()
+    put(ns, "t")
+    for kind in ("application/json", "application/json; charset=utf-8", "Application/JSON",
+                 "application/x-www-form-urlencoded", ""):
+        answer = ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a"}, {"Content-Type": kind} if kind else {})
+        refused(answer, 404, "lost")
+    for kind in ("text/plain", "application/xml", "multipart/form-data; boundary=x", "application/jsonp", "application"):
+        refused(ASK("POST", lease(ns, "t"), {"holder_id": "a"}, {"Content-Type": kind}), 415, "unsupported_type")
+
+
+@case("a method that a path does not know is refused with those that it knows")
+def methods():
+    for path, known in (("/api/v1/m", "GET, HEAD, POST"), ("/api/v1/m/t", "PUT, DELETE"), ("/metrics", "GET, HEAD"),
+                        ("/api/v1/m/t/lease", "GET, HEAD, POST, DELETE"), ("/api/v1/m/t/lease/renew", "POST"),
+                        ("/api/v1/m/leases", "POST"), ("/api/v1/m/nodes", "GET, HEAD"), ("/healthz", "GET, HEAD"),
+                        ("/api/v1/m/nodes/i", "PUT, DELETE"), ("/api/v1/m/events", "GET, HEAD"), ("/", "GET, HEAD"),
+                        ("/api/v1/m/history", "GET, HEAD"), ("/readyz", "GET, HEAD"), ("/openapi.json", "GET, HEAD")):
+        answer = ASK("PATCH", path)
+        refused(answer, 405, "method_not_allowed")
+        assert answer[1]["allow"] == known, (path, answer[1]["allow"])
+        for method in ("GET", "POST", "PUT", "DELETE"):
+            if method not in known:
+                refused(ASK(method, path), 405, "method_not_allowed")
+    for path in ("/nothing", "/api", "/api/v1", "/api/v2/m", "/api/v1/m/t/u", "/apix/v1/m"):
+        refused(ASK("GET", path), 404, "not_found")
+    refused(ASK("GET", "/api/v1/m/a/b/c/lease"), 400, "bad_request", "%2F")
+
+
+@case("HEAD is GET without its body")
+def heads():
+    ns = fresh()
+    held(ns, "t", "a")
+    for path in ("/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/api/v1/" + ns, lease(ns, "t"),
+                 "/api/v1/%s/nodes" % ns, "/api/v1/%s/history" % ns, "/api/v1/%s/events" % ns):
+        status, headers, body = ASK("HEAD", path)
+        assert status == 200 and body == "", (path, status, body)
+        assert headers.get("content-type"), path
+    assert ASK("HEAD", lease(ns, "unknown"))[0] == 404
+
+
+@case("/scenes redirects to the API, with its query, and curl keeps the method")
+def redirects():
+    put("scenes", "r-1")
+    status, headers, _ = ASK("POST", "/scenes/r-1/lease", {"holder_id": "a"})
+    assert (status, headers["location"]) == (308, "/api/v1/scenes/r-1/lease")
+    assert ASK("GET", "/scenes?leased=false&limit=1&after=a%2Fb")[1]["location"] == \
+        "/api/v1/scenes?leased=false&limit=1&after=a%2Fb"
+    long = "x" * 1500
+    assert ASK("GET", "/scenes/%s/lease" % long)[1]["location"] == "/api/v1/scenes/%s/lease" % long
+    found = subprocess.run(["curl", "-sSL", "-X", "POST", SERVER.url + "/scenes/r-1/lease", "-d", '{"holder_id":"a"}'],
+                           check=True, stdout=subprocess.PIPE).stdout
+    assert json.loads(found)["version"] == 1, found
+    found = subprocess.run(["curl", "-sSL", SERVER.url + "/scenes?leased=true"], check=True, stdout=subprocess.PIPE)
+    assert "r-1" in [r["scene_id"] for r in json.loads(found.stdout)]
+
+
+@case("a listing goes page by page, and each target is seen once")
+def pages():
+    ns = fresh()
+    ids = sorted(["t%02d" % i for i in range(20)] + ["a/b+c", "/".join("y" * 128)])
+    ASK("POST", "/api/v1/" + ns, {"edits": [{"action": "put", "target": {"id": i}} for i in ids]})
+    for query in ("?limit=3", "?limit=3&leased=false", "?limit=22", "?limit=1&registered=true"):
+        path, seen = "/api/v1/" + ns + query, []
+        for _ in range(40):
+            status, headers, rows = ASK("GET", path)
+            assert status == 200
+            seen += [r["id"] for r in rows]
+            if "link" not in headers:
+                break
+            path = re.fullmatch(r'<(/[^>]*)>; rel="next"', headers["link"]).group(1)
+        assert seen == ids, (query, seen)
+    for wrong in ("limit=0", "limit=-1", "limit=10001", "limit=x", "limit=1x", "limit=", "limit=%zz", "leased=maybe",
+                  "after=a%20b", "after=..", "after=%00", "limit=18446744073709551617", "leased="):
+        refused(ASK("GET", "/api/v1/%s?%s" % (ns, wrong)), 400, "bad_request")
+
+
+@case("a batch gets an outcome for each operation, in their order")
+def batch():
+    ns = fresh()
+    path = "/api/v1/%s/leases" % ns
+    held(ns, "taken", "other")
+    ops = [{"op": "acquire", "id": "a", "ttl_ms": 5000}, {"op": "acquire", "id": "taken"}, {"op": "renew", "id": "a"},
+           {"op": "renew", "id": "taken", "version": 1}, {"op": "read", "id": "a"}, {"op": "release", "id": "a"},
+           {"op": "acquire", "id": "a"}, {"op": "acquire", "id": "a"}, {"op": "read", "id": "never"}]
+    status, headers, found = ASK("POST", path, {"holder_id": "me", "ops": ops})
+    assert status == 200 and headers["content-type"] == "application/json"
+    assert [f["outcome"] for f in found] == ["ok", "held", "ok", "lost", "ok", "ok", "ok", "ok", "ok"], found
+    assert [f["id"] for f in found] == [o["id"] for o in ops]
+    for each in found:
+        assert {"id", "outcome", "version", "holder_id", "ttl_ms", "remaining_ms"} <= set(each), each
+    assert found[0]["ttl_ms"] == 5000 and found[0]["version"] == 1 and found[1]["holder_id"] == "other"
+    assert found[6]["version"] == found[7]["version"] == 2, "acquiring one's own again is ok with the same token"
+    found = ASK("POST", path, {"holder_id": "me", "require_target": True,
+                               "ops": [{"op": "acquire", "id": "nowhere"}, {"op": "acquire", "id": "a"}]})[2]
+    assert [f["outcome"] for f in found] == ["unknown", "ok"], found
+
+
+@case("a batch is up to 1,000 operations")
+def batch_bounds():
+    ns = fresh()
+    path = "/api/v1/%s/leases" % ns
+    ops = [{"op": "acquire", "id": "t%d" % i} for i in range(1001)]
+    refused(ASK("POST", path, {"holder_id": "me", "ops": ops}), 400, "bad_request", "1000")
+    found = ASK("POST", path, {"holder_id": "me", "ops": ops[:1000]})[2]
+    assert len(found) == 1000 and {f["outcome"] for f in found} == {"ok"}
+    assert [f["id"] for f in found] == [o["id"] for o in ops[:1000]]
+    assert ASK("GET", "/api/v1/%s?leased=true&limit=10000" % ns)[2][999]
+    for wrong in ({}, {"ops": []}, {"ops": {}}, {"ops": [1]}, {"ops": [{"op": "acquire"}]}, {"ops": [{"id": "a"}]},
+                  {"ops": [{"op": "burn", "id": "a"}]}, {"ops": [{"op": "acquire", "id": "a b"}]},
+                  {"ops": [{"op": "acquire", "id": "a", "ttl_ms": 1}]}, {"ops": [{"op": "renew", "id": "a", "version": 0}]},
+                  {"ops": [{"op": "acquire", "id": "a\u0000b"}]}, {"ops": [{"op": "ask"}]},
+                  {"ops": [{"op": "announce", "weight": -1}]}, {"ops": [{"op": "announce", "weight": 1.5}]}):
+        refused(ASK("POST", path, {"holder_id": "me", **wrong}), 400, "bad_request")
+    refused(ASK("POST", path, {"ops": ops[:1]}), 400, "bad_request")
+
+
+@case("instances announce themselves, are listed with their share, and leave")
+def nodes():
+    ns = fresh()
+    path = "/api/v1/%s/nodes" % ns
+    assert ASK("PUT", path + "/i-1", {"weight": 3, "ttl_ms": 20000})[::2] == (204, "")
+    assert ASK("PUT", path + "/i%2F2", {"ttl_ms": 20000})[0] == 204
+    assert ASK("PUT", path + "/i-1", {"weight": 2, "ttl_ms": 20000})[0] == 204
+    held(ns, "a", "i-1")
+    held(ns, "b", "i-1")
+    status, _, found = ASK("GET", path)
+    assert status == 200 and sorted(f["instance"] for f in found) == ["i-1", "i/2"], found
+    one = [f for f in found if f["instance"] == "i-1"][0]
+    assert one["weight"] == 2 and one["share"] == 2 and is_time(one["since"]) and 0 < one["remaining_ms"] <= 20000, one
+    assert [f["share"] for f in found if f["instance"] == "i/2"] == [0]
+    refused(ASK("PUT", path + "/i-3", {"ttl_ms": 30000}), 409, "held", "20000")
+    for wrong in ({"weight": -1}, {"weight": "1"}, {"weight": 1e3}, {"ttl_ms": "1"}, {"weight": 2**40}):
+        refused(ASK("PUT", path + "/i-3", wrong), 400, "bad_request")
+    assert ASK("DELETE", path + "/i-1")[0] == 204
+    assert ASK("DELETE", path + "/i-1")[0] == 204
+    assert [f["instance"] for f in ASK("GET", path)[2]] == ["i/2"]
+
+
+@case("the history tells the changes of hands")
+def history():
+    ns = fresh()
+    held(ns, "t", "a")
+    ASK("DELETE", lease(ns, "t"), {"holder_id": "a"})
+    status, headers, found = ASK("GET", "/api/v1/%s/history" % ns)
+    assert status == 200 and headers["x-tenure-cursor"].isdigit()
+    assert [f["event"] for f in found] == ["target_added", "lease_acquired", "lease_released"], found
+    assert (found[1]["target"], found[1]["instance"], found[1]["token"]) == ("t", "a", 1) and is_time(found[1]["at"])
+    more = ASK("GET", "/api/v1/%s/history?after=%d&limit=1" % (ns, found[0]["cursor"]))[2]
+    assert more == [found[1]], more
+    for wrong in ("limit=0", "limit=x", "limit=1x", "limit=-1", "limit=", "after=x", "after=-1", "after=", "limit=10001"):
+        refused(ASK("GET", "/api/v1/%s/history?%s" % (ns, wrong)), 400, "bad_request")
+
+
+@case("it says that it is alive, ready, and what it is")
+def states():
+    assert ASK("GET", "/healthz")[::2] == (200, {"status": "alive"})
+    status, _, body = ASK("GET", "/readyz")
+    assert status == 200 and body["status"] == "ready" and body["store"] == "sqlite", body
+    status, headers, page = ASK("GET", "/")
+    assert status == 200 and headers["content-type"].startswith("text/html") and "Tenure" in page
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+
+
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*",?)*\})? (\S+)( -?\d+)?')
+
+
+@case("the metrics are text that Prometheus reads")
+def metrics():
+    status, headers, text = ASK("GET", "/metrics")
+    assert status == 200 and headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert text.endswith("\n")
+    kinds, seen, done = {}, set(), set()
+    current = None
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            name, kind = line.split()[2:]
+            assert name not in kinds and kind in ("counter", "gauge", "histogram"), line
+            kinds[name] = kind
+        elif not line.startswith("# HELP "):
+            match = SAMPLE.fullmatch(line)
+            assert match, line
+            float(match.group(3).replace("+Inf", "inf"))
+            base = re.sub(r"_(bucket|sum|count)$", "", match.group(1))
+            name = base if kinds.get(base) == "histogram" else match.group(1)
+            assert name in kinds and name.startswith("tenure_"), line
+            assert match.group(1, 2) not in seen, "twice: " + line
+            seen.add(match.group(1, 2))
+            assert name == current or name not in done, "not together: " + line
+            done.add(name)
+            current = name
+    for wanted in ("tenure_http_requests_total", "tenure_renew_seconds", "tenure_store_errors_total", "tenure_store_up"):
+        assert wanted in kinds, kinds
+    buckets = [float(m.group(3)) for m in map(SAMPLE.fullmatch, text.splitlines()) if m and m.group(1).endswith("_bucket")]
+    assert buckets == sorted(buckets) and buckets
+    before = int(re.search(r'requests_total\{route="healthz",code="200"\} (\d+)', text).group(1))
+    ASK("GET", "/healthz")
+    after = int(re.search(r'requests_total\{route="healthz",code="200"\} (\d+)', ASK("GET", "/metrics")[2]).group(1))
+    assert after == before + 1
+
+
+# What makes the server answer with each status that its description lists; those with auth or a dead store are
+# server_limits.py's.
+def provoke(path, method, status):
+    ns = fresh()
+    held(ns, "t", "a")
+    put(ns, "free")
+    body = {"holder_id": "a"}
+    fill = path.replace("{ns}", ns).replace("{instance}", "i").replace("{id}", "t")
+    if status == "413":
+        return ASK(method, fill, " " * (1024 * 1024 + 1))
+    if status == "415":
+        return ASK(method, fill, "x", {"Content-Type": "text/plain"})
+    if status == "400":
+        if method == "GET" or path.count("{") == 2 and method in ("PUT", "DELETE") and "lease" not in path:
+            return ASK(method, path.replace("{ns}", "a%20b").replace("{instance}", "i").replace("{id}", "t"))
+        return ASK(method, fill, "{")
+    special = {
+        ("/api/v1/{ns}", "POST", "200"): ("/api/v1/%s" % ns, {"edits": [{"action": "put", "target": {"id": "x"}}]}),
+        ("/api/v1/{ns}/{id}", "PUT", "201"): ("/api/v1/%s/new" % ns, None),
+        ("/api/v1/{ns}/{id}", "DELETE", "404"): ("/api/v1/%s/never" % ns, None),
+        ("/api/v1/{ns}/{id}/lease", "GET", "404"): (lease(ns, "never"), None),
+        ("/api/v1/{ns}/{id}/lease", "POST", "201"): (lease(ns, "free"), body),
+        ("/api/v1/{ns}/{id}/lease", "POST", "404"): (lease(ns, "never"), body),
+        ("/api/v1/{ns}/{id}/lease", "DELETE", "404"): (lease(ns, "never"), body),
+        ("/api/v1/{ns}/{id}/lease", "DELETE", "409"): (lease(ns, "t"), {"holder_id": "b"}),
+        ("/api/v1/{ns}/{id}/lease/renew", "POST", "404"): (lease(ns, "free") + "/renew", body),
+        ("/api/v1/{ns}/leases", "POST", "200"): (fill, {"holder_id": "a", "ops": [{"op": "read", "id": "t"}]}),
+    }
+    if (path, method, status) == ("/api/v1/{ns}/nodes/{instance}", "PUT", "409"):
+        ASK("PUT", fill, {"ttl_ms": 20000})
+        return ASK("PUT", fill + "x", {"ttl_ms": 30000})
+    fill, body = special.get((path, method, status), (fill, body if "lease" in path else None))
+    return ASK("HEAD" if path.endswith("/events") else method, fill, body)
+
+
+@case("every path, method and status that it describes is served")
+def described():
+    found = ASK("GET", "/openapi.json")[2]
+    assert found["openapi"].startswith("3.")
+    count = 0
+    for path, methods_of in found["paths"].items():
+        for method, about in methods_of.items():
+            for status, answer in about["responses"].items():
+                if status in ("401", "403", "503"):
+                    continue
+                got, headers, _ = provoke(path, method.upper(), status)
+                assert str(got) == status, (path, method, status, "but", got)
+                kinds = list(answer.get("content", {}))
+                assert not kinds or headers["content-type"].split(";")[0] == kinds[0], (path, method, status, headers)
+                count += 1
+    assert count > 50, count
+
+
+@case("everything that is served is described")
+def undescribed():
+    known = ASK("GET", "/openapi.json")[2]["paths"]
+    for path in ("/api/v1/{ns}", "/api/v1/{ns}/{id}", "/api/v1/{ns}/{id}/lease", "/api/v1/{ns}/{id}/lease/renew",
+                 "/api/v1/{ns}/leases", "/api/v1/{ns}/nodes", "/api/v1/{ns}/nodes/{instance}", "/api/v1/{ns}/events",
+                 "/api/v1/{ns}/history", "/metrics", "/healthz", "/readyz", "/openapi.json", "/"):
+        answer = ASK("PATCH", path.replace("{ns}", "m").replace("{id}", "t").replace("{instance}", "i"))
+        served = {w for w in answer[1]["allow"].lower().split(", ") if w != "head"}
+        assert path in known and set(known[path]) == served, (path, served, known.get(path, {}).keys())
+
+
+@case("a request that the store refuses harms no other request")
+def no_contagion():
+    ns = fresh()
+    held(ns, "t", "a", ttl_ms=60000)
+    bad = subprocess.Popen([sys.executable, "-c", """
+import http.client, sys, time
+link = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]))
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    link.request("POST", "/api/v1/%s/leases" % sys.argv[3], '{"holder_id":"z","ops":[{"op":"keep","id":"x","ttl_ms":1}]}')
+    link.getresponse().read()
+""", SERVER.address[0], str(SERVER.address[1]), ns])
+    import http.client
+    link = http.client.HTTPConnection(*SERVER.address)
+    count = 0
+    while bad.poll() is None:
+        link.request("POST", lease(ns, "t") + "/renew", '{"holder_id":"a"}')
+        answer = link.getresponse()
+        text = answer.read()
+        assert answer.status == 200, (answer.status, text, "after", count)
+        count += 1
+    assert count > 50 and bad.returncode == 0, (count, bad.returncode)
+
+
+try:
+    main()
+finally:
+    SERVER.remove()
