@@ -379,8 +379,11 @@ zombies_of() {
     done | grep -cxF "$1" || :
 }
 first_process() {
-    background unshare unshare --pid --fork --mount-proc "$TENURE" elect "$ROLE" --name container --ttl 5s \
-        --pid-namespace "$1" --log-format json -- sh -c '
+    # Its own /proc, which stays its own: in a chroot / is no mount, and unshare could not see to that by itself.
+    # shellcheck disable=SC2016 # for the shell inside
+    own_proc='mount --make-rprivate /proc && mount -t proc proc /proc && exec "$0" "$@"'
+    background unshare unshare --pid --fork --mount --propagation unchanged sh -c "$own_proc" \
+        "$TENURE" elect "$ROLE" --name container --ttl 5s --pid-namespace "$1" --log-format json -- sh -c '
         # Orphans: their parent is gone before they are.
         for i in 1 2 3 4 5; do sh -c "sleep 0.2 & :"; done
         "$0" "$1" poll 600000' "$POLLER" "$LOG"
