@@ -18,11 +18,11 @@
 #include "bench.h"
 #include "crowd.h"
 #include "elections.h"
-#include "server.h"
 #include "fleet.h"
 #include "ground.h"
 #include "plan.h"
 #include "redis.h"
+#include "server.h"
 
 #define ROUNDS       41u /* short and many: a burst of other work then spoils a few and not the median */
 #define CROWD_ROUNDS 3u
