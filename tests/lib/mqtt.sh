@@ -28,6 +28,7 @@ broker_start() {
         printf '%s\n' 'persistence true' "persistence_location $CASE/broker/" 'autosave_interval 1' 'max_queued_messages 0' \
             'log_dest stderr' 'log_type all' "user $(id -un)"
     } >"$CASE/broker.conf"
+    : >"$CASE/broker.err" # what an earlier one said in it is not what this one says
     background broker setpriv --pdeathsig KILL mosquitto -c "$CASE/broker.conf"
     BROKER=$PID
     until_true 10 broker_runs_or_not
