@@ -114,13 +114,13 @@ broken_connections() {
     proxy_start proxy
     publishing 4 "$(topic "$(cat proxy.port)")"
     until_true 10 has_lines listener.out 10
-    for _ in 1 2 3; do
+    for _ in 1 2; do
         for way in up down; do
             proxy_tell proxy drop $way
             pause_ms 200
             proxy_tell proxy cut
             proxy_tell proxy clear
-            pause_ms 400
+            pause_ms 900
         done
     done
     stop a
