@@ -1,5 +1,5 @@
-# A private `tenure serve` for the end-to-end tests, as the case's store; sourced after tap.sh and fleet.sh. Its SQLite
-# file is in the case's directory; it ends with the case, also when the test itself is killed.
+# A private `tenure serve` for the end-to-end tests, as the case's store; sourced after tap.sh and fleet.sh. Its store is
+# MANAGER_STORE, or a SQLite file in the case's directory; it ends with the case, also when the test itself is killed.
 # shellcheck shell=sh disable=SC2034 # MANAGER is for the tests
 
 MANAGER_PORT=0
@@ -17,7 +17,7 @@ manager_up() {
 manager_start() {
     set --
     while IFS= read -r manager_option; do set -- "$@" "$manager_option"; done <"$CASE/manager.options"
-    background manager setpriv --pdeathsig KILL "$TENURE" serve --store "sqlite:$CASE/manager.db" \
+    background manager setpriv --pdeathsig KILL "$TENURE" serve --store "${MANAGER_STORE:-sqlite:$CASE/manager.db}" \
         --listen "127.0.0.1:$MANAGER_PORT" "$@"
     MANAGER=$PID
     until_true 20 test -s "$CASE/manager.out"
