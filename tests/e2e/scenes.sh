@@ -35,7 +35,6 @@ consumer() {
     mkfifo wire
     # shellcheck disable=SC2094 # a pipe
     background guard setpriv --pdeathsig KILL "$TENURE" guard --in wire --out accepted --cache-ttl 2s --log-format json
-    GUARD=$PID
     background subscriber setpriv --pdeathsig KILL sh -c "exec mosquitto_sub -h 127.0.0.1 -p $BROKER_PORT -q 1 -t 'scenes/+' -F %p >wire"
     until_true 10 grep -q 'Sending SUBACK' "$CASE/broker.err"
 }

@@ -20,9 +20,9 @@ postgres_up() {
     POSTGRES=$(mktemp -d "${TMPDIR:-/tmp}/tenure-pg.XXXXXX")
     chmod 755 "$POSTGRES"
     if [ "$(id -u)" -eq 0 ]; then chown "$(id -un postgres 2>/dev/null || echo nobody)" "$POSTGRES"; fi
-    cd "$POSTGRES"
+    cd "$POSTGRES" || fail "there is no $POSTGRES"
     as_postgres initdb -D "$POSTGRES/data" --no-sync --auth=trust -U tenure --encoding UTF8 --locale C >"$CASE/initdb.out"
-    cd "$CASE"
+    cd "$CASE" || fail "there is no $CASE"
     postgres_start
     printf '%s\n' '[databases]' "* = host=$POSTGRES port=5432 user=tenure" '[pgbouncer]' 'listen_addr =' 'listen_port = 6432' \
         "unix_socket_dir = $POSTGRES" 'auth_type = any' 'auth_file = /dev/null' 'pool_mode = transaction' \
