@@ -220,7 +220,7 @@ no_pollers() { [ -z "$(pollers)" ]; }
 
 # stop NAME: asks it to stop; it must end with 0.
 stop() {
-    kill -TERM "$(warden_of "$1")"
+    kill -TERM "$(warden_of "$1")" 2>/dev/null || : # it may have ended already; its exit code is looked at
     ended 0 "$(warden_of "$1")"
 }
 # halt NAME...: stops what may still run, whatever comes of it.
