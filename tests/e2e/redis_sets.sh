@@ -60,8 +60,9 @@ wrong_set() {
     redis SET polls x
     redis_agent a redis-set:polls
     until_true 5 said a '"event":"target_source_failed"' WRONGTYPE
-    redis DEL polls
-    redis SADD polls one
+    # At once: it must not be read in between, when it is a set without members.
+    redis SADD other one
+    redis RENAME other polls
     until_true 8 polled_as one ''
     said a '"event":"target_source_ok"' '"count":1' || fail 'it is not told that the set can be read'
     stop a
