@@ -21,8 +21,9 @@ start_fleet() {
         mkdir db
         TENURE_STORE=sqlite:$CASE/db/store.db
     fi
-    targets 6
     for name in a b; do agent $name --timeout 60s; done
+    all_there 2
+    targets 6
     until_true 10 spread 3 3 a b
     until_true 5 all_polled
 }

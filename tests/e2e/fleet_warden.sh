@@ -18,8 +18,9 @@ worker_killed() {
     TTL=8000
     RENEW=2000
     POLL_OPTIONS=${1:-}
-    targets 6
     for name in a b; do agent $name --timeout 60s; done
+    all_there 2
+    targets 6
     until_true 10 spread 3 3 a b
     until_true 5 all_polled
     instance=$(instance_of b)
@@ -95,8 +96,9 @@ worker_stopped() {
     RENEW=500
     long_polls
     POLL_OPTIONS=$1
-    targets 6
     for name in a b; do agent $name --timeout 60s; done
+    all_there 2
+    targets 6
     until_true 10 spread 3 3 a b
     until_true 5 all_polled
     instance=$(instance_of b)

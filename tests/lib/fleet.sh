@@ -126,6 +126,13 @@ spread() {
     shift 2
     for fleet_each in "$@"; do holds_between "$fleet_each" "$fleet_least" "$fleet_most" || return 1; done
 }
+# all_there COUNT: so many instances know of each other and take part. Targets that come before that may all go to the first
+# one, and polls that are long are not handed over.
+all_there() {
+    until_true 15 instances_are "$1"
+    pause_ms "$((SETTLE + 500))"
+}
+instances_are() { [ "$("$TENURE" nodes 2>/dev/null | wc -l)" -eq "$1" ]; }
 # all_polled [MARK]: each of TARGETS was polled (since the mark).
 all_polled() {
     awk -v wanted="$TARGETS" -v mark="${1:-}" '
