@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "ground.h"
 #include "lib/postgres_server.h"
+#include "store/postgres_state.h"
 
 #define LEASES   10000u
 #define BATCH    1000u
@@ -30,6 +31,7 @@ struct renewer {
     const ground_leases *leases;
     ten_store *store;
     PGconn *bare;
+    bool unprepared;
     size_t at; /* where the next turn starts */
     char ttl[24];
     ten_buf arrays[BATCHES]; /* of the bare statement: the ids of each batch, as text */
@@ -44,8 +46,8 @@ static bool apply_turn(void *arg) {
     return ground_apply(renewer->store, &renewer->leases->ops[at], &renewer->leases->results[at], BATCH);
 }
 
-static bool run(PGconn *connection, const char *statement, int count, const char *const *values, const char *changes) {
-    PGresult *result = PQexecPrepared(connection, statement, count, values, NULL, NULL, 0);
+/* Takes the result. */
+static bool is_done(const PGconn *connection, PGresult *result, const char *changes) {
     bool done = PQresultStatus(result) == PGRES_COMMAND_OK && strcmp(PQcmdTuples(result), changes) == 0;
     if (!done)
         fprintf(stderr, "bench: %s rows instead of %s: %s\n", PQcmdTuples(result), changes, PQerrorMessage(connection));
@@ -57,7 +59,10 @@ static bool bare_turn(void *arg) {
     struct renewer *renewer = arg;
     const char *values[] = {ten_buf_string(&renewer->arrays[renewer->at / BATCH]), renewer->ttl};
     renewer->at = (renewer->at + BATCH) % LEASES;
-    return run(renewer->bare, "bare", TEN_COUNT(values), values, "1000");
+    PGresult *result = renewer->unprepared
+                           ? PQexecParams(renewer->bare, bare_update, TEN_COUNT(values), NULL, values, NULL, NULL, 0)
+                           : PQexecPrepared(renewer->bare, "bare", TEN_COUNT(values), values, NULL, NULL, 0);
+    return is_done(renewer->bare, result, "1000");
 }
 
 static bool seed_turn(void *arg) {
@@ -69,7 +74,8 @@ static bool seed_turn(void *arg) {
         snprintf(version, sizeof version, "%llu", (unsigned long long)op->token);
         const char *values[] = {op->target, renewer->ttl, op->holder, version};
         renewer->at = (renewer->at + 1) % LEASES;
-        done = run(renewer->bare, "seed", TEN_COUNT(values), values, "1");
+        done = is_done(renewer->bare, PQexecPrepared(renewer->bare, "seed", TEN_COUNT(values), values, NULL, NULL, 0),
+                       "1");
     }
     return done;
 }
@@ -133,43 +139,69 @@ static bool add_row(bench_report *report, bench_row head, const double *ours, co
     return row != NULL;
 }
 
-static bool race(bench_report *report, struct renewer *ours, struct renewer *bare, struct renewer *seed) {
-    bench_side sides[] = {{.turn = apply_turn, .arg = ours, .per_turn = BATCH},
-                          {.turn = bare_turn, .arg = bare, .per_turn = BATCH},
-                          {.turn = seed_turn, .arg = seed, .per_turn = SINGLES}};
+enum side { OURS, BARE, UNPREPARED, SEED, SIDES };
+
+/* The process of the server that works for it. */
+static pid_t backend_of(const struct renewer *renewer) {
+    const ten_postgres_store *store = (const ten_postgres_store *)renewer->store;
+    return PQbackendPID(store ? ten_postgres_link_connection(store->link) : renewer->bare);
+}
+
+static bool race(bench_report *report, struct renewer *renewers) {
+    bench_side sides[] = {{.turn = apply_turn, .per_turn = BATCH},
+                          {.turn = bare_turn, .per_turn = BATCH},
+                          {.turn = bare_turn, .per_turn = BATCH},
+                          {.turn = seed_turn, .per_turn = SINGLES}};
+    for (size_t i = 0; i < SIDES; i++) {
+        sides[i].arg = &renewers[i];
+        sides[i].server = backend_of(&renewers[i]);
+    }
     return bench_race(sides, TEN_COUNT(sides), ROUNDS, SLICE_MS) &&
            add_row(report,
                    (bench_row){.name = "postgres-renew",
                                .against = "bare UPDATE ... = ANY($1), prepared, batches of 1,000",
                                .kind = BENCH_RATE,
                                .goal = 0.8},
-                   sides[0].rates, sides[1].rates) &&
+                   sides[OURS].rates, sides[BARE].rates) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew/unprepared",
+                               .against = "the same statement, not prepared, as behind a pooler",
+                               .kind = BENCH_RATE},
+                   sides[OURS].rates, sides[UNPREPARED].rates) &&
            add_row(report,
                    (bench_row){.name = "postgres-renew/seed",
                                .against = "the seed's statement for each lease, prepared, one connection",
                                .kind = BENCH_RATE,
                                .goal = 40},
-                   sides[0].rates, sides[2].rates) &&
+                   sides[OURS].rates, sides[SEED].rates) &&
            add_row(report,
                    (bench_row){.name = "postgres-renew/client",
                                .against = "CPU of the client a renewal; the bare UPDATE",
                                .kind = BENCH_COST},
-                   sides[0].cpu_us, sides[1].cpu_us);
+                   sides[OURS].cpu_us, sides[BARE].cpu_us) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew/server",
+                               .against = "CPU of the server a renewal; the bare UPDATE",
+                               .kind = BENCH_COST},
+                   sides[OURS].server_us, sides[BARE].server_us);
 }
 
 bool postgres_measure_renew(bench_report *report, const char *directory) {
     static const char *const settings[] = {"fsync=on", "synchronous_commit=on", NULL};
     struct postgres_server server = {.settings = settings};
     ground_leases leases = {0};
-    struct renewer ours = {.leases = &leases}, bare = {0}, seed = {0};
+    struct renewer renewers[SIDES] = {[OURS] = {.leases = &leases}};
     (void)directory;
-    ours.store = postgres_server_start(&server) == 0 ? open_store(&server) : NULL;
-    bool done = ours.store && ground_acquire(ours.store, 1, LEASES, &leases) && analyze(&server) &&
-                open_bare(&bare, &server, &leases) && open_bare(&seed, &server, &leases) &&
-                race(report, &ours, &bare, &seed);
-    ten_store_close(ours.store);
-    close_bare(&bare);
-    close_bare(&seed);
+    ten_store *store = postgres_server_start(&server) == 0 ? open_store(&server) : NULL;
+    bool done = store && ground_acquire(store, 1, LEASES, &leases) && analyze(&server);
+    renewers[OURS].store = store;
+    for (size_t i = BARE; done && i < SIDES; i++)
+        done = open_bare(&renewers[i], &server, &leases);
+    renewers[UNPREPARED].unprepared = true;
+    done = done && race(report, renewers);
+    for (size_t i = BARE; i < SIDES; i++)
+        close_bare(&renewers[i]);
+    ten_store_close(store);
     ground_free(&leases);
     postgres_server_remove(&server);
     return done;
