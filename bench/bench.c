@@ -129,6 +129,7 @@ static const struct {
     [BENCH_LOAD] = {"percent_of_a_core", "goal_percent_at_most", "%.4f %%", "<= %.1f %%"},
     [BENCH_LATE] = {"ms", "goal_ratio_at_most", "%.2f ms", "<= %.1f"},
     [BENCH_PART] = {"of_the_ttl", "goal_at_most", "%.5f TTL", "<= %.2f"},
+    [BENCH_NANO] = {"ns", "goal_ns_at_most", "%.0f ns", "<= %.0f ns"},
     [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f"},
 };
 

@@ -1,8 +1,8 @@
 /*
  * The harness of the benchmarks. A benchmark here is a ratio: what Tenure does against a bare loop that does the same
  * work with nothing around it, in the same run, in turns, because the machine is shared and its speed drifts. The
- * result is the median of the rounds. It knows no store; sqlite.c, redis.c, plan.c, fleet.c and elections.c have the
- * rows.
+ * result is the median of the rounds. It knows no store; sqlite.c, redis.c, postgres.c, plan.c, fleet.c, guard.c,
+ * server.c and elections.c have the rows.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -40,6 +40,7 @@ enum bench_kind {
     BENCH_LOAD, /* percent of one core; the goal is a most for ours */
     BENCH_LATE, /* milliseconds; the goal is a most ratio */
     BENCH_PART, /* of a TTL; the goal is a most for ours */
+    BENCH_NANO, /* nanoseconds; the goal is a most for ours */
     BENCH_NONE, /* a count of what should not happen; the goal is 0 */
 };
 

@@ -20,7 +20,9 @@
 #include "elections.h"
 #include "fleet.h"
 #include "ground.h"
+#include "guard.h"
 #include "plan.h"
+#include "postgres.h"
 #include "redis.h"
 #include "server.h"
 
@@ -358,12 +360,16 @@ static const struct {
     {"lease-bytes", fleet_measure_bytes},
     {"renewal-allocations", fleet_measure_allocations},
     {"idle", fleet_measure_idle},
+    {"guard", guard_measure},
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
     {"elections", elections_measure},
+#endif
+#ifdef TEN_STORE_POSTGRES
+    {"postgres-renew", postgres_measure_renew},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},

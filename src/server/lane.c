@@ -15,6 +15,7 @@
 #define WAITING_MAX     20000u /* operations */
 #define URGENT_MAX      60000u
 #define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
+#define UNTOLD_MAX      64u /* jobs that wait for the loop to tell of them */
 
 struct ten_lane {
     ten_store *store; /* the thread's alone once it runs */
@@ -30,6 +31,7 @@ struct ten_lane {
     bool down;
     uint64_t errors;
     char message[256];
+    size_t untold; /* the loop's own: jobs since the thread was told of one */
     /* The thread's own. */
     ten_op *ops;
     ten_result *results;
@@ -216,10 +218,18 @@ bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent) {
         *lane->last = job;
         lane->last = &job->next;
         lane->waiting += weight_of(job);
-        pthread_cond_signal(&lane->arrived);
     }
     pthread_mutex_unlock(&lane->lock);
+    lane->untold += taken;
+    if (lane->untold >= UNTOLD_MAX)
+        ten_lane_tell(lane);
     return taken;
+}
+
+void ten_lane_tell(ten_lane *lane) {
+    if (lane->untold > 0)
+        pthread_cond_signal(&lane->arrived);
+    lane->untold = 0;
 }
 
 bool ten_lane_is_up(ten_lane *lane, char message[256]) {

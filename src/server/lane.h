@@ -44,6 +44,8 @@ int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, 
 void ten_lane_close(ten_lane *lane);
 /* False: too much is waiting. `urgent` jobs (renewals) are turned away last. */
 bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent);
+/* Wakes the thread for what was put: once for all that has come together, not for each. */
+void ten_lane_tell(ten_lane *lane);
 const ten_capabilities *ten_lane_capabilities(const ten_lane *lane);
 const char *ten_lane_store_name(const ten_lane *lane);
 /* Calls that failed. */

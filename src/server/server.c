@@ -253,6 +253,8 @@ static void run_once(struct loop *loop, int http_fd) {
     if (polled[3].revents)
         take_signals(loop);
     (void)MHD_run(loop->server.daemon);
+    ten_lane_tell(loop->server.leases);
+    ten_lane_tell(loop->server.listing);
     ten_connections_sweep(&loop->server);
 }
 

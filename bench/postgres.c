@@ -1,0 +1,208 @@
+/*
+ * The benchmarks of the PostgreSQL store, on a server of their own that keeps what it has committed (fsync on). The
+ * store and the bare statements renew the very same rows, in turns, one connection each; the bare ones are prepared,
+ * and their arrays lie ready, as a good client would have them. A slow reference would flatter us.
+ */
+#include "postgres.h"
+
+#include <libpq-fe.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "ground.h"
+#include "lib/postgres_server.h"
+#include "store/postgres_state.h"
+
+#define LEASES   10000u
+#define BATCH    1000u
+#define BATCHES  (LEASES / BATCH)
+#define SINGLES  20u /* of one turn: each is flushed to the disk */
+#define ROUNDS   15u
+#define SLICE_MS 100u
+#define URL_SIZE 400u
+
+static const char bare_update[] = "UPDATE tenure.lease SET expires_at = now() + $2::bigint * interval '1 millisecond' "
+                                  "WHERE namespace = 'poll' AND target_id = ANY ($1::text[])";
+static const char seed_update[] = "UPDATE tenure.lease SET expires_at = now() + $2::bigint * interval '1 millisecond' "
+                                  "WHERE namespace = 'poll' AND target_id = $1 AND holder_id = $3 "
+                                  "AND version = $4::bigint AND expires_at > now()";
+
+struct renewer {
+    const ground_leases *leases;
+    ten_store *store;
+    PGconn *bare;
+    bool unprepared;
+    size_t at; /* where the next turn starts */
+    char ttl[24];
+    ten_buf arrays[BATCHES]; /* of the bare statement: the ids of each batch, as text */
+};
+
+/* ---- turns --------------------------------------------------------------------------------------------- */
+
+static bool apply_turn(void *arg) {
+    struct renewer *renewer = arg;
+    size_t at = renewer->at;
+    renewer->at = (at + BATCH) % LEASES;
+    return ground_apply(renewer->store, &renewer->leases->ops[at], &renewer->leases->results[at], BATCH);
+}
+
+/* Takes the result. */
+static bool is_done(const PGconn *connection, PGresult *result, const char *changes) {
+    bool done = PQresultStatus(result) == PGRES_COMMAND_OK && strcmp(PQcmdTuples(result), changes) == 0;
+    if (!done)
+        fprintf(stderr, "bench: %s rows instead of %s: %s\n", PQcmdTuples(result), changes, PQerrorMessage(connection));
+    PQclear(result);
+    return done;
+}
+
+static bool bare_turn(void *arg) {
+    struct renewer *renewer = arg;
+    const char *values[] = {ten_buf_string(&renewer->arrays[renewer->at / BATCH]), renewer->ttl};
+    renewer->at = (renewer->at + BATCH) % LEASES;
+    PGresult *result = renewer->unprepared
+                           ? PQexecParams(renewer->bare, bare_update, TEN_COUNT(values), NULL, values, NULL, NULL, 0)
+                           : PQexecPrepared(renewer->bare, "bare", TEN_COUNT(values), values, NULL, NULL, 0);
+    return is_done(renewer->bare, result, "1000");
+}
+
+static bool seed_turn(void *arg) {
+    struct renewer *renewer = arg;
+    bool done = true;
+    for (size_t i = 0; done && i < SINGLES; i++) {
+        const ten_op *op = &renewer->leases->ops[renewer->at];
+        char version[24];
+        snprintf(version, sizeof version, "%llu", (unsigned long long)op->token);
+        const char *values[] = {op->target, renewer->ttl, op->holder, version};
+        renewer->at = (renewer->at + 1) % LEASES;
+        done = is_done(renewer->bare, PQexecPrepared(renewer->bare, "seed", TEN_COUNT(values), values, NULL, NULL, 0),
+                       "1");
+    }
+    return done;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
+static ten_store *open_store(const struct postgres_server *server) {
+    char url[URL_SIZE];
+    ten_error error = {0};
+    ten_store *store = NULL;
+    postgres_server_url(server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
+    if (ten_store_open(url, &(ten_store_config){.clock = &ten_system_clock}, &store, &error) == TENURE_OK)
+        return store;
+    fprintf(stderr, "bench: %s\n", error.message);
+    return NULL;
+}
+
+static bool prepare(PGconn *connection, const char *name, const char *statement) {
+    PGresult *result = PQprepare(connection, name, statement, 0, NULL);
+    bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
+    if (!done)
+        fprintf(stderr, "bench: %s", PQerrorMessage(connection));
+    PQclear(result);
+    return done;
+}
+
+static bool open_bare(struct renewer *renewer, const struct postgres_server *server, const ground_leases *leases) {
+    const char *const keywords[] = {"host", "port", "dbname", "user", NULL};
+    const char *const values[] = {server->directory, "5432", "postgres", POSTGRES_SERVER_USER, NULL};
+    *renewer = (struct renewer){.leases = leases, .bare = PQconnectdbParams(keywords, values, 0)};
+    snprintf(renewer->ttl, sizeof renewer->ttl, "%llu", (unsigned long long)GROUND_TTL_MS);
+    bool done = true;
+    for (size_t i = 0; i < leases->count; i++)
+        ten_buf_format(&renewer->arrays[i / BATCH], "%c%s", i % BATCH ? ',' : '{', leases->targets[i]);
+    for (size_t i = 0; i < BATCHES; i++) {
+        ten_buf_char(&renewer->arrays[i], '}');
+        done &= !renewer->arrays[i].failed;
+    }
+    return done && prepare(renewer->bare, "bare", bare_update) && prepare(renewer->bare, "seed", seed_update);
+}
+
+static void close_bare(struct renewer *renewer) {
+    PQfinish(renewer->bare);
+    for (size_t i = 0; i < BATCHES; i++)
+        ten_buf_free(&renewer->arrays[i]);
+}
+
+/* The planner of the bare statements knows the table, as it would after a while. */
+static bool analyze(const struct postgres_server *server) {
+    bool done;
+    free(postgres_server_query(server, "postgres", "VACUUM ANALYZE tenure.lease", &done));
+    return done;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static bool add_row(bench_report *report, bench_row head, const double *ours, const double *reference) {
+    bench_row *row = bench_add(report, head, ours, reference, ROUNDS);
+    if (row)
+        bench_print_row(row);
+    return row != NULL;
+}
+
+enum side { OURS, BARE, UNPREPARED, SEED, SIDES };
+
+/* The process of the server that works for it. */
+static pid_t backend_of(const struct renewer *renewer) {
+    const ten_postgres_store *store = (const ten_postgres_store *)renewer->store;
+    return PQbackendPID(store ? ten_postgres_link_connection(store->link) : renewer->bare);
+}
+
+static bool race(bench_report *report, struct renewer *renewers) {
+    bench_side sides[] = {{.turn = apply_turn, .per_turn = BATCH},
+                          {.turn = bare_turn, .per_turn = BATCH},
+                          {.turn = bare_turn, .per_turn = BATCH},
+                          {.turn = seed_turn, .per_turn = SINGLES}};
+    for (size_t i = 0; i < SIDES; i++) {
+        sides[i].arg = &renewers[i];
+        sides[i].server = backend_of(&renewers[i]);
+    }
+    return bench_race(sides, TEN_COUNT(sides), ROUNDS, SLICE_MS) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew",
+                               .against = "bare UPDATE ... = ANY($1), prepared, batches of 1,000",
+                               .kind = BENCH_RATE,
+                               .goal = 0.8},
+                   sides[OURS].rates, sides[BARE].rates) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew/unprepared",
+                               .against = "the same statement, not prepared, as behind a pooler",
+                               .kind = BENCH_RATE},
+                   sides[OURS].rates, sides[UNPREPARED].rates) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew/seed",
+                               .against = "the seed's statement for each lease, prepared, one connection",
+                               .kind = BENCH_RATE,
+                               .goal = 40},
+                   sides[OURS].rates, sides[SEED].rates) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew/client",
+                               .against = "CPU of the client a renewal; the bare UPDATE",
+                               .kind = BENCH_COST},
+                   sides[OURS].cpu_us, sides[BARE].cpu_us) &&
+           add_row(report,
+                   (bench_row){.name = "postgres-renew/server",
+                               .against = "CPU of the server a renewal; the bare UPDATE",
+                               .kind = BENCH_COST},
+                   sides[OURS].server_us, sides[BARE].server_us);
+}
+
+bool postgres_measure_renew(bench_report *report, const char *directory) {
+    static const char *const settings[] = {"fsync=on", "synchronous_commit=on", NULL};
+    struct postgres_server server = {.settings = settings};
+    ground_leases leases = {0};
+    struct renewer renewers[SIDES] = {[OURS] = {.leases = &leases}};
+    (void)directory;
+    ten_store *store = postgres_server_start(&server) == 0 ? open_store(&server) : NULL;
+    bool done = store && ground_acquire(store, 1, LEASES, &leases) && analyze(&server);
+    renewers[OURS].store = store;
+    for (size_t i = BARE; done && i < SIDES; i++)
+        done = open_bare(&renewers[i], &server, &leases);
+    renewers[UNPREPARED].unprepared = true;
+    done = done && race(report, renewers);
+    for (size_t i = BARE; i < SIDES; i++)
+        close_bare(&renewers[i]);
+    ten_store_close(store);
+    ground_free(&leases);
+    postgres_server_remove(&server);
+    return done;
+}
