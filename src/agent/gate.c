@@ -114,6 +114,7 @@ static void take_verdict(ten_gate *gate, const tenure_guard_item *item, ten_gate
     const char *why;
     message->passes = item->verdict == TENURE_OK;
     message->target = item->target;
+    message->token = item->token;
     switch (item->verdict) {
     case TENURE_OK:
         gate->counts.passed++;
@@ -137,6 +138,17 @@ static void take_verdict(ten_gate *gate, const tenure_guard_item *item, ten_gate
     TEN_LOG(gate->config.log, TEN_LOG_WARN, "stale_refused", TEN_NUMBER("message", message->number),
             TEN_TEXT("target", item->target), TEN_NUMBER("token", item->token), TEN_NUMBER("current", item->newest),
             TEN_TEXT("reason", why));
+}
+
+bool ten_gate_still_passes(ten_gate *gate, uint64_t number, const char *target, uint64_t token) {
+    tenure_guard_item item = {.target = target, .token = token};
+    ten_gate_message message = {.number = number};
+    gate->counts.passed--; /* it is counted by its last verdict */
+    int done = tenure_guard_check_many(gate->config.guard, &item, 1);
+    if (done < 0)
+        item.verdict = done;
+    take_verdict(gate, &item, &message);
+    return message.passes;
 }
 
 int ten_gate_judge(ten_gate *gate, ten_gate_message *messages, size_t count, ten_error *error) {

@@ -28,6 +28,7 @@ typedef struct ten_gate_message {
     uint64_t number;    /* for the log: the how manyeth it is */
     bool passes;        /* the verdict */
     const char *target; /* of one that passes; until the next call */
+    uint64_t token;
 } ten_gate_message;
 
 typedef struct ten_gate_counts {
@@ -47,6 +48,8 @@ void ten_gate_close(ten_gate *gate);
 
 /* Judges up to TEN_GATE_BATCH messages: sets `passes` in each. Waits for the store when the guard has to. */
 int ten_gate_judge(ten_gate *gate, ten_gate_message *messages, size_t count, ten_error *error);
+/* Whether a message that passed a while ago still does: one that the output has kept waiting. */
+bool ten_gate_still_passes(ten_gate *gate, uint64_t number, const char *target, uint64_t token);
 /* A message that is longer than TEN_GATE_MESSAGE_MAX, and was not even read to its end. */
 void ten_gate_too_long(ten_gate *gate, uint64_t number);
 /* A message that passed, and that the output refuses for good. */

@@ -10,8 +10,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-#define WINDOW    64u /* messages that are not confirmed yet, at most */
-#define TRIES_MAX 5u  /* a message that was sent alone and ended the connection so often is what ends it */
+#define WINDOW    64u   /* messages that are not confirmed yet, at most */
+#define JUDGED_MS 1000u /* one that was judged longer ago than that is judged again before it is sent */
+#define TRIES_MAX 5u    /* a message that was sent alone and ended the connection so often is what ends it */
 
 struct letter {
     char *topic; /* these three in one piece of memory; NULL: it has been dealt with */
@@ -19,6 +20,8 @@ struct letter {
     char *data;
     size_t size;
     uint64_t message; /* its number for the log */
+    uint64_t token;
+    uint64_t judged_ms;
     uint64_t sent_ms;
     int number; /* the connection's */
 };
@@ -56,7 +59,8 @@ static void put(ten_gate_out *self, const ten_gate_message *message) {
     out->no_memory |= !memory;
     if (memory) {
         struct letter *letter = &out->letters[out->count++];
-        *letter = (struct letter){.topic = memory, .size = size, .message = message->number};
+        *letter = (struct letter){
+            .topic = memory, .size = size, .message = message->number, .token = message->token, .judged_ms = now_ms()};
         letter->target = memory + topic.size + 1;
         letter->data = letter->target + target_size;
         memcpy(memory, ten_buf_string(&topic), topic.size + 1);
@@ -110,12 +114,24 @@ static void go_back(struct topic_out *out, bool suspect) {
     out->next = out->first;
 }
 
+/* While the broker was away the holder may have changed: what was current then would come after what is current now. */
+static bool is_current(struct topic_out *out, struct letter *letter) {
+    if (now_ms() - letter->judged_ms < JUDGED_MS)
+        return true;
+    letter->judged_ms = now_ms();
+    return ten_gate_still_passes(out->gate, letter->message, letter->target, letter->token);
+}
+
 /* Sends the next one. False: the connection has gone. */
 static bool send_next(struct topic_out *out) {
     ten_error error;
     struct letter *letter = &out->letters[out->next++];
     if (!letter->topic) { /* confirmed by an earlier connection, out of order */
         pass_finished(out);
+        return true;
+    }
+    if (!is_current(out, letter)) {
+        finish(out, letter);
         return true;
     }
     letter->sent_ms = now_ms();

@@ -3,13 +3,14 @@
 # reader or the guard itself is away.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/redis.sh
+. "$TENURE_SOURCE/tests/lib/redis.sh"
 # shellcheck source=tests/lib/guard.sh
 . "$TENURE_SOURCE/tests/lib/guard.sh"
 # shellcheck source=tests/lib/mqtt.sh
 . "$TENURE_SOURCE/tests/lib/mqtt.sh"
-
-# What mqtt.sh wants of fleet.sh.
-is_gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status"; }
 
 url() { echo "mqtt://127.0.0.1:$BROKER_PORT/$1"; }
 # tell TOPIC: publishes standard input, a message a line.
@@ -42,7 +43,7 @@ between_topics() {
     listener 'passed/#'
     take a
     hand_over a
-    take b/c+d
+    "$TENURE" acquire b/c+d --ttl 60s --log-level error
     subscriber --in "$(url 'polls/+')" --out "$(url 'passed/{target}')" --log-format json
     {
         message a 1
@@ -197,7 +198,7 @@ guard_is_killed() {
     take a
     numbered 1 2000 >in
     subscriber --in "$(url 'polls?client_id=guard')" --out "$(url passed)"
-    background publisher mosquitto_pub -h 127.0.0.1 -p "$BROKER_PORT" -V mqttv311 -q 1 -l -t polls <in
+    background publisher sh -c "exec mosquitto_pub -h 127.0.0.1 -p $BROKER_PORT -V mqttv311 -q 1 -l -t polls <in"
     until_true 10 all_arrived 50
     kill -KILL "$GUARD"
     wait "$GUARD" 2>/dev/null || :
@@ -207,6 +208,94 @@ guard_is_killed() {
     stop_guard
     arrived | sort -u >came
     sort in | cmp - came
+}
+
+# Connections of both sides that break before a message got there, and after it but before that was confirmed.
+broken_connections() {
+    broker_up
+    listener passed
+    take a
+    REDIS_PORT=$BROKER_PORT
+    proxy_start proxy
+    port=$(cat proxy.port)
+    subscriber --in "mqtt://127.0.0.1:$port/polls?client_id=guard" --out "mqtt://127.0.0.1:$port/passed"
+    for round in 0 1 2 3; do
+        numbered $((round * 50 + 1)) $((round * 50 + 25)) | tell polls
+        until_true 15 all_arrived $((round * 50 + 25))
+        case $round in 0 | 2) proxy_tell proxy drop up ;; *) proxy_tell proxy drop down ;; esac
+        numbered $((round * 50 + 26)) $((round * 50 + 50)) | tell polls
+        pause_ms 200
+        proxy_tell proxy cut
+        proxy_tell proxy clear
+        until_true 15 all_arrived $((round * 50 + 50))
+    done
+    stop_guard
+    same 'messages that came' "$(arrived | sort -u)" "$(numbered 1 200 | sort)"
+    grep -q 'untaken=0' guard.err
+}
+
+# The output's broker hangs: no end to the patience, but one to the guard.
+output_hangs() {
+    broker_up
+    listener passed
+    take a
+    guard_start --out "$(url 'passed?timeout=500ms')"
+    say a 1
+    until_true 10 has_lines listener.out 1
+    kill -STOP "$BROKER"
+    numbered 1 5 >&3
+    until_true 10 grep -q 'event=output_failed.*did not confirm a message within 500 ms' guard.err
+    kill -CONT "$BROKER"
+    until_true 15 all_arrived 6
+    kill -STOP "$BROKER"
+    numbered 6 9 >&3
+    pause_ms 200
+    begin=$(now_ms)
+    kill -TERM "$GUARD"
+    ended 1 "$GUARD"
+    between 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
+    kill -CONT "$BROKER"
+    exec 3>&-
+}
+
+# What was current when it came, and is not when the broker can be told, is not passed on.
+stale_meanwhile() {
+    broker_up
+    listener 'passed/+'
+    take a
+    take b
+    guard_start --out "$(url 'passed/{target}')" --log-format json
+    say a 1
+    until_true 10 has_lines listener.out 1
+    broker_down
+    until_true 10 grep -q '"event":"output_failed"' guard.err
+    say a 1
+    say b 1
+    hand_over a
+    pause_ms 1200
+    broker_again
+    until_true 15 all_arrived 2
+    say a 2
+    until_true 15 all_arrived 3
+    stop_guard # the broker has the pipe, too: it does not end
+    exec 3>&-
+    same 'what passed' "$(arrived)" "$(message a 1 && message b 1 && message a 2)"
+    grep -q '"message":2,"target":"a","token":1,"current":2,"reason":"stale"' guard.err
+    grep -q '"passed":3,"stale":1' guard.err
+}
+
+# A message for which the broker ends the connection holds up no other.
+too_large() {
+    broker_up 'max_packet_size 10000'
+    listener passed
+    take a
+    numbered 1 3 >in
+    "$PYTHON" -c 'print("{\"target\":\"a\",\"_version\":1,\"s\":\"%s\"}" % ("x" * 20000))' >>in
+    numbered 4 6 >>in
+    exits 0 "$TENURE" guard --in in --out "$(url passed)"
+    err_has 'event=message_dropped' 'message=4 target=a reason="the broker ends the connection' 'passed=7' 'untaken=1'
+    until_true 5 all_arrived 6
+    same 'messages that came' "$(arrived | sort -u)" "$(numbered 1 6)"
 }
 
 store_away() {
@@ -284,6 +373,10 @@ it 'a broker that comes later than the guard is found' broker_comes_later
 it 'while the output is away nothing is acknowledged, and nothing lost' output_away
 it 'while the output takes nothing the broker keeps the messages' reader_is_stuck
 it 'what a guard that was killed had in hand comes again' guard_is_killed
+it 'what a broken connection left unconfirmed comes again, and nothing is lost' broken_connections
+it 'a broker that hangs is given up and tried again, and does not keep the guard from ending' output_hangs
+it 'what has become stale while the output was away is not passed on' stale_meanwhile
+it 'a message that the broker does not take holds up no other' too_large
 it 'without its store it refuses' store_away
 it 'with TLS, a certificate and a password the messages get there' encrypted
 it 'mistakes are told' mistakes
