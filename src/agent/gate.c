@@ -1,6 +1,6 @@
 /*
- * The gate's messages. Called by gate_lines.c. JSON with a key twice is refused: whoever reads the message behind the
- * gate might take the other one.
+ * The gate's messages. Called by gate_lines.c and gate_topic.c. JSON with a key twice is refused: whoever reads the
+ * message behind the gate might take the other one.
  */
 #include "agent/gate.h"
 
@@ -43,6 +43,12 @@ static void drop_malformed(ten_gate *gate, uint64_t number, const char *why) {
 
 void ten_gate_too_long(ten_gate *gate, uint64_t number) {
     drop_malformed(gate, number, "longer than 1 MiB");
+}
+
+void ten_gate_not_taken(ten_gate *gate, uint64_t number, const char *target, const char *why) {
+    gate->counts.untaken++;
+    TEN_LOG(gate->config.log, TEN_LOG_WARN, "message_dropped", TEN_NUMBER("message", number),
+            TEN_TEXT("target", target), TEN_TEXT("reason", why));
 }
 
 static void drop_incomplete(ten_gate *gate, uint64_t number, const char *target, const char *why) {
@@ -107,6 +113,8 @@ static bool read_message(ten_gate *gate, const ten_gate_message *message, size_t
 static void take_verdict(ten_gate *gate, const tenure_guard_item *item, ten_gate_message *message) {
     const char *why;
     message->passes = item->verdict == TENURE_OK;
+    message->target = item->target;
+    message->token = item->token;
     switch (item->verdict) {
     case TENURE_OK:
         gate->counts.passed++;
@@ -130,6 +138,17 @@ static void take_verdict(ten_gate *gate, const tenure_guard_item *item, ten_gate
     TEN_LOG(gate->config.log, TEN_LOG_WARN, "stale_refused", TEN_NUMBER("message", message->number),
             TEN_TEXT("target", item->target), TEN_NUMBER("token", item->token), TEN_NUMBER("current", item->newest),
             TEN_TEXT("reason", why));
+}
+
+bool ten_gate_still_passes(ten_gate *gate, uint64_t number, const char *target, uint64_t token) {
+    tenure_guard_item item = {.target = target, .token = token};
+    ten_gate_message message = {.number = number};
+    gate->counts.passed--; /* it is counted by its last verdict */
+    int done = tenure_guard_check_many(gate->config.guard, &item, 1);
+    if (done < 0)
+        item.verdict = done;
+    take_verdict(gate, &item, &message);
+    return message.passes;
 }
 
 int ten_gate_judge(ten_gate *gate, ten_gate_message *messages, size_t count, ten_error *error) {

@@ -1,7 +1,7 @@
 /*
  * The gate: of messages that come in it lets the current ones through. It reads a message's target and token, asks the
  * guard, logs and counts what it refuses. Where messages come from and go to is its callers' business: gate_lines.c for
- * lines; a topic of a broker would call the same function.
+ * lines, gate_topic.c for topics of a broker, gate_out.c for what passes.
  */
 #ifndef TEN_AGENT_GATE_H
 #define TEN_AGENT_GATE_H
@@ -24,8 +24,11 @@ typedef struct ten_gate_config {
 typedef struct ten_gate_message {
     const char *data; /* one JSON object */
     size_t size;
-    uint64_t number; /* for the log: the how manyeth it is */
-    bool passes;     /* the verdict */
+    bool is_line;       /* the newline at its end, if there is one, is the line's and not the message's */
+    uint64_t number;    /* for the log: the how manyeth it is */
+    bool passes;        /* the verdict */
+    const char *target; /* of one that passes; until the next call */
+    uint64_t token;
 } ten_gate_message;
 
 typedef struct ten_gate_counts {
@@ -35,6 +38,7 @@ typedef struct ten_gate_counts {
     uint64_t unconfirmed; /* the store could not tell */
     uint64_t incomplete;  /* no target or no token that could be one */
     uint64_t malformed;   /* not one JSON object, or too long */
+    uint64_t untaken;     /* passed, but the output would not have it */
 } ten_gate_counts;
 
 typedef struct ten_gate ten_gate;
@@ -44,8 +48,12 @@ void ten_gate_close(ten_gate *gate);
 
 /* Judges up to TEN_GATE_BATCH messages: sets `passes` in each. Waits for the store when the guard has to. */
 int ten_gate_judge(ten_gate *gate, ten_gate_message *messages, size_t count, ten_error *error);
+/* Whether a message that passed a while ago still does: one that the output has kept waiting. */
+bool ten_gate_still_passes(ten_gate *gate, uint64_t number, const char *target, uint64_t token);
 /* A message that is longer than TEN_GATE_MESSAGE_MAX, and was not even read to its end. */
 void ten_gate_too_long(ten_gate *gate, uint64_t number);
+/* A message that passed, and that the output refuses for good. */
+void ten_gate_not_taken(ten_gate *gate, uint64_t number, const char *target, const char *why);
 
 const ten_gate_counts *ten_gate_get_counts(const ten_gate *gate);
 

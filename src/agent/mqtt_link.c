@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <linux/sockios.h>
 #include <mosquitto.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -18,17 +17,20 @@
 #include "base/random.h"
 
 #define KEEPALIVE_S 30
-#define LOOK_MS     1000u /* libmosquitto is to see whether it has to send a ping */
 
 struct ten_mqtt_link {
     const ten_mqtt_settings *settings;
     struct mosquitto *mosq;
-    ten_mqtt_confirmed_fn confirmed;
-    void *userdata;
-    bool dialed;   /* the socket was writable once: the TCP connection is there, or has failed */
-    bool ready;    /* accepted */
-    int refusal;   /* what the broker said instead; 0: nothing */
-    char why[160]; /* what libmosquitto has said last about an error */
+    ten_mqtt_calls calls;
+    bool dialed;     /* the socket was writable once: the TCP connection is there, or has failed */
+    bool connected;  /* accepted */
+    bool asked;      /* for the subscription */
+    bool ready;      /* and that accepted, too */
+    bool denied;     /* or not */
+    bool wants_more; /* the last read brought something, and the receiver has room for more */
+    bool holds_back; /* acknowledgements that are not to be written yet */
+    int refusal;     /* what the broker said instead; 0: nothing */
+    char why[160];   /* what libmosquitto has said last about an error */
 };
 
 /* ---- what went wrong */
@@ -53,6 +55,8 @@ static int fail(const ten_mqtt_link *link, int code, ten_error *error) {
     int system_error = errno;
     if (link->refusal)
         return fail_refused(link, error);
+    if (link->denied)
+        return ten_fail(error, TENURE_E_DENIED, "%s does not let us subscribe to %.200s", name, link->settings->topic);
     switch (code) {
     case MOSQ_ERR_ERRNO:
         return ten_fail_errno(error, TENURE_E_UNREACHABLE, system_error, "%s", name);
@@ -75,14 +79,33 @@ static int fail(const ten_mqtt_link *link, int code, ten_error *error) {
 static void on_connect(struct mosquitto *mosq, void *userdata, int code) {
     ten_mqtt_link *link = userdata;
     (void)mosq;
-    link->ready = code == 0;
+    link->connected = code == 0;
+    link->ready = link->connected && !link->calls.received;
     link->refusal = code;
+    link->wants_more = true;
+}
+
+static void on_subscribe(struct mosquitto *mosq, void *userdata, int number, int count, const int *granted) {
+    ten_mqtt_link *link = userdata;
+    (void)mosq;
+    (void)number;
+    link->ready = count > 0 && granted[0] < 128;
+    link->denied = !link->ready;
+    link->wants_more = true;
+}
+
+/* libmosquitto has queued the acknowledgement before it calls this. */
+static void on_message(struct mosquitto *mosq, void *userdata, const struct mosquitto_message *message) {
+    ten_mqtt_link *link = userdata;
+    (void)mosq;
+    link->holds_back = true;
+    link->wants_more = link->calls.received(message->payload, (size_t)message->payloadlen, link->calls.userdata);
 }
 
 static void on_publish(struct mosquitto *mosq, void *userdata, int number) {
     const ten_mqtt_link *link = userdata;
     (void)mosq;
-    link->confirmed(number, link->userdata);
+    link->calls.confirmed(number, link->calls.userdata);
 }
 
 /* ---- opening and closing */
@@ -112,27 +135,34 @@ static int set_tls(const ten_mqtt_link *link, ten_error *error) {
 /* libmosquitto would queue what is more than its window, and send it when it likes: there is a window of ours. */
 static int prepare(ten_mqtt_link *link, ten_error *error) {
     char id[24]; /* what every broker takes */
+    const char *own_id = link->settings->client_id;
     snprintf(id, sizeof id, "tenure-%016llx", (unsigned long long)ten_random_u64());
-    link->mosq = mosquitto_new(id, true, link);
+    link->mosq = mosquitto_new(own_id ? own_id : id, !own_id, link);
     if (!link->mosq)
         return fail(link, MOSQ_ERR_NOMEM, error);
     mosquitto_log_callback_set(link->mosq, on_log);
     mosquitto_connect_callback_set(link->mosq, on_connect);
-    mosquitto_publish_callback_set(link->mosq, on_publish);
+    if (link->calls.confirmed)
+        mosquitto_publish_callback_set(link->mosq, on_publish);
+    if (link->calls.received) {
+        mosquitto_message_callback_set(link->mosq, on_message);
+        mosquitto_subscribe_callback_set(link->mosq, on_subscribe);
+        /* There is no thread, but so it writes nothing by itself, and acknowledgements wait for us. */
+        (void)mosquitto_threaded_set(link->mosq, true);
+    }
     (void)mosquitto_max_inflight_messages_set(link->mosq, 0);
     (void)mosquitto_int_option(link->mosq, MOSQ_OPT_TCP_NODELAY, 1);
     int done = set_user(link, error);
     return done == TENURE_OK ? set_tls(link, error) : done;
 }
 
-int ten_mqtt_link_open(const ten_mqtt_settings *settings, ten_mqtt_confirmed_fn confirmed, void *userdata,
-                       ten_mqtt_link **ret_link, ten_error *error) {
+int ten_mqtt_link_open(const ten_mqtt_settings *settings, const ten_mqtt_calls *calls, ten_mqtt_link **ret_link,
+                       ten_error *error) {
     ten_mqtt_link *link = ten_calloc(1, sizeof *link);
     if (!link)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
     link->settings = settings;
-    link->confirmed = confirmed;
-    link->userdata = userdata;
+    link->calls = *calls;
     int done = prepare(link, error);
     if (done == TENURE_OK) {
         int code = mosquitto_connect_async(link->mosq, settings->host, settings->port, KEEPALIVE_S);
@@ -154,7 +184,10 @@ static void free_link(ten_mqtt_link *link) {
 void ten_mqtt_link_close(ten_mqtt_link *link) {
     if (!link)
         return;
+    bool writes = link->connected && !link->holds_back;
     (void)mosquitto_disconnect(link->mosq);
+    if (writes)
+        (void)mosquitto_loop_write(link->mosq, 1);
     free_link(link);
 }
 
@@ -206,29 +239,59 @@ int ten_mqtt_link_publish(ten_mqtt_link *link, const char *topic, const char *pa
 
 /* Until the first time that it can be written, libmosquitto does not say that it waits for that. */
 static short wanted(const ten_mqtt_link *link) {
-    return (short)(POLLIN | (!link->dialed || mosquitto_want_write(link->mosq) ? POLLOUT : 0));
+    bool writes = !link->dialed || (!link->holds_back && mosquitto_want_write(link->mosq));
+    return (short)(POLLIN | (writes ? POLLOUT : 0));
 }
 
-static int work(ten_mqtt_link *link, short events, ten_error *error) {
+/* libmosquitto reads one packet at a time; with TLS more may have come already that poll() does not see. */
+static int read_packets(ten_mqtt_link *link) {
+    int code;
+    do {
+        link->wants_more = false;
+        code = mosquitto_loop_read(link->mosq, 1);
+    } while (code == MOSQ_ERR_SUCCESS && link->wants_more);
+    return code;
+}
+
+static int subscribe(ten_mqtt_link *link) {
+    if (!link->calls.received || !link->connected || link->asked)
+        return MOSQ_ERR_SUCCESS;
+    link->asked = true;
+    return mosquitto_subscribe(link->mosq, NULL, link->settings->topic, 1);
+}
+
+int ten_mqtt_link_work(ten_mqtt_link *link, short events, ten_error *error) {
     int code = MOSQ_ERR_SUCCESS;
+    bool reads =
+        (events & (POLLIN | POLLERR | POLLHUP)) || (link->calls.received && link->ready && link->settings->tls);
     errno = 0;
-    if (events & (POLLOUT | POLLERR | POLLHUP)) {
+    if ((events & (POLLOUT | POLLERR | POLLHUP)) && !link->holds_back) {
         link->dialed = true;
         code = mosquitto_loop_write(link->mosq, 1);
     }
-    if (code == MOSQ_ERR_SUCCESS && (events & (POLLIN | POLLERR | POLLHUP)))
-        code = mosquitto_loop_read(link->mosq, 1);
+    if (code == MOSQ_ERR_SUCCESS && reads)
+        code = read_packets(link);
+    if (code == MOSQ_ERR_SUCCESS)
+        code = subscribe(link);
     if (code == MOSQ_ERR_SUCCESS)
         code = mosquitto_loop_misc(link->mosq);
-    return code == MOSQ_ERR_SUCCESS && !link->refusal ? TENURE_OK : fail(link, code, error);
+    return code == MOSQ_ERR_SUCCESS && !link->refusal && !link->denied ? TENURE_OK : fail(link, code, error);
+}
+
+void ten_mqtt_link_acknowledge(ten_mqtt_link *link) {
+    link->holds_back = false;
+    (void)mosquitto_loop_write(link->mosq, 1); /* an error comes again with the next work */
+}
+
+struct pollfd ten_mqtt_link_polled(const ten_mqtt_link *link) {
+    return (struct pollfd){.fd = mosquitto_socket(link->mosq), .events = wanted(link)};
 }
 
 int ten_mqtt_link_step(ten_mqtt_link *link, int wake_fd, uint64_t until_ms, ten_error *error) {
-    struct pollfd polled[] = {{.fd = mosquitto_socket(link->mosq), .events = wanted(link)},
-                              {.fd = wake_fd, .events = POLLIN}};
-    uint64_t left_ms = ten_min_u64(ten_left_u64(until_ms, ten_boot_ms(&ten_system_clock)), LOOK_MS);
+    struct pollfd polled[] = {ten_mqtt_link_polled(link), {.fd = wake_fd, .events = POLLIN}};
+    uint64_t left_ms = ten_min_u64(ten_left_u64(until_ms, ten_boot_ms(&ten_system_clock)), TEN_MQTT_LOOK_MS);
     if (polled[0].fd < 0)
         return fail(link, MOSQ_ERR_CONN_LOST, error);
     (void)poll(polled, TEN_COUNT(polled), (int)left_ms);
-    return work(link, polled[0].revents, error);
+    return ten_mqtt_link_work(link, polled[0].revents, error);
 }

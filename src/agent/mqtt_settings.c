@@ -1,6 +1,6 @@
 /*
- * From the URL of an MQTT sink to its settings. Pure text, but for a look whether the files that it names can be read.
- * Called by sink_mqtt.c.
+ * From the URL of an MQTT sink or input to its settings. Pure text, but for a look whether the files that it names can
+ * be read. Called by sink_mqtt.c and gate_broker.c.
  */
 #include "agent/mqtt_settings.h"
 
@@ -10,9 +10,10 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 
-#define PORT      1883
-#define TLS_PORT  8883
-#define TOPIC_MAX 32768u /* bytes of the pattern; with what is filled in it stays under MQTT's 65535 */
+#define PORT          1883
+#define TLS_PORT      8883
+#define TOPIC_MAX     32768u /* bytes of the pattern; with what is filled in it stays under MQTT's 65535 */
+#define CLIENT_ID_MAX 128u
 
 static int no_memory(ten_error *error) {
     return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of an MQTT connection");
@@ -51,20 +52,49 @@ static int read_place(char *hosts, ten_mqtt_settings *settings, ten_error *error
     return port ? read_port(after + 1, &settings->port, error) : TENURE_OK;
 }
 
-static int read_topic(const char *path, ten_mqtt_settings *settings, ten_error *error) {
-    const char *topic = path[0] == '/' ? path + 1 : path;
-    if (topic[0] == '\0')
-        return ten_fail(error, TENURE_E_INVALID, "the %s sink names no topic: write %s://HOST/TOPIC/{target}",
-                        settings->tls ? "mqtts" : "mqtt", settings->tls ? "mqtts" : "mqtt");
-    if (topic[strcspn(topic, "+#")] != '\0')
+/* In a subscriber's topic a + or # is a level by itself, and a # the last one. */
+static bool is_filter(const char *topic) {
+    for (const char *at = topic; (at = strpbrk(at, "+#")); at++) {
+        bool begins = at == topic || at[-1] == '/';
+        if (!begins || (at[1] != '\0' && (at[0] == '#' || at[1] != '/')))
+            return false;
+    }
+    return true;
+}
+
+static int check_topic(const char *topic, bool input, ten_error *error) {
+    if (input && !is_filter(topic))
+        return ten_fail(error, TENURE_E_INVALID,
+                        "the topic '%.100s' is none to subscribe to: a + or # stands for whole levels, a # at the end",
+                        topic);
+    if (!input && topic[strcspn(topic, "+#")] != '\0')
         return ten_fail(error, TENURE_E_INVALID, "the topic '%.100s' has a + or #: those are for subscribers", topic);
+    return input ? TENURE_OK : ten_message_name_check(topic, error);
+}
+
+static int read_topic(const char *path, bool input, ten_mqtt_settings *settings, ten_error *error) {
+    const char *topic = path[0] == '/' ? path + 1 : path;
+    const char *scheme = settings->tls ? "mqtts" : "mqtt";
+    if (topic[0] == '\0')
+        return ten_fail(error, TENURE_E_INVALID, "the %s %s names no topic: write %s://HOST/TOPIC/%s", scheme,
+                        input ? "input" : "sink", scheme, input ? "+" : "{target}");
     if (strlen(topic) > TOPIC_MAX || !ten_utf8_is_printable(topic, strlen(topic)))
         return ten_fail(error, TENURE_E_INVALID, "the topic '%.40s...' is longer than %u bytes, or not printable UTF-8",
                         topic, TOPIC_MAX);
-    int done = ten_message_name_check(topic, error);
+    int done = check_topic(topic, input, error);
     if (done == TENURE_OK && !(settings->topic = ten_strdup(topic)))
         done = no_memory(error);
     return done;
+}
+
+static int read_client_id(const ten_url *url, ten_mqtt_settings *settings, ten_error *error) {
+    const char *id = ten_url_option(url, "client_id");
+    if (!id)
+        return TENURE_OK;
+    if (id[0] == '\0' || strlen(id) > CLIENT_ID_MAX || !ten_utf8_is_printable(id, strlen(id)))
+        return ten_fail(error, TENURE_E_INVALID, "client_id is not 1 to %u bytes of printable UTF-8", CLIENT_ID_MAX);
+    settings->client_id = ten_strdup(id);
+    return settings->client_id ? TENURE_OK : no_memory(error);
 }
 
 static int make_name(ten_mqtt_settings *settings, ten_error *error) {
@@ -77,10 +107,11 @@ static int make_name(ten_mqtt_settings *settings, ten_error *error) {
     return settings->name ? TENURE_OK : no_memory(error);
 }
 
-static int read_url(ten_url *url, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
-    static const char *const known[] = {"ca_file", "cert_file", "key_file", "password_file", "timeout", NULL};
+static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
+    static const char *const known[] = {"client_id",     "ca_file", "cert_file", "key_file",
+                                        "password_file", "timeout", NULL};
     settings->tls = strcmp(url->scheme, "mqtts") == 0;
-    int done = ten_url_check_options(url, known, error);
+    int done = ten_url_check_options(url, input ? known : known + 1, error);
     if (done == TENURE_OK)
         done = ten_endpoint_read(url, settings->tls, "password_file", &settings->endpoint, error);
     /* libmosquitto takes a certificate of ours only together with the CAs to be trusted. */
@@ -93,7 +124,9 @@ static int read_url(ten_url *url, uint64_t ttl_ms, ten_mqtt_settings *settings, 
     if (done == TENURE_OK)
         done = read_place(url->hosts ? url->hosts : (char[]){""}, settings, error);
     if (done == TENURE_OK)
-        done = read_topic(url->path, settings, error);
+        done = read_topic(url->path, input, settings, error);
+    if (done == TENURE_OK)
+        done = read_client_id(url, settings, error);
     if (done == TENURE_OK && url->user && url->user[0] && !(settings->user = ten_strdup(url->user)))
         done = no_memory(error);
     if (done == TENURE_OK && settings->endpoint.secret_file && !settings->user)
@@ -101,21 +134,30 @@ static int read_url(ten_url *url, uint64_t ttl_ms, ten_mqtt_settings *settings, 
     return done == TENURE_OK ? make_name(settings, error) : done;
 }
 
-int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
+static int read_text(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
     ten_url url;
     *settings = (ten_mqtt_settings){0};
     int done = ten_url_parse(text, &url, error);
     if (done < 0)
         return done;
-    done = read_url(&url, ttl_ms, settings, error);
+    done = read_url(&url, input, ttl_ms, settings, error);
     ten_url_free(&url);
     return done;
+}
+
+int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
+    return read_text(text, false, ttl_ms, settings, error);
+}
+
+int ten_mqtt_settings_read_input(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
+    return read_text(text, true, ttl_ms, settings, error);
 }
 
 void ten_mqtt_settings_free(ten_mqtt_settings *settings) {
     ten_free(settings->host);
     ten_free(settings->user);
     ten_free(settings->topic);
+    ten_free(settings->client_id);
     ten_free(settings->name);
     ten_endpoint_free(&settings->endpoint);
     *settings = (ten_mqtt_settings){0};

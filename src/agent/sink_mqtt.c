@@ -106,7 +106,8 @@ static int fail_if_overdue(const struct mqtt_sink *sink, ten_error *error) {
 static int step(struct mqtt_sink *sink, ten_error *error) {
     int done = TENURE_OK;
     if (!sink->link) {
-        done = ten_mqtt_link_open(&sink->settings, confirm, sink, &sink->link, error);
+        const ten_mqtt_calls calls = {.confirmed = confirm, .userdata = sink};
+        done = ten_mqtt_link_open(&sink->settings, &calls, &sink->link, error);
         sink->dialed_ms = now_ms();
     }
     if (done == TENURE_OK && ten_mqtt_link_is_ready(sink->link))

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/gate_lines.h"
+#include "agent/gate_topic.h"
 #include "base/id.h"
 #include "base/io.h"
 #include "cli/commands.h"
@@ -22,6 +23,16 @@ struct guard_options {
     const char *token_field;
     uint64_t cache_ttl_ms;
     int on_expired;
+};
+
+/* What is open while it runs. */
+struct flow {
+    int in_fd; /* -1: from a topic */
+    int out_fd;
+    ten_gate_stop stop;
+    tenure_guard *guard;
+    ten_gate *gate;
+    ten_gate_out *out;
 };
 
 static int say(const char *text, int exit_code) {
@@ -46,6 +57,38 @@ static int open_stream(const char *text, int standard_fd, int flags, int *ret_fd
     fprintf(stderr, "tenure: cannot open %s: %s\n", text, strerror(errno));
     return TEN_EXIT_FAILED;
 }
+
+static bool is_topic(const char *text) {
+    return strncmp(text, "mqtt://", 7) == 0 || strncmp(text, "mqtts://", 8) == 0;
+}
+
+#ifdef TEN_SINK_MQTT
+static int check_topics(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
+    return ten_gate_topic_check(in_url, out_url, namespace_name, error);
+}
+static int open_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
+    return ten_gate_topic_open_out(flow->gate, session->log, session->namespace_name, url, &flow->out, error);
+}
+static int pass_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
+    return ten_gate_topic_in(flow->gate, session->log, url, flow->out, &flow->stop, error);
+}
+#else
+static int left_out(ten_error *error) {
+    return ten_fail(error, TENURE_E_UNSUPPORTED, "mqtt:// was left out of this build: it needs libmosquitto");
+}
+static int check_topics(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
+    (void)namespace_name;
+    return in_url || out_url ? left_out(error) : TENURE_OK;
+}
+static int open_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
+    (void)session, (void)url, (void)flow;
+    return left_out(error);
+}
+static int pass_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
+    (void)session, (void)url, (void)flow;
+    return left_out(error);
+}
+#endif
 
 /* A file that grows by what is read from it has no end. */
 static bool is_same_file(int in_fd, int out_fd) {
@@ -84,62 +127,92 @@ static void log_summary(ten_log *log, const ten_gate_counts *counts) {
     TEN_LOG(log, TEN_LOG_INFO, "guard_stopped", TEN_NUMBER("passed", counts->passed),
             TEN_NUMBER("stale", counts->stale), TEN_NUMBER("ungranted", counts->ungranted),
             TEN_NUMBER("unconfirmed", counts->unconfirmed), TEN_NUMBER("incomplete", counts->incomplete),
-            TEN_NUMBER("malformed", counts->malformed));
+            TEN_NUMBER("malformed", counts->malformed), TEN_NUMBER("untaken", counts->untaken));
 }
 
-static int pass_lines(const ten_session *session, const struct guard_options *options, tenure_guard *guard,
-                      const ten_gate_lines_config *lines) {
+static int pass_messages(const ten_session *session, const struct guard_options *options, struct flow *flow) {
     ten_gate_config config = {
-        .guard = guard, .log = session->log, .id_field = options->id_field, .token_field = options->token_field};
-    ten_gate *gate = NULL;
+        .guard = flow->guard, .log = session->log, .id_field = options->id_field, .token_field = options->token_field};
     ten_error error = {0};
-    int system_error = 0;
-    int done = ten_gate_open(&config, &gate, &error);
+    int done = ten_gate_open(&config, &flow->gate, &error);
+    if (done == TENURE_OK)
+        done = is_topic(options->out) ? open_topic(session, options->out, flow, &error)
+                                      : ten_gate_out_open_lines(flow->out_fd, &flow->out, &error);
     if (done < 0)
         return say(error.message, TEN_EXIT_FAILED);
-    done = ten_gate_lines(gate, lines, &system_error, &error);
-    log_summary(session->log, ten_gate_get_counts(gate));
-    ten_gate_close(gate);
-    if (done == TENURE_OK || system_error == -EPIPE) /* the reader knows */
+    done = is_topic(options->in) ? pass_topic(session, options->in, flow, &error)
+                                 : ten_gate_lines(flow->gate, flow->in_fd, flow->out, &flow->stop, &error);
+    log_summary(session->log, ten_gate_get_counts(flow->gate));
+    if (done == TENURE_OK || flow->out->system_error == -EPIPE) /* the reader knows */
         return done == TENURE_OK ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
     return say(error.message, TEN_EXIT_FAILED);
 }
 
-static int run_guard(ten_session *session, const struct guard_options *options, ten_gate_lines_config *lines) {
-    char instance[TENURE_HOLDER_MAX + 1];
-    ten_error error;
-    int exit_code = open_stream(options->in, STDIN_FILENO, O_RDONLY, &lines->in_fd);
-    if (exit_code != TEN_EXIT_DONE)
-        return exit_code;
-    if (ten_instance_id_make(session->name, instance, &error) < 0)
-        return say(error.message, TEN_EXIT_FAILED);
-    ten_session_open_log(session, instance);
+static int open_guard(const ten_session *session, const struct guard_options *options, struct flow *flow) {
     tenure_guard_options config = {.size = sizeof config,
                                    .namespace_name = session->namespace_name,
                                    .cache_ttl_ms = options->cache_ttl_ms,
                                    .on_expired_accept = options->on_expired == 1,
                                    .on_event = log_event,
                                    .userdata = session->log};
-    tenure_guard *guard = NULL;
-    int done = tenure_guard_open(session->store && session->store[0] ? session->store : NULL, &config, &guard);
-    if (done < 0)
-        return say(tenure_guard_message(NULL), ten_exit_code(done));
-    exit_code = open_stream(options->out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &lines->out_fd);
-    if (exit_code == TEN_EXIT_DONE && is_same_file(lines->in_fd, lines->out_fd))
+    int done = tenure_guard_open(session->store && session->store[0] ? session->store : NULL, &config, &flow->guard);
+    return done < 0 ? say(tenure_guard_message(NULL), ten_exit_code(done)) : TEN_EXIT_DONE;
+}
+
+static int run_guard(ten_session *session, const struct guard_options *options, struct flow *flow) {
+    char instance[TENURE_HOLDER_MAX + 1];
+    ten_error error;
+    int exit_code = TEN_EXIT_DONE;
+    if (!is_topic(options->in))
+        exit_code = open_stream(options->in, STDIN_FILENO, O_RDONLY, &flow->in_fd);
+    if (exit_code != TEN_EXIT_DONE)
+        return exit_code;
+    if (ten_instance_id_make(session->name, instance, &error) < 0)
+        return say(error.message, TEN_EXIT_FAILED);
+    ten_session_open_log(session, instance);
+    exit_code = open_guard(session, options, flow);
+    if (exit_code == TEN_EXIT_DONE && !is_topic(options->out))
+        exit_code = open_stream(options->out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &flow->out_fd);
+    if (exit_code == TEN_EXIT_DONE && is_same_file(flow->in_fd, flow->out_fd))
         exit_code = say("the input and the output are the same file", TEN_EXIT_USAGE);
-    if (exit_code == TEN_EXIT_DONE)
-        exit_code = pass_lines(session, options, guard, lines);
-    tenure_guard_close(guard);
-    return exit_code;
+    return exit_code == TEN_EXIT_DONE ? pass_messages(session, options, flow) : exit_code;
+}
+
+static void close_flow(struct flow *flow) {
+    ten_gate_out_close(flow->out);
+    ten_gate_close(flow->gate);
+    if (flow->guard)
+        tenure_guard_close(flow->guard);
+    ten_close_fd(&flow->in_fd);
+    ten_close_fd(&flow->out_fd);
+}
+
+/* What can be said before anything is opened. */
+static int check_options(const ten_session *session, const struct guard_options *options) {
+    const char *path;
+    ten_error error;
+    bool in_topic = is_topic(options->in);
+    bool out_topic = is_topic(options->out);
+    if (session->count != 0)
+        return ten_session_usage(session, "guard takes no arguments: messages come by --in");
+    if ((!in_topic && !path_of(options->in, &path)) || (!out_topic && !path_of(options->out, &path)))
+        return ten_session_usage(session, "messages come from and go to '-', file:PATH or mqtt://HOST/TOPIC");
+    if (check_topics(in_topic ? options->in : NULL, out_topic ? options->out : NULL, session->namespace_name, &error) <
+        0)
+        return ten_session_usage(session, "%s", error.message);
+    if ((options->id_field && options->id_field[0] == '\0') || options->token_field[0] == '\0')
+        return ten_session_usage(session, "a field has a name");
+    return TEN_EXIT_DONE;
 }
 
 int ten_cmd_guard(const ten_command *command, int argc, char **argv) {
     static const char *const expired_words[] = {"reject", "accept", NULL};
     struct guard_options options = {.in = "-", .out = "-", .token_field = "_version"};
     const ten_option own[] = {
-        {"in", TEN_OPTION_TEXT, &options.in, "SRC", "- (standard input, default) or file:PATH", NULL, NULL},
-        {"out", TEN_OPTION_TEXT, &options.out, "DST", "- (standard output, default) or file:PATH, appended to", NULL,
-         NULL},
+        {"in", TEN_OPTION_TEXT, &options.in, "SRC", "- (standard input, default), file:PATH or mqtt://HOST/TOPIC/+",
+         NULL, NULL},
+        {"out", TEN_OPTION_TEXT, &options.out, "DST",
+         "- (standard output, default), file:PATH, appended to, or mqtt://HOST/TOPIC/{target}", NULL, NULL},
         {"id-field", TEN_OPTION_TEXT, &options.id_field, "F",
          "where a message names its target; default target, else "
          "scene_id",
@@ -155,21 +228,16 @@ int ten_cmd_guard(const ten_command *command, int argc, char **argv) {
     };
     ten_session session;
     int exit_code;
-    const char *path;
     if (!ten_session_parse(&session, command, own, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "guard takes no arguments: messages come by --in");
-    if (!path_of(options.in, &path) || !path_of(options.out, &path))
-        return ten_session_usage(&session, "messages come from and go to '-' or file:PATH");
-    if ((options.id_field && options.id_field[0] == '\0') || options.token_field[0] == '\0')
-        return ten_session_usage(&session, "a field has a name");
+    exit_code = check_options(&session, &options);
+    if (exit_code != TEN_EXIT_DONE)
+        return exit_code;
     if (!ten_session_check(&session, &exit_code))
         return exit_code;
     TEN_CLEANUP(ten_close_fd) int stop_fd = open_stop();
-    ten_gate_lines_config lines = {.in_fd = -1, .out_fd = -1, .stop_fd = stop_fd};
-    exit_code = run_guard(&session, &options, &lines);
-    ten_close_fd(&lines.in_fd);
-    ten_close_fd(&lines.out_fd);
+    struct flow flow = {.in_fd = -1, .out_fd = -1, .stop = {.fd = stop_fd}};
+    exit_code = run_guard(&session, &options, &flow);
+    close_flow(&flow);
     return ten_session_close(&session, exit_code);
 }

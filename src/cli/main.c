@@ -72,7 +72,7 @@ static const ten_command commands[] = {
      "file again.",
      ten_cmd_serve, POLL},
 #endif
-    {"guard", "[--in -] [--out -] [--id-field F] [--token-field F]",
+    {"guard", "[--in SRC] [--out DST] [--id-field F] [--token-field F]",
      "Pass on the messages whose token is current, and drop the stale ones",
      "A message is a line with one JSON object, up to 1 MiB, that names its target ('target', else 'scene_id')\n"
      "and carries the token of its holder's lease ('_version'), as 'tenure agent' publishes them. What passes is\n"
@@ -81,6 +81,11 @@ static const ten_command commands[] = {
      "The store is read before the first token of a target is accepted and before a higher one is believed. While\n"
      "it is out of reach, the newest token known is accepted for the cache's TTL after it was last confirmed;\n"
      "after that, nothing, or with --on-expired accept still that token.\n\n"
+     "SRC  -, file:PATH, or mqtt://[USER@]HOST[:PORT]/TOPIC with + and #, mqtts:// with TLS (QoS 1; the options of\n"
+     "     the sink, and client_id: the broker then keeps what comes while the guard is away). A message is\n"
+     "     acknowledged when it was handed on or refused.\n"
+     "DST  -, file:PATH, or mqtt://[USER@]HOST[:PORT]/TOPIC/{target}, mqtts:// with TLS (QoS 1). While it takes\n"
+     "     nothing, nothing is read.\n\n"
      "Ends with its input, or by SIGTERM or SIGINT, with exit code 0; 1 it cannot write; 3 store out of reach.",
      ten_cmd_guard, POLL},
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,

@@ -253,8 +253,8 @@ mistakes() {
     exits 2 "$TENURE" guard --on-expired perhaps
     exits 2 "$TENURE" guard --cache-ttl 0s
     exits 2 "$TENURE" guard --cache-ttl 5ms </dev/null
-    exits 2 "$TENURE" guard --in mqtt://broker/topic
-    err_has "'-' or file:PATH"
+    exits 2 "$TENURE" guard --in http://broker/topic
+    err_has "'-', file:PATH or mqtt://HOST/TOPIC"
     exits 2 "$TENURE" guard --token-field ''
     exits 2 "$TENURE" guard --store memory:
     exits 1 "$TENURE" guard --in file:no/such/file

@@ -84,6 +84,33 @@ static void wildcards_in_an_id_are_encoded(void **state) {
     assert_string_equal(topic_of("{target}", "floor/2/~c:d@e"), "floor/2/~c:d@e");
 }
 
+/* The topic and the client's id of an input, or the error. */
+static const char *read_input(const char *url) {
+    ten_mqtt_settings settings;
+    ten_error error;
+    int done = ten_mqtt_settings_read_input(url, TTL_MS, &settings, &error);
+    if (done == TENURE_OK)
+        snprintf(shown, sizeof shown, "%s %s", settings.topic, settings.client_id ? settings.client_id : "-");
+    else
+        snprintf(shown, sizeof shown, "%s", error.message);
+    ten_mqtt_settings_free(&settings);
+    return shown;
+}
+
+static void an_input_has_a_topic_to_subscribe_to(void **state) {
+    (void)state;
+    assert_string_equal(read_input("mqtt://broker/a"), "a -");
+    assert_string_equal(read_input("mqtt://broker/+/a/{x}/+/#?client_id=me"), "+/a/{x}/+/# me");
+    assert_string_equal(read_input("mqtt://broker/#"), "# -");
+    assert_contains(read_input("mqtt://broker/"), "names no topic");
+    assert_contains(read_input("mqtt://broker/a+"), "is none to subscribe to");
+    assert_contains(read_input("mqtt://broker/+a"), "is none to subscribe to");
+    assert_contains(read_input("mqtt://broker/a/#/b"), "is none to subscribe to");
+    assert_contains(read_input("mqtt://broker/a/b#"), "is none to subscribe to");
+    assert_contains(read_input("mqtt://broker/a?client_id="), "client_id is not");
+    assert_contains(read_url("mqtt://broker/a?client_id=me"), "client_id");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_names_broker_user_and_topic),
@@ -91,6 +118,7 @@ int main(void) {
         cmocka_unit_test(a_password_in_a_url_is_refused_and_not_shown),
         cmocka_unit_test(a_topic_is_filled_in),
         cmocka_unit_test(wildcards_in_an_id_are_encoded),
+        cmocka_unit_test(an_input_has_a_topic_to_subscribe_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
