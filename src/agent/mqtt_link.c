@@ -245,7 +245,7 @@ static short wanted(const ten_mqtt_link *link) {
 
 /* libmosquitto reads one packet at a time; with TLS more may have come already that poll() does not see. */
 static int read_packets(ten_mqtt_link *link) {
-    int code;
+    int code = MOSQ_ERR_SUCCESS;
     do {
         link->wants_more = false;
         code = mosquitto_loop_read(link->mosq, 1);

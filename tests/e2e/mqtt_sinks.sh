@@ -125,6 +125,8 @@ broken_connections() {
         done
         if [ "$round" -ge 2 ] && [ -n "$(arrived | sort | uniq -d)" ]; then break; fi
     done
+    # What is under way when the agent stops has a second to get there: not while it waits before the next try.
+    until_true 15 has_lines listener.out "$(($(wc -l <listener.out) + 20))"
     stop a
     until_true 5 has_arrived
     nothing_lost
