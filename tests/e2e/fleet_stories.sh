@@ -153,8 +153,9 @@ all_restart_at_once() {
     until_true 5 all_polled
     mark crash
     for name in a b c; do kill -KILL "$(warden_of $name)" "$(worker_of $name)"; done
+    mark again # the last of the old ones may have polled until now
     for name in a b c; do agent $name; done
-    until_true 8 all_polled crash
+    until_true 8 all_polled again
     until_true 8 spread 3 3 a b c
     for name in a b c; do
         last=$("$PYTHON" "$CHECK" "$LOG" takeover crash "$name-" | cut -d ' ' -f 1)
