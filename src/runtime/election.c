@@ -162,6 +162,13 @@ static bool deliver(tenure_election *election) {
     return true;
 }
 
+static bool deliver_all(tenure_election *election) {
+    bool delivered = false;
+    while (deliver(election))
+        delivered = true;
+    return delivered;
+}
+
 /* ---- the thread */
 
 static bool send_request(tenure_election *election) {
@@ -243,12 +250,9 @@ static void *run(void *arg) {
     uint64_t give_up_ms = UINT64_MAX;
     while (!is_over(election)) {
         bool worked = read_feed(election);
-        while (deliver(
-            election)) /* before anything is sent: a new term must not begin before the end of the old is known */
-            worked = true;
+        worked |= deliver_all(election); /* a new term must not begin before the end of the old is known */
         worked |= send_request(election);
-        while (deliver(election)) /* instead of a request, there may have been the end of a term */
-            worked = true;
+        worked |= deliver_all(election); /* instead of a request, there may have been the end of a term */
         pthread_mutex_lock(&election->lock);
         if (election->quit && give_up_ms == UINT64_MAX)
             give_up_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, GIVE_BACK_MS);
@@ -258,8 +262,7 @@ static void *run(void *arg) {
         if (!worked)
             sleep_until_due(election);
     }
-    while (deliver(election))
-        ;
+    (void)deliver_all(election);
     pthread_mutex_lock(&election->lock);
     ten_slot_set(election->slot, 0, false);
     election->ended = true;
