@@ -95,15 +95,8 @@ static uint64_t expires_at(const ten_result *result) {
     return result->remaining_ms ? ten_wall_ms(&ten_system_clock) + result->remaining_ms : 0;
 }
 
-static void answer(ten_request *request, unsigned status) {
-    request->state = TEN_REQUEST_ANSWERED;
-    request->status = status;
-    request->type = status == 204 ? NULL : "application/json";
-    ten_buf_clear(&request->reply);
-}
-
 static void answer_grant(ten_request *request, unsigned status, const ten_result *result) {
-    answer(request, status);
+    ten_reply_status(request, status);
     ten_json_open(&request->reply);
     ten_json_number(&request->reply, "version", result->token);
     ten_json_time(&request->reply, "expires_at", expires_at(result));
@@ -131,7 +124,7 @@ static void finish_get(ten_job *job, int error, const char *message, const ten_r
     ten_request *request = (ten_request *)job;
     if (answer_usual(request, error, message, results))
         return;
-    answer(request, 200);
+    ten_reply_status(request, 200);
     ten_json_open(&request->reply);
     ten_json_text(&request->reply, "holder_id", results->holder);
     ten_json_number(&request->reply, "version", results->token);
@@ -194,7 +187,7 @@ static void finish_release(ten_job *job, int error, const char *message, const t
     if (results[0].outcome == TEN_LOST && results[1].holder && strcmp(results[1].holder, request->holder) != 0)
         ten_reply_held(request, &results[1]);
     else
-        answer(request, 204);
+        ten_reply_status(request, 204);
 }
 
 void ten_lease_release(ten_request *request) {
@@ -251,7 +244,7 @@ static void finish_batch(ten_job *job, int error, const char *message, const ten
         ten_reply_store_error(request, error, message);
         return;
     }
-    answer(request, 200);
+    ten_reply_status(request, 200);
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < job->op_count; i++) {
         ten_buf_text(&request->reply, i ? ",\n" : "");

@@ -8,12 +8,16 @@
 #include "base/json.h"
 #include "server/server_state.h"
 
+void ten_reply_status(ten_request *request, unsigned status) {
+    request->state = TEN_REQUEST_ANSWERED;
+    request->status = status;
+    request->type = status == 204 ? NULL : "application/json";
+}
+
 static void begin_error(ten_request *request, unsigned status, const char *code, const char *message) {
     ten_buf *reply = &request->reply;
     ten_buf_clear(reply);
-    request->state = TEN_REQUEST_ANSWERED;
-    request->status = status;
-    request->type = "application/json";
+    ten_reply_status(request, status);
     ten_buf_text(reply, "{\"error\":");
     ten_json_open(reply);
     ten_json_text(reply, "code", code);

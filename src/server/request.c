@@ -36,6 +36,11 @@ void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
     ten_reply_error(request, 503, "unavailable", "too many requests are waiting for the store");
 }
 
+void ten_request_wait_for_listing(ten_request *request) {
+    request->job.op_count = 0;
+    ten_request_wait(request, request->server->listing, false);
+}
+
 /* ---- what its headers say */
 
 /* The host of a Host header or an origin, without its port. */

@@ -109,6 +109,8 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **re
 const char *ten_request_argument(ten_request *request, const char *name);
 /* Hands its job to a lane; it is answered there, or at once when too much waits. */
 void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent);
+/* The same for work on the store alone, which may take long. */
+void ten_request_wait_for_listing(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
 
@@ -126,6 +128,8 @@ void ten_connections_sweep(struct ten_server *server);
 bool ten_connection_is_certified(const ten_request *request);
 
 /* reply.c */
+/* It is answered with this status, and with what the reply holds, or will. */
+void ten_reply_status(ten_request *request, unsigned status);
 void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);
 /* The store's error, or a request that it found wrong. */
 void ten_reply_store_error(ten_request *request, int error, const char *message);
@@ -134,7 +138,7 @@ void ten_reply_lost(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
 enum MHD_Result ten_reply_send(ten_request *request);
 
-/* leases.c, targets.c, nodes.c: prepare a job, or answer at once */
+/* leases.c, targets.c, nodes.c, history.c: prepare a job, or answer at once */
 void ten_lease_get(ten_request *request);
 void ten_lease_acquire(ten_request *request);
 void ten_lease_renew(ten_request *request);

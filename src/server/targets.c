@@ -1,5 +1,5 @@
 /*
- * Requests about targets and instances: listing, registering, removing, heartbeats.
+ * Requests about targets: listing, registering, removing.
  */
 #include <jansson.h>
 #include <string.h>
@@ -9,21 +9,9 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
-#include "base/map.h"
 #include "server/server_state.h"
 
 #define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
-
-static void go(ten_request *request) {
-    request->job.op_count = 0;
-    ten_request_wait(request, request->server->listing, false);
-}
-
-static void answer(ten_request *request, unsigned status) {
-    request->state = TEN_REQUEST_ANSWERED;
-    request->status = status;
-    request->type = status == 204 ? NULL : "application/json";
-}
 
 /* ---- listing */
 
@@ -99,7 +87,7 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
         ten_reply_store_error(request, error, message);
         return;
     }
-    answer(request, 200);
+    ten_reply_status(request, 200);
     if (list->count < list->limit && !list->cut)
         return;
     char after[3 * TENURE_TARGET_MAX + 8];
@@ -138,7 +126,7 @@ void ten_targets_get(ten_request *request) {
         snprintf(list->after, sizeof list->after, "%s", after ? after : "");
         request->job.work = list_targets;
         request->job.finish = finish_list;
-        go(request);
+        ten_request_wait_for_listing(request);
     }
 }
 
@@ -207,9 +195,9 @@ static void finish_edit(ten_job *job, int error, const char *message, const ten_
     else if (edit->action == TEN_TARGET_REMOVE && !edit->found)
         ten_reply_unknown_target(request);
     else if (edit->action == TEN_TARGET_REMOVE)
-        answer(request, 204);
+        ten_reply_status(request, 204);
     else {
-        answer(request, edit->found ? 200 : 201);
+        ten_reply_status(request, edit->found ? 200 : 201);
         ten_json_open(&request->reply);
         ten_json_text(&request->reply, "id", request->route.id);
         ten_json_close(&request->reply);
@@ -227,7 +215,7 @@ void ten_target_put(ten_request *request) {
         ten_reply_error(request, 400, "bad_request", "the id in the body is another than the one in the path");
     else if (edits && json_object_set_new(body, "id", json_string(request->route.id)) == 0 &&
              read_target(request, body, edits, 0))
-        go(request);
+        ten_request_wait_for_listing(request);
     json_decref(body);
 }
 
@@ -237,7 +225,7 @@ void ten_target_delete(ten_request *request) {
     if (!edits)
         return;
     edits->edits[0] = (ten_target_edit){.action = TEN_TARGET_REMOVE, .target = {.id = request->route.id}};
-    go(request);
+    ten_request_wait_for_listing(request);
 }
 
 /* ---- many of them, all or none */
@@ -250,7 +238,7 @@ static void finish_edits(ten_job *job, int error, const char *message, const ten
         ten_reply_store_error(request, error, message);
         return;
     }
-    answer(request, 200);
+    ten_reply_status(request, 200);
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < edits->count; i++) {
         ten_buf_text(&request->reply, i ? ",\n" : "");
@@ -292,246 +280,6 @@ void ten_targets_edit(ten_request *request) {
         good = read_edit(request, json_array_get(items, i), edits, i);
     request->job.finish = finish_edits;
     if (good)
-        go(request);
+        ten_request_wait_for_listing(request);
     json_decref(body);
-}
-
-/* ---- what has changed: the feed, as far back as it is kept */
-
-static int write_change(const ten_change *change, void *userdata) {
-    ten_request *request = userdata;
-    ten_buf *reply = &request->reply;
-    ten_buf_text(reply, request->list.count++ ? ",\n" : "");
-    ten_json_open(reply);
-    ten_json_number(reply, "cursor", change->cursor);
-    ten_json_time(reply, "at", change->at_ms);
-    ten_json_number(reply, "at_ms", change->at_ms);
-    ten_json_text(reply, "event", ten_change_name(change->kind));
-    ten_json_text(reply, "target", change->target);
-    ten_json_text(reply, "instance", change->instance);
-    ten_json_number(reply, "token", change->token);
-    ten_json_text(reply, "reason", ten_reason_name(change->reason));
-    ten_json_text(reply, "actor", change->actor);
-    ten_json_close(reply);
-    return 0;
-}
-
-/* Without a cursor, the last ones: cursors grow by one with each change, or faster. */
-static int read_changes(ten_job *job, ten_store *store) {
-    ten_request *request = (ten_request *)job;
-    struct ten_list_request *list = &request->list;
-    const char *where = request->route.namespace_name;
-    uint64_t timeout_ms = request->server->config->timeout_ms;
-    ten_buf_char(&request->reply, '[');
-    int done = TENURE_OK;
-    if (list->recent) {
-        done = store->ops->changes(store, where, &list->cursor, 1, write_change, request, timeout_ms);
-        list->cursor = ten_left_u64(list->cursor, list->limit);
-    }
-    if (done == TENURE_OK)
-        done = store->ops->changes(store, where, &list->cursor, list->limit, write_change, request, timeout_ms);
-    list->resync = done == TENURE_E_RESYNC;
-    ten_buf_text(&request->reply, "]\n");
-    return list->resync ? TENURE_OK : done;
-}
-
-static void finish_changes(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    (void)results;
-    if (error < 0) {
-        ten_reply_store_error(request, error, message);
-        return;
-    }
-    answer(request, 200);
-    snprintf(request->header[0], sizeof request->header[0], "X-Tenure-Cursor");
-    snprintf(request->header[1], sizeof request->header[1], "%llu%s", (unsigned long long)request->list.cursor,
-             request->list.resync ? "; resync" : "");
-}
-
-void ten_history_get(ten_request *request) {
-    struct ten_list_request *list = &request->list;
-    const char *after = ten_request_argument(request, "after");
-    const char *limit = ten_request_argument(request, "limit");
-    bool is_number = !limit || (limit[0] != '\0' && strspn(limit, "0123456789") == strlen(limit));
-    list->limit = !is_number ? 0 : limit ? strtoul(limit, NULL, 10) : 100;
-    list->recent = after == NULL;
-    bool is_now = after && strcmp(after, "now") == 0;
-    list->cursor = !after || is_now ? UINT64_MAX : strtoull(after, NULL, 10);
-    if (list->limit == 0 || list->limit > TEN_PAGE_MAX)
-        ten_reply_error(request, 400, "bad_request", "limit is a number from 1 to %u", TEN_PAGE_MAX);
-    else if (after && !is_now && (after[0] == '\0' || strspn(after, "0123456789") != strlen(after)))
-        ten_reply_error(request, 400, "bad_request", "after is a cursor, or now");
-    else {
-        request->job.work = read_changes;
-        request->job.finish = finish_changes;
-        go(request);
-    }
-}
-
-/* ---- instances */
-
-/* How many leases each holder has; the number is the value itself. */
-struct nodes {
-    ten_request *request;
-    ten_map shares;
-    char after[TENURE_TARGET_MAX + 1];
-    size_t count;
-};
-
-static int count_share(const ten_row *row, void *userdata) {
-    struct nodes *nodes = userdata;
-    uintptr_t held = (uintptr_t)ten_map_get(&nodes->shares, row->holder ? row->holder : "");
-    nodes->count++;
-    snprintf(nodes->after, sizeof nodes->after, "%s", row->target.id);
-    return ten_map_put(&nodes->shares, row->holder ? row->holder : "", (void *)(held + 1)) ? 0 : TENURE_E_NOMEM;
-}
-
-static int count_shares(struct nodes *nodes, ten_store *store) {
-    const ten_request *request = nodes->request;
-    int done = TENURE_OK;
-    do {
-        char after[TENURE_TARGET_MAX + 1];
-        memcpy(after, nodes->after, sizeof after);
-        ten_query query = {.namespace_name = request->route.namespace_name,
-                           .filter = TENURE_LEASED,
-                           .after = after[0] ? after : NULL,
-                           .limit = TEN_PAGE_MAX};
-        nodes->count = 0;
-        done = store->ops->list(store, &query, count_share, nodes, request->server->config->timeout_ms);
-    } while (done == TENURE_OK && nodes->count == TEN_PAGE_MAX);
-    return done;
-}
-
-static int write_instance(const ten_instance *instance, void *userdata) {
-    const struct nodes *nodes = userdata;
-    ten_request *request = nodes->request;
-    ten_buf *reply = &request->reply;
-    ten_buf_text(reply, request->list.count++ ? ",\n" : "");
-    ten_json_open(reply);
-    ten_json_text(reply, "instance", instance->instance);
-    ten_json_number(reply, "weight", instance->weight);
-    if (request->list.shares)
-        ten_json_number(reply, "share", (uintptr_t)ten_map_get(&nodes->shares, instance->instance));
-    ten_json_bool(reply, "draining", instance->weight == 0 || instance->ask == TEN_ASK_DRAIN);
-    ten_json_time(reply, "since", instance->since_ms);
-    ten_json_number(reply, "since_ms", instance->since_ms);
-    ten_json_number(reply, "ttl_ms", instance->ttl_ms);
-    ten_json_number(reply, "remaining_ms", instance->remaining_ms);
-    if (instance->ask)
-        ten_json_number(reply, "ask", instance->ask);
-    if (instance->metadata)
-        ten_json_text(reply, "metadata", instance->metadata);
-    ten_json_close(reply);
-    return 0;
-}
-
-static int list_nodes(ten_job *job, ten_store *store) {
-    ten_request *request = (ten_request *)job;
-    struct nodes nodes = {.request = request};
-    ten_buf_char(&request->reply, '[');
-    int done = request->list.shares ? count_shares(&nodes, store) : TENURE_OK;
-    if (done == TENURE_OK)
-        done = store->ops->list_instances(store, request->route.namespace_name, write_instance, &nodes,
-                                          request->server->config->timeout_ms);
-    ten_buf_text(&request->reply, "]\n");
-    ten_map_free(&nodes.shares);
-    return done;
-}
-
-static void finish_nodes(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    (void)results;
-    if (error < 0)
-        ten_reply_store_error(request, error, message);
-    else
-        answer(request, 200);
-}
-
-void ten_nodes_get(ten_request *request) {
-    const char *shares = ten_request_argument(request, "shares");
-    request->list.shares = !shares || strcmp(shares, "false") != 0; /* our own clients count for themselves */
-    request->job.work = list_nodes;
-    request->job.finish = finish_nodes;
-    go(request);
-}
-
-static void finish_node(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (error < 0)
-        ten_reply_store_error(request, error, message);
-    else if (results->outcome == TEN_ERROR && results->error == TENURE_E_TTL)
-        ten_reply_error(request, 409, "held", "the instances of this namespace use a TTL of %llu ms: all use the same",
-                        (unsigned long long)results->ttl_ms);
-    else if (results->outcome == TEN_ERROR)
-        ten_reply_error(request, 409, "lost", "%s", tenure_strerror(results->error));
-    else
-        answer(request, 204);
-}
-
-static void go_with_heartbeat(ten_request *request, const ten_op *op) {
-    request->first_ops[0] = *op;
-    request->ops = request->first_ops;
-    request->job.ops = request->ops;
-    request->job.op_count = 1;
-    request->job.finish = finish_node;
-    ten_request_wait(request, request->server->leases, true);
-}
-
-void ten_node_put(ten_request *request) {
-    json_t *body = ten_body_parse(request);
-    if (!body)
-        return;
-    const json_t *weight = json_object_get(body, "weight");
-    const json_t *ttl = json_object_get(body, "ttl_ms");
-    uint64_t ttl_ms = ttl ? (uint64_t)json_integer_value(ttl) : request->server->config->ttl_ms;
-    bool valid = (!weight || (json_is_integer(weight) && json_integer_value(weight) >= 0 &&
-                              json_integer_value(weight) <= 1000000)) &&
-                 (!ttl || json_is_integer(ttl)) && ttl_ms >= TENURE_TTL_MIN_MS && ttl_ms <= TENURE_TTL_MAX_MS;
-    ten_op op = {.kind = TEN_OP_ANNOUNCE,
-                 .namespace_name = request->route.namespace_name,
-                 .holder = request->route.id,
-                 .ttl_ms = ttl_ms,
-                 .weight = weight ? (uint32_t)json_integer_value(weight) : 1};
-    json_decref(body);
-    if (!valid)
-        ten_reply_error(request, 400, "bad_request", "weight is a number from 0 on, ttl_ms a lease's time in ms");
-    else if (ten_request_owns(request, request->route.id))
-        go_with_heartbeat(request, &op);
-}
-
-void ten_node_delete(ten_request *request) {
-    ten_op op = {.kind = TEN_OP_LEAVE, .namespace_name = request->route.namespace_name, .holder = request->route.id};
-    if (ten_request_owns(request, request->route.id))
-        go_with_heartbeat(request, &op);
-}
-
-/* ---- whether the store answers */
-
-static int ping(ten_job *job, ten_store *store) {
-    const ten_request *request = (ten_request *)job;
-    return store->ops->ping(store, request->server->config->timeout_ms);
-}
-
-static void finish_ready(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    (void)results;
-    if (error < 0) {
-        ten_reply_store_error(request, error, message);
-        return;
-    }
-    const struct ten_server *server = request->server;
-    answer(request, 200);
-    ten_json_open(&request->reply);
-    ten_json_text(&request->reply, "status", "ready");
-    ten_json_text(&request->reply, "store", ten_lane_store_name(server->listing));
-    ten_json_number(&request->reply, "ttl_min_ms", ten_lane_capabilities(server->listing)->ttl_min_ms);
-    ten_json_text(&request->reply, "version", tenure_version());
-    ten_json_close(&request->reply);
-    ten_buf_char(&request->reply, '\n');
-}
-
-void ten_server_ready(ten_request *request) {
-    request->job.work = ping;
-    request->job.finish = finish_ready;
-    go(request);
 }
