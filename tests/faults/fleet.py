@@ -81,7 +81,7 @@ class Host:
         poll = (f"exec:exec env -u LD_PRELOAD {settings.programs.poller} {settings.polls} poll {settings.poll_ms} "
                 f"{settings.poll_options}")
         self.agent = start(
-            [settings.programs.tenure, "agent", "--name", self.name, "--targets", settings.source(), "--store", self.url(),
+            [settings.programs.agent, "agent", "--name", self.name, "--targets", settings.source(), "--store", self.url(),
              "--ttl", f"{settings.ttl_ms}ms", "--renew", f"{settings.ttl_ms // 4}ms", "--settle",
              f"{settings.settle_ms}ms", "--every", f"{settings.every_ms}ms", "--timeout", "30s", "--log-format", "json",
              "--poll", poll, *settings.agent_options], self.path("err"),

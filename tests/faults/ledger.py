@@ -41,18 +41,17 @@ def beliefs(operations):
     """Stretches of time in which a client had reason to believe: from the answer of its acquire, as long as it said, until
     it gave the lease back or was told that it is lost."""
     result, current = [], {}
-    for operation in sorted(operations, key=lambda each: min(each.answered, FOREVER - 1)):
+    given_back = {(each.client, each.token): each.invoked for each in operations if each.kind == "release"}
+    for operation in sorted((each for each in operations if each.event in ("ok", "lost")), key=lambda each: each.answered):
         belief = current.get(operation.client)
         if operation.kind == "acquire" and operation.event == "ok":
-            current[operation.client] = Belief(operation.client, operation.token, operation.answered, operation.until_after)
-            result.append(current[operation.client])
+            belief = Belief(operation.client, operation.token, operation.answered, operation.until_after)
+            current[operation.client] = belief
+            result.append(belief)
         elif operation.kind == "renew" and belief and belief.token == operation.token:
-            if operation.event == "ok":
-                belief.end = max(belief.end, operation.until_after)
-            elif operation.event == "lost":
-                belief.end = min(belief.end, operation.answered)
-        elif operation.kind == "release" and belief and belief.token == operation.token:
-            belief.end = min(belief.end, operation.invoked)
+            belief.end = operation.answered if operation.event == "lost" else max(belief.end, operation.until_after)
+    for belief in result:
+        belief.end = min(belief.end, given_back.get((belief.client, belief.token), FOREVER))
     return sorted(result, key=lambda belief: belief.begin)
 
 

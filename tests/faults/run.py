@@ -20,6 +20,7 @@ POLLS_A_SECOND, OPERATIONS_A_SECOND = 2, 12  # at least, whatever is done to the
 class Programs:
     def __init__(self, tenure, poller, ledger_client, mutant=None):
         self.tenure, self.poller, self.ledger, self.mutant = tenure, poller, ledger_client, mutant
+        self.agent = tenure  # the one that agents run
 
 
 class Run:
@@ -30,6 +31,7 @@ class Run:
         self.settings = self.engine = self.polls = self.ledger = None
         self.schedule, self.by_target, self.engine_problems = [], {}, []
         self.hosts = schedule.NAMES
+        self.on_hosts = None  # is called with them before they start
 
     def prepare(self):
         """Servers are there afterwards, and can be looked at."""
@@ -42,6 +44,8 @@ class Run:
         self.engine = Engine(self.settings, self.schedule, self.hosts)
         if "d" in self.engine.hosts:
             self.engine.hosts["d"].use_fake_clock()
+        if self.on_hosts:
+            self.on_hosts(self.engine.hosts)
         self.engine.run(self.seconds)
         self.fired, self.begin_us, self.end_us = self.engine.fired, self.engine.begin_us, self.engine.end_us
         self.engine_problems = self.engine.problems

@@ -149,7 +149,7 @@ class Redis(Store):
         """A first use would wait for a TTL. What is kept here is the older copy that a restart may come back with."""
         for namespace in namespaces:
             subprocess.run([self.tenure, "target", "add", "begin", "--store", self.url() + "?fresh=1", "--namespace",
-                            namespace, "--log-level", "error"], check=True, timeout=20)
+                            namespace, "--log-level", "error"], check=True, timeout=20, stderr=subprocess.DEVNULL)
             self.command("target", "rm", "begin", namespace=namespace)
 
     def keep(self):
