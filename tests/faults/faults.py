@@ -5,7 +5,7 @@
               [--seed N] [--report DIRECTORY] [--planted [NAME]...]
 
 Each store (all of them unless told) gets a run of that length, and a report in DIRECTORY/STORE. With --planted it is bugs that
-are run, and each must be found. What is checked, and what not, is in polls.py, ledger.py and linear.py; docs/FAULTS.md tells
+are run (all of them, those named, or the group "quick" or "rest"), and each must be found. What is checked, and what not, is in polls.py, ledger.py and linear.py; docs/FAULTS.md tells
 which fault is tested where. With TENURE_FAULTS_KEEP=1 in the environment the files of a run that fails are kept.
 """
 import argparse

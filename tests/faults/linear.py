@@ -58,8 +58,8 @@ class Model:
         return not any(invoked <= now <= invoked + most_us for invoked in self.maybe_extended.get(state[2], ()))
 
     def extended(self, token, exact, client, now, operation):
-        answered = operation.answered if operation.event == "ok" else FOREVER
-        must_end = min(FOREVER, answered + self.ttl_us + self.lag_us)
+        answered = operation.answered if operation.event == "ok" else operation.invoked + self.horizon_us
+        must_end = answered + self.ttl_us + self.lag_us
         return (token, exact, client, now + int(self.ttl_us * (1 - CLOCK)) - CLOCK_US, must_end)
 
     @staticmethod
@@ -223,8 +223,7 @@ class Search:
         first, done, state, now = self.furthest_node
         token, exact, holder, may_end, must_end = state
         lines = [f"  the furthest order ends at {now // 1000} with token {'' if exact else 'above '}{token}, holder {holder}, "
-                 f"which may end from {may_end // 1000}"
-                 + (f" and must by {must_end // 1000}" if must_end < FOREVER else "") + "; then none of these fits:"]
+                 f"which may end from {may_end // 1000} and must by {must_end // 1000}; then none of these fits:"]
         return lines + [f"    {self.operations[index]}" for index in self.candidates(first, done, now)[:6]]
 
 
