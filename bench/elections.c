@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "elections_etcd.h"
+#include "lib/etcd_server.h"
 #include "elections_pair.h"
 #include "elections_work.h"
 #include "ground.h"
