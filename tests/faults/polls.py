@@ -43,7 +43,7 @@ class Windows:
             end_us = fault.end_us or fault.at_us
             if fault.lane == "store":
                 more_ms = ttl_ms + RECONNECT_MS + store.may_lag_ms
-                if fault.kind in store.forgetful or store.forgetful and fault.kind in store.renewing:
+                if fault.kind in (*store.forgetful, *store.renewing):
                     more_ms += ttl_ms + ttl_ms // 4
                 self.everybody.append((fault.at_us, end_us + more_ms * 1000))
             elif fault.lane == "host":

@@ -11,9 +11,10 @@ from engine import Engine
 from fleet import Settings
 from harm import KINDS
 from stores import Redis, Sqlite
+from stores_etcd import Etcd
 from stores_sql import Manager, Postgres
 
-STORES = {each.name: each for each in (Sqlite, Redis, Postgres, Manager)}
+STORES = {each.name: each for each in (Sqlite, Redis, Postgres, Manager, Etcd)}
 POLLS_A_SECOND, OPERATIONS_A_SECOND = 2, 12  # at least, whatever is done to them; a quiet machine does many times that
 
 
