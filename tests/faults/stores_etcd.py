@@ -16,7 +16,8 @@ class Etcd(Store):
     may_lag_ms = 1500  # it looks for leases that have ended twice a second, and counts whole seconds
     pause_s = 2.0      # until it has a leader again
     harms = {"leader-killed": (0.4, 1.0), "leader-stopped": (0.7, 1.3), "member-killed": (0.4, 1.0),
-             "member-stopped": (0.4, 1.2), "quorum-lost": (0.4, 0.9), "all-restarted": None}
+             "member-stopped": (0.4, 1.2), "quorum-lost": (0.4, 0.9), "all-restarted": None,
+             "compacted": None}
     renewing = ("leader-killed", "leader-stopped", "quorum-lost", "all-restarted")
 
     def start(self):
@@ -43,12 +44,18 @@ class Etcd(Store):
              "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster, "--initial-cluster-token",
              str(self.ports[0]), "--logger", "zap", "--log-level", "error"], self.log(f"etcd-{number}"), out="log")
 
-    def leads(self, number):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[number]}/v3/maintenance/status", b"{}")
+    def ask(self, number, path, question):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[number]}/v3/{path}", json.dumps(question).encode())
         try:
             with urllib.request.urlopen(request, timeout=0.5) as answer:
-                status = json.load(answer)
-        except (OSError, ValueError, urllib.error.URLError):
+                return json.load(answer)
+        except (OSError, ValueError, urllib.error.URLError) as error:
+            raise Trouble(f"etcd, {path}: {error}") from error
+
+    def leads(self, number):
+        try:
+            status = self.ask(number, "maintenance/status", {})
+        except Trouble:
             return False
         return status.get("leader", "0") != "0" and status["leader"] == status["header"]["member_id"]
 
@@ -111,6 +118,12 @@ class Etcd(Store):
         self.start_again()
 
     undo_leader_killed = undo_member_killed = undo_quorum_lost = start_again
+
+    def do_compacted(self):
+        """All history is gone: a watch that is behind is cancelled."""
+        leader = self.leader()
+        revision = self.ask(leader, "maintenance/status", {})["header"]["revision"]
+        self.ask(leader, "kv/compaction", {"revision": revision, "physical": True})
 
     def do_leader_stopped(self):
         self.freeze(self.leader())
