@@ -1,6 +1,6 @@
 /*
  * A client of the public API that acquires, renews, releases and reads leases at random, and writes down each operation
- * twice: when it is invoked, and what came of it. It judges nothing: linear.py and belief.py do. Run by tests/faults.
+ * twice: when it is invoked, and what came of it. It judges nothing: linear.py and ledger.py do. Run by tests/faults.
  *     ledger_client URL NAME LOG SEED TTL_MS TARGETS [LIE]
  * Each line is one append:
  *     BOOTTIME_US INSTANCE NUMBER EVENT KIND TARGET TOKEN UNTIL_US HOLDER

@@ -1,7 +1,7 @@
 /*
- * A wall clock that can be set while a program runs, for servers that libfaketime hangs (redis-server: its allocator asks
- * for the time before the library is ready). LD_PRELOAD it; SHIFTED_CLOCK names a file whose first eight bytes are the
- * seconds to add, read at each call. Other clocks are left alone.
+ * A wall clock that can be set while a program runs, for servers that libfaketime hangs (redis-server: its allocator
+ * asks for the time before the library is ready). LD_PRELOAD it; SHIFTED_CLOCK names a file whose first eight bytes are
+ * the seconds to add, read at each call. Other clocks are left alone.
  */
 #include <fcntl.h>
 #include <stdint.h>
