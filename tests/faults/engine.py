@@ -38,6 +38,7 @@ class Engine:
         self.extra = {}         # targets that came and went: [from, until]
         self.begin_us = self.end_us = 0
         self.tend_at = 0.0
+        self.busy = set()       # hosts, and the store, that a fault is at
 
     # ---- the log
 
@@ -86,11 +87,12 @@ class Engine:
 
     def begin_host(self, planned, _tries):
         host, kind, at_us = self.hosts[planned.who], KINDS[planned.kind], boot_us()
-        if not host.runs() or not host.worker():
-            raise Trouble(f"{host.name} has no worker")
+        if not host.runs() or not host.worker() or planned.who in self.busy:
+            raise Trouble(f"{host.name} has no worker, or is not well yet")
         kind.begin(host)
         fired = self.note(planned, at_us)
         if kind.finish:
+            self.busy.add(planned.who)
             self.at(time.monotonic() + planned.lasts_s, self.finish_host, host, kind, fired)
         else:
             fired.end_us = boot_us()
@@ -98,20 +100,24 @@ class Engine:
     def finish_host(self, host, kind, fired):
         kind.finish(host)
         fired.end_us = boot_us()
+        self.busy.discard(host.name)
 
     def begin_store(self, planned, _tries):
         at_us = boot_us()
+        if "store" in self.busy:
+            raise Trouble("the store is not well yet")
         self.store.harm(planned.kind)
         fired = self.note(planned, at_us)
         if self.store.harms[planned.kind]:
+            self.busy.add("store")
             self.at(time.monotonic() + planned.lasts_s, self.finish_store, planned.kind, fired)
         else:
             fired.end_us = boot_us()
 
     def finish_store(self, kind, fired):
-        fired.middle_us = boot_us()
         self.store.heal(kind)
         fired.end_us = boot_us()
+        self.busy.discard("store")
 
     # ---- operators: a command can fail or hang while the store is in trouble, and is then given again
 
@@ -217,6 +223,7 @@ class Engine:
         return lambda: wanted <= self.polled_since(since_us)
 
     def announced(self):
+        self.turn()
         return len(self.store.command("nodes", "--json").splitlines()) == len(self.hosts)
 
     def prepare(self):

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 
 import planted
 from processes import Trouble
@@ -46,8 +47,9 @@ def run_store(tap, name, programs, options):
         if options.report:
             run.report(f"{options.report}/{name}")
             notes.append(f"report: {options.report}/{name}/report.md")
-    except Trouble as trouble:
-        problems = [f"the run came to nothing: {trouble}", *(run.engine.problems if run.engine else [])]
+    except Exception as error:  # whatever it is: the servers are to be ended, and the next store has its turn
+        problems = [f"the run came to nothing: {error}", *(run.engine.problems if run.engine else []),
+                    *("" if isinstance(error, Trouble) else traceback.format_exc()).splitlines()]
     finally:
         kept = run.end(keep=bool(problems) and keeps())
     if kept:

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 
-from processes import children_of, end, running_with, send, start
+from processes import NO_STORE, children_of, end, running_with, send, start
 from proxy import Proxies
 
 LEDGER_TARGETS = 6
-NO_STORE = 3  # exit code
 
 
 class Settings:

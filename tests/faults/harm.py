@@ -5,7 +5,7 @@ docs/GUARANTEES.md says so.
 """
 import signal
 
-from processes import Trouble, end, send
+from processes import NO_STORE, Trouble, end, send
 
 
 class Kind:
@@ -81,7 +81,7 @@ def ask_to_stop(host):
 
 def replace(host):
     code = host.agent.wait(timeout=30)
-    if code != 0:
+    if code not in (0, NO_STORE):  # its worker may have been restarted, and found no store
         raise Trouble(f"{host.name} was asked to stop, and ended with {code}")
     host.start_agent()
 

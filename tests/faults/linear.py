@@ -40,7 +40,8 @@ class Operation:
 
 
 class Model:
-    """States are tuples (token, exact, holder, may_end, must_end). `exact` False: the token is some one above that."""
+    """States are tuples (token, exact, holder, may_end, must_end). `exact` False: the token is some one above that. Of a
+    free lease may_end is since when it is certainly free."""
     FIRST = (0, True, None, 0, 0)
 
     def __init__(self, ttl_us, lag_us=0, forgets=(), maybe_extended=None, horizon_us=0):
@@ -91,10 +92,11 @@ class Model:
                 yield self.extended(token, True, client, free, operation), free
         else:
             if own:
-                yield (state[0], state[1], None, 0, 0), now
+                yield (state[0], state[1], None, now, 0), now
             free = now if own else self.free_at(state, now, operation)
             if free is not None:
-                yield self.extended(state[0], False, client, free, operation), free
+                granted = free if state[2] is not None else max(state[3], operation.invoked)
+                yield self.extended(state[0], False, client, granted, operation), free
 
     def renew(self, state, now, operation):
         holds = state[2] == operation.client and self.same_token(state, operation.token)
@@ -105,13 +107,13 @@ class Model:
             if told_itself or self.forgot(operation) or not holds:
                 yield state, now
             elif ended is not None:
-                yield (operation.token, True, None, 0, 0), ended
+                yield (operation.token, True, None, ended, 0), ended
         elif holds and (self.forgot(operation) or not self.must_have_ended(state, now)):
             yield self.extended(operation.token, True, operation.client, now, operation), now
 
     def release(self, state, now, operation):
         if state[2] == operation.client and self.same_token(state, operation.token):
-            yield (operation.token, True, None, 0, 0), now
+            yield (operation.token, True, None, now, 0), now
         else:
             yield state, now
 
@@ -124,7 +126,7 @@ class Model:
         else:
             free = self.free_at(state, now, operation)
             if free is not None and (operation.token == 0 or self.same_token(state, operation.token)):
-                yield (operation.token or state[0], bool(operation.token) or state[1], None, 0, 0), free
+                yield (operation.token or state[0], bool(operation.token) or state[1], None, free, 0), free
 
 
 class Undecided(Exception):
@@ -164,14 +166,22 @@ class Search:
         return answered + unknown
 
     def next_nodes(self, first, done, state, now):
+        """What has no answer is thought of only where something answered does not fit without it: it can have happened just
+        before that, as long ago as the state allows (a free lease knows since when)."""
+        stuck = False
         for index in self.candidates(first, done, now):
             operation = self.operations[index]
+            if operation.event == "unknown" and not stuck:
+                return
+            fits = False
             for after, then in self.model.apply(state, now, operation):
                 if then > operation.answered or then > self.last[index]:
                     continue
                 if operation.event == "unknown" and after == state:
                     continue  # as if it had never been
+                fits = True
                 yield self.advanced(first, done | {index}, after, then)
+            stuck |= not fits
 
     def advanced(self, first, done, state, now):
         """Past what is done, and past what was never answered and no longer can matter."""

@@ -5,7 +5,8 @@ The bound: outside of the windows of the faults, no target goes without a poll f
 a busy machine, rank delays, and a handover). A window is the time in which a fault may keep a target from being polled:
 
     of a host    [begin, begin + its TTLs], for the targets that the host polled last, or polls next; and for all of them
-                 where a token is missing, for then somebody held the target who left no line
+                 where a token is missing, for then somebody held the target who left no line. (On SQLite somebody who is
+                 stopped may have the lock of the file: that is then a fault of the store.)
     of the store [begin, end + TTL + RECONNECT_MS], and another TTL and a renewal where it forgets: newcomers wait
     of operators a forced release: a TTL, for its target
 
@@ -50,6 +51,8 @@ class Windows:
                 length_us = (int(KINDS[fault.kind].ttls * ttl_ms) + HAND_MS + store.may_lag_ms) * 1000
                 mine = self.hosts.setdefault(fault.who, [])
                 mine.append((fault.at_us, fault.at_us + length_us))
+                if fault.kind == "worker-stopped" and store.blocked_by_stopped:
+                    self.everybody.append((fault.at_us, end_us + (ttl_ms + RECONNECT_MS) * 1000))
                 if fault.kind == "clock-slow":  # it is replaced at the end, too
                     mine.append((end_us - 2 * length_us, end_us + length_us))
             elif fault.kind == "forced":

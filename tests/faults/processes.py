@@ -8,6 +8,7 @@ import subprocess
 import time
 
 TIGHT_S = 0.02
+NO_STORE = 3  # the exit code of a program that found its store out of reach
 
 
 class Trouble(Exception):

@@ -19,6 +19,7 @@ class Store:
     ttl_ms = 1500
     loses_data = False      # a fault can make it forget: the targets are in a file then
     shares_boot_clock = False
+    blocked_by_stopped = False  # who is stopped may have its lock
     may_lag_ms = 0          # how much later than its TTL it may end a lease
     pause_s = 0.0           # between two of its faults, beside what the schedule leaves
     harms = {}              # its faults, and how many TTLs they last, at least and at most
@@ -43,8 +44,10 @@ class Store:
         """Directly, or through proxies at these ports."""
         raise NotImplementedError
 
-    def prepare(self, _namespaces):
-        """Whatever the first use of a namespace has to have done before."""
+    def prepare(self, namespaces):
+        """Whatever the first use of a namespace has to have done before: a schema is made by one, in peace."""
+        for namespace in namespaces:
+            self.command("ls", namespace=namespace)
 
     def harm(self, name):
         getattr(self, "do_" + name.replace("-", "_"))()
@@ -66,6 +69,7 @@ class Store:
 class Sqlite(Store):
     name = "sqlite"
     shares_boot_clock = True
+    blocked_by_stopped = True
     harms = {"locked": (1.1, 2.0), "away": (0.5, 1.8), "locked-briefly": (0.2, 0.3)}
 
     def start(self):
@@ -79,8 +83,14 @@ class Sqlite(Store):
         return f"sqlite:{self.directory}/db/leases.db"
 
     def do_locked(self):
-        self.locker = sqlite3.connect(f"{self.directory}/db/leases.db", isolation_level=None, timeout=10)
-        self.locker.execute("BEGIN IMMEDIATE")
+        """Without waiting for long: who has the lock may be stopped, and is continued by the same hand."""
+        locker = sqlite3.connect(f"{self.directory}/db/leases.db", isolation_level=None, timeout=0.2)
+        try:
+            locker.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            locker.close()
+            raise Trouble(f"the file cannot be locked: {error}") from error
+        self.locker = locker
 
     def undo_locked(self):
         if self.locker:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 
-from processes import Trouble, end, random_port, send, start, wait_until
+from processes import Trouble, children_of, end, random_port, send, start, wait_until
 from stores import Store
 
 
@@ -73,7 +73,7 @@ class Postgres(Store):
 
     def stop(self):
         end(self.locker)
-        end(self.process, signal.SIGQUIT)
+        self.crash()
         shutil.rmtree(self.place, ignore_errors=True)
 
     def addresses(self):
@@ -82,13 +82,22 @@ class Postgres(Store):
     def url(self, ports=None):
         return f"postgres://tenure@127.0.0.1:{ports[0] if ports else self.port}/postgres"
 
+    def crash(self):
+        """It ends at once; on a busy machine it has been seen not to."""
+        send(self.process.pid, signal.SIGQUIT)
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            for child in children_of(self.process.pid):
+                send(child, signal.SIGKILL)
+            end(self.process)
+
     def do_restarted(self):
-        """At once, as in a crash."""
-        end(self.process, signal.SIGQUIT)
+        self.crash()
         self.undo_killed()
 
     def do_killed(self):
-        end(self.process, signal.SIGQUIT)
+        self.crash()
 
     def undo_killed(self):
         if not self.run(self.port):
