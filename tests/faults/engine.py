@@ -121,7 +121,9 @@ class Engine:
 
     # ---- operators: a command can fail or hang while the store is in trouble, and is then given again
 
-    def ask(self, planned, tries, then, *words):
+    def ask(self, planned, tries, then, *words, again=None):
+        """`again` is how to try again; else it is planned anew, for what was true may no longer be. It is done in a thread: a
+        command can hang for as long as the store does, and faults must end in time."""
         def done(future):
             try:
                 future.result()
@@ -129,21 +131,17 @@ class Engine:
                 if tries >= RETRIES:
                     self.problems.append(f"{planned}: not done: {error}")
                 else:
-                    self.at(time.monotonic() + RETRY_S, again)
+                    self.at(time.monotonic() + RETRY_S, again or (lambda: self.fire(planned, tries + 1)))
                 return
             then(at_us)
-
-        def again():
-            self.ask(planned, tries + 1, then, *words)
         at_us = boot_us()
         self.asked.append((self.operators.submit(self.store.command, *words, timeout=6), done))
 
     def begin_operator(self, planned, tries):
         if planned.kind == "drained":
             instance = self.hosts[planned.who].instance()
-            nodes = self.store.command("nodes", "--json", timeout=6)
-            if not instance or f'"{instance}"' not in nodes:
-                raise Trouble(f"{planned.who} has no instance that is announced")
+            if not instance:
+                raise Trouble(f"{planned.who} has no instance yet")
             self.ask(planned, tries, lambda at_us: self.drain(planned, instance, at_us), "drain", instance)
         elif planned.kind == "forced":
             self.ask(planned, tries, lambda at_us: self.over(self.note(planned, at_us)), "release", planned.who, "--force")
@@ -205,7 +203,7 @@ class Engine:
         if self.store.loses_data:
             removed(0)
         else:
-            self.ask(planned, 0, removed, "target", "rm", planned.who)
+            self.ask(planned, 0, removed, "target", "rm", planned.who, again=lambda: self.remove_target(planned, fired))
 
     # ---- the run
 
