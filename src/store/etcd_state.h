@@ -79,7 +79,7 @@ typedef struct ten_etcd_store {
     ten_etcd_txn txn;
     ten_buf scratch;
     ten_buf value;
-    unsigned fed; /* entries of the feed since it was last looked at for its length */
+    size_t fed; /* changes since the feed was last looked at for its length */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 
