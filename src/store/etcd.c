@@ -10,6 +10,7 @@
 
 #define TTL_MIN_MS 2000u /* etcd's own floor: one and a half election time-outs, rounded up to seconds */
 #define LATE_MS    1500u /* it looks for expired leases twice a second, and agrees on their end */
+#define LAST_MS    100u  /* of a lease's last second, how much is left is not known */
 #define GRANTS_MAX 3u
 
 int ten_etcd_no_memory(ten_etcd_store *store) {
@@ -90,7 +91,7 @@ int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *
         /* Whole seconds, rounded down; -1 when it has gone. */
         const char *text = json_string_value(json_object_get(calls[i].answer, "TTL"));
         long long seconds = calls[i].error < 0 ? -1 : text ? strtoll(text, NULL, 10) : 0;
-        left_ms[i] = seconds < 0 ? 0 : seconds == 0 ? 250 : (uint64_t)seconds * 1000 + 500;
+        left_ms[i] = seconds < 0 ? 0 : seconds == 0 ? LAST_MS : (uint64_t)seconds * 1000;
     }
     if (calls)
         ten_etcd_calls_free(calls, count);

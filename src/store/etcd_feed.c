@@ -13,9 +13,9 @@
 #include "store/etcd_state.h"
 
 #define PLACES      1024u
-#define READ_BEHIND 4096u /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
-#define PAGE        1000u
-#define TRIM_EVERY  128u
+#define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
+#define PAGE        20000u /* entries, each of one change at least */
+#define TRIM_EVERY  500u   /* changes */
 #define SLACK       500u
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
     ten_json_raw(&store->value, "changes", changes);
     ten_json_close(&store->value);
     ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
-    store->fed++;
+    store->fed += count;
 }
 
 /* ---- its length -------------------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static int read_entry(struct reading *reading, const ten_etcd_kv *entry) {
     return TENURE_OK;
 }
 
-static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_t revision) {
+static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_t revision, size_t limit) {
     char key[TEN_ETCD_KEY_MAX + 1];
     char from[TEN_ETCD_KEY_MAX + 1];
     char name[24];
@@ -155,8 +155,10 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_key_of(store, from, namespace_name, TEN_ETCD_FEED, name);
     ten_etcd_get_all(&store->txn, key,
-                     &(struct ten_etcd_range){
-                         .from = from, .limit = PAGE, .changed_since = revision ? revision : 1, .by_change = true});
+                     &(struct ten_etcd_range){.from = from,
+                                              .limit = ten_min_u64(limit, PAGE) + 1, /* the cursor's own entry */
+                                              .changed_since = revision ? revision : 1,
+                                              .by_change = true});
 }
 
 int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
@@ -165,7 +167,7 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     bool now = *cursor == UINT64_MAX;
     bool succeeded;
     json_t *answer = NULL;
-    add_reads(store, namespace_name, now ? UINT64_MAX : *cursor / PLACES);
+    add_reads(store, namespace_name, now ? UINT64_MAX : *cursor / PLACES, limit);
     int done = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, &answer);
     if (done < 0)
         return done;

@@ -150,8 +150,6 @@ static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instan
         key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
         ten_etcd_put(&chunk->store->txn, key, "{}", 0);
     }
-    if (effect->changed && effect->change == TEN_INSTANCE_JOINED && cell->fleet_at != SIZE_MAX)
-        notice_expired(chunk, cell);
     cell->write = TEN_ETCD_ATTACH;
     return TENURE_OK;
 }
@@ -198,6 +196,8 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->wrote = false;
     ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell),
                            cell->result, &effect);
+    if (effect.changed && effect.change == TEN_INSTANCE_JOINED && cell->fleet_at != SIZE_MAX)
+        notice_expired(chunk, cell);
     if (effect.changed)
         ten_etcd_change(chunk, &(ten_change){.kind = effect.change,
                                              .reason = effect.reason,

@@ -243,7 +243,7 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
 
 /* Kept until whoever held it cannot believe in it any more, by an etcd lease that its holder does not keep alive. */
 static int bar(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
-    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, cell->kv.lease, cell->row.ttl_ms) + 500, cell->row.ttl_ms);
+    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, cell->kv.lease, cell->row.ttl_ms) + 1000, cell->row.ttl_ms);
     int done = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->bar_lease);
     if (done < 0)
         return done;
