@@ -20,7 +20,7 @@ from harm import KINDS
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import fleet_check  # noqa: E402 (it lies beside)
 
-BUSY_MS, RECONNECT_MS, HAND_MS = 1500, 1200, 300
+BUSY_MS, RECONNECT_MS, HAND_MS = 2500, 1200, 300
 
 
 def name_of(instance):

@@ -31,6 +31,7 @@ def unprivileged():
 
 class Postgres(Store):
     name = "postgres"
+    ttl_ms = 2000
     harms = {"restarted": None, "killed": (0.3, 1.5), "backends-terminated": None, "rows-locked": (1.1, 1.8)}
 
     def start(self):
@@ -123,6 +124,7 @@ class Postgres(Store):
 class Manager(Store):
     """`tenure serve` over a PostgreSQL of its own."""
     name = "http"
+    ttl_ms = 2400
     harms = {"killed": (0.3, 1.8), "frozen": (0.5, 1.8), "restarted": None, "store-restarted": None,
              "store-rows-locked": (1.1, 1.8)}
 
