@@ -18,7 +18,8 @@ AT_ONCE = 5
 class Bug:
     """`plan` is (second, lane, kind, whom, how many seconds) a line; `tune` is called with the run before it starts."""
     def __init__(self, name, what, store, expect, plan=(), mutant=None, tune=None, seconds=5.0, ttl_ms=1500):
-        self.name, self.what, self.store, self.expect, self.mutant = name, what, store, expect, mutant
+        self.name, self.what, self.store, self.mutant = name, what, store, mutant
+        self.expect = (expect,) if isinstance(expect, str) else expect  # one of these is to be said
         self.plan, self.tune, self.seconds, self.ttl_ms = plan, tune, seconds, ttl_ms
 
 
@@ -104,7 +105,8 @@ def lose_target(store):
 CUT = ((0.5, "host", "cut", "a", 3.5),)
 TWICE = "polled twice"
 BUGS = [
-    Bug("held-is-ok", "a refused acquire is taken for a grant", "sqlite", TWICE, mutant="HELD_IS_OK", seconds=2),
+    Bug("held-is-ok", "a refused acquire is taken for a grant", "sqlite", TWICE,
+        ((0.3, "host", "warden-killed", "a", 3),), "HELD_IS_OK", long_polls),
     Bug("error-is-ok", "a renewal that failed is taken for granted", "redis", TWICE, CUT, "ERROR_IS_OK", long_polls),
     Bug("release-before-stop", "a lease is released while its poll still runs", "sqlite", TWICE,
         ((0.5, "operator", "drained", "a", 2), (1.5, "operator", "drained", "b", 2)), "RELEASE_BEFORE_STOP", long_polls),
@@ -114,8 +116,8 @@ BUGS = [
     Bug("deadline-from-receipt", "the deadline counts from the answer's arrival", "redis", TWICE,
         ((0.3, "host", "replies-late", "a", 9), (3.5, "host", "cut", "a", 4)), "DEADLINE_FROM_RECEIPT", close_to_the_edge,
         seconds=8, ttl_ms=3000),
-    Bug("no-margin", "the deadline has no margin, and a clock is slow", "redis", TWICE, CUT, "NO_MARGIN", slow_clock,
-        ttl_ms=3000),
+    Bug("no-margin", "the deadline has no margin, and a clock is slow", "redis", TWICE,
+        ((0.5, "host", "cut", "a", 8.0),), "NO_MARGIN", slow_clock, seconds=9, ttl_ms=6000),
     Bug("left-not-noticed", "instances that are gone stay in the plan", "sqlite", "no fault explains",
         ((0.3, "host", "host-killed", "a", 6),), "LEFT_NOT_NOTICED", seconds=7),
     Bug("target-lost", "the registry loses a target", "sqlite", "no fault explains",
@@ -129,7 +131,7 @@ BUGS = [
         ((1.0, "store", "leases-deleted", "", 0),), None, harm_of_store("leases-deleted", delete_leases), seconds=3),
     Bug("counts-anew", "the store forgets its counters", "redis", "is not that of one lease",
         ((1.0, "store", "counters-lowered", "", 0),), None, harm_of_store("counters-lowered", lower_counters), seconds=4),
-    Bug("no-epoch", "a store that lost its data is taken for a new one", "redis", TWICE,
+    Bug("no-epoch", "a store that lost its data is taken for a new one", "redis", (TWICE, "believed in token"),
         ((0.3, "host", "held-back", "a", 3), (0.5, "store", "flushed", "", 0)), None, fresh),
     Bug("lies-held", "the recorder calls a refusal a grant", "sqlite", "believed in token", tune=lying("held"), seconds=3),
     Bug("lies-release", "the recorder tells of releases that it never sent", "sqlite", "is not that of one lease",
@@ -141,7 +143,7 @@ BUGS = [
 ]
 BY_NAME = {bug.name: bug for bug in BUGS}
 # Of each kind one or two, for every run of the tests; the others are as much work again.
-QUICK = ["held-is-ok", "error-is-ok", "release-before-stop", "no-margin", "stop-forgets", "warden-asleep", "grants-twice",
+QUICK = ["held-is-ok", "error-is-ok", "release-before-stop", "lies-held", "stop-forgets", "warden-asleep", "grants-twice",
          "no-epoch", "lies-release", "does-nothing"]
 GROUPS = {"quick": QUICK, "rest": [bug.name for bug in BUGS if bug.name not in QUICK]}
 
@@ -169,9 +171,9 @@ def find(bug, programs):
 def run_one(tap, programs, name):
     bug = BY_NAME[name]
     problems = find(bug, programs)
-    found = [problem for problem in problems if bug.expect in problem]
+    found = [problem for problem in problems if any(text in problem for text in bug.expect)]
     tap.tell(f"found: {bug.what} ({bug.name})",
-             [] if found else [f"no problem says '{bug.expect}'; it says:", *(problems or ["nothing is wrong"])], found[:2])
+             [] if found else [f"no problem says {' or '.join(map(repr, bug.expect))}; it says:", *(problems or ["nothing is wrong"])], found[:2])
 
 
 def run_all(tap, programs, names, _report):
