@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from harm import KINDS, Kind, continue_warden, continue_worker, stop_warden, stop_worker, told, whole
+from harm import KINDS, Kind, continue_warden, continue_worker, stop_warden, stop_worker, told
 from fleet import LEDGER_TARGETS
 from processes import Trouble, start
 from run import Run, keeps
@@ -45,7 +45,7 @@ KINDS_OF_BUGS = {
     "stray-poll": Kind(start_stray, None, None, displaces=False),
     "warden-and-worker-stopped": Kind(stop_both, continue_both, (1, 2)),
     "nothing": Kind(lambda host: None, None, None),
-    "replies-late": Kind(told("delay 440 down"), whole, (1, 2), displaces=False),
+    "late-then-cut": Kind(told("delay 850 down"), told("refuse", "cut"), (1, 2)),
 }
 
 
@@ -114,8 +114,8 @@ BUGS = [
         ((0.3, "operator", "drained", "a", 1), (2.5, "operator", "drained", "b", 1), (3.5, "operator", "drained", "c", 1)),
         "OLD_TOKEN"),
     Bug("deadline-from-receipt", "the deadline counts from the answer's arrival", "redis", TWICE,
-        ((0.3, "host", "replies-late", "a", 9), (3.5, "host", "cut", "a", 4)), "DEADLINE_FROM_RECEIPT", close_to_the_edge,
-        seconds=8, ttl_ms=3000),
+        ((0.3, "host", "late-then-cut", "a", 3.2),), "DEADLINE_FROM_RECEIPT", close_to_the_edge,
+        seconds=12, ttl_ms=6000),
     Bug("no-margin", "the deadline has no margin, and a clock is slow", "redis", TWICE,
         ((0.5, "host", "cut", "a", 8.0),), "NO_MARGIN", slow_clock, seconds=9, ttl_ms=6000),
     Bug("left-not-noticed", "instances that are gone stay in the plan", "sqlite", "no fault explains",
