@@ -278,7 +278,8 @@ class Engine:
         """Whether its log tells, since then, that the store did not answer: a lease may then end by its TTL instead."""
         with open(host.path("err"), encoding="utf-8", errors="replace") as log:
             log.seek(since)
-            return any(word in log.read() for word in ("store_down", "renew_failed", "release_failed", "in time"))
+            text = log.read()
+            return any(word in text for word in ("store_down", "renew_failed", '"error":'))
 
     def check_free(self, sizes):
         left = [lease for lease in self.leases() if lease["instance"]]

@@ -12,7 +12,7 @@ from processes import Trouble, start
 from run import Run, keeps
 from schedule import Planned
 
-AT_ONCE = 5
+AT_ONCE = 3  # more of them, beside other tests, and the machine is too busy for what they show
 
 
 class Bug:
