@@ -279,7 +279,7 @@ class Engine:
         with open(host.path("err"), encoding="utf-8", errors="replace") as log:
             log.seek(since)
             text = log.read()
-            return any(word in text for word in ("store_down", "renew_failed", "not answer", "out of reach"))
+            return any(word in text for word in ("store_down", "renew_failed", "not answer"))
 
     def check_free(self, sizes):
         left = [lease for lease in self.leases() if lease["instance"]]
