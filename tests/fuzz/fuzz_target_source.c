@@ -33,7 +33,7 @@ static void take_entry(ten_source_feed *feed, const char *line, size_t size) {
     size_t id_size = blank ? (size_t)(blank - line) : 0;
     char *id = fuzz_text((const uint8_t *)line, id_size);
     /* "id {...}" is a session, everything else a line. */
-    if (id_size > 0)
+    if (id_size > 0 && ten_target_check(id, &error) == TENURE_OK) /* as its callers do */
         FUZZ_CHECK(ten_source_feed_session(feed, "session:", id, blank + 1, size - id_size - 1, &error) == TENURE_OK);
     else
         FUZZ_CHECK(ten_source_feed_line(feed, entry, size, &error) == TENURE_OK);
