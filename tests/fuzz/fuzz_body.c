@@ -22,8 +22,6 @@ static void check_op(const ten_op *op) {
         FUZZ_CHECK(ten_target_check(op->target, &error) == TENURE_OK);
     if (op->holder)
         FUZZ_CHECK(ten_holder_check(op->holder, &error) == TENURE_OK);
-    if (op->kind == TEN_OP_RENEW || (op->kind == TEN_OP_RELEASE && !(op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW))))
-        FUZZ_CHECK(op->holder || op->token > 0);
 }
 
 void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
