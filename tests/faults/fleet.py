@@ -17,7 +17,7 @@ class Settings:
     def __init__(self, store, directory, programs, seed):
         self.store, self.directory, self.programs, self.seed = store, directory, programs, seed
         self.ttl_ms = store.ttl_ms
-        self.every_ms, self.settle_ms = 200, 300
+        self.every_ms, self.settle_ms, self.renew_ms = 200, 300, self.ttl_ms // 4
         self.longest_poll_ms = 40 + self.ttl_ms * 6 // 10
         self.poll_ms = f"$(( TENURE_TOKEN % 7 * {self.ttl_ms} / 10 + 40 ))"
         self.poll_options = ""
@@ -81,7 +81,7 @@ class Host:
                 f"{settings.poll_options}")
         self.agent = start(
             [settings.programs.agent, "agent", "--name", self.name, "--targets", settings.source(), "--store", self.url(),
-             "--ttl", f"{settings.ttl_ms}ms", "--renew", f"{settings.ttl_ms // 4}ms", "--settle",
+             "--ttl", f"{settings.ttl_ms}ms", "--renew", f"{settings.renew_ms}ms", "--settle",
              f"{settings.settle_ms}ms", "--every", f"{settings.every_ms}ms", "--timeout", "30s", "--log-format", "json",
              "--poll", poll, *settings.agent_options], self.path("err"),
             {**settings.agent_environment, **self.environment, **self.clock_environment()})
