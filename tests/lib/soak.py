@@ -225,16 +225,18 @@ class Soak:
             self.present.add(name)
             self.done["added"] += 1
 
+    def complain(self, agent, code):
+        with open(f"{self.directory}/{agent.name}.err", encoding="utf-8", errors="replace") as said:
+            self.problems.append(f"{agent.name} ended with {code}: {said.read()[-500:]}")
+
     def reap(self):
         for agent in self.leaving[:]:
             if agent.runs():
                 continue
             if agent.process.returncode not in (0, -signal.SIGKILL):
-                self.problems.append(f"{agent.name} ended with {agent.process.returncode}")
+                self.complain(agent, agent.process.returncode)
             self.leaving.remove(agent)
-            err = f"{self.directory}/{agent.name}.err"
-            if os.path.getsize(err) == 0:
-                os.unlink(err)
+            os.unlink(f"{self.directory}/{agent.name}.err")
 
     # -- what is measured
 
@@ -298,7 +300,7 @@ class Soak:
                 agent.end(signal.SIGKILL)
                 code = "a kill"
             if code not in (0, -signal.SIGKILL):
-                self.problems.append(f"{agent.name} ended with {code}")
+                self.complain(agent, code)
         self.redis.kill()
         self.redis.wait()
         if "judge" in self.next:
