@@ -14,7 +14,8 @@
 
 #define LEAK_SIZE 65536u
 
-int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+/* In the place of the C library's. */
+__attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
 
 static void leak(void) {
     const char *what = getenv("SOAK_LEAK");
