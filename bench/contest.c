@@ -52,12 +52,19 @@ void contest_close(struct contest *contest) {
 
 /* ---- who takes part ------------------------------------------------------------------------------------ */
 
-static void set_store(const struct contest *contest, enum contest_store store, const char *name,
-                      char url[GROUND_PATH_SIZE]) {
-    if (store == CONTEST_REDIS)
+void contest_url(const struct contest *contest, enum contest_store store, const char *name,
+                 char url[GROUND_PATH_SIZE]) {
+    switch (store) {
+    case CONTEST_REDIS:
         snprintf(url, GROUND_PATH_SIZE, "redis://127.0.0.1:%d/0?fresh=1", contest->redis.port);
-    else
+        break;
+    case CONTEST_SQLITE:
         snprintf(url, GROUND_PATH_SIZE, "sqlite:%.400s/%.32s.db", contest->directory, name);
+        break;
+    case CONTEST_ETCD:
+        snprintf(url, GROUND_PATH_SIZE, "etcd://127.0.0.1:%d", contest->etcd.port);
+        break;
+    }
 }
 
 void contestant_name(const struct contest *contest, contestant *who, const char *name, const char *suffix) {
@@ -70,7 +77,8 @@ void contestant_name(const struct contest *contest, contestant *who, const char 
 void contestant_set_api(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms) {
     struct pair *pair = &who->pair;
     char url[GROUND_PATH_SIZE];
-    set_store(contest, store, pair->name, url);
+    contest_url(contest, store, pair->name, url);
+    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
     pair->resident = true;
     pair->end = PAIR_SAY_STOP;
     pair_add_word(pair, "%s/elections-candidate", contest->programs);
@@ -82,7 +90,8 @@ void contestant_set_api(const struct contest *contest, contestant *who, enum con
 void contestant_set_elect(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms) {
     struct pair *pair = &who->pair;
     char url[GROUND_PATH_SIZE];
-    set_store(contest, store, pair->name, url);
+    contest_url(contest, store, pair->name, url);
+    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
     pair->end = PAIR_TERM;
     pair_add_word(pair, "%s/../tenure", contest->programs);
     pair_add_word(pair, "elect");

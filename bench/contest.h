@@ -7,9 +7,9 @@
 #define BENCH_CONTEST_H
 
 #include "base/buf.h"
-#include "elections_etcd.h"
 #include "elections_pair.h"
 #include "ground.h"
+#include "lib/etcd_server.h"
 #include "lib/redis_server.h"
 
 #define CONTEST_ROUNDS_MAX   300u
@@ -33,14 +33,17 @@ typedef struct contestant {
     size_t count;
 } contestant;
 
-enum contest_store { CONTEST_REDIS, CONTEST_SQLITE };
+enum contest_store { CONTEST_REDIS, CONTEST_SQLITE, CONTEST_ETCD };
+
+/* The URL of that store; `name` is of the file where it is one. */
+void contest_url(const struct contest *contest, enum contest_store store, const char *name, char url[GROUND_PATH_SIZE]);
 
 bool contest_open(struct contest *contest, const char *directory);
 void contest_close(struct contest *contest); /* returns when nothing that was started runs any more */
 
 /* ---- who takes part: a name first (which must stay), then its sort ---- */
 void contestant_name(const struct contest *contest, contestant *who, const char *name, const char *suffix);
-/* A program that uses the C API. */
+/* A program that uses the C API. On etcd it is out where there is none; so is the next one. */
 void contestant_set_api(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms);
 /* tenure elect, with elections_work.c as its CMD. */
 void contestant_set_elect(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms);

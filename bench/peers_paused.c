@@ -18,13 +18,29 @@
 #define PAUSE_MS (2 * TTL_MS + 1000u)
 #define AFTER_MS 2000u /* in which one that was continued can find out */
 
-enum who { API_REDIS, API_SQLITE, ELECT_REDIS, ELECT_SQLITE, REDIS_PY, REDLOCK, SEED, FLOCK, ETCDCTL_LOCK, CLIENTS };
+enum who {
+    API_REDIS,
+    API_SQLITE,
+    ELECT_REDIS,
+    ELECT_SQLITE,
+    API_ETCD,
+    ELECT_ETCD,
+    REDIS_PY,
+    REDLOCK,
+    SEED,
+    FLOCK,
+    ETCDCTL_LOCK,
+    CLIENTS
+};
 #define PEERS_FIRST REDIS_PY
 
 static const char *const names[CLIENTS] = {
-    [API_REDIS] = "api-redis",       [API_SQLITE] = "api-sqlite", [ELECT_REDIS] = "elect-redis",
-    [ELECT_SQLITE] = "elect-sqlite", [REDIS_PY] = "redis-py",     [REDLOCK] = "redlock",
-    [SEED] = "set-nx-loop",          [FLOCK] = "flock",           [ETCDCTL_LOCK] = "etcdctl-lock",
+    [API_REDIS] = "api-redis",       [API_SQLITE] = "api-sqlite",
+    [ELECT_REDIS] = "elect-redis",   [ELECT_SQLITE] = "elect-sqlite",
+    [API_ETCD] = "api-etcd",         [ELECT_ETCD] = "elect-etcd",
+    [REDIS_PY] = "redis-py",         [REDLOCK] = "redlock",
+    [SEED] = "set-nx-loop",          [FLOCK] = "flock",
+    [ETCDCTL_LOCK] = "etcdctl-lock",
 };
 
 struct paused {
@@ -44,6 +60,8 @@ static void set_clients(const struct contest *contest, struct paused *paused) {
     contestant_set_api(contest, &clients[API_SQLITE], CONTEST_SQLITE, TTL_MS);
     contestant_set_elect(contest, &clients[ELECT_REDIS], CONTEST_REDIS, TTL_MS);
     contestant_set_elect(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE, TTL_MS);
+    contestant_set_api(contest, &clients[API_ETCD], CONTEST_ETCD, TTL_MS);
+    contestant_set_elect(contest, &clients[ELECT_ETCD], CONTEST_ETCD, TTL_MS);
     contestant_set_script(contest, &clients[REDIS_PY], BENCH_PYTHON, "redis_lock.py", TTL_MS);
     contestant_set_script(contest, &clients[REDLOCK], "node", "redlock.js", TTL_MS);
     peers_set_plain(contest, &clients[SEED], "seed", TTL_MS);
@@ -51,7 +69,7 @@ static void set_clients(const struct contest *contest, struct paused *paused) {
     contestant_set_etcdctl_lock(contest, &clients[ETCDCTL_LOCK], TTL_MS);
     clients[ETCDCTL_LOCK].out = contest->etcd.pid == 0;
     for (size_t i = 0; i < CLIENTS; i++) {
-        clients[i].pair.end = i == ELECT_REDIS || i == ELECT_SQLITE ? PAIR_STOP_WORKER : PAIR_STOP;
+        clients[i].pair.end = i == ELECT_REDIS || i == ELECT_SQLITE || i == ELECT_ETCD ? PAIR_STOP_WORKER : PAIR_STOP;
         paused->beats[i] = contest_keep_text("%s/%s.beats", contest->directory, names[i]);
         pair_add_word(&clients[i].pair, "%s", paused->beats[i]);
     }
@@ -159,6 +177,6 @@ bool peers_measure_paused(bench_report *report, const struct contest *contest) {
         printf("    %s: two at a time in %u of %u rounds, for %.1f ms at worst; nobody in %u\n", names[i],
                paused.two[i], paused.rounds[i], paused.ms[i], paused.nobody[i]);
     for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        done = done && paused.rounds[ours] > 0;
+        done = done && (paused.rounds[ours] > 0 || ours == API_ETCD || ours == ELECT_ETCD);
     return done;
 }

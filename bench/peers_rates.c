@@ -24,6 +24,9 @@ enum who {
     BATCH_SQLITE,
     ELECT_REDIS,
     ELECT_SQLITE,
+    ELECT_ETCD,
+    API_ETCD,
+    BATCH_ETCD,
     REDIS_PY,
     REDLOCK,
     SEED,
@@ -34,12 +37,21 @@ enum who {
 };
 
 static const char *const names[CLIENTS] = {
-    [API_REDIS] = "api-redis",       [API_SQLITE] = "api-sqlite",
-    [BATCH_REDIS] = "batch-redis",   [BATCH_SQLITE] = "batch-sqlite",
-    [ELECT_REDIS] = "elect-redis",   [ELECT_SQLITE] = "elect-sqlite",
-    [REDIS_PY] = "redis-py",         [REDLOCK] = "redlock",
-    [SEED] = "set-nx-loop",          [FLOCK] = "flock",
-    [ETCDCTL_LOCK] = "etcdctl-lock", [FLOCK_COMMAND] = "flock-command",
+    [API_REDIS] = "api-redis",
+    [API_SQLITE] = "api-sqlite",
+    [BATCH_REDIS] = "batch-redis",
+    [BATCH_SQLITE] = "batch-sqlite",
+    [ELECT_REDIS] = "elect-redis",
+    [ELECT_SQLITE] = "elect-sqlite",
+    [ELECT_ETCD] = "elect-etcd",
+    [API_ETCD] = "api-etcd",
+    [BATCH_ETCD] = "batch-etcd",
+    [REDIS_PY] = "redis-py",
+    [REDLOCK] = "redlock",
+    [SEED] = "set-nx-loop",
+    [FLOCK] = "flock",
+    [ETCDCTL_LOCK] = "etcdctl-lock",
+    [FLOCK_COMMAND] = "flock-command",
 };
 
 /* What a client does not have (etcdctl renews by itself, flock need not) is not asked for. */
@@ -50,6 +62,9 @@ static const bool does[CLIENTS][JOBS] = {
     [BATCH_SQLITE] = {false, false, true},
     [ELECT_REDIS] = {true},
     [ELECT_SQLITE] = {true},
+    [ELECT_ETCD] = {true},
+    [API_ETCD] = {true, true, false},
+    [BATCH_ETCD] = {false, false, true},
     [REDIS_PY] = {true, true, true},
     [REDLOCK] = {true, true, true},
     [SEED] = {true, true, true},
@@ -78,28 +93,28 @@ static struct pair *begin_command(const struct contest *contest, contestant *who
     return &who->pair;
 }
 
-static void set_elect_command(const struct contest *contest, contestant *who, bool redis) {
+static void set_elect_command(const struct contest *contest, contestant *who, enum contest_store store) {
     struct pair *pair = begin_command(contest, who);
+    char url[GROUND_PATH_SIZE];
+    contest_url(contest, store, "command", url);
+    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
     pair_add_word(pair, "%s/../tenure", contest->programs);
     pair_add_word(pair, "elect");
     pair_add_word(pair, "command");
     pair_add_word(pair, "--log-level");
     pair_add_word(pair, "error");
     pair_add_word(pair, "--store");
-    if (redis)
-        pair_add_word(pair, "redis://127.0.0.1:%d/0?fresh=1", contest->redis.port);
-    else
-        pair_add_word(pair, "sqlite:%s/command.db", contest->directory);
+    pair_add_word(pair, "%s", url);
     pair_add_word(pair, "--");
     pair_add_word(pair, "true");
 }
 
-static void set_batch(const struct contest *contest, contestant *who, bool redis) {
+static void set_batch(const struct contest *contest, contestant *who, enum contest_store store) {
+    char url[GROUND_PATH_SIZE];
+    contest_url(contest, store, "batch", url);
+    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
     pair_add_word(&who->pair, "%s/peers-batch", contest->programs);
-    if (redis)
-        pair_add_word(&who->pair, "redis://127.0.0.1:%d/0?fresh=1", contest->redis.port);
-    else
-        pair_add_word(&who->pair, "sqlite:%s/batch.db", contest->directory);
+    pair_add_word(&who->pair, "%s", url);
 }
 
 static void set_clients(const struct contest *contest, contestant *clients) {
@@ -107,10 +122,13 @@ static void set_clients(const struct contest *contest, contestant *clients) {
         contestant_name(contest, &clients[i], names[i], "-rates");
     contestant_set_api(contest, &clients[API_REDIS], CONTEST_REDIS, TTL_MS);
     contestant_set_api(contest, &clients[API_SQLITE], CONTEST_SQLITE, TTL_MS);
-    set_batch(contest, &clients[BATCH_REDIS], true);
-    set_batch(contest, &clients[BATCH_SQLITE], false);
-    set_elect_command(contest, &clients[ELECT_REDIS], true);
-    set_elect_command(contest, &clients[ELECT_SQLITE], false);
+    set_batch(contest, &clients[BATCH_REDIS], CONTEST_REDIS);
+    set_batch(contest, &clients[BATCH_SQLITE], CONTEST_SQLITE);
+    set_batch(contest, &clients[BATCH_ETCD], CONTEST_ETCD);
+    set_elect_command(contest, &clients[ELECT_REDIS], CONTEST_REDIS);
+    set_elect_command(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE);
+    set_elect_command(contest, &clients[ELECT_ETCD], CONTEST_ETCD);
+    contestant_set_api(contest, &clients[API_ETCD], CONTEST_ETCD, TTL_MS);
     contestant_set_script(contest, &clients[REDIS_PY], BENCH_PYTHON, "redis_lock.py", TTL_MS);
     contestant_set_script(contest, &clients[REDLOCK], "node", "redlock.js", TTL_MS);
     peers_set_plain(contest, &clients[SEED], "seed", TTL_MS);
@@ -190,8 +208,9 @@ static bool add_rows(bench_report *report, struct rates *rates) {
     bool done = true;
     for (size_t i = 0; i < TEN_COUNT(on_redis); i++)
         done = done && add_row(report, rates, PAIRS, API_REDIS, PAIRS, on_redis[i], "pairs", false);
-    done = done && add_row(report, rates, PAIRS, API_SQLITE, PAIRS, FLOCK, "pairs", false);
-    for (unsigned ours = ELECT_REDIS; ours <= ELECT_SQLITE; ours++)
+    done = done && add_row(report, rates, PAIRS, API_SQLITE, PAIRS, FLOCK, "pairs", false) &&
+           add_row(report, rates, PAIRS, API_ETCD, PAIRS, ETCDCTL_LOCK, "pairs", false); /* a process each time */
+    for (unsigned ours = ELECT_REDIS; ours <= ELECT_ETCD; ours++)
         for (unsigned peer = ETCDCTL_LOCK; peer <= FLOCK_COMMAND; peer++)
             done = done && add_row(report, rates, PAIRS, (enum who)ours, PAIRS, (enum who)peer, "commands", false);
     for (size_t i = 0; i < TEN_COUNT(on_redis); i++)
@@ -199,8 +218,9 @@ static bool add_rows(bench_report *report, struct rates *rates) {
     for (size_t i = 0; i < TEN_COUNT(on_redis); i++)
         done = done && add_row(report, rates, MANY, BATCH_REDIS, MANY, on_redis[i], "renew-many", false) &&
                add_row(report, rates, MANY, BATCH_REDIS, MANY, on_redis[i], "renew-cpu", true);
-    /* SQLite has no peer that renews: what one at a time costs beside it is all in one request. */
-    return done && add_row(report, rates, MANY, BATCH_SQLITE, RENEW, API_SQLITE, "renew-many", false);
+    /* SQLite and etcdctl have no peer that can be told to renew: one at a time beside all in one request. */
+    return done && add_row(report, rates, MANY, BATCH_SQLITE, RENEW, API_SQLITE, "renew-many", false) &&
+           add_row(report, rates, MANY, BATCH_ETCD, RENEW, API_ETCD, "renew-many", false);
 }
 
 bool peers_measure_rates(bench_report *report, const struct contest *contest) {

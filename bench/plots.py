@@ -15,6 +15,7 @@ OURS, OTHERS, WORSE = "#1f6f8b", "#b8b8b8", "#c0392b"
 LABELS = {
     "api-redis": "tenure, C API, Redis", "api-sqlite": "tenure, C API, SQLite",
     "elect-redis": "tenure elect, Redis", "elect-sqlite": "tenure elect, SQLite",
+    "api-etcd": "tenure, C API, etcd", "elect-etcd": "tenure elect, etcd", "batch-etcd": "tenure, a fleet's batch, etcd",
     "batch-redis": "tenure, a fleet's batch, Redis", "batch-sqlite": "tenure, a fleet's batch, SQLite",
     "redis-py": "redis-py Lock", "redlock": "node-redlock", "set-nx-loop": "SET NX loop in C", "flock": "flock(2), one host",
     "etcdctl-lock": "etcdctl lock", "etcdctl-elect": "etcdctl elect", "flock-command": "flock(1), one host",

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "elections_etcd.h"
+#include "lib/etcd_server.h"
 #include "ground.h"
 #include "store/store.h"
 

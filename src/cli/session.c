@@ -177,7 +177,7 @@ int ten_session_check_targets(const ten_session *session, int first) {
 static int check_timing(const ten_session *session, ten_error *error) {
     ten_timing timing = session->timing;
     ten_timing_defaults(&timing);
-    return ten_timing_check(&timing, TENURE_TTL_MIN_MS, error);
+    return ten_timing_check(&timing, TENURE_TTL_MIN_MS, NULL, error);
 }
 
 static int check_store(const ten_session *session, ten_error *error) {

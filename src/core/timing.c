@@ -19,7 +19,7 @@ void ten_timing_defaults(ten_timing *timing) {
         timing->timeout_ms = ten_max_u64(50, ten_min_u64(timing->ttl_ms / 6, 5000));
 }
 
-int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, ten_error *error) {
+int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, const char *reason, ten_error *error) {
     char ttl[TEN_DURATION_SIZE];
     char other[TEN_DURATION_SIZE];
     ten_duration_show(timing->ttl_ms, ttl);
@@ -27,7 +27,8 @@ int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, ten_error *e
     ten_duration_show(least_ms, other);
     if (timing->ttl_ms < least_ms)
         return ten_fail(error, TENURE_E_TTL,
-                        "a TTL of %s is too short: the shortest that this store keeps safely is %s", ttl, other);
+                        "a TTL of %s is too short: the shortest that this store keeps safely is %s%s%s%s", ttl, other,
+                        reason ? " (" : "", reason ? reason : "", reason ? ")" : "");
     if (timing->ttl_ms > TENURE_TTL_MAX_MS)
         return ten_fail(error, TENURE_E_TTL, "a TTL of %s is too long: the longest is 366 days", ttl);
     ten_duration_show(timing->margin_ms, other);

@@ -18,8 +18,9 @@ typedef struct ten_timing {
 /* Fills in what is 0: renew = TTL / 3, margin = max(TTL / 8, 20 ms), time-out = TTL / 6 between 50 ms and 5 s. */
 void ten_timing_defaults(ten_timing *timing);
 
-/* TENURE_E_TTL with the reason when the combination cannot be safe. ttl_min_ms: what the store can do. */
-int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, ten_error *error);
+/* TENURE_E_TTL with the reason when the combination cannot be safe. ttl_min_ms: what the store can do; `reason`: why it
+ * cannot do less, or NULL. */
+int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, const char *reason, ten_error *error);
 
 /* How long before the deadline ending a process begins: TTL / 10 when it is 0. TENURE_E_TTL: it leaves no time between
  * two renewals. */

@@ -75,7 +75,7 @@ static int configure(tenure_client *client, const tenure_options *options, ten_e
 static int open_store(tenure_client *client, const char *url, const ten_clock *clock, ten_error *error) {
     uint64_t asked_timeout_ms = client->timing.timeout_ms;
     ten_timing_defaults(&client->timing);
-    int done = ten_timing_check(&client->timing, TENURE_TTL_MIN_MS, error);
+    int done = ten_timing_check(&client->timing, TENURE_TTL_MIN_MS, NULL, error);
     if (done < 0)
         return done;
     ten_store_config config = {.clock = clock, .timeout_ms = asked_timeout_ms};
@@ -84,7 +84,8 @@ static int open_store(tenure_client *client, const char *url, const ten_clock *c
         return done;
     if (asked_timeout_ms == 0 && client->store->timeout_ms)
         client->timing.timeout_ms = client->store->timeout_ms;
-    return ten_timing_check(&client->timing, client->store->capabilities.ttl_min_ms, error);
+    return ten_timing_check(&client->timing, client->store->capabilities.ttl_min_ms,
+                            client->store->capabilities.ttl_min_reason, error);
 }
 
 static void free_client(tenure_client *client) {

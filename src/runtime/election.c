@@ -301,7 +301,7 @@ static int configure(tenure_election *election, const char *url, const char *rol
     if (done == TENURE_OK)
         done = ten_instance_id_make(options->instance_name, election->instance, error);
     if (done == TENURE_OK)
-        done = ten_timing_check(&election->timing, TENURE_TTL_MIN_MS, error);
+        done = ten_timing_check(&election->timing, TENURE_TTL_MIN_MS, NULL, error);
     if (done < 0)
         return done;
     snprintf(election->namespace_name, sizeof election->namespace_name, "%s", namespace_name);
@@ -312,7 +312,8 @@ static int configure(tenure_election *election, const char *url, const char *rol
         return done;
     if (!options->timeout_ms && election->store->timeout_ms)
         election->timing.timeout_ms = election->store->timeout_ms;
-    return ten_timing_check(&election->timing, election->store->capabilities.ttl_min_ms, error);
+    return ten_timing_check(&election->timing, election->store->capabilities.ttl_min_ms,
+                            election->store->capabilities.ttl_min_reason, error);
 }
 
 int ten_election_begin(tenure_election *election) {

@@ -205,7 +205,7 @@ static int configure(tenure_manager *manager, const char *url, const tenure_mana
     if (done == TENURE_OK)
         done = ten_instance_id_make(OPTION(options, instance_name), manager->instance, error);
     if (done == TENURE_OK)
-        done = ten_timing_check(&manager->timing, TENURE_TTL_MIN_MS, error);
+        done = ten_timing_check(&manager->timing, TENURE_TTL_MIN_MS, NULL, error);
     if (done < 0)
         return done;
     snprintf(manager->namespace_name, sizeof manager->namespace_name, "%s", namespace_name ? namespace_name : "poll");
@@ -215,7 +215,8 @@ static int configure(tenure_manager *manager, const char *url, const tenure_mana
         return done;
     if (!own_timeout && manager->store->timeout_ms)
         manager->timing.timeout_ms = manager->store->timeout_ms;
-    done = ten_timing_check(&manager->timing, manager->store->capabilities.ttl_min_ms, error);
+    done = ten_timing_check(&manager->timing, manager->store->capabilities.ttl_min_ms,
+                            manager->store->capabilities.ttl_min_reason, error);
     return done < 0 ? done : make_fleet(manager, options, error);
 }
 

@@ -6,6 +6,7 @@
 
 #include "store/store.h"
 
+extern const ten_store_ops ten_etcd_ops;
 extern const ten_store_ops ten_http_ops;
 extern const ten_store_ops ten_memory_ops;
 extern const ten_store_ops ten_postgres_ops;

@@ -42,23 +42,9 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
 }
 
 bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
-    bool good = curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK;
-#if LIBCURL_VERSION_NUM >= 0x075700
-    /* Else a name server that hangs is waited for after the time-out. */
-    good = good && curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
-#endif
+    bool good = ten_curl_prepare(easy, &settings->files);
     if (settings->socket_path)
         good = good && curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, settings->socket_path) == CURLE_OK;
-    if (settings->ca_file)
-        good = good && curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca_file) == CURLE_OK;
-    if (settings->cert_file)
-        good = good && curl_easy_setopt(easy, CURLOPT_SSLCERT, settings->cert_file) == CURLE_OK;
-    if (settings->key_file)
-        good = good && curl_easy_setopt(easy, CURLOPT_SSLKEY, settings->key_file) == CURLE_OK;
     if (settings->token)
         good = good && curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, settings->token) == CURLE_OK;
@@ -177,13 +163,6 @@ static int read_token(const char *path, char **ret_token, ten_error *error) {
     return *ret_token ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory");
 }
 
-static int copy_option(const ten_url *url, const char *name, char **ret_text, ten_error *error) {
-    const char *value = ten_url_option(url, name);
-    if (value && !(*ret_text = ten_strdup(value)))
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
-    return TENURE_OK;
-}
-
 static int read_settings(const ten_url *url, ten_http_settings *settings, ten_error *error) {
     static const char *const options[] = {"ca_file", "cert_file", "key_file", "token_file", "socket", "timeout", NULL};
     int done = ten_url_check_options(url, options, error);
@@ -200,13 +179,10 @@ static int read_settings(const ten_url *url, ten_http_settings *settings, ten_er
     if (done == TENURE_OK && base.failed)
         done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
     if (done == TENURE_OK)
-        done = copy_option(url, "ca_file", &settings->ca_file, error);
-    if (done == TENURE_OK)
-        done = copy_option(url, "cert_file", &settings->cert_file, error);
-    if (done == TENURE_OK)
-        done = copy_option(url, "key_file", &settings->key_file, error);
-    if (done == TENURE_OK)
-        done = copy_option(url, "socket", &settings->socket_path, error);
+        done = ten_curl_files_read(url, &settings->files, error);
+    const char *socket_path = ten_url_option(url, "socket");
+    if (done == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
+        done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
     const char *token_file = ten_url_option(url, "token_file");
     return done == TENURE_OK && token_file ? read_token(token_file, &settings->token, error) : done;
 }
@@ -221,17 +197,11 @@ static void close_store(ten_store *base) {
     ten_buf_free(&store->body);
     ten_buf_free(&store->out);
     ten_free(store->kept);
-    char *texts[] = {store->settings.base,    store->settings.socket_path, store->settings.token,
-                     store->settings.ca_file, store->settings.cert_file,   store->settings.key_file};
+    ten_curl_files_free(&store->settings.files);
+    char *texts[] = {store->settings.base, store->settings.socket_path, store->settings.token};
     for (size_t i = 0; i < TEN_COUNT(texts); i++)
         ten_free(texts[i]);
     ten_free(store);
-}
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void start_curl(void) {
-    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
@@ -246,7 +216,7 @@ static int open_store(const ten_url *url, const ten_store_config *config, ten_st
                                                .expiry_clock = "the server's store",
                                                .change_notice = "server-sent events"}};
     int done = read_settings(url, &store->settings, error);
-    (void)pthread_once(&curl_once, start_curl);
+    ten_curl_start();
     if (done == TENURE_OK) {
         store->easy = curl_easy_init();
         store->headers = curl_slist_append(NULL, "Content-Type: application/json");

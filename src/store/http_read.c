@@ -5,6 +5,7 @@
 
 #include "base/duration.h"
 #include "base/json.h"
+#include "store/change_json.h"
 #include "store/http_state.h"
 
 #define PAGE_MAX   10000u
@@ -184,26 +185,6 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
 
 /* ---- the feed */
 
-static bool read_change(const json_t *item, const char *namespace_name, ten_change *change) {
-    const char *event = ten_http_text(item, "event");
-    const char *reason = ten_http_text(item, "reason");
-    *change = (ten_change){.cursor = ten_http_number(item, "cursor"),
-                           .at_ms = ten_http_number(item, "at_ms"),
-                           .kind = TEN_CHANGE_COUNT,
-                           .namespace_name = namespace_name,
-                           .target = ten_http_text(item, "target"),
-                           .instance = ten_http_text(item, "instance"),
-                           .actor = ten_http_text(item, "actor"),
-                           .token = ten_http_number(item, "token")};
-    for (int i = 0; event && i < TEN_CHANGE_COUNT; i++)
-        if (strcmp(event, ten_change_name((enum ten_change_kind)i)) == 0)
-            change->kind = (enum ten_change_kind)i;
-    for (int i = 0; reason && i < TEN_REASON_COUNT; i++)
-        if (strcmp(reason, ten_reason_name((enum ten_reason)i)) == 0)
-            change->reason = (enum ten_reason)i;
-    return change->kind != TEN_CHANGE_COUNT && change->target && change->instance && change->actor;
-}
-
 int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
@@ -223,10 +204,10 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     uint64_t to = strtoull(store->cursor, NULL, 10);
     size_t count = resync ? 0 : json_array_size(store->answer);
     for (size_t i = 0; i < count; i++) {
-        ten_change change;
+        const json_t *item = json_array_get(store->answer, i);
+        ten_change change = {.cursor = ten_http_number(item, "cursor"), .at_ms = ten_http_number(item, "at_ms")};
         /* What a newer server tells and this does not know is passed over. */
-        int stopped =
-            read_change(json_array_get(store->answer, i), namespace_name, &change) ? each(&change, userdata) : 0;
+        int stopped = ten_change_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
         if (stopped) {
             *cursor = change.cursor;
             return stopped;

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "store/curl_setup.h"
 #include "store/store.h"
 
 /* How the server is reached; shared with the thread that listens for changes, and never changed. */
@@ -16,9 +17,7 @@ typedef struct ten_http_settings {
     char *base; /* http://host:port, or http://localhost for a socket */
     char *socket_path;
     char *token; /* of the bearer; NULL: none */
-    char *ca_file;
-    char *cert_file;
-    char *key_file;
+    ten_curl_files files;
 } ten_http_settings;
 
 typedef struct ten_http_watch ten_http_watch;

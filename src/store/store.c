@@ -26,6 +26,9 @@ static const ten_store_ops *const backends[] = {
 #ifdef TEN_STORE_HTTP
     &ten_http_ops,
 #endif
+#ifdef TEN_STORE_ETCD
+    &ten_etcd_ops,
+#endif
 #ifdef TEN_STORE_POSTGRES
     &ten_postgres_ops,
 #endif
@@ -33,8 +36,8 @@ static const ten_store_ops *const backends[] = {
 };
 
 /* Schemes that some build has, so that leaving a store out is not mistaken for a typing error. */
-static const char *const all_schemes[] = {"sqlite",   "redis",      "rediss", "redis+unix", "redis+sentinel",
-                                          "postgres", "postgresql", "http",   "https",      "memory"};
+static const char *const all_schemes[] = {"sqlite",     "redis", "rediss", "redis+unix", "redis+sentinel", "postgres",
+                                          "postgresql", "etcd",  "etcds",  "http",       "https",          "memory"};
 
 const ten_store_ops *const *ten_store_backends(size_t *ret_count) {
     *ret_count = TEN_COUNT(backends);
@@ -195,8 +198,10 @@ static int check_op(ten_store *store, const ten_op *op) {
         return ten_fail(&store->error, TENURE_E_TOKEN, "token %llu is above 2^53 - 1", (unsigned long long)op->token);
     if ((sets_ttl && op->ttl_ms < store->capabilities.ttl_min_ms) || op->ttl_ms > TENURE_TTL_MAX_MS ||
         (op->kind == TEN_OP_RENEW && op->ttl_ms && op->ttl_ms < store->capabilities.ttl_min_ms))
-        return ten_fail(&store->error, TENURE_E_TTL, "a TTL of %llu ms is outside of %llu ms to 366 days",
-                        (unsigned long long)op->ttl_ms, (unsigned long long)store->capabilities.ttl_min_ms);
+        return ten_fail(&store->error, TENURE_E_TTL, "a TTL of %llu ms is outside of %llu ms to 366 days%s%s",
+                        (unsigned long long)op->ttl_ms, (unsigned long long)store->capabilities.ttl_min_ms,
+                        store->capabilities.ttl_min_reason ? ": " : "",
+                        store->capabilities.ttl_min_reason ? store->capabilities.ttl_min_reason : "");
     return TENURE_OK;
 }
 

@@ -232,6 +232,8 @@ typedef int (*ten_change_fn)(const ten_change *change, void *userdata);
 
 typedef struct ten_capabilities {
     uint64_t ttl_min_ms;
+    const char *ttl_min_reason;    /* for people: why not less; NULL: it is the common floor */
+    uint64_t expiry_late_ms;       /* by how much a lease may outlive its TTL when it is not renewed */
     bool shared_between_processes; /* two processes that open the same URL see the same store */
     bool survives_restart;         /* what it acknowledged is there after its server, or the last process, has gone */
     bool seats;                    /* ten_op.seats above 1 */

@@ -157,6 +157,10 @@ int election_teardown(void **state) {
     return place_teardown(&place);
 }
 
+uint64_t slack_ms(const struct election_place *election) {
+    return 1500 + election->place.store->capabilities.expiry_late_ms;
+}
+
 bool has_processes(const struct election_place *election) {
     return election->place.store->capabilities.shared_between_processes;
 }

@@ -63,6 +63,8 @@ int election_teardown(void **state);
 #define ELECTION_CASE(function) cmocka_unit_test_setup_teardown(function, election_setup, election_teardown)
 
 /* Whether candidates can be processes of their own. */
+/* How long after the end of a lease somebody else has it, at the latest. */
+uint64_t slack_ms(const struct election_place *election);
 bool has_processes(const struct election_place *election);
 
 /* Starts this one, and returns when it campaigns. */

@@ -176,12 +176,12 @@ static void overflow_feed(const struct place *place) {
     for (size_t i = 0; i < TARGETS; i++) {
         snprintf(targets[i], sizeof targets[i], "f%zu", i);
         for (size_t j = 0; j < 4; j++)
-            ops[4 * i + j] = (ten_op){.kind = j % 2 ? TEN_OP_RELEASE : TEN_OP_ACQUIRE,
-                                      .flags = j % 2 ? TEN_OP_FORCE_NOW : 0,
-                                      .namespace_name = place->ns,
-                                      .target = targets[i],
-                                      .holder = j % 2 ? NULL : "a",
-                                      .ttl_ms = j % 2 ? 0 : LONG_MS};
+            ops[j * TARGETS + i] = (ten_op){.kind = j % 2 ? TEN_OP_RELEASE : TEN_OP_ACQUIRE,
+                                            .flags = j % 2 ? TEN_OP_FORCE_NOW : 0,
+                                            .namespace_name = place->ns,
+                                            .target = targets[i],
+                                            .holder = j % 2 ? NULL : "a",
+                                            .ttl_ms = j % 2 ? 0 : LONG_MS};
     }
     for (size_t written = 0; written <= TEN_FEED_MAX + 2000; written += OPS) {
         assert_int_equal(ten_store_apply(place->store, ops, results, OPS, 30000), TENURE_OK);

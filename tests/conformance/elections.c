@@ -14,7 +14,6 @@
 #define RENEW_MS    UINT64_C(8500)
 #define NOTICE_MS   UINT64_C(5000) /* a quarter of the TTL */
 #define BRIEF_MS    UINT64_C(2000) /* a TTL whose end is waited for */
-#define SLACK_MS    UINT64_C(1500) /* after such an end */
 #define FIRST_MS    UINT64_C(10000)
 #define NOBODY      CANDIDATES_MAX
 #define ROUNDING_MS 5u
@@ -51,9 +50,9 @@ static unsigned expect_leader_at_the_end(struct election_place *election, unsign
     uint64_t before_ms = now_ms();
     uint64_t left_ms = read_role(election).remaining_ms;
     uint64_t after_ms = now_ms();
-    unsigned next = await_leader(election, except, left_ms + SLACK_MS);
+    unsigned next = await_leader(election, except, left_ms + slack_ms(election));
     uint64_t elected_ms = atomic_load(&election->arena->at[next].elected_ms);
-    if (elected_ms + ROUNDING_MS < before_ms + left_ms || elected_ms > after_ms + left_ms + SLACK_MS)
+    if (elected_ms + ROUNDING_MS < before_ms + left_ms || elected_ms > after_ms + left_ms + slack_ms(election))
         fail_msg("elected %lld ms after the end of a lease", (long long)elected_ms - (long long)(before_ms + left_ms));
     return next;
 }
@@ -127,7 +126,7 @@ static void a_leader_that_resigns_with_nobody_there_leads_again_after_one_ttl(vo
     uint64_t demoted_ms = atomic_load(&election->arena->at[0].demoted_ms);
     expect_vacancy(election, BRIEF_MS / 2);
     expect_holder(read_role(election), NULL);
-    (void)await_leader(election, NOBODY, BRIEF_MS + SLACK_MS);
+    (void)await_leader(election, NOBODY, BRIEF_MS + slack_ms(election));
     assert_true(atomic_load(&election->arena->at[0].elected_ms) + ROUNDING_MS >= demoted_ms + BRIEF_MS);
     expect_order(election, 2);
 }

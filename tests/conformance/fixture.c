@@ -189,6 +189,54 @@ static const fixture_disturbance postgres_disturbances[] = {
     {"the server is killed and started again", kill_postgres, start_postgres, false},
 };
 #endif
+/* ---- etcd ---------------------------------------------------------------------------------------------- */
+
+static int create_etcd(struct fixture *fixture) {
+    if (fixture_make_directory(fixture->directory) != 0 || !etcd_start(&fixture->etcd, fixture->directory))
+        return -1;
+    snprintf(fixture->url, sizeof fixture->url, "etcd://127.0.0.1:%d", fixture->etcd.port);
+    return 0;
+}
+
+static void destroy_etcd(struct fixture *fixture) {
+    etcd_stop(&fixture->etcd);
+    fixture_remove_directory(fixture->directory);
+}
+
+static void kill_etcd(struct fixture *fixture) {
+    etcd_stop(&fixture->etcd);
+}
+
+static void start_etcd(struct fixture *fixture) {
+    (void)etcd_start_again(&fixture->etcd);
+}
+
+static void freeze_etcd(struct fixture *fixture) {
+    (void)kill(fixture->etcd.pid, SIGSTOP);
+}
+
+static void thaw_etcd(struct fixture *fixture) {
+    (void)kill(fixture->etcd.pid, SIGCONT);
+}
+
+/* Everything that a watch could have been read again from is gone. */
+static void compact_etcd(struct fixture *fixture) {
+    char command[FIXTURE_PATH_SIZE];
+    snprintf(command, sizeof command,
+             "ETCDCTL_API=3 etcdctl --endpoints=127.0.0.1:%d compaction --physical "
+             "\"$(ETCDCTL_API=3 etcdctl --endpoints=127.0.0.1:%d endpoint status -w json | sed "
+             "'s/.*\"revision\":\\([0-9]*\\).*/\\1/')\" >/dev/null",
+             fixture->etcd.port, fixture->etcd.port);
+    if (system(command) != 0)
+        fprintf(stderr, "cannot compact etcd\n");
+}
+
+static const fixture_disturbance etcd_disturbances[] = {
+    {"the server compacts its history", compact_etcd, NULL, true},
+    {"the server is killed and started again", kill_etcd, start_etcd, false},
+    {"the server stands still and goes on", freeze_etcd, thaw_etcd, false},
+};
+
 /* ---- a Tenure server ----------------------------------------------------------------------------------- */
 
 static int create_http(struct fixture *fixture) {
@@ -259,6 +307,11 @@ static const fixture_kind kinds[] = {
      .disturbances = postgres_disturbances,
      .disturbance_count = TEN_COUNT(postgres_disturbances)},
 #endif
+    {.scheme = "etcd:",
+     .create = create_etcd,
+     .destroy = destroy_etcd,
+     .disturbances = etcd_disturbances,
+     .disturbance_count = TEN_COUNT(etcd_disturbances)},
     {.scheme = "http:",
      .create = create_http,
      .destroy = destroy_http,

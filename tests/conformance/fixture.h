@@ -12,6 +12,7 @@
 #ifdef TEN_STORE_POSTGRES
 #include "lib/postgres_server.h"
 #endif
+#include "lib/etcd_server.h"
 #include "lib/redis_server.h"
 #include "lib/tenure_server.h"
 
@@ -44,6 +45,7 @@ struct fixture {
     struct postgres_server postgres;
 #endif
     struct tenure_server server;
+    etcd_server etcd;
     char url[FIXTURE_URL_SIZE];
 };
 

@@ -10,7 +10,6 @@
 #define RENEW_MS  UINT64_C(8500)
 #define NOTICE_MS UINT64_C(5000)
 #define BRIEF_MS  UINT64_C(2000)
-#define SLACK_MS  UINT64_C(1500)
 #define FIRST_MS  UINT64_C(10000)
 #define NOBODY    CANDIDATES_MAX
 #define SIGHTS    256u
@@ -136,7 +135,7 @@ static void an_observer_sees_the_end_of_a_leader_that_was_killed(void **state) {
     bool led = sees(&observer, election->arena->at[0].instance, 0);
     kill_candidate(election, 0);
     uint64_t left_ms = read_role(election).remaining_ms;
-    bool vacant = sees(&observer, "", left_ms + SLACK_MS);
+    bool vacant = sees(&observer, "", left_ms + slack_ms(election));
     end_observer(&observer);
     assert_true(led && vacant);
 }

@@ -19,7 +19,7 @@ static void the_defaults_are_30_seconds_and_10_seconds(void **state) {
     assert_int_equal(timing.renew_ms, 10000);
     assert_int_equal(timing.margin_ms, 3750);
     assert_int_equal(timing.timeout_ms, 5000);
-    assert_int_equal(ten_timing_check(&timing, 0, NULL), TENURE_OK);
+    assert_int_equal(ten_timing_check(&timing, 0, NULL, NULL), TENURE_OK);
 }
 
 static void what_is_given_is_kept(void **state) {
@@ -50,14 +50,14 @@ static void the_defaults_of_every_ttl_are_safe(void **state) {
     for (uint64_t ttl_ms = TENURE_TTL_MIN_MS; ttl_ms <= TENURE_TTL_MAX_MS; ttl_ms += ttl_ms / 50 + 1) {
         ten_timing timing = {.ttl_ms = ttl_ms};
         ten_timing_defaults(&timing);
-        if (ten_timing_check(&timing, TENURE_TTL_MIN_MS, &error) < 0)
+        if (ten_timing_check(&timing, TENURE_TTL_MIN_MS, NULL, &error) < 0)
             fail_msg("%llu: %s", (unsigned long long)ttl_ms, error.message);
     }
 }
 
 static void assert_refused(ten_timing timing, uint64_t ttl_min_ms, const char *reason) {
     ten_error error = {0};
-    assert_int_equal(ten_timing_check(&timing, ttl_min_ms, &error), TENURE_E_TTL);
+    assert_int_equal(ten_timing_check(&timing, ttl_min_ms, NULL, &error), TENURE_E_TTL);
     assert_contains(error.message, reason);
 }
 
@@ -70,7 +70,7 @@ static void a_ttl_that_is_too_short_is_refused(void **state) {
     assert_refused(timing, 0, "too short");
     timing = usual();
     assert_refused(timing, 30001, "the shortest that this store keeps safely is 30.0s");
-    assert_int_equal(ten_timing_check(&timing, 30000, NULL), TENURE_OK);
+    assert_int_equal(ten_timing_check(&timing, 30000, NULL, NULL), TENURE_OK);
 }
 
 static void a_ttl_that_is_too_long_is_refused(void **state) {
@@ -89,7 +89,7 @@ static void a_margin_that_is_too_short_or_too_long_is_refused(void **state) {
     timing.margin_ms = 19;
     assert_refused(timing, 0, "margin of 19ms is too short");
     timing.margin_ms = 20;
-    assert_int_equal(ten_timing_check(&timing, 0, NULL), TENURE_OK);
+    assert_int_equal(ten_timing_check(&timing, 0, NULL, NULL), TENURE_OK);
     timing.margin_ms = 15001;
     assert_refused(timing, 0, "more than half of the TTL");
     timing.margin_ms = UINT64_MAX;
@@ -100,7 +100,7 @@ static void renewing_too_seldom_is_refused(void **state) {
     (void)state;
     ten_timing timing = usual();
     timing.renew_ms = 13125;
-    assert_int_equal(ten_timing_check(&timing, 0, NULL), TENURE_OK);
+    assert_int_equal(ten_timing_check(&timing, 0, NULL, NULL), TENURE_OK);
     timing.renew_ms = 13126;
     assert_refused(timing, 0, "cannot be safe");
     timing.renew_ms = UINT64_MAX;

@@ -1,7 +1,7 @@
 /*
- * A private etcd. See elections_etcd.h.
+ * A private etcd. See etcd_server.h.
  */
-#include "elections_etcd.h"
+#include "lib/etcd_server.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,9 +16,10 @@
 
 #include "base/io.h"
 
-#define TRIES    5u
-#define START_MS 10000u
-#define LOOK_MS  20u
+#define TRIES         5u
+#define START_MS      10000u
+#define LOOK_MS       20u
+#define ARGUMENTS_MAX 40u
 
 /* Free a moment ago; if somebody takes it meanwhile, another is tried. */
 static int free_port(void) {
@@ -44,30 +45,39 @@ static bool is_healthy(int port) {
     return healthy;
 }
 
-static void become(const char *data, int port, int peer_port, pid_t parent) {
+static void become(const etcd_server *server, pid_t parent) {
     char client[64], peer[64], cluster[80];
     int nothing = open("/dev/null", O_RDWR);
-    snprintf(client, sizeof client, "http://127.0.0.1:%d", port);
-    snprintf(peer, sizeof peer, "http://127.0.0.1:%d", peer_port);
-    snprintf(cluster, sizeof cluster, "bench=%s", peer);
+    snprintf(client, sizeof client, "http://127.0.0.1:%d", server->port);
+    snprintf(peer, sizeof peer, "http://127.0.0.1:%d", server->peer_port);
+    snprintf(cluster, sizeof cluster, "only=%s", peer);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
         dup2(nothing, STDERR_FILENO) < 0)
         _exit(127);
-    execlp("etcd", "etcd", "--name", "bench", "--data-dir", data, "--listen-client-urls", client,
-           "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-           "--initial-cluster", cluster, "--logger", "zap", "--log-level", "error", (char *)NULL);
+    const char *words[ARGUMENTS_MAX] = {"etcd",       "--name",
+                                        "only",       "--data-dir",
+                                        server->data, "--listen-client-urls",
+                                        client,       "--advertise-client-urls",
+                                        client,       "--listen-peer-urls",
+                                        peer,         "--initial-advertise-peer-urls",
+                                        peer,         "--initial-cluster",
+                                        cluster,      "--logger",
+                                        "zap",        "--log-level",
+                                        "error"};
+    size_t count = 19;
+    for (const char *const *more = server->arguments; more && *more && count < ARGUMENTS_MAX - 1; more++)
+        words[count++] = *more;
+    execvp(words[0], (char *const *)(uintptr_t)words);
     _exit(127);
 }
 
-static bool start_once(etcd_server *server, const char *data) {
+bool etcd_start_again(etcd_server *server) {
     pid_t parent = getpid();
-    int peer_port = free_port();
-    server->port = free_port();
     fflush(NULL);
     server->pid = fork();
     if (server->pid == 0)
-        become(data, server->port, peer_port, parent);
+        become(server, parent);
     for (unsigned waited_ms = 0; server->pid > 0 && waited_ms < START_MS; waited_ms += LOOK_MS) {
         if (is_healthy(server->port))
             return true;
@@ -82,10 +92,11 @@ static bool start_once(etcd_server *server, const char *data) {
 }
 
 bool etcd_start(etcd_server *server, const char *directory) {
-    char data[512];
     for (unsigned i = 0; i < TRIES; i++) {
-        snprintf(data, sizeof data, "%.480s/etcd-%u", directory, i);
-        if (start_once(server, data))
+        snprintf(server->data, sizeof server->data, "%.480s/etcd-%u", directory, i);
+        server->port = free_port();
+        server->peer_port = free_port();
+        if (etcd_start_again(server))
             return true;
     }
     return false;
