@@ -17,7 +17,7 @@
 
 #define SETTLE_US  150000u /* until those who were started wait */
 #define CROWD_MAX  16u
-#define TEXTS_SIZE 8192u
+#define TEXTS_SIZE 65536u
 
 /* ---- the place ----------------------------------------------------------------------------------------- */
 
@@ -201,11 +201,14 @@ void contest_strike_all(contestant *all, size_t count) {
     uint64_t struck_ns[CROWD_MAX];
     TEN_INVARIANT(count <= CROWD_MAX);
     for (size_t i = 0; i < count; i++)
-        if (!all[i].out && !pair_strike(&all[i].pair, &struck_ns[i]))
+        if (all[i].alone)
+            hand_over(&all[i]);
+    for (size_t i = 0; i < count; i++)
+        if (!all[i].alone && !all[i].out && !pair_strike(&all[i].pair, &struck_ns[i]))
             contestant_leave_out(&all[i]);
     for (size_t i = 0; i < count; i++) {
         contestant *who = &all[i];
-        if (who->out)
+        if (who->out || who->alone)
             continue;
         TEN_INVARIANT(who->count < CONTEST_ROUNDS_MAX);
         if (pair_follow(&who->pair, struck_ns[i], CONTEST_PATIENCE_MS, &who->ms[who->count]))

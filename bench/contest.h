@@ -28,7 +28,8 @@ struct contest {
 typedef struct contestant {
     struct pair pair;
     char log[GROUND_PATH_SIZE];
-    bool out; /* it is not there, or it failed: not measured */
+    bool out;   /* it is not there, or it failed: not measured */
+    bool alone; /* its takeover takes no time but that of processors: others are not struck meanwhile */
     double ms[CONTEST_ROUNDS_MAX];
     size_t count;
 } contestant;
@@ -63,7 +64,7 @@ void contest_close_all(contestant *all, size_t count);
 void contest_pause(uint64_t us);
 /* Each leader is stopped in turn, in an order that turns around with the round. */
 void contest_hand_over_all(contestant *all, size_t count, size_t round);
-/* All at once: they wait for seconds, and for nothing but time. */
+/* All at once but those that want to be alone: they wait for seconds, and for nothing but time. */
 void contest_strike_all(contestant *all, size_t count);
 
 /* ---- figures ---- */

@@ -89,8 +89,11 @@ static void run_handovers(contestant *clients) {
 }
 
 static void run_crashes(contestant *clients) {
-    for (size_t i = 0; i < CRASHES; i++)
-        clients[i].pair.end = i == ELECT_REDIS || i == ELECT_SQLITE || i == ELECT_ETCD ? PAIR_KILL_WORKER : PAIR_KILL;
+    for (size_t i = 0; i < CRASHES; i++) {
+        bool warded = i == ELECT_REDIS || i == ELECT_SQLITE || i == ELECT_ETCD;
+        clients[i].pair.end = warded ? PAIR_KILL_WORKER : PAIR_KILL;
+        clients[i].alone = warded || i == FLOCK;
+    }
     contest_open_all(clients, CRASHES);
     for (size_t round = 0; round < CRASH_ROUNDS; round++) {
         contest_prepare_all(clients, CRASHES);
