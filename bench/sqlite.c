@@ -18,6 +18,7 @@
 #include "bench.h"
 #include "crowd.h"
 #include "elections.h"
+#include "etcd.h"
 #include "fleet.h"
 #include "ground.h"
 #include "guard.h"
@@ -372,6 +373,9 @@ static const struct {
 #endif
 #ifdef TEN_STORE_POSTGRES
     {"postgres-renew", postgres_measure_renew},
+#endif
+#ifdef TEN_STORE_ETCD
+    {"etcd", etcd_measure},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},

@@ -26,13 +26,13 @@ static bool is_old(const char *version) {
     return sscanf(version, "%u.%u", &major, &minor) != 2 || major < 3 || (major == 3 && minor < 4);
 }
 
-/* 3.4 before 3.4.25, and 3.5 before 3.5.8. */
+/* 3.4 before 3.4.31, and 3.5 before 3.5.13. */
 static bool revokes_late(const char *version) {
     unsigned major = 0;
     unsigned minor = 0;
     unsigned patch = 0;
     return sscanf(version, "%u.%u.%u", &major, &minor, &patch) == 3 && major == 3 &&
-           ((minor == 4 && patch < 25) || (minor == 5 && patch < 8));
+           ((minor == 4 && patch < 31) || (minor == 5 && patch < 13));
 }
 
 static void tell_member(const struct report *report, const char *endpoint, const json_t *status) {
@@ -54,7 +54,7 @@ static void tell_member(const struct report *report, const char *endpoint, const
         tell(report, TENURE_CHECK_FAIL, "version", version, "etcd 3.4 is the oldest that works: upgrade the member");
     else if (revokes_late(version))
         tell(report, TENURE_CHECK_OK, "version",
-             "a stopped leader that goes on can end leases early (mended in 3.4.25 and 3.5.8); Tenure allows for it",
+             "a stopped leader that goes on can end leases early (mended in 3.4.31 and 3.5.13); Tenure allows for it",
              "");
 }
 

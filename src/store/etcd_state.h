@@ -11,7 +11,7 @@
  *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
- *    3.4.25). It knows those that were granted in its own term or before: so a group is good for the term in which it
+ *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in which it
  * was granted, and after a change of leader everything moves to a new one.
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest

@@ -56,6 +56,7 @@ static bool is_dead(ten_stream_watch *watch) {
     if (!stream->is_alive || now_ms() - watch->heard_ms < stream->idle_ms)
         return false;
     watch->heard_ms = now_ms();
+    poke(watch->fd); /* a server may have lost an event */
     return !stream->is_alive(stream->userdata);
 }
 
