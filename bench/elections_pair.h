@@ -7,10 +7,10 @@
  * one candidacy, as with `tenure elect ROLE -- CMD`: CMD is elections_work.c, which says the same `led`; what says
  * anything else (etcdctl elect) leads from the moment when it is heard.
  *
- * With one more argument than usual, a file, whoever works appends `NANOSECONDS PROCESS` to it every few milliseconds
- * as long as it believes that it may. A resident one also does other jobs, for peers_rates.c: `pairs MS`, `renew MS`
- * and `many MS` let it acquire and release, renew one after the other, and renew as fast as it can, for so long; then
- * it says `did COUNT CPU_MICROSECONDS P50_MICROSECONDS P99_MICROSECONDS`.
+ * With one more argument than usual, a file, whoever works appends `NANOSECONDS NAME` to it, a number of its own, every
+ * few milliseconds as long as it believes that it may. A resident one also does other jobs, for peers_rates.c: `pairs
+ * MS`, `renew MS` and `many MS` let it acquire and release, renew one after the other, and renew as fast as it can, for
+ * so long; then it says `did COUNT CPU_MICROSECONDS P50_MICROSECONDS P99_MICROSECONDS`.
  */
 #ifndef BENCH_ELECTIONS_PAIR_H
 #define BENCH_ELECTIONS_PAIR_H

@@ -177,6 +177,7 @@ bool peers_measure_paused(bench_report *report, const struct contest *contest) {
         printf("    %s: two at a time in %u of %u rounds, for %.1f ms at worst; nobody in %u\n", names[i],
                paused.two[i], paused.rounds[i], paused.ms[i], paused.nobody[i]);
     for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        done = done && (paused.rounds[ours] > 0 || ours == API_ETCD || ours == ELECT_ETCD);
+        done = done && (paused.rounds[ours] > 0 || ours == API_ETCD || ours == ELECT_ETCD) &&
+               paused.nobody[ours] == 0; /* else it proves nothing */
     return done;
 }
