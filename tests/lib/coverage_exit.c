@@ -1,7 +1,7 @@
 /*
- * For `./dev coverage` alone: _exit() that saves the counters first. The warden's worker ends with it, and is most of an
- * agent. A process that was made behind glibc's back (the start of a command in a PID namespace) saves nothing: there a
- * thread that does not exist may hold a lock. Linked into the program with --wrap=_exit; no other build has it.
+ * For `./dev coverage` alone: _exit() that saves the counters first. The warden's worker ends with it, and is most of
+ * an agent. A process that was made behind glibc's back (the start of a command in a PID namespace) saves nothing:
+ * there a thread that does not exist may hold a lock. Linked into the program with --wrap=_exit; no other build has it.
  */
 #include <pthread.h>
 #include <unistd.h>
