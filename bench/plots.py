@@ -35,10 +35,11 @@ def figures(rows, job, ours, theirs):
 
 
 def short(value):
-    for size, unit in ((1e6, " M"), (1e3, " k")):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.3g}"
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} M"
+    if value >= 1e4:
+        return f"{value / 1e3:.3g} k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def panel(out, top, title, values, unit, worse=()):
@@ -89,12 +90,13 @@ def main():
         ("The same, a second of the client's processor time", figures(rows, "renew-cpu", *rates), "/s", ()),
     ], note)
     middle = ("p50_ms", "peer_p50_ms")
-    paused = figures(rows, "paused", "two_for_ms", "peer_two_for_ms")
+    paused = figures(rows, "paused", "two_at_a_time", "peer_two_at_a_time")
+    rounds = max(figures(rows, "paused", "rounds", "peer_rounds").values(), default=0)
     write(f"{directory}/peers-takeover.svg", [
         ("The holder stops in order: until another works, median (TTL 10 s)", figures(rows, "handover", *middle), " ms", ()),
         ("The holder is killed: until another works, median (TTL 2 s)", figures(rows, "killed", *middle), " ms", ()),
-        ("The holder is paused for 5 s and goes on (TTL 2 s): two work at a time for, at worst", paused, " ms",
-         [name for name, count in figures(rows, "paused", "two_at_a_time", "peer_two_at_a_time").items() if count]),
+        (f"The holder is paused for 5 s and goes on (TTL 2 s): in how many of {rounds} rounds two worked at a time", paused, "",
+         [name for name, count in paused.items() if count]),
     ], note)
 
 
