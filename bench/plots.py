@@ -95,7 +95,7 @@ def main():
     write(f"{directory}/peers-takeover.svg", [
         ("The holder stops in order: until another works, median (TTL 10 s)", figures(rows, "handover", *middle), " ms", ()),
         ("The holder is killed: until another works, median (TTL 2 s)", figures(rows, "killed", *middle), " ms", ()),
-        (f"The holder is paused for 5 s and goes on (TTL 2 s): in how many of {rounds} rounds two worked at a time", paused, "",
+        (f"The holder is paused for 5 s (TTL 2 s): rounds, of {rounds}, in which two worked at a time", paused, "",
          [name for name, count in paused.items() if count]),
     ], note)
 
