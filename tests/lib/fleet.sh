@@ -10,7 +10,7 @@ PYTHON=/usr/bin/python3
 [ -x "$PYTHON" ] || PYTHON=python3
 FLEET_STORE=${FLEET_STORE:-sqlite}
 case $FLEET_STORE in
-sqlite) ;;
+sqlite | etcd) ;;
 redis)
     # shellcheck source=tests/lib/redis.sh
     . "$TENURE_SOURCE/tests/lib/redis.sh"
