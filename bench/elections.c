@@ -21,10 +21,10 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "lib/etcd_server.h"
 #include "elections_pair.h"
 #include "elections_work.h"
 #include "ground.h"
+#include "lib/etcd_server.h"
 #include "lib/redis_server.h"
 
 #define ROUNDS       300u

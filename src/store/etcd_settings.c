@@ -73,9 +73,10 @@ static int read_prefix(const ten_url *url, ten_etcd_settings *settings, ten_erro
 static int read_password(const ten_url *url, ten_etcd_settings *settings, ten_error *error) {
     const char *file = ten_url_option(url, "password_file");
     char text[PASSWORD_MAX] = "";
-    if (!url->user && (url->password || file))
+    bool named = url->user && url->user[0] != '\0';
+    if (!named && (url->password || file))
         return ten_fail(error, TENURE_E_INVALID, "an etcd URL with a password names its user: etcd://user@host:2379");
-    if (!url->user)
+    if (!named)
         return TENURE_OK;
     ssize_t size = file ? ten_read_line(file, text, sizeof text) : 0;
     if (size < 0)
