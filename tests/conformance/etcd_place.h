@@ -45,6 +45,7 @@ struct etcd_wire {
     void (*after)(ten_etcd_call *call);
     const struct place *place;
     unsigned hooked;
+    unsigned kept_alive; /* how many keep-alives were sent */
 };
 extern struct etcd_wire etcd_wire; /* cleared for each case */
 

@@ -469,6 +469,21 @@ static void a_renewal_whose_reply_was_lost_can_be_repeated(void **state) {
     assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
 }
 
+/* What was to be read anew has not been: the next renewal must not believe in it. */
+static void a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    delete_and_take(place, "t-50"); /* its turn to be compared is not soon */
+    etcd_wire.lose_path = "/v3/kv/txn";
+    etcd_wire.lose_body = "{\"compare\":[],\"success\":[{\"requestRange\"";
+    assert_int_equal(ten_store_apply(place->store, many->ops, many->results, many->count, CALL_MS), TENURE_E_TIMEOUT);
+    assert_int_equal(etcd_wire.lost, 1);
+    assert_int_equal(many_renew(place, many), 1);
+    expect_outcome(many->results[50], TEN_LOST);
+    expect_holder(many->results[50], "rival");
+}
+
 /* And when another has it by then, the repetition does not take it back. */
 static void a_renewal_whose_reply_was_lost_does_not_touch_a_successor(void **state) {
     const struct place *place = *state;
@@ -531,6 +546,7 @@ int main(void) {
         ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
         ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
         ETCD_CASE(a_renewal_whose_reply_was_lost_can_be_repeated),
+        ETCD_CASE(a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost),
         ETCD_CASE(a_renewal_whose_reply_was_lost_does_not_touch_a_successor),
         ETCD_CASE(a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out),
     };
