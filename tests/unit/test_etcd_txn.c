@@ -140,7 +140,7 @@ static void assert_number(const json_t *object, const char *name, const char *nu
 static void an_empty_transaction_is_one(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[]}");
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
@@ -238,7 +238,7 @@ static void a_transaction_that_was_cleared_starts_anew(void **state) {
     ten_etcd_put(&txn, "a", "b", 0);
     ten_etcd_txn_clear(&txn);
     assert_int_equal(txn.compare_count + txn.operation_count, 0);
-    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[]}");
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
