@@ -29,7 +29,7 @@ typedef struct ten_election_config {
      * process; 0: given back when the work is over. */
     uint64_t at_least_ms;
     uint64_t ttl_min_ms; /* what the store can do */
-    uint64_t seed; /* of its jitter */
+    uint64_t seed;       /* of its jitter */
 } ten_election_config;
 
 enum ten_election_state {

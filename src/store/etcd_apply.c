@@ -380,6 +380,8 @@ int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size
         done = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
     if (done == TENURE_OK)
         done = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (done == TENURE_OK)
+        ten_etcd_learn_revisions(store);
     ten_free(settled);
     return done;
 }

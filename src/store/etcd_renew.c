@@ -108,8 +108,9 @@ static void free_checks(struct check *checks, size_t count) {
     ten_free(checks);
 }
 
-/* What a transaction says of its groups. Where something was different, everything that is attached is read anew; what
- * others change after this is seen by the next comparison. */
+/* What a transaction says of its groups. Where something was different, everything that is attached is read anew, and
+ * only when that has succeeded is the revision learned: a call that fails on its way must find the difference again.
+ * What others change after this is seen by the next comparison. */
 static void judge(ten_etcd_store *store, const struct check *check, const json_t *answer) {
     bool same = json_is_true(json_object_get(answer, "succeeded"));
     for (size_t i = 0; i < check->count; i++) {
@@ -119,9 +120,16 @@ static void judge(ten_etcd_store *store, const struct check *check, const json_t
         if (same)
             continue;
         ten_etcd_kv kv = ten_etcd_kv_at(answer, i, &store->scratch);
-        group->revision = kv.revision;
+        group->seen_revision = kv.revision;
+        group->seen_in = store->call;
         ten_etcd_kv_free(&kv);
     }
+}
+
+void ten_etcd_learn_revisions(ten_etcd_store *store) {
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->seen_in == store->call)
+            group->revision = group->seen_revision;
 }
 
 static int perform(ten_etcd_store *store, struct check *checks, size_t count, uint64_t deadline_ms) {

@@ -52,10 +52,12 @@ struct ten_etcd_group {
     char *holder;
     uint64_t lease; /* etcd's name for it */
     uint64_t ttl_ms;
-    uint64_t term;     /* in which it was granted */
-    uint64_t revision; /* at which its key was written; 0: not yet */
-    uint64_t member;   /* which last kept it alive or granted it */
-    uint64_t ends_ms;  /* boot clock, for clearing up: it cannot be alive later */
+    uint64_t term;          /* in which it was granted */
+    uint64_t revision;      /* at which its key was written; 0: not yet */
+    uint64_t seen_revision; /* what the key's revision was when it was found to be another, */
+    uint64_t seen_in;       /* and the call that found it */
+    uint64_t member;        /* which last kept it alive or granted it */
+    uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
     ten_etcd_hold **holds;
     size_t count;
     size_t room;
@@ -123,6 +125,8 @@ bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *gr
 /* etcd_renew.c: the renewals that change nothing. settled[i]: results[i] is final. */
 int ten_etcd_renew_steady(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
                           uint64_t deadline_ms);
+/* The whole call has succeeded: what is attached to groups that others have written to has been read anew. */
+void ten_etcd_learn_revisions(ten_etcd_store *store);
 
 /* etcd_apply.c */
 int ten_etcd_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
