@@ -140,7 +140,7 @@ static void assert_number(const json_t *object, const char *name, const char *nu
 static void an_empty_transaction_is_one(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[]}");
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
@@ -232,14 +232,31 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
+static void what_is_read_otherwise_is_no_operation(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_compare(&txn, "g", 7);
+    ten_etcd_get_otherwise(&txn, "g");
+    ten_etcd_get_otherwise(&txn, "h");
+    assert_int_equal(txn.operation_count, 0);
+    json_t *body = body_of(&txn);
+    const json_t *failure = json_object_get(body, "failure");
+    assert_int_equal(json_array_size(json_object_get(body, "success")), 0);
+    assert_int_equal(json_array_size(failure), 2);
+    assert_data(json_object_get(json_array_get(failure, 1), "requestRange"), "key", "h", 1);
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
 static void a_transaction_that_was_cleared_starts_anew(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
     ten_etcd_compare(&txn, "a", 1);
     ten_etcd_put(&txn, "a", "b", 0);
+    ten_etcd_get_otherwise(&txn, "a");
     ten_etcd_txn_clear(&txn);
     assert_int_equal(txn.compare_count + txn.operation_count, 0);
-    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[]}");
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
@@ -312,6 +329,7 @@ int main(void) {
         cmocka_unit_test(puts_and_deletions_name_key_value_and_lease),
         cmocka_unit_test(a_touch_writes_only_what_is_there),
         cmocka_unit_test(a_range_ends_behind_everything_below_its_key),
+        cmocka_unit_test(what_is_read_otherwise_is_no_operation),
         cmocka_unit_test(a_transaction_that_was_cleared_starts_anew),
         cmocka_unit_test(a_key_is_read_with_its_revisions_and_its_lease),
         cmocka_unit_test(a_value_that_is_no_json_is_a_key_that_is_there),
