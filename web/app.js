@@ -199,12 +199,12 @@ async function follow(of) {
 
 // What the stream does not tell: heartbeats, renewals, leases that ran out.
 async function tend() {
-  for (let turn = 1; ; turn++) {
+  for (;;) {
     await new Promise((resolve) => setTimeout(resolve, 2000));
     const of = model;
     if (document.hidden || find('link-state').dataset.state !== 'live') continue;
     await guarded(() => readTargets(of, grid.inSight().slice(0, 200).map((row) => row.id)));
-    if (turn % 2 === 0) await guarded(() => loadInstances(of, false));
+    await guarded(() => loadInstances(of, false));
     if (performance.now() - (of.rowsAt || 0) > Math.max(15000, 20 * (of.rowsTook || 0))) {
       of.rowsAt = performance.now();
       await guarded(() => loadRows(of));
@@ -233,7 +233,8 @@ const idCell = (cell, row) => {
 };
 const endsText = (row) => {
   const left = row.endsAt - performance.now();
-  return row.holder && left > 0 ? formatDuration(left < 1000 ? left : Math.floor(left / 1000) * 1000) : '–';
+  if (!row.holder || !row.endsAt) return '–';
+  return left < 1000 ? '<1s' : formatDuration(left); // it was read two seconds ago, and may have been renewed since
 };
 
 const grid = new Grid(find('grid'), [

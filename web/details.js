@@ -4,17 +4,19 @@ import { pathOf, request, serverNow } from './api.js';
 import { states, toChange } from './model.js';
 import { drawTimeline, gapsOf, holdsOf, holdsTable } from './timeline.js';
 
-const ranges = [['900000', '15 minutes'], ['3600000', '1 hour'], ['21600000', '6 hours'], ['86400000', '1 day'], ['0', 'All that is kept']];
+const ranges = [['latest', 'Latest changes'], ['900000', '15 minutes'], ['3600000', '1 hour'], ['21600000', '6 hours'], ['86400000', '1 day'], ['0', 'All that is kept']];
 const lanesMax = 30;
+const latestHolds = 12;
 
 export class Details {
   // on: {close(), pause(row), drain(id), force(row), openTarget(id), openInstance(id), failed(error)}
   constructor(on) {
     this.on = on;
     this.element = find('details');
-    this.range = '900000';
-    this.element.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape') on.close();
+    this.range = 'latest';
+    // Wherever the focus is: the button that had it may be gone after what it did.
+    addEventListener('keydown', (event) => {
+      if (event.key === 'Escape' && this.isOpen() && !document.querySelector('dialog[open]')) on.close();
     });
   }
 
@@ -141,10 +143,17 @@ export class Details {
     this.drawHolds(latest.map(([name, of]) => ({ name, holds: of })), holds, true);
   }
 
+  // When the picture begins.
+  startOf(holds, now) {
+    if (Number(this.range) > 0) return now - Number(this.range);
+    const counted = this.range === 'latest' ? holds.slice(-latestHolds) : holds;
+    const oldest = Math.min(now - 10000, ...counted.map((hold) => hold.from || hold.to));
+    return oldest - (now - oldest) / 20;
+  }
+
   drawHolds(lanes, holds, withTarget) {
     const now = serverNow();
-    const oldest = Math.min(now - 60000, ...holds.map((hold) => hold.from || hold.to));
-    const from = this.range === '0' ? oldest : now - Number(this.range);
+    const from = this.startOf(holds, now);
     const width = Math.max(260, this.picture.clientWidth || 360);
     const label = `${withTarget ? 'What' : 'Targets'} ${withTarget ? shortName(this.what.id) : this.what.id} ${withTarget ? 'held' : 'was held by'}, as a timeline; the table below says the same.`;
     this.picture.replaceChildren(lanes.length ? drawTimeline(lanes, from, now, width, label) : make('p', { class: 'quiet' }, 'No change of hands is kept.'));

@@ -56,12 +56,12 @@ export function shortName(instance) {
   return parts ? `${parts[1]} ${parts[2].slice(0, 4)}` : instance;
 }
 
-// The same instance has the same colour everywhere.
-export function toneOf(text) {
-  let hash = 2166136261;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 16777619);
-  hash ^= hash >>> 15;
-  return (Math.imul(hash, 0x2c1b3c6d) >>> 16) % 8;
+// The same instance has the same colour everywhere; two share one only when there are more of them than colours.
+const toneCount = 8;
+const tones = new Map();
+export function toneOf(instance) {
+  if (!tones.has(instance)) tones.set(instance, tones.size % toneCount);
+  return tones.get(instance);
 }
 
 // Calls `work` once, soon, however often it is asked for; never more often than each `gapMs`, or ten times what it takes.

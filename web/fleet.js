@@ -51,9 +51,8 @@ function fillRow(row, instance, most, role) {
   setText(share.lastChild, `${formatNumber(instance.held)} / ${formatNumber(planned)}`);
   row.bar.style.width = `${(100 * instance.held) / most}%`;
   row.plan.style.left = `${(100 * planned) / most}%`;
-  const age = performance.now() - instance.beatAt;
-  setText(beat, `${formatDuration(Math.max(0, Math.floor(age / 1000) * 1000))} ago`);
-  beat.classList.toggle('bad', age > instance.ttlMs * 0.7);
+  setText(beat, `${formatDuration(instance.beatMs)} ago`);
+  beat.classList.toggle('bad', instance.beatMs > instance.ttlMs * 0.7);
   setText(up, formatDuration(serverNow() - instance.sinceMs));
   const badge = head.lastChild;
   badge.hidden = !instance.draining;

@@ -134,7 +134,6 @@ export class Model {
   // ---- instances
 
   takeInstances(list, withPlan) {
-    const now = performance.now();
     const old = this.instances;
     this.instances = new Map();
     if (withPlan) this.moving.clear();
@@ -147,7 +146,7 @@ export class Model {
         asked: item.ask === 2 && item.weight > 0,
         sinceMs: item.since_ms,
         ttlMs: item.ttl_ms,
-        beatAt: now - Math.max(0, item.ttl_ms - item.remaining_ms),
+        beatMs: Math.max(0, item.ttl_ms - item.remaining_ms), // as of this answer: it may have come again since
         metadata: item.metadata,
         planned: withPlan ? item.planned : before.planned,
         movingCount: withPlan ? item.moving_count : before.movingCount || 0,
