@@ -1,6 +1,6 @@
 // The page: reads a namespace, follows its changes, draws. One model at a time; another namespace is another model, and
 // what still comes for the old one is dropped.
-import { find, formatDuration, formatNumber, formatTime, make, setText, shortName, throttle, toneOf } from './dom.js';
+import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, throttle, toneOf } from './dom.js';
 import { hasToken, nextPage, pathOf, readEvents, request, serverNow, setToken } from './api.js';
 import { Model, states, toChange } from './model.js';
 import { Grid } from './grid.js';
@@ -38,6 +38,7 @@ function failed(error) {
 // Said to those who look, and to those who listen.
 function say(text, wrong = false) {
   const toast = make('div', { class: wrong ? 'toast wrong' : 'toast', role: 'status' }, text);
+  document.querySelectorAll('.toast').forEach((older) => older.remove());
   document.body.append(toast);
   setTimeout(() => toast.remove(), 6000);
 }
@@ -242,7 +243,7 @@ const grid = new Grid(find('grid'), [
   { key: 'state', title: 'State', class: 'cell-state', fill: stateCell },
   { key: 'holder', title: 'Holder', class: 'cell-holder', fill: holderCell },
   { key: 'version', title: 'Token', class: 'cell-token number', fill: (cell, row) => setText(cell, row.version ? String(row.version) : '–') },
-  { key: 'since', title: 'Held for', class: 'cell-since number', fill: (cell, row) => setText(cell, row.holder && row.acquiredMs ? formatDuration(Math.max(0, Math.floor((serverNow() - row.acquiredMs) / 1000) * 1000)) : '–') },
+  { key: 'since', title: 'Held for', class: 'cell-since number', fill: (cell, row) => setText(cell, row.holder && row.acquiredMs ? formatAge(serverNow() - row.acquiredMs) : '–') },
   { key: 'ends', title: 'Lease ends', class: 'cell-ends number', fill: (cell, row) => setText(cell, endsText(row)) },
 ], {
   open: (row) => openDetails({ kind: 'target', id: row.id }, true),
@@ -330,7 +331,7 @@ function tick() {
   if (document.hidden) return;
   grid.draw();
   drawInstances(model, { open: (id) => openDetails({ kind: 'instance', id }, true), drain });
-  if (lostSince) setText(find('link-text'), `Lost for ${formatDuration(Math.floor((Date.now() - lostSince) / 1000) * 1000)}`);
+  if (lostSince) setText(find('link-text'), `Lost for ${formatAge(Date.now() - lostSince)}`);
   if (news.length === 0) return;
   const lines = news.length > 3 ? [`${news.length} changes`] : news.map((change) => Object.values(sayChange(change)).join(''));
   find('news').replaceChildren(...lines.map((line) => make('p', {}, line)));

@@ -61,6 +61,7 @@ export class Details {
 
   build() {
     const { what } = this;
+    this.factsText = this.buttonsText = null;
     this.facts = make('dl', { class: 'facts' });
     this.buttons = make('div', { class: 'buttons' });
     this.picture = make('div', { class: 'picture' });

@@ -42,6 +42,9 @@ export function formatDuration(ms) {
   return `${Math.floor(seconds / 86400)}d ${Math.floor(seconds / 3600) % 24}h`;
 }
 
+// The same in whole seconds, for what is shown each second.
+export const formatAge = (ms) => (ms < 1000 ? '0s' : formatDuration(Math.floor(ms / 1000) * 1000));
+
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 export function formatTime(ms) {

@@ -1,5 +1,5 @@
 // The fleet at a glance: counts, instances, the latest changes. Draws what the model knows; called by app.js.
-import { find, formatDuration, formatNumber, formatTime, make, setText, shortName, toneOf } from './dom.js';
+import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, toneOf } from './dom.js';
 import { serverNow } from './api.js';
 
 const cards = [
@@ -53,7 +53,7 @@ function fillRow(row, instance, most, role) {
   row.plan.style.left = `${(100 * planned) / most}%`;
   setText(beat, `${formatDuration(instance.beatMs)} ago`);
   beat.classList.toggle('bad', instance.beatMs > instance.ttlMs * 0.7);
-  setText(up, formatDuration(serverNow() - instance.sinceMs));
+  setText(up, formatAge(serverNow() - instance.sinceMs));
   const badge = head.lastChild;
   badge.hidden = !instance.draining;
   setText(badge, instance.held === 0 ? 'drained' : 'draining');

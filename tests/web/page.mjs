@@ -178,12 +178,16 @@ test('it shows by itself that a holder has died, and who took over', async () =>
 });
 
 test('pictures of it are taken, wide and narrow, light and dark', async () => {
-  await rowOf('session-07').click();
+  const { body } = await ask('GET', '/api/v1/poll/history?limit=1000');
+  const taken = body.find((change) => change.event === 'lease_lost' && change.reason === 'expired').target;
+  await rowOf(taken).click();
   await page.waitForSelector('.timeline .hold');
+  await page.evaluate(() => document.querySelectorAll('.toast').forEach((toast) => toast.remove()));
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: width === 390 ? 844 : 900 });
+      await page.evaluate(() => scrollTo(0, 0));
       await sleep(250);
       await page.screenshot({ path: join(pictures, `details-${width}-${colorScheme}.png`) });
       if (width === 390) {
@@ -191,7 +195,7 @@ test('pictures of it are taken, wide and narrow, light and dark', async () => {
         await page.screenshot({ path: join(pictures, `page-${width}-${colorScheme}.png`), fullPage: true });
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         check(overflow <= 0, `the page is ${overflow} pixels too wide for a phone`);
-        await rowOf('session-07').click();
+        await rowOf(taken).click();
       }
     }
   }
