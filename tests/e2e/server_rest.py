@@ -450,7 +450,8 @@ def plan():
         put(ns, "t%d" % i)
     for name in ("a", "b", "c"):
         assert ASK("PUT", "/api/v1/%s/nodes/%s" % (ns, name), {"ttl_ms": 60000})[0] == 204
-    held(ns, "unregistered", "stranger", ttl_ms=60000)
+    ops = [{"op": "acquire", "id": "unregistered", "ttl_ms": 60000}]
+    assert ASK("POST", "/api/v1/%s/leases" % ns, {"holder_id": "stranger", "ops": ops})[2][0]["outcome"] == "ok"
     for i in range(9):
         assert ASK("POST", lease(ns, "t%d" % i), {"holder_id": "a", "ttl_ms": 60000})[0] == 201
     status, headers, found = ASK("GET", "/api/v1/%s/nodes?plan=true" % ns)

@@ -187,7 +187,10 @@ test('pictures of it are taken, wide and narrow, light and dark', async () => {
     await page.emulateMedia({ colorScheme });
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: width === 390 ? 844 : 900 });
-      await page.evaluate(() => scrollTo(0, 0));
+      await page.evaluate(() => {
+        scrollTo(0, 0);
+        document.getElementById('grid').scrollTop = 0;
+      });
       await sleep(250);
       await page.screenshot({ path: join(pictures, `details-${width}-${colorScheme}.png`) });
       if (width === 390) {
@@ -214,7 +217,7 @@ test('when the server goes it says since when, and when it comes back it catches
   server = await serve(port, store);
   await isLive();
   check(!(await page.isVisible('#banner')));
-  await until('it knows what happened meanwhile', async () => (await rowOf('while-away').count()) === 1 && (await rowOf('session-12').innerText()).includes('Free'));
+  await until('it knows what happened meanwhile', async () => (await rowOf('while-away').count()) === 1 && (await rowOf('session-12').innerText()).includes('Free'), 10000);
 });
 
 test('what a target or an instance is called is text, never markup', async () => {
