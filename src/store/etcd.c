@@ -109,7 +109,8 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get(&store->txn, key);
-    return ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
+    int done = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
+    return done == TENURE_E_DENIED ? TENURE_OK : done; /* a round trip all the same; check() tells what is missing */
 }
 
 static void close_store(ten_store *base) {

@@ -95,9 +95,12 @@ static int check_rights(const struct report *report) {
     ten_etcd_put(&store->txn, key, "{}", 0);
     int done = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
     if (done == TENURE_E_DENIED) {
+        char advice[300];
         snprintf(found, sizeof found, "%.280s", store->base.error.message);
-        tell(report, TENURE_CHECK_FAIL, "permissions", found,
-             "etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX/, and grant that role to the user");
+        snprintf(advice, sizeof advice,
+                 "etcdctl role grant-permission ROLE --prefix=true readwrite %s/, and grant that role to the user",
+                 store->settings.prefix);
+        tell(report, TENURE_CHECK_FAIL, "permissions", found, advice);
         return TENURE_OK;
     }
     if (done == TENURE_OK) {

@@ -1,39 +1,10 @@
 #!/bin/sh
-# Three agents, and somebody who kills and stops them at random: no target is ever polled twice at a time, none is left
-# unpolled for longer than TTL + its interval and a little, outside of times in which nobody runs.
-#     fleet_chaos.sh [--seconds N] [--seed S]
-# By hand, ten minutes:  TENURE=build/tenure FLEET_POLLER=build/tests/e2e/fleet_poller TENURE_SOURCE=. \
-#                        tests/e2e/fleet_chaos.sh --seconds 600 --seed 7
-SECONDS_WANTED=20
-SEED=$(date +%s)
-while [ $# -gt 0 ]; do
-    case $1 in
-    --seconds) SECONDS_WANTED=${2:?} ;;
-    --seed) SEED=${2:?} ;;
-    *)
-        echo "usage: fleet_chaos.sh [--seconds N] [--seed S]" >&2
-        exit 2
-        ;;
-    esac
-    shift 2
-done
+# The judge of all tests of fleets (tests/lib/fleet_check.py) is judged: it sees what is wrong with a log, and nothing in one
+# that is well.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
 . "$TENURE_SOURCE/tests/lib/fleet.sh"
-
-chaos() {
-    TTL=1500
-    LOG=$CASE/polls
-    targets 9
-    # At least a fault each two seconds, and a change of hands for each of them.
-    wanted=$((SECONDS_WANTED / 2))
-    "$PYTHON" "$TENURE_SOURCE/tests/lib/fleet_chaos.py" --tenure "$TENURE" --poller "$POLLER" --directory "$CASE" \
-        --ttl "$TTL" --seconds "$SECONDS_WANTED" --seed "$SEED" --faults "$wanted"
-    # TTL + interval, and for a busy machine, the rank delays and the poll under way.
-    sound --targets "$TARGETS" --bound "$((TTL + 200 + 1500))" --from begin --until end \
-        --polls "$((SECONDS_WANTED * 9))" --takeovers "$wanted"
-}
 
 # judged WHAT OPTION...: the judge refuses the log on its standard input, and says WHAT.
 judged() {
@@ -64,7 +35,5 @@ judge() {
     exits 0 "$PYTHON" "$CHECK" "$CASE/polls" check --bound 1 --takeovers 1
 }
 
-echo "# seed $SEED, $SECONDS_WANTED seconds"
 it 'the judge sees overlaps, lower and shared tokens, pauses, and runs that prove too little' judge
-it "$SECONDS_WANTED seconds of random kills and stops leave no overlap and no gap (seed $SEED)" on_store chaos
 finish
