@@ -285,6 +285,7 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     case TEN_TARGET_REMOVED:
         break;            /* targets come from their source */
     case TEN_LEASE_ASKED: /* of roles */
+    case TEN_TARGET_UNOWNED:
     case TEN_CHANGE_COUNT:
         break;
     }

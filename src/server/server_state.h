@@ -87,6 +87,7 @@ typedef struct ten_request {
         size_t count;
         uint64_t now_ms; /* Unix time, for when leases end */
         uint64_t cursor; /* of the feed */
+        uint64_t for_ms; /* as far back */
         bool recent;
         bool resync;
         bool cut;    /* the page is full before its limit */
