@@ -337,7 +337,9 @@ enum tenure_event_kind {
     TENURE_EVENT_REFUSED =
         13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
     TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been given back */
-    TENURE_EVENT_KEPT = 15     /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
+    TENURE_EVENT_KEPT = 15,    /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
+    TENURE_EVENT_UNOWNED = 16  /* target_unowned: target, token and reason of its last lease, free_ms; nobody has it for
+                                  longer than the TTL. One instance of the fleet tells, once */
 };
 
 typedef struct tenure_event {
@@ -350,6 +352,7 @@ typedef struct tenure_event {
     uint64_t remaining_ms;
     uint64_t count;
     int error;
+    uint64_t free_ms; /* target_unowned: since when, so far */
 } tenure_event;
 
 typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);

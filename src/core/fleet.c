@@ -120,6 +120,7 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     if (reason == TEN_REASON_EXPIRED)
         target->released_token = target->lease.token;
     ten_lease_lost(&target->lease);
+    target->end_reason = (uint8_t)reason;
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;
         target->free_ms = fleet->now_ms;
