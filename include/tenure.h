@@ -241,6 +241,7 @@ typedef struct tenure_instance {
     uint64_t ttl_ms;
     uint64_t remaining_ms; /* until its heartbeat ends unless it is renewed */
     uint64_t since_ms;     /* Unix time, for display */
+    const char *metadata;  /* what it says of itself: JSON, with its "version"; NULL: nothing */
 } tenure_instance;
 /* The live instances of the namespace. The strings are valid during the call of `each`, which must not use this client.
  */

@@ -114,7 +114,7 @@ static void write_store(const ten_exporter_config *config, ten_buf *to) {
     head(to, "tenure_build_info", "gauge", "The version that runs.");
     ten_buf_format(to, "tenure_build_info{version=\"%s\"} 1\n", tenure_version());
     head(to, "tenure_instance_info", "gauge", "The instance that this is.");
-    ten_buf_format(to, "tenure_instance_info{instance=\"%s\"} 1\n", config->instance);
+    ten_buf_format(to, "tenure_instance_info{id=\"%s\"} 1\n", config->instance);
 }
 
 void ten_exporter_write(const ten_exporter_config *config, ten_buf *to) {

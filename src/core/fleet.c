@@ -267,6 +267,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
         config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
     fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
+    fleet->metadata = config->metadata;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
     fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;

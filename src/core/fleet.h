@@ -36,6 +36,7 @@ typedef struct ten_fleet_config {
     uint64_t rank_delay_ms;     /* between the turns of two ranks; 0: max(TTL / 60, 20 ms) */
     uint32_t weight;            /* of this instance */
     uint64_t seed;              /* of its jitter */
+    const char *metadata;       /* what is announced with it: JSON, or NULL; it must outlive the fleet */
     uint32_t batch_max;         /* operations of one request; 0: 1,000 */
 } ten_fleet_config;
 

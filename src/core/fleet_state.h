@@ -64,6 +64,7 @@ struct ten_fleet {
     uint32_t weight;     /* as announced */
     uint32_t own_weight; /* when not asked to drain */
     uint32_t batch_max;
+    const char *metadata;
     uint64_t random;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];

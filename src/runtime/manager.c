@@ -180,6 +180,7 @@ static int make_fleet(tenure_manager *manager, const tenure_manager_options *opt
                                .settle_ms = settle_ms ? settle_ms : SETTLE_MS,
                                .weight = weight ? weight : 1,
                                .seed = ten_random_u64(),
+                               .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
                                .batch_max = BATCH_MAX};
     manager->fleet = ten_fleet_new(&config, ten_manager_now_ms(manager));
     manager->results = ten_calloc(BATCH_MAX + 2, sizeof *manager->results);

@@ -130,7 +130,8 @@ static int hand_out_instance(const ten_instance *instance, void *userdata) {
                              .draining = instance->ask == TEN_ASK_DRAIN,
                              .ttl_ms = instance->ttl_ms,
                              .remaining_ms = instance->remaining_ms,
-                             .since_ms = instance->since_ms};
+                             .since_ms = instance->since_ms,
+                             .metadata = instance->metadata};
     return call->each(&shown, call->userdata);
 }
 
