@@ -157,8 +157,19 @@ bad_addresses() {
 serve_metrics() {
     manager_up
     exits 0 "$TENURE" acquire job-1
-    scraped "${TENURE_STORE#http://}"
+    exits 0 "$TENURE" target add never-taken
+    address=${TENURE_STORE#http://}
+    scraped "$address"
     same up "$(sample tenure_store_up)" 1
+    same held "$(sample 'tenure_leases_held{namespace="poll"}')" 1
+    same unowned "$(sample 'tenure_targets_unowned{namespace="poll"}')" 1
+    exits 0 "$TENURE" release job-1 --force --now
+    exits 0 "$TENURE" acquire job-1
+    sleep 5 # it looks no more often
+    scraped "$address"
+    same takeovers "$(sample 'tenure_takeovers_total{namespace="poll",reason="forced"}')" 1
+    unowned=$(sample 'tenure_targets_unowned_seconds_max{namespace="poll"}')
+    between 'longest unowned' "${unowned%.*}" 5 60
 }
 
 # ---- rules and dashboard
@@ -170,7 +181,7 @@ alert_rules() {
 
 # What the dashboard and the rules ask for is what some process tells.
 known_names() {
-    grep -ohE 'tenure_[a-z_]+' "$TENURE_SOURCE"/src/agent/exporter_text.c "$TENURE_SOURCE"/src/server/metrics.c | sort -u >"$CASE/known"
+    grep -ohE 'tenure_[a-z_]+' "$TENURE_SOURCE"/src/agent/exporter_text.c "$TENURE_SOURCE"/src/server/*.c | sort -u >"$CASE/known"
     python3 -m json.tool "$TENURE_SOURCE/packaging/grafana/tenure.json" >/dev/null
     for file in grafana/tenure.json prometheus/tenure-alerts.yml; do
         grep -ohE 'tenure_[a-z_]+' "$TENURE_SOURCE/packaging/$file" | sed 's/_\(bucket\|sum\|count\)$//' | sort -u >"$CASE/asked"
