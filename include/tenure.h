@@ -241,6 +241,7 @@ typedef struct tenure_instance {
     uint64_t ttl_ms;
     uint64_t remaining_ms; /* until its heartbeat ends unless it is renewed */
     uint64_t since_ms;     /* Unix time, for display */
+    const char *metadata;  /* what it says of itself: JSON, with its "version"; NULL: nothing */
 } tenure_instance;
 /* The live instances of the namespace. The strings are valid during the call of `each`, which must not use this client.
  */
@@ -276,12 +277,16 @@ typedef struct tenure_change {
     uint64_t cursor;    /* grows by time; pass the last one seen to go on */
     uint64_t at_ms;     /* Unix time, for display */
     const char *event;  /* lease_acquired, lease_released, lease_lost, instance_joined, instance_changed, instance_left,
-                           target_added, target_changed, target_removed, store_recovering, lease_asked */
+                           target_added, target_changed, target_removed, store_recovering, lease_asked; in a history also
+                           target_unowned */
     const char *target; /* "" for instances */
     const char *instance;
     const char *reason; /* of lease_released and lease_lost; else "" */
     const char *actor;  /* who forced it; else "" */
     uint64_t token;     /* 0 for instances and targets */
+    /* In a history only; 0: not known, because it began before what is kept, or less than a millisecond. */
+    uint64_t held_ms; /* lease_released, lease_lost: how long that holder had it */
+    uint64_t free_ms; /* lease_acquired: how long nobody had it before; target_unowned: so far, or until it was taken */
 } tenure_change;
 
 typedef void (*tenure_change_fn)(const tenure_change *change, void *userdata);
@@ -296,6 +301,15 @@ TENURE_API int tenure_watch_start(tenure_client *client, uint64_t *ret_cursor);
  */
 TENURE_API int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
                                  void *userdata);
+
+/*
+ * What has happened in the client's namespace, to one target or (NULL) to all: in the order of time, up to `limit` of
+ * the newest, no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and 30 days). A target
+ * that its holder lost, or left to others, and that nobody took for longer than the fleet's TTL (without instances:
+ * 30 s) is a target_unowned, told for the moment at which that time had passed.
+ */
+TENURE_API int tenure_history(tenure_client *client, const char *target, uint64_t for_ms, size_t limit,
+                              tenure_change_fn each, void *userdata);
 
 /* ---- the manager: one instance of a fleet --------------------------------------------------------------- */
 
@@ -324,7 +338,9 @@ enum tenure_event_kind {
     TENURE_EVENT_REFUSED =
         13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
     TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been given back */
-    TENURE_EVENT_KEPT = 15     /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
+    TENURE_EVENT_KEPT = 15,    /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
+    TENURE_EVENT_UNOWNED = 16  /* target_unowned: target, token and reason of its last lease, free_ms; nobody has it for
+                                  longer than the TTL. One instance of the fleet tells, once */
 };
 
 typedef struct tenure_event {
@@ -337,6 +353,7 @@ typedef struct tenure_event {
     uint64_t remaining_ms;
     uint64_t count;
     int error;
+    uint64_t free_ms; /* target_unowned: since when, so far */
 } tenure_event;
 
 typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);

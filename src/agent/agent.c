@@ -237,7 +237,9 @@ void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *t
 static void log_event(const struct ten_agent *agent, const tenure_event *event) {
     ten_field fields[8];
     size_t count = 0;
-    enum ten_log_level level = event->error < 0 || event->kind == TENURE_EVENT_LOST ? TEN_LOG_WARN : TEN_LOG_INFO;
+    enum ten_log_level level =
+        event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED ? TEN_LOG_WARN
+                                                                                                    : TEN_LOG_INFO;
     if (event->target[0])
         fields[count++] = TEN_TEXT("target", event->target);
     if (event->token)
@@ -250,6 +252,8 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
         fields[count++] = TEN_TEXT("error", tenure_strerror(event->error));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
+    if (event->free_ms)
+        fields[count++] = TEN_NUMBER("free_ms", event->free_ms);
     if (event->count)
         fields[count++] = TEN_NUMBER("count", event->count);
     ten_log_event(agent->log, level, event->name, fields, count);
@@ -492,7 +496,8 @@ static int open_manager(struct ten_agent *agent, ten_error *error) {
     options.targets_from_store = strcmp(config->targets, "store") == 0;
     options.on_event = on_event;
     options.userdata = agent;
-    ten_manager_extras extras = {.slots = &agent->shared->slots, .on_target = on_target, .userdata = agent};
+    ten_manager_extras extras = {
+        .slots = &agent->shared->slots, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
     int done = ten_manager_open(config->store, &options, &extras, &agent->manager);
     if (done < 0)
         return ten_fail(error, done, "%s", tenure_manager_message(NULL));
@@ -525,7 +530,19 @@ static void close_sinks(struct ten_agent *agent) {
     }
 }
 
+static int open_exporter(struct ten_agent *agent, ten_error *error) {
+    ten_exporter_config config = {.address = agent->config->metrics,
+                                  .kind = TEN_EXPORTS_FLEET,
+                                  .measures = &agent->measures,
+                                  .instance = agent->instance,
+                                  .namespace_name = agent->namespace_name,
+                                  .store = agent->config->store,
+                                  .log = agent->log};
+    return ten_exporter_open(&config, &agent->exporter, error);
+}
+
 static void close_agent(struct ten_agent *agent) {
+    ten_exporter_close(agent->exporter);
     ten_source_close(agent);
     if (agent->manager)
         tenure_manager_close(agent->manager);
@@ -564,6 +581,8 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         done = open_manager(&agent, error);
     if (done == TENURE_OK)
         done = open_source(&agent, error);
+    if (done == TENURE_OK && config->metrics)
+        done = open_exporter(&agent, error);
     if (done == TENURE_OK && tenure_manager_start(agent.manager) < 0)
         done = ten_fail(error, TENURE_E_SYSTEM, "%s", tenure_manager_message(agent.manager));
     if (done == TENURE_OK) {

@@ -26,6 +26,7 @@ typedef struct ten_agent_config {
     uint64_t timeout_ms;
     const char *const *sinks;
     size_t sink_count;
+    const char *metrics; /* where Prometheus may ask; NULL: nowhere */
     enum ten_log_format log_format;
     enum ten_log_level log_level;
 } ten_agent_config;

@@ -10,6 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/child.h"
+#include "agent/exporter.h"
 #include "agent/sink.h"
 #include "agent/source_feed.h"
 #include "agent/target_file.h"
@@ -106,6 +107,8 @@ struct ten_agent {
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
     bool stopped;
     int refused;
+    ten_measures measures;
+    ten_exporter *exporter; /* NULL: nobody asks */
     uint64_t dropped;       /* messages that no sink took */
     uint64_t sinks_look_ms; /* when they are to be asked for news */
 };

@@ -39,6 +39,7 @@ const ten_gate_counts *ten_gate_get_counts(const ten_gate *gate) {
 
 static void drop_malformed(ten_gate *gate, uint64_t number, const char *why) {
     gate->counts.malformed++;
+    ten_measure_add(&gate->config.measures->refused_other, 1);
     TEN_LOG(gate->config.log, TEN_LOG_WARN, "message_dropped", TEN_NUMBER("message", number), TEN_TEXT("reason", why));
 }
 
@@ -54,6 +55,7 @@ void ten_gate_not_taken(ten_gate *gate, uint64_t number, const char *target, con
 
 static void drop_incomplete(ten_gate *gate, uint64_t number, const char *target, const char *why) {
     gate->counts.incomplete++;
+    ten_measure_add(&gate->config.measures->refused_other, 1);
     TEN_LOG(gate->config.log, TEN_LOG_WARN, "stale_refused", TEN_NUMBER("message", number), TEN_TEXT("target", target),
             TEN_TEXT("reason", why));
 }
@@ -140,10 +142,12 @@ static void take_verdict(ten_gate *gate, const tenure_guard_item *item, ten_gate
         return;
     case TENURE_E_STALE:
         gate->counts.stale++;
+        ten_measure_add(&gate->config.measures->refused_stale, 1);
         why = "stale";
         break;
     case TENURE_E_TOKEN:
         gate->counts.ungranted++;
+        ten_measure_add(&gate->config.measures->refused_other, 1);
         why = "never granted";
         break;
     case TENURE_E_INVALID:
@@ -151,6 +155,7 @@ static void take_verdict(ten_gate *gate, const tenure_guard_item *item, ten_gate
         return;
     default:
         gate->counts.unconfirmed++;
+        ten_measure_add(&gate->config.measures->refused_other, 1);
         why = "the store cannot confirm it";
         break;
     }
@@ -181,7 +186,9 @@ int ten_gate_judge(ten_gate *gate, ten_gate_message *messages, size_t count, ten
     int done = tenure_guard_check_many(gate->config.guard, gate->items, asked);
     if (done < 0)
         return ten_fail(error, done, "%s", tenure_guard_message(gate->config.guard));
-    for (size_t i = 0; i < asked; i++)
+    for (size_t i = 0; i < asked; i++) {
         take_verdict(gate, &gate->items[i], &messages[gate->messages[i]]);
+        ten_measure_add(&gate->config.measures->passed, messages[gate->messages[i]].passes);
+    }
     return TENURE_OK;
 }

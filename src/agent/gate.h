@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/log.h"
+#include "runtime/measures.h"
 
 #define TEN_GATE_BATCH       1000u
 #define TEN_GATE_MESSAGE_MAX ((size_t)1024 * 1024) /* bytes */
@@ -19,6 +20,7 @@ typedef struct ten_gate_config {
     ten_log *log;
     const char *id_field; /* NULL: "target", or where there is none "scene_id" */
     const char *token_field;
+    ten_measures *measures; /* what is read while it runs */
 } ten_gate_config;
 
 typedef struct ten_gate_message {

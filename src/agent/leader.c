@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/child.h"
+#include "agent/exporter.h"
 #include "agent/tree.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -60,6 +61,8 @@ struct leader {
     int signal_fd;
     int news_fd;
     pthread_mutex_t lock;
+    ten_measures measures;
+    ten_exporter *exporter;            /* NULL: nobody asks */
     struct news news;                  /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: the election's thread's own */
 
@@ -487,6 +490,25 @@ static int open_loop(struct leader *leader, ten_error *error) {
     return TENURE_OK;
 }
 
+static bool leads(const void *userdata) {
+    return tenure_is_leader(userdata);
+}
+
+static int open_exporter(struct leader *leader, ten_error *error) {
+    const ten_leader_config *config = leader->config;
+    ten_exporter_config exporter = {.address = config->metrics,
+                                    .kind = TEN_EXPORTS_ROLE,
+                                    .measures = &leader->measures,
+                                    .instance = leader->shared->state->instance,
+                                    .namespace_name = config->election.namespace_name,
+                                    .role = config->role,
+                                    .store = config->store,
+                                    .leads = leads,
+                                    .userdata = leader->election,
+                                    .log = leader->log};
+    return ten_exporter_open(&exporter, &leader->exporter, error);
+}
+
 /* The log needs the instance's name, and the election's thread the log. */
 static int open_election(struct leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
@@ -494,7 +516,8 @@ static int open_election(struct leader *leader, ten_error *error) {
     options.size = sizeof options;
     options.on_event = on_event;
     options.userdata = leader;
-    ten_election_extras extras = {.slots = &leader->shared->slots, .works_elsewhere = true};
+    ten_election_extras extras = {
+        .slots = &leader->shared->slots, .works_elsewhere = true, .measures = &leader->measures};
     int done = ten_election_open(config->store, config->role, &options, &extras, &leader->election);
     if (done < 0)
         return ten_fail(error, done, "%s", tenure_message(NULL));
@@ -508,6 +531,8 @@ static int open_election(struct leader *leader, ten_error *error) {
                           .instance = state->instance,
                           .namespace_name = options.namespace_name};
     done = ten_log_open(&log, &leader->log, error);
+    if (done == TENURE_OK && config->metrics)
+        done = open_exporter(leader, error);
     if (done == TENURE_OK)
         ten_election_begin(leader->election);
     return done;
@@ -556,6 +581,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
         loop(&leader);
     if (done == TENURE_OK)
         ten_election_work_over(leader.election);
+    ten_exporter_close(leader.exporter);
     tenure_election_stop(leader.election);
     if (done == TENURE_OK)
         done = conclude(&leader, ret_exit, error);

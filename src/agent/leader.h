@@ -28,6 +28,7 @@ typedef struct ten_leader_config {
     bool once;
     uint64_t wait_ms;     /* for the role */
     int not_elected_exit; /* when another has it */
+    const char *metrics;  /* where Prometheus may ask; NULL: nowhere */
     enum ten_log_format log_format;
     enum ten_log_level log_level;
 } ten_leader_config;

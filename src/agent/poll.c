@@ -115,6 +115,7 @@ void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, 
 void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count) {
     uint64_t before = agent->dropped;
     agent->dropped += count;
+    ten_measure_add(&agent->measures.dropped, count);
     if ((before ^ agent->dropped) > before)
         TEN_LOG(agent->log, TEN_LOG_WARN, "publish_dropped", TEN_TEXT("sink", sink),
                 TEN_NUMBER("count", agent->dropped));
@@ -187,7 +188,9 @@ void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll) {
         ends_ms(poll) > now_ms) {
         publish(agent, poll);
         report(agent, poll);
+        ten_measure_add(poll->error[0] ? &agent->measures.polls_failed : &agent->measures.polls_ok, 1);
     } else {
+        ten_measure_add(&agent->measures.polls_discarded, 1);
         TEN_LOG(agent->log, TEN_LOG_INFO, "poll_discarded", TEN_TEXT("target", poll->target->id),
                 TEN_NUMBER("token", poll->token),
                 TEN_TEXT("error", poll->error[0] ? poll->error : "the lease was lost"));

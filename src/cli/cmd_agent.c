@@ -78,6 +78,8 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         {"pid-namespace", TEN_OPTION_CHOICE, &namespaces, "W",
          "auto (default) or off: run each command in a PID namespace of its own, where permitted", NULL,
          namespace_words},
+        {"metrics", TEN_OPTION_TEXT, &config.metrics, "ADDR",
+         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
         {"trust-targets", TEN_OPTION_FLAG, &config.trust_targets, NULL, "run the commands that targets bring along",
          NULL, NULL},
         {.name = NULL},

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/url.h"
 #include "cli/commands.h"
+#include "cli/fleet_check.h"
 
 #define PINGS                 20u
 #define EARLIEST_SANE_WALL_MS UINT64_C(1735689600000) /* 2025-01-01: this program did not exist before */
@@ -18,6 +19,7 @@
 struct report {
     const ten_session *session;
     int worst;
+    uint64_t fleet_ttl_ms; /* 0: there is no fleet */
 };
 
 static void print_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
@@ -87,6 +89,8 @@ static int check_latency(struct report *report) {
     print_check(TENURE_CHECK_OK, "latency", found, "", report);
 
     ten_timing timing = report->session->timing;
+    if (timing.ttl_ms == 0) /* not asked about another: what the fleet uses */
+        timing.ttl_ms = report->fleet_ttl_ms;
     ten_timing_defaults(&timing);
     char ttl[TEN_DURATION_SIZE];
     char room[TEN_DURATION_SIZE];
@@ -126,6 +130,8 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     check_clock(&report);
     check_isolation(&report);
     int done = tenure_check(session.client, print_check, &report);
+    if (done == TENURE_OK)
+        done = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
     if (done == TENURE_OK)
         done = check_latency(&report);
     exit_code = done < 0                            ? ten_session_error(&session, done)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/exporter.h"
 #include "agent/gate_lines.h"
 #include "agent/gate_topic.h"
 #include "base/id.h"
@@ -23,6 +24,7 @@ struct guard_options {
     const char *token_field;
     uint64_t cache_ttl_ms;
     int on_expired;
+    const char *metrics;
 };
 
 /* What is open while it runs. */
@@ -33,6 +35,10 @@ struct flow {
     tenure_guard *guard;
     ten_gate *gate;
     ten_gate_out *out;
+    ten_measures measures;
+    ten_exporter *exporter;
+    ten_log *log;
+    char instance[TENURE_HOLDER_MAX + 1];
 };
 
 static int say(const char *text, int exit_code) {
@@ -116,7 +122,10 @@ static int open_stop(void) {
 /* ---- the guard */
 
 static void log_event(const tenure_event *event, void *userdata) {
-    ten_log *log = userdata;
+    struct flow *flow = userdata;
+    ten_log *log = flow->log;
+    if (event->kind == TENURE_EVENT_STORE_DOWN || event->kind == TENURE_EVENT_STORE_UP)
+        ten_measures_answered(&flow->measures, event->error);
     if (event->kind == TENURE_EVENT_STORE_DOWN)
         TEN_LOG(log, TEN_LOG_WARN, event->name, TEN_TEXT("error", tenure_strerror(event->error)));
     else
@@ -131,8 +140,11 @@ static void log_summary(ten_log *log, const ten_gate_counts *counts) {
 }
 
 static int pass_messages(const ten_session *session, const struct guard_options *options, struct flow *flow) {
-    ten_gate_config config = {
-        .guard = flow->guard, .log = session->log, .id_field = options->id_field, .token_field = options->token_field};
+    ten_gate_config config = {.guard = flow->guard,
+                              .log = session->log,
+                              .id_field = options->id_field,
+                              .token_field = options->token_field,
+                              .measures = &flow->measures};
     ten_error error = {0};
     int done = ten_gate_open(&config, &flow->gate, &error);
     if (done == TENURE_OK)
@@ -154,13 +166,27 @@ static int open_guard(const ten_session *session, const struct guard_options *op
                                    .cache_ttl_ms = options->cache_ttl_ms,
                                    .on_expired_accept = options->on_expired == 1,
                                    .on_event = log_event,
-                                   .userdata = session->log};
+                                   .userdata = flow};
     int done = tenure_guard_open(session->store && session->store[0] ? session->store : NULL, &config, &flow->guard);
     return done < 0 ? say(tenure_guard_message(NULL), ten_exit_code(done)) : TEN_EXIT_DONE;
 }
 
+static int open_exporter(const ten_session *session, const struct guard_options *options, const char *instance,
+                         struct flow *flow) {
+    ten_error error = {0};
+    ten_exporter_config config = {.address = options->metrics,
+                                  .kind = TEN_EXPORTS_GUARD,
+                                  .measures = &flow->measures,
+                                  .instance = instance,
+                                  .namespace_name = session->namespace_name,
+                                  .store = session->store,
+                                  .log = session->log};
+    int done = ten_exporter_open(&config, &flow->exporter, &error);
+    return done < 0 ? say(error.message, ten_exit_code(done)) : TEN_EXIT_DONE;
+}
+
 static int run_guard(ten_session *session, const struct guard_options *options, struct flow *flow) {
-    char instance[TENURE_HOLDER_MAX + 1];
+    char *instance = flow->instance;
     ten_error error;
     int exit_code = TEN_EXIT_DONE;
     if (!is_topic(options->in))
@@ -170,7 +196,11 @@ static int run_guard(ten_session *session, const struct guard_options *options, 
     if (ten_instance_id_make(session->name, instance, &error) < 0)
         return say(error.message, TEN_EXIT_FAILED);
     ten_session_open_log(session, instance);
+    flow->log = session->log;
+    ten_measures_answered(&flow->measures, TENURE_OK);
     exit_code = open_guard(session, options, flow);
+    if (exit_code == TEN_EXIT_DONE && options->metrics)
+        exit_code = open_exporter(session, options, instance, flow);
     if (exit_code == TEN_EXIT_DONE && !is_topic(options->out))
         exit_code = open_stream(options->out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &flow->out_fd);
     if (exit_code == TEN_EXIT_DONE && is_same_file(flow->in_fd, flow->out_fd))
@@ -179,6 +209,7 @@ static int run_guard(ten_session *session, const struct guard_options *options, 
 }
 
 static void close_flow(struct flow *flow) {
+    ten_exporter_close(flow->exporter);
     ten_gate_out_close(flow->out);
     ten_gate_close(flow->gate);
     if (flow->guard)
@@ -224,6 +255,8 @@ int ten_cmd_guard(const ten_command *command, int argc, char **argv) {
         {"on-expired", TEN_OPTION_CHOICE, &options.on_expired, "W",
          "reject (default) or accept: the newest token known, when the store cannot confirm it any more", NULL,
          expired_words},
+        {"metrics", TEN_OPTION_TEXT, &options.metrics, "ADDR",
+         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
         {.name = NULL},
     };
     ten_session session;

@@ -124,7 +124,12 @@ static const ten_command commands[] = {
      ten_cmd_target, POLL},
     {"watch", "", "Print each change until stopped",
      "A lease that expires is reported when the target is acquired next.", ten_cmd_watch, POLL},
-    {"doctor", "", "Check the store, the clock, and the TTL against the measured latency",
+    {"history", "[TARGET] [--since D] [--limit N]", "What has happened: who had what, for how long, and why no longer",
+     "A line for each change, oldest first: time, target, event, instance, token, reason, who asked for it, how\n"
+     "long it was held, and how long it had been free. '-': not known, because that began before what is kept:\n"
+     "the last 10,000 changes, for 30 days. target_unowned: nobody took the target for longer than the TTL.",
+     ten_cmd_history, POLL},
+    {"doctor", "", "Check the store, the clock, the fleet, and the TTL against the measured latency",
      "Exit codes: 0 fit (there may be warnings); 1 a check failed; 3 store out of reach.", ten_cmd_doctor, POLL},
     {"version", "", "Print the version and the stores of this build", NULL, ten_cmd_version, POLL},
     {"help", "[COMMAND]", "Print this, or the help of a command", NULL, ten_cmd_help, POLL},

@@ -20,6 +20,8 @@ void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS])
          "wait (default) or stop: what becomes of CMD when a renewal fails", NULL, uncertain_words},
         {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",
          "auto (default) or off: run CMD in a PID namespace of its own, where permitted", NULL, namespace_words},
+        {"metrics", TEN_OPTION_TEXT, &work->metrics, "ADDR",
+         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
     };
     memcpy(options, common, sizeof common);
     *work = (ten_role_work){.kill_after_ms = 10000};
@@ -48,6 +50,7 @@ int ten_role_configure(ten_session *session, const ten_role_work *work, ten_lead
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;
     config->share_pids = work->pid_namespace == 1;
+    config->metrics = work->metrics;
     config->log_format = (enum ten_log_format)session->log_format;
     config->log_level = (enum ten_log_level)session->log_level;
     ten_error error;

@@ -13,9 +13,10 @@ typedef struct ten_role_work {
     uint64_t kill_after_ms;
     int on_uncertain;
     int pid_namespace;
+    const char *metrics;
 } ten_role_work;
 
-#define TEN_ROLE_OPTIONS 4u
+#define TEN_ROLE_OPTIONS 5u
 void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]);
 
 /* Takes the role and the command from the arguments, checks, and fills in what the session says. An exit code; 0: go

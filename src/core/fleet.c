@@ -120,6 +120,7 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     if (reason == TEN_REASON_EXPIRED)
         target->released_token = target->lease.token;
     ten_lease_lost(&target->lease);
+    target->end_reason = (uint8_t)reason;
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;
         target->free_ms = fleet->now_ms;
@@ -266,6 +267,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
         config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
     fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
+    fleet->metadata = config->metadata;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
     fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;

@@ -36,11 +36,12 @@ typedef struct ten_fleet_config {
     uint64_t rank_delay_ms;     /* between the turns of two ranks; 0: max(TTL / 60, 20 ms) */
     uint32_t weight;            /* of this instance */
     uint64_t seed;              /* of its jitter */
+    const char *metadata;       /* what is announced with it: JSON, or NULL; it must outlive the fleet */
     uint32_t batch_max;         /* operations of one request; 0: 1,000 */
 } ten_fleet_config;
 
 enum ten_fleet_event_kind {
-    TEN_FLEET_ACQUIRED,       /* target, token */
+    TEN_FLEET_ACQUIRED,       /* target, token; reason: how the lease before it ended, as far as is known */
     TEN_FLEET_ACQUIRE_FAILED, /* target, error or other (who holds it) */
     TEN_FLEET_RENEWED,        /* target, token; of a large request only a count, without a target */
     TEN_FLEET_RENEW_FAILED,   /* target, token, error: uncertain from now on */
@@ -56,6 +57,7 @@ enum ten_fleet_event_kind {
     TEN_FLEET_REFUSED, /* error (another TTL in the fleet, or declared gone), remaining_ms: the fleet's TTL. It goes no
                           further */
     TEN_FLEET_STOPPED, /* everything has been given back after ten_fleet_stop() */
+    TEN_FLEET_UNOWNED, /* target, token and reason of its last lease, free_ms: nobody has it for longer than the TTL */
 };
 
 typedef struct ten_fleet_event {
@@ -66,8 +68,15 @@ typedef struct ten_fleet_event {
     int error;
     size_t count;
     uint64_t remaining_ms;
+    uint64_t free_ms;
     char other[TENURE_HOLDER_MAX + 1]; /* an instance */
 } ten_fleet_event;
+
+/* Targets that are nobody's, as of the last heartbeat. */
+typedef struct ten_fleet_unowned {
+    size_t count;
+    uint64_t since_ms; /* of the one that is so for the longest; 0: there is none */
+} ten_fleet_unowned;
 
 /* NULL: out of memory. */
 ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms);
@@ -132,6 +141,11 @@ const ten_lease *ten_fleet_lease(const ten_fleet *fleet, uint32_t target);
 /* Whether new work may start on it now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);
+/* How many the plan gives to this instance. */
+size_t ten_fleet_planned_count(const ten_fleet *fleet);
+ten_fleet_unowned ten_fleet_get_unowned(const ten_fleet *fleet);
+/* How long the lease that ends first would still last; 0: nothing is owned. */
+uint64_t ten_fleet_margin_ms(const ten_fleet *fleet, uint64_t now_ms);
 /* Who holds the target as far as this instance has heard; NULL: nobody, or not known. */
 const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target);
 /* When this instance got the target and last renewed it, on the clock that it was told; 0: it does not have it. */

@@ -37,11 +37,13 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
             ten_fleet_look(fleet, number);
         return;
     }
+    bool was_held = target->holder != TEN_NOBODY && target->holder != fleet->self;
     target->sent_ms = fleet->sent_ms;
     target->known_token = ten_max_u64(target->known_token, result->token);
     target->holder = fleet->self;
     target->held_until_ms = 0;
     target->stray = false;
+    target->barren = false;
     ten_fleet_enter_order(fleet, number);
     if (renewal && was_owned) {
         fleet->renewed_count++;
@@ -59,7 +61,9 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
         target->keep_until_ms = fleet->now_ms + (fleet->timing.ttl_ms << target->strikes);
     }
     target->handed_over = false;
-    ten_fleet_tell_target(fleet, TEN_FLEET_ACQUIRED, number, TEN_REASON_NONE, 0);
+    ten_fleet_tell_target(fleet, TEN_FLEET_ACQUIRED, number,
+                          was_held ? TEN_REASON_EXPIRED : (enum ten_reason)target->end_reason, 0);
+    target->end_reason = TEN_REASON_NONE;
     ten_fleet_look(fleet, number); /* it may have become unwanted meanwhile */
 }
 
@@ -79,6 +83,7 @@ static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *
         grant(fleet, number, false, &granted);
         return;
     }
+    target->barren = result->outcome != TEN_HELD;
     if (result->outcome == TEN_HELD) {
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
@@ -127,6 +132,7 @@ static void answer_release(ten_fleet *fleet, uint32_t number) {
     if (TEN_MUTANT(RELEASE_NOT_BELIEVED) && ten_fleet_is_owned(target))
         ten_lease_released(&target->lease);
     target->unreleased = false;
+    target->end_reason = target->release_reason;
     target->handed_over = target->release_reason == TEN_REASON_REBALANCE || target->release_reason == TEN_REASON_DRAIN;
     target->holder = TEN_NOBODY;
     target->held_until_ms = 0;
@@ -164,6 +170,8 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
         fleet->next_list_ms = fleet->now_ms;
         ten_fleet_settle(fleet);
     }
+    if (fleet->listed)
+        ten_fleet_look_for_unowned(fleet);
 }
 
 static void note_failure(ten_fleet *fleet, int error) {

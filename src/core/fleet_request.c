@@ -148,7 +148,10 @@ static void add_heartbeat(ten_fleet *fleet) {
     if (fleet->now_ms < fleet->next_beat_ms)
         return;
     add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
-           (ten_op){.kind = TEN_OP_ANNOUNCE, .ttl_ms = fleet->timing.ttl_ms, .weight = fleet->weight});
+           (ten_op){.kind = TEN_OP_ANNOUNCE,
+                    .ttl_ms = fleet->timing.ttl_ms,
+                    .weight = fleet->weight,
+                    .metadata = fleet->metadata});
 }
 
 /* The oldest first, and with them what would be due soon, so that renewals stay together. */

@@ -23,6 +23,7 @@ struct ten_fleet_target {
     uint64_t released_token; /* a release of it was sent, or its deadline passed: it is never held again */
     uint64_t free_ms;        /* when it became free, as far as is known */
     uint64_t held_until_ms;  /* what a refusal or a listing said; 0: not known */
+    uint64_t unowned_ms;     /* since when it is nobody's; 0: it is somebody's */
     uint64_t keep_until_ms;  /* a fallback keeps it so long, whatever the plan says */
     uint32_t holder;         /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
     uint32_t older;          /* owned targets in the order of sent_ms */
@@ -30,7 +31,8 @@ struct ten_fleet_target {
     uint8_t flight;  /* enum ten_flight */
     uint8_t strikes; /* how often the planned instance did not take it */
     uint8_t release_reason;
-    bool known : 1; /* the number is in use */
+    uint8_t end_reason; /* of the lease before this one, as far as was heard */
+    bool known : 1;     /* the number is in use */
     bool paused : 1;
     bool removed : 1; /* goes when it is no longer owned */
     bool claimed : 1;
@@ -41,7 +43,9 @@ struct ten_fleet_target {
     bool handed_over : 1; /* it was this instance's, until it released it for the planned one */
     bool in_order : 1;    /* in the list of owned targets */
     bool stray : 1;       /* the store says that this instance holds it, under known_token, and it does not know why */
-    bool unreleased : 1;  /* a release was sent and not answered: it is repeated before anything else */
+    bool unowned_told : 1;
+    bool barren : 1;     /* the last acquire was refused, and not because somebody has it */
+    bool unreleased : 1; /* a release was sent and not answered: it is repeated before anything else */
 };
 
 /* What is known of one instance; its number is the plan's. */
@@ -60,6 +64,7 @@ struct ten_fleet {
     uint32_t weight;     /* as announced */
     uint32_t own_weight; /* when not asked to drain */
     uint32_t batch_max;
+    const char *metadata;
     uint64_t random;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
@@ -100,6 +105,7 @@ struct ten_fleet {
     bool left;
     bool asked_to_drain;
 
+    ten_fleet_unowned unowned;
     ten_fleet_event *events; /* a ring */
     uint32_t event_first;
     uint32_t event_count;
@@ -130,6 +136,9 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 /* fleet_request.c */
 /* Everything has been given back: tells so, and sends nothing more. */
 void ten_fleet_leave(ten_fleet *fleet);
+
+/* fleet_unowned.c */
+void ten_fleet_look_for_unowned(ten_fleet *fleet);
 
 /* fleet_view.c */
 ten_plan *ten_fleet_make_plan(ten_fleet *fleet);

@@ -91,6 +91,7 @@ static void free_targets_of(ten_fleet *fleet, uint32_t number) {
         if (!target->known || target->holder != number)
             continue;
         target->holder = TEN_NOBODY;
+        target->end_reason = TEN_REASON_EXPIRED;
         target->held_until_ms = 0;
         target->free_ms = fleet->now_ms;
         ten_fleet_look(fleet, i);
@@ -181,6 +182,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     uint32_t peer = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && peer == TEN_NOBODY ? TEN_OUTSIDER : peer;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
+    target->barren = false;
     if (holder && peer == ten_plan_owner(fleet->plan, number))
         target->strikes = 0; /* it can take it, after all */
     if (!holder)
@@ -204,6 +206,7 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
     if (change->token < target->known_token || target->lease.deadline_ms != 0)
         return;
     target->holder = TEN_NOBODY;
+    target->end_reason = (uint8_t)change->reason;
     target->held_until_ms = 0;
     target->free_ms = fleet->now_ms;
     ten_fleet_look(fleet, number);
@@ -285,6 +288,7 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     case TEN_TARGET_REMOVED:
         break;            /* targets come from their source */
     case TEN_LEASE_ASKED: /* of roles */
+    case TEN_TARGET_UNOWNED:
     case TEN_CHANGE_COUNT:
         break;
     }

@@ -55,7 +55,9 @@ struct tenure_election {
     /* The thread's own. */
     uint64_t cursor;
     bool feed_due;
-    bool in_term; /* the program was told that it leads, and not yet that it no longer does */
+    ten_measures *measures;
+    enum ten_reason last_end; /* how the last term that was heard of ended */
+    bool in_term;             /* the program was told that it leads, and not yet that it no longer does */
 };
 
 static uint64_t now_ms(const tenure_election *election) {
@@ -125,6 +127,11 @@ static void tell_program(tenure_election *election, const ten_election_event *ha
     bool ends = happened->kind == TEN_ELECTION_STEP_DOWN || happened->kind == TEN_ELECTION_DEMOTED;
     if (happened->kind == TEN_ELECTION_ELECTED) {
         election->in_term = true;
+        if (election->measures) /* nobody has released it: it has ended by itself */
+            ten_measures_taken_over(election->measures, !election->last_end && election->leader[0]
+                                                            ? TEN_REASON_EXPIRED
+                                                            : election->last_end);
+        election->last_end = TEN_REASON_NONE;
         if (options->on_elected)
             options->on_elected(election, happened->token, options->userdata);
     } else if (ends && election->in_term) { /* once a term: one that steps down can expire meanwhile */
@@ -171,6 +178,16 @@ static bool deliver_all(tenure_election *election) {
 
 /* ---- the thread */
 
+/* What a request tells, with the lock held, before the answer is taken. */
+static void measure(tenure_election *election, const ten_op *op, uint64_t took_us, int done) {
+    if (!election->measures)
+        return;
+    ten_measures_answered(election->measures, done);
+    if (op->kind == TEN_OP_RENEW)
+        ten_measures_renewed(election->measures, took_us,
+                             ten_left_u64(election->core.lease.deadline_ms, now_ms(election)), done);
+}
+
 static bool send_request(tenure_election *election) {
     ten_op op;
     ten_result result = {0};
@@ -180,10 +197,15 @@ static bool send_request(tenure_election *election) {
     pthread_mutex_unlock(&election->lock);
     if (!wanted)
         return false;
+    uint64_t sent_us = ten_boot_us();
     int done = ten_store_apply(election->store, &op, &result, 1, election->timing.timeout_ms);
+    uint64_t took_us = ten_boot_us() - sent_us;
     pthread_mutex_lock(&election->lock);
+    measure(election, &op, took_us, done);
     ten_election_answer(&election->core, now_ms(election), done, &result);
     publish(election);
+    if (election->measures && op.kind != TEN_OP_RELEASE && done == TENURE_OK && result.outcome == TEN_OK)
+        ten_measures_led(election->measures, ten_wall_ms(election->clock));
     pthread_mutex_unlock(&election->lock);
     election->feed_due |= done == TENURE_OK; /* a notice can be lost */
     return true;
@@ -193,6 +215,9 @@ static int take_change(const ten_change *change, void *userdata) {
     tenure_election *election = userdata;
     pthread_mutex_lock(&election->lock);
     ten_election_change(&election->core, now_ms(election), change);
+    if ((change->kind == TEN_LEASE_RELEASED || change->kind == TEN_LEASE_LOST) &&
+        strcmp(change->target, election->role) == 0)
+        election->last_end = change->reason;
     pthread_mutex_unlock(&election->lock);
     return 0;
 }
@@ -343,6 +368,7 @@ static tenure_election *new_election(const tenure_election_options *options, con
         memcpy(&election->options, options, ten_min_u64(options->size, sizeof election->options));
     election->clock = extras && extras->clock ? extras->clock : &ten_system_clock;
     election->works_elsewhere = extras && extras->works_elsewhere;
+    election->measures = extras ? extras->measures : NULL;
     election->process = ten_process_number();
     election->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     election->cursor = UINT64_MAX;

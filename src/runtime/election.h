@@ -5,6 +5,7 @@
 #define TEN_RUNTIME_ELECTION_H
 
 #include "base/clock.h"
+#include "runtime/measures.h"
 #include "runtime/slots.h"
 #include "store/store.h"
 
@@ -14,6 +15,7 @@ typedef struct ten_election_extras {
     /* The end of the work is told by ten_election_work_over(), not by on_demoted's return; and nothing happens before
      * ten_election_begin(). */
     bool works_elsewhere;
+    ten_measures *measures; /* NULL: nobody counts */
 } ten_election_extras;
 
 int ten_election_open(const char *url, const char *role, const tenure_election_options *options,

@@ -116,6 +116,7 @@ static const struct {
     [TEN_FLEET_RECOVERING] = {TENURE_EVENT_RECOVERING, "store_recovering"},
     [TEN_FLEET_REFUSED] = {TENURE_EVENT_REFUSED, "instance_refused"},
     [TEN_FLEET_STOPPED] = {TENURE_EVENT_STOPPED, "instance_stopped"},
+    [TEN_FLEET_UNOWNED] = {TENURE_EVENT_UNOWNED, "target_unowned"},
 };
 
 static void answer_claims(tenure_manager *manager, const ten_fleet_event *event) {
@@ -135,11 +136,15 @@ void ten_manager_absorb(tenure_manager *manager) {
     ten_fleet_event happened;
     bool any = false;
     while (ten_fleet_event_take(manager->fleet, &happened)) {
+        bool acquired = happened.kind == TEN_FLEET_ACQUIRED;
+        if (manager->extras.measures && acquired)
+            ten_measures_taken_over(manager->extras.measures, happened.reason);
         tenure_event event = {.kind = event_words[happened.kind].kind,
                               .name = event_words[happened.kind].name,
-                              .reason = ten_reason_name(happened.reason),
+                              .reason = acquired ? "" : ten_reason_name(happened.reason),
                               .token = happened.token,
                               .remaining_ms = happened.remaining_ms,
+                              .free_ms = happened.free_ms,
                               .count = happened.count,
                               .error = happened.error};
         const char *id = happened.target != TEN_PLAN_NOBODY
@@ -175,6 +180,7 @@ static int make_fleet(tenure_manager *manager, const tenure_manager_options *opt
                                .settle_ms = settle_ms ? settle_ms : SETTLE_MS,
                                .weight = weight ? weight : 1,
                                .seed = ten_random_u64(),
+                               .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
                                .batch_max = BATCH_MAX};
     manager->fleet = ten_fleet_new(&config, ten_manager_now_ms(manager));
     manager->results = ten_calloc(BATCH_MAX + 2, sizeof *manager->results);

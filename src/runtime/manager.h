@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/measures.h"
 #include "runtime/slots.h"
 
 /* What the registry says of a target; `removed`: it is no longer there, and only the id counts. Called from the
@@ -16,6 +17,7 @@ typedef struct ten_manager_extras {
     ten_slots *slots; /* NULL: the manager makes its own */
     ten_target_news_fn on_target;
     void *userdata;
+    ten_measures *measures; /* NULL: nobody counts */
 } ten_manager_extras;
 
 int ten_manager_open(const char *url, const tenure_manager_options *options, const ten_manager_extras *extras,

@@ -17,6 +17,27 @@
 
 /* ---- requests */
 
+/* What the request under way tells about this instance; with the lock held, before the answer is taken. */
+static void measure(tenure_manager *manager, const ten_op *ops, size_t count, uint64_t took_us, int done) {
+    ten_measures *measures = manager->extras.measures;
+    if (!measures)
+        return;
+    ten_measures_answered(measures, done);
+    /* The oldest lease is renewed first: if there is a renewal at all, it stands right behind the heartbeat. */
+    bool renewal = ops[0].kind == TEN_OP_RENEW || (count > 1 && ops[1].kind == TEN_OP_RENEW);
+    if (renewal)
+        ten_measures_renewed(measures, took_us, ten_fleet_margin_ms(manager->fleet, ten_manager_now_ms(manager)), done);
+}
+
+static void measure_fleet(tenure_manager *manager) {
+    ten_measures *measures = manager->extras.measures;
+    if (!measures)
+        return;
+    ten_fleet_unowned unowned = ten_fleet_get_unowned(manager->fleet);
+    ten_measures_fleet(measures, ten_fleet_owned_count(manager->fleet), ten_fleet_planned_count(manager->fleet),
+                       unowned.count, unowned.since_ms);
+}
+
 /* True: something was sent. */
 static bool send_request(tenure_manager *manager) {
     size_t count = 0;
@@ -31,13 +52,17 @@ static bool send_request(tenure_manager *manager) {
     if (!ops)
         return false;
     bool heartbeat = ops[0].kind == TEN_OP_ANNOUNCE;
+    uint64_t sent_us = ten_boot_us();
     int done = ten_store_apply(manager->store, ops, manager->results, count, manager->timing.timeout_ms);
+    uint64_t took_us = ten_boot_us() - sent_us;
     pthread_mutex_lock(&manager->lock);
+    measure(manager, ops, count, took_us, done);
     ten_fleet_answer(manager->fleet, ten_manager_now_ms(manager), done, manager->results);
     for (size_t i = 0; i < count; i++)
         if (ten_fleet_request_target(manager->fleet, i) != TEN_PLAN_NOBODY)
             ten_manager_publish(manager, ten_fleet_request_target(manager->fleet, i));
     ten_manager_absorb(manager);
+    measure_fleet(manager);
     pthread_mutex_unlock(&manager->lock);
     /* A notice can be lost; the feed is looked at with each heartbeat, too. */
     manager->feed_due |= heartbeat && done == TENURE_OK;

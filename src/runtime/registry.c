@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "base/io.h"
 #include "runtime/client.h"
+#include "runtime/history.h"
 
 #define PAGE_SIZE 256u
 #define NEWS_SIZE 256u
@@ -129,7 +130,8 @@ static int hand_out_instance(const ten_instance *instance, void *userdata) {
                              .draining = instance->ask == TEN_ASK_DRAIN,
                              .ttl_ms = instance->ttl_ms,
                              .remaining_ms = instance->remaining_ms,
-                             .since_ms = instance->since_ms};
+                             .since_ms = instance->since_ms,
+                             .metadata = instance->metadata};
     return call->each(&shown, call->userdata);
 }
 
@@ -281,7 +283,9 @@ static int hand_out_change(const ten_change *change, void *userdata) {
                            .instance = change->instance,
                            .reason = ten_reason_name(change->reason),
                            .actor = change->actor,
-                           .token = change->token};
+                           .token = change->token,
+                           .held_ms = change->held_ms,
+                           .free_ms = change->free_ms};
     news->count++;
     if (news->each)
         news->each(&shown, news->userdata);
@@ -315,6 +319,22 @@ int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms,
     } while (done == TENURE_OK);
     ten_waiter_remove(client, &waiter);
     return done;
+}
+
+int tenure_history(tenure_client *client, const char *target, uint64_t for_ms, size_t limit, tenure_change_fn each,
+                   void *userdata) {
+    struct news news = {.each = each, .userdata = userdata};
+    ten_error error = {0};
+    int done = target ? ten_target_check(target, &error) : TENURE_OK;
+    if (done < 0)
+        return ten_client_fail(client, done, "%s", error.message);
+    done = ten_client_enter(client);
+    if (done < 0)
+        return done;
+    done = ten_history_list(client->store, client->namespace_name,
+                            &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit ? limit : SIZE_MAX},
+                            hand_out_change, &news, client->timing.timeout_ms);
+    return ten_client_leave(client, done);
 }
 
 /* ---- health */

@@ -116,5 +116,7 @@ enum MHD_Result ten_reply_send(ten_request *request) {
     MHD_destroy_response(response);
     ten_metrics_count(&request->server->metrics, request->route.kind, request->status,
                       ten_boot_us() - request->began_us);
+    if (request->status < 400) /* a namespace that is in use */
+        ten_gauges_note(request->server->gauges, request->route.namespace_name);
     return queued;
 }

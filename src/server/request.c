@@ -248,6 +248,8 @@ static enum MHD_Result send_stream(ten_request *request) {
 
 /* ---- answering */
 
+#define METRICS_TYPE "text/plain; version=0.0.4"
+
 extern const char ten_openapi_text[];
 
 static void answer_text(ten_request *request, const char *type, const char *text) {
@@ -257,14 +259,42 @@ static void answer_text(ten_request *request, const char *type, const char *text
     ten_buf_text(&request->reply, text);
 }
 
+static int read_gauges(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    return ten_gauges_write(request->server->gauges, store, request->server->config->timeout_ms, &request->reply);
+}
+
+/* Without the gauges there is still the rest: that the store does not answer is part of it. */
+static void finish_metrics(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    (void)error;
+    (void)message;
+    (void)results;
+    ten_reply_status(request, 200);
+    request->type = METRICS_TYPE;
+}
+
+static void write_metrics(ten_request *request, bool up) {
+    struct ten_server *server = request->server;
+    ten_buf_clear(&request->reply);
+    answer_text(request, METRICS_TYPE, "");
+    ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
+                      ten_lane_errors(server->leases) + ten_lane_errors(server->listing), up,
+                      ten_events_count(server->events), &request->reply);
+}
+
 static void answer_metrics(ten_request *request) {
     struct ten_server *server = request->server;
     char message[256];
     bool up = ten_lane_is_up(server->leases, message);
-    answer_text(request, "text/plain; version=0.0.4", "");
-    ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
-                      ten_lane_errors(server->leases) + ten_lane_errors(server->listing), up,
-                      ten_events_count(server->events), &request->reply);
+    write_metrics(request, up);
+    if (!up)
+        return;
+    request->job.work = read_gauges;
+    request->job.finish = finish_metrics;
+    ten_request_wait_for_listing(request);
+    if (request->state != TEN_REQUEST_WAITING) /* too much is waiting */
+        write_metrics(request, up);
 }
 
 /* The query is there in parts only, each still encoded, but for blanks. */

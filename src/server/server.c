@@ -331,6 +331,8 @@ static int open_all(struct loop *loop, ten_error *error) {
         done = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->leases, error);
     if (done == TENURE_OK)
         done = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
+    if (done == TENURE_OK && !(server->gauges = ten_gauges_new()))
+        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the gauges");
     if (done == TENURE_OK)
         done = ten_events_open(config->store, config->timeout_ms, &server->events, error);
     ten_log_config log = {.fd = STDERR_FILENO,
@@ -355,6 +357,7 @@ static void close_all(struct loop *loop) {
         MHD_stop_daemon(server->daemon);
     }
     ten_events_close(server->events);
+    ten_gauges_free(server->gauges);
     if (server->finished.last)
         ten_finished_close(&server->finished);
     ten_auth_free(&server->auth);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "server/auth.h"
 #include "server/events.h"
+#include "server/gauges.h"
 #include "server/lane.h"
 #include "server/metrics.h"
 #include "server/route.h"
@@ -41,6 +42,7 @@ struct ten_server {
     ten_lane *listing; /* whatever may take long */
     ten_events *events;
     ten_metrics metrics;
+    ten_gauges *gauges;
     ten_auth auth;
     bool has_auth;
     ten_log *log;
@@ -87,6 +89,7 @@ typedef struct ten_request {
         size_t count;
         uint64_t now_ms; /* Unix time, for when leases end */
         uint64_t cursor; /* of the feed */
+        uint64_t for_ms; /* as far back */
         bool recent;
         bool resync;
         bool cut;    /* the page is full before its limit */

@@ -15,7 +15,7 @@
 #define PLACES      1024u
 #define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
 #define PAGE        20000u /* entries, each of one change at least */
-#define TRIM_EVERY  500u   /* changes */
+#define TRIM_EVERY  500u   /* changes; and so many entries are looked at for their age */
 #define SLACK       500u
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
@@ -69,6 +69,39 @@ static int cut(ten_etcd_store *store, const char *namespace_name, const char *fi
     return ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL);
 }
 
+/* From the oldest on: those that are too old go, some at a time. */
+static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_t *answer = NULL;
+    uint64_t oldest_ms = ten_left_u64(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.limit = TRIM_EVERY});
+    int done = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    const json_t *entries = done == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
+    uint64_t revision = 0;
+    for (size_t i = 0; done == TENURE_OK && i < json_array_size(entries); i++) {
+        const json_t *item = json_array_get(entries, i);
+        ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
+        bool is_old = ten_etcd_number(entry.value, "at_ms") < oldest_ms;
+        ten_etcd_kv_free(&entry);
+        if (is_old) {
+            revision = ten_max_u64(revision, entry.revision);
+            continue;
+        }
+        const char *text = json_string_value(json_object_get(item, "key"));
+        char *first_kept =
+            text && ten_etcd_unbase64(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
+        if (revision > 0 && first_kept)
+            done = cut(store, namespace_name, first_kept, revision, deadline_ms);
+        ten_free(first_kept);
+        break;
+    }
+    json_decref(answer);
+    return done;
+}
+
 /* From the newest back: where TEN_FEED_MAX changes are kept, the rest goes. */
 static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
     char key[TEN_ETCD_KEY_MAX + 1];
@@ -106,7 +139,8 @@ void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint6
     store->fed = 0;
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
-    (void)trim(store, namespace_name, deadline_ms);
+    if (trim(store, namespace_name, deadline_ms) == TENURE_OK)
+        (void)trim_old(store, namespace_name, deadline_ms);
     store->head = head;
     store->base.error = error;
 }
@@ -164,9 +198,11 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
 int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    bool now = *cursor == UINT64_MAX;
+    bool now = *cursor == TEN_CURSOR_NOW;
     bool succeeded;
     json_t *answer = NULL;
+    if (*cursor == TEN_CURSOR_OLDEST)
+        *cursor = 0;
     add_reads(store, namespace_name, now ? UINT64_MAX : *cursor / PLACES, limit);
     int done = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, &answer);
     if (done < 0)

@@ -13,8 +13,9 @@
 #include "store/backends.h"
 #include "store/http_state.h"
 
-#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
-#define TOKEN_MAX  4096u
+#define ANSWER_MAX     ((size_t)64 * 1024 * 1024)
+#define TOKEN_MAX      4096u
+#define CLOCK_APART_MS 2000
 
 uint64_t ten_http_now_ms(void) {
     return ten_boot_ms(&ten_system_clock);
@@ -144,6 +145,13 @@ static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t
              ten_http_text(store->answer, "version") ? ten_http_text(store->answer, "version") : "of unknown version",
              ten_http_text(store->answer, "store") ? ten_http_text(store->answer, "store") : "?");
     each(TENURE_CHECK_OK, "server", text, "", userdata);
+    uint64_t server_ms = ten_http_number(store->answer, "at_ms");
+    int64_t apart_ms = server_ms ? (int64_t)server_ms - (int64_t)ten_wall_ms(base->clock) : 0;
+    bool close = apart_ms < CLOCK_APART_MS && apart_ms > -CLOCK_APART_MS;
+    snprintf(text, sizeof text, "%+lld ms from this host's", (long long)apart_ms);
+    each(close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "server's clock", text,
+         close ? "" : "leases do not mind (each side counts by itself), but logs will not match: let NTP steer it",
+         userdata);
     bool clear = strncmp(store->settings.base, "http://", 7) == 0 && !store->settings.socket_path;
     bool local = strstr(store->settings.base, "//127.") || strstr(store->settings.base, "//localhost");
     if (clear && !local)

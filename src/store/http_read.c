@@ -190,7 +190,9 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     ten_http_store *store = (ten_http_store *)base;
     char path[TENURE_NAMESPACE_MAX + 96];
     char after[24] = "now";
-    if (*cursor != UINT64_MAX)
+    if (*cursor == TEN_CURSOR_OLDEST)
+        snprintf(after, sizeof after, "oldest");
+    else if (*cursor != TEN_CURSOR_NOW)
         snprintf(after, sizeof after, "%llu", (unsigned long long)*cursor);
     snprintf(path, sizeof path, "/api/v1/%s/history?limit=%zu&after=%s", namespace_name,
              (size_t)ten_min_u64(limit, PAGE_MAX), after);

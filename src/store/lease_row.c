@@ -85,6 +85,8 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         if (row->holder[0] != '\0' && !row->barred) {
             effect->lost = true;
             note_former(row, TEN_REASON_EXPIRED, effect);
+            if (row->ends_ms > 0)
+                effect->lost_at_ms = ten_left_u64(context->wall_ms, context->now_ms - row->ends_ms);
         }
         give(row, op, token, context, effect);
     }
@@ -205,11 +207,13 @@ size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_l
         change.reason = effect->reason;
         change.instance = effect->former_holder;
         change.token = effect->former_token;
+        change.at_ms = effect->lost_at_ms;
         changes[count++] = change;
     }
     if (effect->acquired || effect->asked) {
         change.kind = effect->acquired ? TEN_LEASE_ACQUIRED : TEN_LEASE_ASKED;
         change.reason = TEN_REASON_NONE;
+        change.at_ms = 0;
         change.instance = row->holder;
         change.token = row->token;
         changes[count++] = change;

@@ -38,6 +38,7 @@ typedef struct ten_lease_effect {
     enum ten_reason reason; /* of the loss or the release */
     char former_holder[TENURE_HOLDER_MAX + 1];
     uint64_t former_token;
+    uint64_t lost_at_ms; /* Unix time of a lease's end that is noticed only now; 0: it is not known */
 } ten_lease_effect;
 
 /* Applies an acquire, renew, release, read or (with a target) ask to the row. Fills in result and effect;
@@ -47,7 +48,7 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
 
 #define TEN_LEASE_CHANGES_MAX 2u
 /* What the effect says to the feed: up to two changes, in order; their texts are the row's, the operation's and the
- * effect's. */
+ * effect's. at_ms 0: it has happened now. */
 size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                          ten_change changes[TEN_LEASE_CHANGES_MAX]);
 

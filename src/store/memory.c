@@ -340,8 +340,10 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
     int result = TENURE_OK;
     pthread_mutex_lock(&core->lock);
     uint64_t oldest = core->last_cursor > TEN_FEED_MAX ? core->last_cursor - TEN_FEED_MAX : 0;
-    if (*cursor == UINT64_MAX) {
+    if (*cursor == TEN_CURSOR_NOW) {
         *cursor = core->last_cursor;
+    } else if (*cursor == TEN_CURSOR_OLDEST) {
+        *cursor = oldest;
     } else if (*cursor > core->last_cursor || *cursor < oldest) {
         *cursor = core->last_cursor;
         result =

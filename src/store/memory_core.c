@@ -128,7 +128,7 @@ bool ten_memory_feed(struct ten_memory_core *core, const ten_change *news, uint6
     at = add_feed_text(at, change.instance, &change.instance);
     add_feed_text(at, change.actor, &change.actor);
     change.cursor = ++core->last_cursor;
-    change.at_ms = wall_ms;
+    change.at_ms = change.at_ms ? change.at_ms : wall_ms;
     struct ten_memory_feed_entry *place = &core->feed[change.cursor % TEN_FEED_MAX];
     ten_free(place->texts);
     *place = (struct ten_memory_feed_entry){.change = change, .texts = texts};

@@ -89,7 +89,11 @@ WITH here AS MATERIALIZED (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
            first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
-                               ELSE greatest(first_cursor, cursor + count - 10000) END
+                               ELSE greatest(first_cursor, cursor + count - 10000,
+                                             (SELECT change.cursor - 1 FROM tenure.change
+                                               WHERE namespace = $1
+                                                 AND change.at >= clock_timestamp() - interval '30 days'
+                                               ORDER BY change.cursor LIMIT 1)) END
       FROM told
      WHERE name = $1 AND (count > 0 OR shown_ms > longest_ms)
     RETURNING cursor, first_cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END

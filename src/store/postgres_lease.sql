@@ -155,7 +155,8 @@ WITH here AS MATERIALIZED (
            CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN owner ELSE holder END AS instance,
            CASE WHEN verdict IN ('barred', 'freed', 'asked') THEN actor ELSE '' END AS actor,
            CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN version
-                WHEN verdict = 'given' THEN granted ELSE token END AS version
+                WHEN verdict = 'given' THEN granted ELSE token END AS version,
+           CASE WHEN part = 1 THEN expires_at END AS ended_at
       FROM judged, (VALUES (1), (2)) AS parts (part)
      WHERE CASE WHEN part = 1 THEN verdict = 'given' AND owner IS NOT NULL AND NOT barred
                 WHEN verdict = 'barred' THEN NOT barred
@@ -171,14 +172,18 @@ WITH here AS MATERIALIZED (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
            first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
-                               ELSE greatest(first_cursor, cursor + count - 10000) END
+                               ELSE greatest(first_cursor, cursor + count - 10000,
+                                             (SELECT change.cursor - 1 FROM tenure.change
+                                               WHERE namespace = $1
+                                                 AND change.at >= clock_timestamp() - interval '30 days'
+                                               ORDER BY change.cursor LIMIT 1)) END
       FROM told
      WHERE name = $1 AND (count > 0 OR shown_ms > longest_ms)
     RETURNING cursor, first_cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
-    SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), now, event, reason, target_id, instance, actor,
-           version
+    SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), coalesce(ended_at, now), event, reason,
+           target_id, instance, actor, version
       FROM news, moved, here
 ), trimmed AS (
     DELETE FROM tenure.change

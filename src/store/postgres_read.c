@@ -157,8 +157,10 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
                          ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
     char numbers[2][TEN_POSTGRES_NUMBER_SIZE];
-    bool now = *cursor == UINT64_MAX;
-    const char *values[] = {namespace_name, ten_postgres_write_number(numbers[0], ten_min_u64(*cursor, INT64_MAX)),
+    bool now = *cursor == TEN_CURSOR_NOW;
+    bool oldest = *cursor == TEN_CURSOR_OLDEST;
+    uint64_t from = oldest ? 0 : ten_min_u64(*cursor, INT64_MAX);
+    const char *values[] = {namespace_name, ten_postgres_write_number(numbers[0], from),
                             ten_postgres_write_number(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST_CHANGES, .count = TEN_COUNT(values), .values = values, .fields = CHANGE_FIELDS};
@@ -169,7 +171,10 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
     bool exists = PQntuples(listing.rows) > 0;
     uint64_t last = exists ? ten_postgres_number(listing.rows, 0, 0) : 0;
     uint64_t first = exists ? ten_postgres_number(listing.rows, 0, 1) : 0;
-    if (now || *cursor > last || *cursor < first) {
+    if (oldest) {
+        *cursor = last; /* unless there is something to read */
+        done = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
+    } else if (now || *cursor > last || *cursor < first) {
         *cursor = last;
         if (!now)
             done = ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",

@@ -183,6 +183,14 @@ end
 
 -- ---- acquire
 
+-- When a lease that is no more has ended, as a text; nil: nobody knows. A key that has expired tells nothing, but the
+-- leases of an instance are renewed with its heartbeat, and one that was taken since lives for its TTL.
+local function ended_at(holder, since, ttl)
+    local ends = tonumber(call('ZSCORE', NODES, holder) or call('ZSCORE', GONE, holder) or nil)
+    ends = ends and math.max(ends, tonumber(since) + ttl)
+    return ends and ends <= now and whole(ends) or nil
+end
+
 -- The key is there, or newcomers have to wait. A holder recognises itself, but not while recovering: the data may be
 -- older than the moment at which it gave the lease up, and somebody may hold it since. Nor later by a token from before
 -- the epoch: a renewal that came late may have put that back, although another had the target meanwhile. (Living holders
@@ -237,7 +245,8 @@ local function acquire()
                 replies[i] = { ERROR, 'token', 0 }
             else
                 if helds[i] and not mark_of(marks[i], token) then
-                    tell(LEASE_LOST, EXPIRED, whole(token), id, held_of(helds[i]), '')
+                    local former, since = held_of(helds[i])
+                    tell(LEASE_LOST, EXPIRED, whole(token), id, former, '', ended_at(former, since, ttl))
                 end
                 if marks[i] then
                     writes.unmarked[#writes.unmarked + 1] = key
@@ -421,6 +430,13 @@ local function write_instance(instance, ttl, since, ask, metadata)
     call('HSET', INSTANCES, instance, concat({ whole(ttl), since, whole(ask), metadata }, ' '))
 end
 
+-- A tombstone, or, when its time is over already, no more than the memory of an end.
+local GONE_AGE = 3600000
+local function remember_end(ends, instance)
+    call('ZREMRANGEBYSCORE', GONE, '-inf', whole(now - GONE_AGE))
+    call('ZADD', GONE, ends, instance)
+end
+
 -- Instances whose time has passed. The heartbeat's key is the truth: another program renews it without telling the
 -- index.
 local function bury_the_dead()
@@ -429,6 +445,8 @@ local function bury_the_dead()
         if left > 0 or left == -1 then -- without an end, by another program's hand: looked at again in a while
             call('ZADD', NODES, whole(now + (left > 0 and left or 30000)), instance)
         else
+            -- Its end is remembered for a while, for those who find its leases gone: a tombstone whose time is over.
+            remember_end(call('ZSCORE', NODES, instance), instance)
             call('ZREM', NODES, instance)
             call('HDEL', INSTANCES, instance)
             tell(INSTANCE_LEFT, EXPIRED, '0', '', instance, '')
@@ -497,8 +515,7 @@ local function leave()
         tell(INSTANCE_LEFT, run.reason, '0', '', instance, run.actor)
     end
     if run.ttl > 0 then
-        call('ZREMRANGEBYSCORE', GONE, '-inf', now_text)
-        call('ZADD', GONE, whole(now + run.ttl), instance)
+        remember_end(whole(now + run.ttl), instance)
     end
     return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0 } }
 end

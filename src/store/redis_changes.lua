@@ -1,7 +1,7 @@
 -- name: CHANGES
 -- The entries of the feed after a cursor. It reads only, and has no prelude.
 --
--- KEYS: epoch, feed. ARGV: cursor, how many entries at most. Reply: {cursor of the last change, entries...}, or a number
+-- KEYS: epoch, feed. ARGV: cursor, how many entries at most, whether entries of any epoch will do. Reply: {cursor of the last change, entries...}, or a number
 --   alone: changes were missed, and this is the cursor of the last one.
 
 local call = redis.call
@@ -16,7 +16,7 @@ if oldest[1] then
 else
     first = math.max(first, last)
 end
-if cursor > last or cursor < first then
+if ARGV[3] == '0' and (cursor > last or cursor < first) then
     return last
 end
 return { last, unpack(call('ZRANGEBYSCORE', FEED, '(' .. ARGV[1], '+inf', 'LIMIT', '0', ARGV[2])) }

@@ -14,7 +14,7 @@
 --   tenure:<ns>:feed       sorted set of the last changes by cursor; they are announced on the channel of this name@database
 --   tenure:<ns>:nodes      sorted set: instance, by the time when its heartbeat ends
 --   tenure:<ns>:instances  hash: instance -> "ttl since ask metadata"
---   tenure:<ns>:gone       sorted set of tombstones: instance, by their end
+--   tenure:<ns>:gone       sorted set of tombstones: instance, by their end; those of the last hour are kept
 --   tenure:<ns>:ids        sorted set of every id that is registered or was leased, all with score 0: in byte order
 --   tenure:<ns>:targets    hash: id -> "+" or "-" (paused) and its description in JSON
 
@@ -29,6 +29,8 @@ local OUR_KEYS, OUR_ARGUMENTS = 10, 6
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, _, DATABASE = unpack(ARGV, 1, 6)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX = 10000
+local FEED_AGE = 2592000000 -- 30 days
+local OLD_MAX = 16 -- entries that one call drops because of their age
 local NOTICE_MAX = 4096
 
 -- The numbers of store.h.
@@ -60,9 +62,9 @@ local function escape(text)
 end
 
 local news = {}
-local function tell(kind, reason, token, target, instance, actor)
+local function tell(kind, reason, token, target, instance, actor, at_text)
     target, instance, actor = escape(target), escape(instance), escape(actor)
-    news[#news + 1] = concat({ kind, reason, token, now_text, target, instance, actor }, '\t')
+    news[#news + 1] = concat({ kind, reason, token, at_text or now_text, target, instance, actor }, '\t')
 end
 
 -- The epoch. The server's name is its run id, which is new at every start, with its replication id, which is new at
@@ -119,6 +121,18 @@ local function recovering(ttl)
     return math.min(length, began + length - now)
 end
 
+-- Entries that are too old. The time of their last line counts: a loss has that of the lease's end, but never stands last.
+local function drop_old()
+    for _ = 1, OLD_MAX do
+        local oldest = call('ZRANGE', FEED, '0', '0')[1]
+        local at = tonumber(match(oldest or '', '.*\n%d+\t%d+\t%d+\t(%d+)\t'))
+        if not at or at >= now - FEED_AGE then
+            return
+        end
+        call('ZREM', FEED, oldest)
+    end
+end
+
 -- Puts the changes into the feed and wakes those who wait for them. A call is one entry, however many changes it has.
 local function publish()
     if #news == 0 then
@@ -130,6 +144,7 @@ local function publish()
     local entry = text .. '\n' .. concat(news, '\n')
     call('ZADD', FEED, text, entry)
     call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
+    drop_old()
     -- A small one tells what changed: those who hear it need not ask.
     -- The channel is the feed's name with the database, because channels are not a database's own. A user without the
     -- permission costs others the notice, and nobody the lease.

@@ -243,6 +243,7 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
 struct reading {
     const ten_redis_space *space;
     uint64_t cursor;
+    bool all; /* also what is of an epoch before this */
 };
 
 static void make_cursor(ten_redis_store *store, void *userdata) {
@@ -258,6 +259,7 @@ static void make_reading(ten_redis_store *store, void *userdata) {
     ten_redis_word(&store->words, reading->space->own[TEN_REDIS_FEED]);
     ten_redis_word_number(&store->words, reading->cursor);
     ten_redis_word_number(&store->words, ENTRIES);
+    ten_redis_word_number(&store->words, reading->all);
 }
 
 static void unescape(char *text) {
@@ -361,8 +363,11 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
     struct reading reading = {.cursor = *cursor};
     int done = ten_redis_space_get(&store->layout, namespace_name, &reading.space, &base->error);
     ten_redis_watch_mend(store);
-    if (done < 0 || *cursor == UINT64_MAX)
+    if (done < 0 || *cursor == TEN_CURSOR_NOW)
         return done < 0 ? done : read_cursor(store, &reading, timeout_ms, cursor);
+    reading.all = *cursor == TEN_CURSOR_OLDEST;
+    if (reading.all)
+        *cursor = 0;
     if (limit > 0 && has_heard(&store->watch, namespace_name, *cursor))
         return hand_out_heard(store, namespace_name, cursor, limit, each, userdata);
     for (bool more = true; done == TENURE_OK && more && limit > 0;) {
@@ -382,6 +387,8 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
                        ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
                        : ten_redis_misunderstood(store);
         more = done == TENURE_OK && reply->elements == ENTRIES + 1;
+        if (done == TENURE_OK && reading.all && *cursor == 0) /* there are none */
+            *cursor = ten_redis_number(reply->element[0]);
     }
     return done;
 }

@@ -168,8 +168,11 @@ SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask FROM instan
 INSERT INTO change (cursor, at_ms, event, reason, namespace, target, instance, actor, token)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
+-- By count, and those before the first that is young enough: what lies between younger ones stays, because a loss has
+-- the time of the lease's end, which may be long ago.
 -- name: trim_changes
-DELETE FROM change WHERE cursor <= ?1;
+DELETE FROM change
+ WHERE cursor <= max(?1, coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
 
 -- name: change_range
 -- As two: both at once would go through the whole table.

@@ -173,12 +173,21 @@ void ten_db_note_end(ten_db *db, uint64_t ends_ms) {
     db->last_end_ms = ten_max_u64(db->last_end_ms, ends_ms);
 }
 
+static int trim_changes(ten_db *db) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TRIM_CHANGES);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, ten_left_u64(db->cursor, TEN_FEED_MAX));
+    ten_bind_u64(statement, 2, ten_left_u64(db->context.wall_ms, TEN_FEED_AGE_MS));
+    return ten_db_run(db, statement);
+}
+
 int ten_db_add_change(ten_db *db, const ten_change *change) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_ADD_CHANGE);
     if (!statement)
         return db->error->code;
     ten_bind_u64(statement, 1, db->cursor + 1);
-    ten_bind_u64(statement, 2, db->context.wall_ms);
+    ten_bind_u64(statement, 2, change->at_ms ? change->at_ms : db->context.wall_ms);
     ten_bind_text(statement, 3, ten_change_name(change->kind));
     ten_bind_text(statement, 4, ten_reason_name(change->reason));
     ten_bind_text(statement, 5, change->namespace_name);
@@ -190,9 +199,7 @@ int ten_db_add_change(ten_db *db, const ten_change *change) {
     if (done < 0)
         return done;
     db->cursor++;
-    if (db->cursor % TRIM_EVERY == 0 && db->cursor > TEN_FEED_MAX)
-        done = ten_db_run_number(db, TEN_SQL_TRIM_CHANGES, db->cursor - TEN_FEED_MAX);
-    return done;
+    return db->cursor % TRIM_EVERY == 0 ? trim_changes(db) : done;
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */

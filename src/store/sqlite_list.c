@@ -161,9 +161,11 @@ static int place_cursor(ten_db *db, uint64_t *cursor) {
     sqlite3_reset(statement);
     if (found < 0)
         return found;
-    if (*cursor != UINT64_MAX && *cursor <= last && *cursor + 1 >= first)
+    if (*cursor == TEN_CURSOR_OLDEST)
+        *cursor = first - 1;
+    if (*cursor != TEN_CURSOR_NOW && *cursor <= last && *cursor + 1 >= first)
         return TENURE_OK;
-    bool missed = *cursor != UINT64_MAX;
+    bool missed = *cursor != TEN_CURSOR_NOW;
     *cursor = last;
     return missed ? ten_fail(db->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
                              TEN_FEED_MAX)
@@ -205,7 +207,7 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
     if (stopped != 0 || done < 0)
         return stopped ? stopped : done;
     /* Read to the end: what other namespaces wrote need not be skipped again. */
-    uint64_t last = UINT64_MAX;
+    uint64_t last = TEN_CURSOR_NOW;
     if (given < limit && place_cursor(db, &last) > 0)
         *cursor = ten_max_u64(*cursor, last);
     return TENURE_OK;

@@ -53,7 +53,7 @@ const char *ten_reason_name(enum ten_reason reason) {
 const char *ten_change_name(enum ten_change_kind kind) {
     static const char *const names[TEN_CHANGE_COUNT] = {
         "lease_acquired", "lease_released", "lease_lost",     "instance_joined",  "instance_changed", "instance_left",
-        "target_added",   "target_changed", "target_removed", "store_recovering", "lease_asked"};
+        "target_added",   "target_changed", "target_removed", "store_recovering", "lease_asked",      "target_unowned"};
     return (unsigned)kind < TEN_CHANGE_COUNT ? names[kind] : "";
 }
 

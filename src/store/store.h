@@ -202,17 +202,22 @@ enum ten_change_kind {
     TEN_TARGET_REMOVED,
     TEN_STORE_RECOVERING, /* an epoch began */
     TEN_LEASE_ASKED,      /* something is asked of the lease's holder, which its next renewal brings */
+    TEN_TARGET_UNOWNED,   /* in no feed: core/history.h finds it between the entries */
     TEN_CHANGE_COUNT,
 };
 const char *ten_change_name(enum ten_change_kind kind); /* the log's and the API's word: "lease_acquired" */
 
-#define TEN_FEED_MAX 10000u /* entries that a backend keeps at least, and not many more */
+#define TEN_FEED_MAX      10000u /* entries that a backend keeps at least, and not many more */
+#define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones go when the feed is trimmed */
+#define TEN_CURSOR_NOW    UINT64_MAX
+#define TEN_CURSOR_OLDEST (UINT64_MAX - 1)
 
 /* An entry of the feed. The feed is also the history of changes of hands: bounded, the oldest go first. Renewals and
  * heartbeats are not in it, and wake nobody. */
 typedef struct ten_change {
     uint64_t cursor; /* strictly increasing within an epoch */
-    uint64_t at_ms;  /* Unix time, for display */
+    uint64_t at_ms;  /* Unix time, for display. Of a lease that expired: when it ended, where the store knows that, else
+                        when it was noticed */
     enum ten_change_kind kind;
     enum ten_reason reason;
     const char *namespace_name;
@@ -220,6 +225,9 @@ typedef struct ten_change {
     const char *instance; /* "" for targets */
     const char *actor;
     uint64_t token;
+    /* What a reader of the history finds out (core/history.h); in a feed they are 0, which is "not known". */
+    uint64_t held_ms; /* released, lost: for how long that holder had it */
+    uint64_t free_ms; /* acquired: how long nobody had it before. Unowned: so far, or until it was taken */
 } ten_change;
 
 /* Called for each row; the pointers are valid during the call, which must not use the store. Non-zero ends the listing
@@ -264,7 +272,8 @@ typedef struct ten_store_ops {
     int (*list_instances)(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
     /* Up to `limit` changes of the namespace after *cursor, oldest first; moves *cursor past what was read. A cursor is
-     * good for the namespace for which it was had. UINT64_MAX sets it to this moment and reads nothing.
+     * good for the namespace for which it was had. TEN_CURSOR_NOW sets it to this moment and reads nothing;
+     * TEN_CURSOR_OLDEST reads from the oldest entry that is there, also from before an epoch, and misses nothing.
      * TENURE_E_RESYNC: *cursor is older than the feed, or from before an epoch; it has been set to this moment, and the
      * caller lists again. */
     int (*changes)(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

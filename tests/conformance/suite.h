@@ -48,6 +48,7 @@ extern const struct topic batch_topic;
 extern const struct topic target_topic;
 extern const struct topic instance_topic;
 extern const struct topic change_topic;
+extern const struct topic history_topic;
 extern const struct topic watch_topic;
 extern const struct topic hostile_topic;
 extern const struct topic competition_topic;

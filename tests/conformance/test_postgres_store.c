@@ -374,6 +374,28 @@ static void time_zones_and_other_settings_of_a_session_do_not_matter(void **stat
     }
 }
 
+static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void **state) {
+    struct postgres_place *postgres = *state;
+    const struct place *place = &postgres->place;
+    postgres_place_open(postgres, "");
+    must_acquire(place, "old", "a", LONG_MS);
+    must_acquire(place, "kept", "a", LONG_MS);
+    (void)postgres_text(postgres,
+                        "UPDATE tenure.change SET at = at - interval '31 days' WHERE namespace = '%s' "
+                        "AND target_id = 'old' RETURNING 1",
+                        place->ns);
+    for (int i = 0; i < 600; i++) { /* it is trimmed now and then */
+        uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+        expect_outcome(release(place, "t", "a", token), TEN_OK);
+    }
+    struct seen seen = {0};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 2, see_change, &seen, CALL_MS), 0);
+    assert_int_equal(seen.count, 2);
+    assert_string_equal(seen.at[0].target, "kept");
+    assert_string_equal(seen.at[1].target, "t");
+}
+
 static void people_see_scenes_in_a_view(void **state) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
@@ -474,6 +496,7 @@ int main(void) {
         POSTGRES_CASE(a_newer_schema_is_refused),
         POSTGRES_CASE(a_schema_that_was_dropped_under_a_handle_is_made_again),
         POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter),
+        POSTGRES_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
         POSTGRES_CASE(people_see_scenes_in_a_view),
         POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction),
         POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once),

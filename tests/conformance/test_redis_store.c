@@ -337,6 +337,27 @@ static void a_cursor_from_before_an_epoch_has_to_start_over(void **state) {
 
 /* ---- the layout, and other programs on it */
 
+static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before(void **state) {
+    struct redis_place *redis = *state;
+    const struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    for (unsigned i = 0; i < 2; i++) { /* one of long ago, with a loss that was noticed then, and one of just now */
+        uint64_t at_ms = ten_wall_ms(&ten_system_clock) - (i ? 1000 : TEN_FEED_AGE_MS + 60000);
+        redis_command(redis, "ZADD tenure:%s:feed %llu %llu\n2\t8\t1\t1000\told\ta\t\n0\t0\t2\t%llu\t%s\tb\t",
+                      place->ns, (unsigned long long)(cursor - 9 + i), (unsigned long long)(cursor - 9 + i),
+                      (unsigned long long)at_ms, i ? "young" : "old");
+    }
+    must_acquire(place, "t", "a", LONG_MS);
+    struct seen seen;
+    cursor = TEN_CURSOR_OLDEST;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.at[0].change.kind, TEN_LEASE_LOST);
+    assert_string_equal(seen.at[1].target, "young");
+    assert_string_equal(seen.at[2].target, "t");
+}
+
 static void leases_and_heartbeats_are_plain_keys(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -609,6 +630,7 @@ int main(void) {
         REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back),
         REDIS_CASE(another_pattern_of_keys_is_another_epoch),
         REDIS_CASE(a_cursor_from_before_an_epoch_has_to_start_over),
+        REDIS_CASE(entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before),
         REDIS_CASE(leases_and_heartbeats_are_plain_keys),
         REDIS_CASE(elections_have_the_key_of_the_role),
         REDIS_CASE(patterns_of_the_url_are_followed),

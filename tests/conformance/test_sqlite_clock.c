@@ -107,6 +107,28 @@ static void a_wall_clock_that_jumps_does_nothing(void **state) {
     assert_int_equal(must_acquire(place, "t", "b", 30000), token + 1);
 }
 
+static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", 30000);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    sqlite->clock.wall_ms += TEN_FEED_AGE_MS / 2;
+    uint64_t kept = must_acquire(place, "kept", "a", 30000);
+    sqlite->clock.wall_ms += TEN_FEED_AGE_MS / 2 + 1;
+    for (int i = 0; i < 300; i++) { /* it is trimmed now and then */
+        token = must_acquire(place, "t", "a", 30000);
+        expect_outcome(release(place, "t", "a", token), TEN_OK);
+    }
+    struct seen seen = {0};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 2, see_change, &seen, CALL_MS), 0);
+    assert_int_equal(seen.count, 2);
+    assert_string_equal(seen.at[0].target, "kept");
+    assert_int_equal(seen.at[0].change.token, kept);
+    assert_string_equal(seen.at[1].target, "t");
+}
+
 static void another_time_namespace_of_the_same_boot_is_refused(void **state) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
@@ -141,6 +163,7 @@ static const struct CMUnitTest tests[] = {
     SQLITE_CASE(a_holder_that_somehow_lived_through_a_reboot_may_renew),
     SQLITE_CASE(after_a_reboot_instances_and_tombstones_end_by_their_ttl),
     SQLITE_CASE(a_wall_clock_that_jumps_does_nothing),
+    SQLITE_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
     SQLITE_CASE(another_time_namespace_of_the_same_boot_is_refused),
     SQLITE_CASE(a_system_without_a_boot_id_is_refused),
 };

@@ -19,9 +19,9 @@ static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const 
     ten_fleet_instances_end(fleet, now_ms);
 }
 
-static ten_fleet *new_fleet(void) {
+static ten_fleet *new_fleet_of(const char *instance) {
     ten_fleet_config config = {.namespace_name = "poll",
-                               .instance = "me",
+                               .instance = instance,
                                .timing = {.ttl_ms = TTL_MS},
                                .settle_ms = 100,
                                .rank_delay_ms = 20,
@@ -30,6 +30,10 @@ static ten_fleet *new_fleet(void) {
     ten_fleet *fleet = ten_fleet_new(&config, 1000);
     assert_non_null(fleet);
     return fleet;
+}
+
+static ten_fleet *new_fleet(void) {
+    return new_fleet_of("me");
 }
 
 /* Answers a request as a store would in which everything is free; counts the acquires. */
@@ -203,11 +207,89 @@ static void an_instance_that_was_declared_gone_acquires_nothing_more(void **stat
     ten_fleet_free(fleet);
 }
 
+/* One instance's next step in a store that answers heartbeats, and acquires as it is told; how often it told that the
+ * target is nobody's. */
+static size_t step(ten_fleet *fleet, uint64_t now_ms, ten_result acquire) {
+    static const char *const instances[] = {"a", "b"};
+    ten_result results[8] = {0};
+    ten_fleet_event event;
+    size_t count = 0;
+    size_t told = 0;
+    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    for (size_t i = 0; ops && i < count; i++)
+        results[i] = ops[i].kind == TEN_OP_ACQUIRE
+                         ? acquire
+                         : (ten_result){.outcome = TEN_OK, .token = ops[i].token, .ttl_ms = TTL_MS};
+    if (ops)
+        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    if (ten_fleet_wants_instances(fleet, now_ms))
+        list_instances(fleet, now_ms, instances, TEN_COUNT(instances));
+    while (ten_fleet_event_take(fleet, &event)) {
+        if (event.kind != TEN_FLEET_UNOWNED)
+            continue;
+        told++;
+        assert_in_range(event.free_ms, TTL_MS + 1, 2 * TTL_MS);
+    }
+    return told;
+}
+
+static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it(void **state) {
+    (void)state;
+    const ten_result refused = {.outcome = TEN_ERROR, .error = TENURE_E_TOKEN};
+    const ten_result granted = {.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    ten_fleet *fleets[] = {new_fleet_of("a"), new_fleet_of("b")};
+    uint32_t numbers[2];
+    for (size_t i = 0; i < 2; i++) {
+        numbers[i] = ten_fleet_put_target(fleets[i], 1000, "t", false);
+        assert_int_not_equal(numbers[i], TEN_PLAN_NOBODY);
+        assert_int_not_equal(ten_fleet_put_target(fleets[i], 1000, "paused", true), TEN_PLAN_NOBODY);
+    }
+    uint64_t now_ms = 1000;
+    size_t told = 0;
+    for (; now_ms < 1000 + TTL_MS; now_ms += 10)
+        told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
+    assert_int_equal(told, 0); /* not longer than the TTL */
+    for (; now_ms < 1000 + 10 * TTL_MS; now_ms += 10)
+        told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
+    assert_int_equal(told, 1);
+    assert_int_equal(ten_fleet_get_unowned(fleets[0]).count, 1);
+    assert_in_range(now_ms - ten_fleet_get_unowned(fleets[0]).since_ms, 9 * TTL_MS, 10 * TTL_MS);
+    /* Now the planned one gets it, and the other hears of it; then a store that forgot it takes it away. */
+    size_t planned =
+        ten_plan_owner(ten_fleet_plan(fleets[0]), numbers[0]) == ten_plan_find_instance(ten_fleet_plan(fleets[0]), "a")
+            ? 0
+            : 1;
+    ten_change taken = {.kind = TEN_LEASE_ACQUIRED,
+                        .namespace_name = "poll",
+                        .target = "t",
+                        .instance = planned == 0 ? "a" : "b",
+                        .actor = "",
+                        .token = 5};
+    for (uint64_t end_ms = now_ms + 2 * TTL_MS; now_ms < end_ms; now_ms += 10)
+        told += step(fleets[planned], now_ms, granted);
+    ten_fleet_change(fleets[1 - planned], now_ms, &taken);
+    told += step(fleets[1 - planned], now_ms + 1000, refused);
+    assert_true(ten_fleet_may_work(fleets[planned], numbers[planned], now_ms));
+    assert_int_equal(ten_fleet_get_unowned(fleets[0]).count + ten_fleet_get_unowned(fleets[1]).count, 0);
+    assert_int_equal(told, 1);
+    taken.kind = TEN_LEASE_LOST;
+    taken.reason = TEN_REASON_FORCED;
+    for (size_t i = 0; i < 2; i++)
+        ten_fleet_change(fleets[i], now_ms + 1000, &taken);
+    now_ms += 1000;
+    for (uint64_t end_ms = now_ms + 10 * TTL_MS; now_ms < end_ms; now_ms += 10)
+        told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
+    assert_int_equal(told, 2);
+    for (size_t i = 0; i < 2; i++)
+        ten_fleet_free(fleets[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted),
         cmocka_unit_test(renewals_of_a_large_batch_are_told_as_one_event),
         cmocka_unit_test(an_instance_that_was_declared_gone_acquires_nothing_more),
+        cmocka_unit_test(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
         cmocka_unit_test(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
         cmocka_unit_test(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
     };

@@ -1,0 +1,37 @@
+/*
+ * Metrics of an agent, a candidate or a guard, as Prometheus reads them: one page over HTTP, from a thread of its own
+ * (libmicrohttpd's), which reads counters and touches nothing else. It says nothing about targets by name.
+ */
+#ifndef TEN_AGENT_EXPORTER_H
+#define TEN_AGENT_EXPORTER_H
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "runtime/measures.h"
+
+typedef struct ten_exporter ten_exporter;
+
+enum ten_exports { TEN_EXPORTS_FLEET, TEN_EXPORTS_ROLE, TEN_EXPORTS_GUARD };
+
+typedef struct ten_exporter_config {
+    const char *address; /* PORT, ADDR:PORT or [ADDR]:PORT; without an address: loopback */
+    enum ten_exports kind;
+    const ten_measures *measures; /* all of these must outlive the exporter */
+    const char *instance;
+    const char *namespace_name;
+    const char *role;  /* of TEN_EXPORTS_ROLE */
+    const char *store; /* its URL, of which the scheme is shown; NULL: the default */
+    bool (*leads)(const void *userdata);
+    const void *userdata;
+    ten_log *log; /* where it listens is told here */
+} ten_exporter_config;
+
+/* TENURE_E_INVALID: the address is none. TENURE_E_UNSUPPORTED: this build has no HTTP server. */
+int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_exporter, ten_error *error);
+/* Waits for answers under way. */
+void ten_exporter_close(ten_exporter *exporter);
+
+/* The page. */
+void ten_exporter_write(const ten_exporter_config *config, ten_buf *to);
+
+#endif

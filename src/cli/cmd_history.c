@@ -1,0 +1,94 @@
+/*
+ * tenure history: what has happened to the targets of a namespace, or to one of them.
+ */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+
+#define LIMIT_DEFAULT 1000u
+
+struct listing {
+    const ten_session *session;
+    ten_table table;
+};
+
+static void print_json(const tenure_change *change, const char *namespace_name) {
+    ten_buf line = {0};
+    ten_json_open(&line);
+    ten_json_time(&line, "at", change->at_ms);
+    ten_json_text(&line, "event", change->event);
+    ten_json_text(&line, "namespace", namespace_name);
+    ten_json_text(&line, "target", change->target[0] ? change->target : NULL);
+    ten_json_text(&line, "instance", change->instance[0] ? change->instance : NULL);
+    ten_json_number(&line, "token", change->token);
+    ten_json_text(&line, "reason", change->reason[0] ? change->reason : NULL);
+    ten_json_text(&line, "actor", change->actor[0] ? change->actor : NULL);
+    if (change->held_ms)
+        ten_json_number(&line, "held_ms", change->held_ms);
+    if (change->free_ms)
+        ten_json_number(&line, "free_ms", change->free_ms);
+    ten_json_close(&line);
+    puts(ten_buf_string(&line));
+    ten_buf_free(&line);
+}
+
+static const char *or_dash(const char *text) {
+    return text[0] ? text : "-";
+}
+
+static void add_row(const tenure_change *change, void *userdata) {
+    struct listing *listing = userdata;
+    if (listing->session->json) {
+        print_json(change, listing->session->namespace_name);
+        return;
+    }
+    char at[TEN_RFC3339_SIZE];
+    char token[24] = "-";
+    char held[TEN_DURATION_SIZE] = "-";
+    char unheld[TEN_DURATION_SIZE] = "-";
+    ten_rfc3339(change->at_ms, at);
+    if (change->token)
+        snprintf(token, sizeof token, "%llu", (unsigned long long)change->token);
+    if (change->held_ms)
+        ten_duration_show(change->held_ms, held);
+    if (change->free_ms)
+        ten_duration_show(change->free_ms, unheld);
+    ten_table_row(&listing->table,
+                  (const char *const[]){at, or_dash(change->target), change->event, or_dash(change->instance), token,
+                                        or_dash(change->reason), or_dash(change->actor), held, unheld});
+}
+
+int ten_cmd_history(const ten_command *command, int argc, char **argv) {
+    static const char *const headings[] = {"TIME",   "TARGET", "EVENT", "INSTANCE", "TOKEN",
+                                           "REASON", "BY",     "HELD",  "FREE"};
+    ten_session session;
+    uint64_t since_ms = 0;
+    uint32_t limit = LIMIT_DEFAULT;
+    const ten_option options[] = {
+        {"since", TEN_OPTION_PERIOD, &since_ms, "D", "no older than this, as 1h; default: all that is kept", NULL,
+         NULL},
+        {"limit", TEN_OPTION_NUMBER, &limit, "N", "the newest N; default 1000", NULL, NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (session.count > 1 || limit == 0)
+        return ten_session_usage(&session, limit == 0 ? "--limit is at least 1" : "history takes one target, or none");
+    exit_code = ten_session_check_targets(&session, 0);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    struct listing listing = {.session = &session};
+    ten_table_start(&listing.table, headings, TEN_COUNT(headings));
+    int done =
+        tenure_history(session.client, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row, &listing);
+    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    if (!ten_table_end(&listing.table))
+        exit_code = TEN_EXIT_FAILED;
+    return ten_session_close(&session, exit_code);
+}

@@ -1,0 +1,75 @@
+/*
+ * The fleet: targets that are nobody's. Looked at with every heartbeat that was answered, so that nothing is said of a
+ * store that is out of reach. One instance tells of a target, once, until somebody has had it again: the one that it is
+ * planned for, or, where that is nobody, the first by name. Called by fleet_answer.c.
+ */
+#include <string.h>
+
+#include "core/fleet_state.h"
+
+static bool is_wanted(const struct ten_fleet_target *target) {
+    return target->known && !target->paused && !target->removed && !target->unplanned;
+}
+
+/* As far as this instance has heard. An instance that is there renews what it has. */
+static bool has_holder(const ten_fleet *fleet, const struct ten_fleet_target *target) {
+    if (ten_fleet_is_owned(target))
+        return true;
+    if (target->holder == TEN_OUTSIDER)
+        return target->held_until_ms > fleet->now_ms && !target->barren;
+    return target->holder != TEN_NOBODY && target->holder != fleet->self;
+}
+
+static bool is_first_by_name(const ten_fleet *fleet) {
+    for (uint32_t i = 0; i < fleet->peer_room; i++) {
+        const char *id = fleet->peers[i].known ? ten_plan_instance_id(fleet->plan, i) : NULL;
+        if (id && strcmp(id, fleet->instance) < 0)
+            return false;
+    }
+    return true;
+}
+
+static bool is_mine_to_tell(const ten_fleet *fleet, uint32_t number) {
+    uint32_t planned = ten_plan_owner(fleet->plan, number);
+    return planned == fleet->self || (planned == TEN_NOBODY && is_first_by_name(fleet));
+}
+
+void ten_fleet_look_for_unowned(ten_fleet *fleet) {
+    ten_fleet_unowned found = {0};
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        if (target->flight == TEN_FLIGHT_ACQUIRE)
+            continue; /* its answer comes next */
+        if (!is_wanted(target) || has_holder(fleet, target)) {
+            target->unowned_ms = 0;
+            target->unowned_told = false;
+            continue;
+        }
+        if (target->unowned_ms == 0)
+            target->unowned_ms = ten_max_u64(ten_min_u64(target->free_ms, fleet->now_ms), 1);
+        found.count++;
+        found.since_ms = found.since_ms ? ten_min_u64(found.since_ms, target->unowned_ms) : target->unowned_ms;
+        uint64_t free_ms = fleet->now_ms - target->unowned_ms;
+        if (free_ms <= fleet->timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
+            continue;
+        target->unowned_told = true;
+        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_UNOWNED,
+                                                .target = i,
+                                                .token = target->known_token,
+                                                .reason = (enum ten_reason)target->end_reason,
+                                                .free_ms = free_ms});
+    }
+    fleet->unowned = found;
+}
+
+ten_fleet_unowned ten_fleet_get_unowned(const ten_fleet *fleet) {
+    return fleet->unowned;
+}
+
+size_t ten_fleet_planned_count(const ten_fleet *fleet) {
+    return fleet->self == TEN_NOBODY ? 0 : ten_plan_share(fleet->plan, fleet->self);
+}
+
+uint64_t ten_fleet_margin_ms(const ten_fleet *fleet, uint64_t now_ms) {
+    return fleet->oldest == TEN_NOBODY ? 0 : ten_left_u64(fleet->targets[fleet->oldest].lease.deadline_ms, now_ms);
+}

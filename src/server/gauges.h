@@ -1,0 +1,25 @@
+/*
+ * What the server tells about the namespaces that it was asked about: leases held, targets that are nobody's,
+ * takeovers. An agent knows that of its own fleet; the server reads it from the store when Prometheus asks, in the lane
+ * of the listings, and no more often than every few seconds. Nothing of it is on the way of a lease.
+ */
+#ifndef TEN_SERVER_GAUGES_H
+#define TEN_SERVER_GAUGES_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+typedef struct ten_gauges ten_gauges;
+
+/* NULL: out of memory. */
+ten_gauges *ten_gauges_new(void);
+void ten_gauges_free(ten_gauges *gauges);
+
+/* Somebody uses this namespace: it is looked at from now on. Of too many the first ones are. */
+void ten_gauges_note(ten_gauges *gauges, const char *namespace_name);
+
+/* Looks, and writes what was found. Called by one thread. When the store does not answer, what was found before is left
+ * out, and the error returned. */
+int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_buf *to);
+
+#endif
