@@ -147,7 +147,7 @@ stranger() {
 
 # with_auth OPTION...: root, and a user who may use the prefix; strangers is one who may not.
 with_auth() {
-    etcd_up --bcrypt-cost 4 "$@" # a password costs a tenth of a second otherwise, and seconds on a busy machine
+    etcd_up --bcrypt-cost 4 "$@" # else a login costs a busy machine seconds
     ctl user add root:root-pass >/dev/null
     ctl user grant-role root root >/dev/null
     ctl role add leases >/dev/null
