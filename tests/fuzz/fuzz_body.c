@@ -85,6 +85,11 @@ void ten_metrics_count(ten_metrics *metrics, enum ten_route_kind kind, unsigned 
     (void)took_us;
 }
 
+void ten_page_headers(const ten_request *request, struct MHD_Response *response) {
+    (void)request;
+    (void)response;
+}
+
 void ten_connection_expect(const ten_request *request, bool bounded) {
     (void)request;
     (void)bounded;

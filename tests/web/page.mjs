@@ -205,6 +205,11 @@ test('pictures of it are taken, wide and narrow, light and dark', async () => {
   await page.emulateMedia({ colorScheme: 'light' });
   await page.setViewportSize({ width: 1280, height: 900 });
   await page.click('.details .close');
+  await instanceRow('anna').locator('.link-button').click();
+  await until('a lane for each of its targets', async () => (await page.$$('.timeline .lane-name')).length >= 6);
+  check((await page.$$('.holds tbody tr')).length >= 6, 'the table says less than the picture');
+  await page.screenshot({ path: join(pictures, 'instance-1280-light.png') });
+  await page.keyboard.press('Escape');
 });
 
 test('when the server goes it says since when, and when it comes back it catches up', async () => {
@@ -212,6 +217,7 @@ test('when the server goes it says since when, and when it comes back it catches
   await page.waitForSelector('#banner:not([hidden])');
   check(/Connection lost since \d\d:\d\d:\d\d/.test(await page.textContent('#banner')));
   check((await page.getAttribute('#link-state', 'data-state')) === 'lost');
+  await page.screenshot({ path: join(pictures, 'lost-1280-light.png') });
   await runToEnd('target', 'add', 'while-away', '--store', store, '--namespace', 'poll');
   await runToEnd('target', 'rm', 'session-12', '--store', store, '--namespace', 'poll');
   server = await serve(port, store);
