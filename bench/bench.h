@@ -2,7 +2,7 @@
  * The harness of the benchmarks. A benchmark here is a ratio: what Tenure does against a bare loop that does the same
  * work with nothing around it, in the same run, in turns, because the machine is shared and its speed drifts. The
  * result is the median of the rounds. It knows no store; sqlite.c, redis.c, postgres.c, plan.c, fleet.c, guard.c,
- * server.c and elections.c have the rows.
+ * server.c, elections.c and peers.c have the rows.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -15,7 +15,7 @@
 #include "base/buf.h"
 
 #define BENCH_ROUNDS_MAX 63u
-#define BENCH_ROWS_MAX   64u
+#define BENCH_ROWS_MAX   160u
 
 /* One of those that take turns. */
 typedef struct bench_side {

@@ -1,44 +1,85 @@
 /*
  * A resident candidate that uses the C API, as a program of a user would: built against tenure.h and the shared library
- * alone. Arguments: URL NAMESPACE TTL_MS. See elections_pair.h for what it reads and says.
+ * alone. Arguments: URL NAMESPACE TTL_MS [FILE]. See elections_pair.h for what it reads and says.
  */
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tenure.h>
 
+#include "peers/jobs.h"
+
 #define ROLE "role"
 
-static void say(const char *word, long long ns) {
-    char line[64];
-    int length = snprintf(line, sizeof line, "%s %lld\n", word, ns);
-    if (write(STDOUT_FILENO, line, (size_t)length) != length)
-        _exit(1);
-}
-
-static long long now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
-}
+/* ---- elections ---- */
 
 static void work(tenure_election *election, uint64_t token, void *userdata) {
     (void)election;
     (void)token;
     (void)userdata;
-    say("led", now_ns());
+    jobs_say("led", jobs_now_ns());
+}
+
+/* The work of a program that looks before each step, until there is something to read. */
+static void step_until_told(const tenure_election *election, int beats) {
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (election && beats >= 0 && poll(&in, 1, JOBS_BEAT_MS) == 0)
+        if (tenure_is_leader(election))
+            jobs_beat(beats);
+}
+
+/* ---- jobs ---- */
+
+struct jobs {
+    tenure_client *client;
+    tenure_lease *lease;
+};
+
+static unsigned acquire_and_release(void *arg) {
+    struct jobs *jobs = arg;
+    tenure_lease *lease;
+    return tenure_try_acquire(jobs->client, "pair", &lease) == TENURE_OK && tenure_release(lease) == TENURE_OK;
+}
+
+static unsigned renew(void *arg) {
+    struct jobs *jobs = arg;
+    return tenure_renew(jobs->lease) == TENURE_OK;
+}
+
+static bool open_jobs(struct jobs *jobs, char **argv) {
+    tenure_options options = {.size = sizeof options, .namespace_name = argv[2], .ttl_ms = strtoull(argv[3], NULL, 10)};
+    return jobs->client || (tenure_open(argv[1], &options, &jobs->client) == TENURE_OK &&
+                            tenure_acquire(jobs->client, "renewed", 20000, &jobs->lease) == TENURE_OK);
+}
+
+static bool do_job(struct jobs *jobs, const char *line, char **argv) {
+    long pairs_ms = jobs_is(line, "pairs"), renew_ms = jobs_is(line, "renew");
+    if (!open_jobs(jobs, argv)) {
+        fprintf(stderr, "%s\n", tenure_message(jobs->client));
+        return false;
+    }
+    (void)tenure_renew(jobs->lease); /* it may have been a while */
+    if (pairs_ms)
+        jobs_run(acquire_and_release, jobs, pairs_ms);
+    else
+        jobs_run(renew, jobs, renew_ms);
+    return true;
 }
 
 int main(int argc, char **argv) {
     char line[64];
     tenure_election *election = NULL;
-    if (argc != 4)
+    struct jobs jobs = {0};
+    if (argc < 4)
         return 2;
+    int beats = argc > 4 ? open(argv[4], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     tenure_election_options options = {
         .size = sizeof options, .namespace_name = argv[2], .ttl_ms = strtoull(argv[3], NULL, 10), .on_elected = work};
+    setvbuf(stdin, NULL, _IONBF, 0); /* it is polled */
     while (fgets(line, sizeof line, stdin)) {
         if (strcmp(line, "campaign\n") == 0) {
             if (tenure_election_start(argv[1], ROLE, &options, &election) < 0) {
@@ -46,12 +87,16 @@ int main(int argc, char **argv) {
                 return 1;
             }
         } else if (strcmp(line, "stop\n") == 0) {
-            long long start_ns = now_ns();
+            long long start_ns = jobs_now_ns();
             tenure_election_stop(election);
             election = NULL;
-            say("stopping", start_ns);
-        }
+            jobs_say("stopping", start_ns);
+        } else if (!do_job(&jobs, line, argv))
+            return 1;
+        step_until_told(election, beats);
     }
     tenure_election_stop(election);
+    tenure_lease_free(jobs.lease);
+    tenure_close(jobs.client);
     return 0;
 }

@@ -186,7 +186,7 @@ bool pair_strike(struct pair *pair, uint64_t *ret_struck_ns) {
     pid_t pid = leader->pid;
     if (pair->end == PAIR_TERM_WORK || pair->end == PAIR_KILL_WORK)
         pid = find_work(pid);
-    else if (pair->end == PAIR_KILL_WORKER)
+    else if (pair->end == PAIR_KILL_WORKER || pair->end == PAIR_STOP_WORKER)
         pid = search_children(pid, find_worker);
     if (pid <= 0)
         return false;
@@ -203,6 +203,10 @@ bool pair_strike(struct pair *pair, uint64_t *ret_struck_ns) {
     case PAIR_KILL_WORKER:
     case PAIR_KILL_WORK:
         return kill(pid, SIGKILL) == 0;
+    case PAIR_STOP:
+    case PAIR_STOP_WORKER:
+        pair->stopped = pid;
+        return kill(pid, SIGSTOP) == 0;
     }
     return false;
 }
@@ -234,7 +238,25 @@ bool pair_hand_over(struct pair *pair, uint64_t patience_ms, double *ret_ms) {
     return pair_strike(pair, &struck_ns) && pair_follow(pair, struck_ns, patience_ms, ret_ms);
 }
 
+void pair_resume(struct pair *pair) {
+    if (pair->stopped > 0)
+        kill(pair->stopped, SIGCONT);
+    pair->stopped = 0;
+}
+
+bool pair_ask(struct pair *pair, const char *job, uint64_t patience_ms, char *answer, size_t size) {
+    pair_member *member = &pair->members[0];
+    if (member->pid == 0 && !start(pair, member))
+        return false;
+    if (!say(member, job) || ten_wait_readable(member->from, -1, patience_ms) <= 0)
+        return false;
+    ssize_t length = ten_read_some(member->from, answer, size - 1);
+    answer[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
 void pair_close(struct pair *pair) {
+    pair_resume(pair);
     for (unsigned i = 0; i < 2; i++) {
         pair_member *member = &pair->members[i];
         ten_close_fd(&member->to);

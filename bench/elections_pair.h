@@ -1,11 +1,16 @@
 /*
  * Two candidates for one role, as processes, of whatever program: one leads, the other waits, and then the leader is
- * stopped or killed. It measures from the moment when that began until somebody's work runs. Called by elections.c.
+ * stopped or killed. It measures from the moment when that began until somebody's work runs. Called by contest.c.
  *
  * Candidates are of two sorts. A resident one is a program of bench/peers or elections_candidate.c: it reads `campaign`
  * and `stop` on its standard input and says `led NANOSECONDS`, `stopping NANOSECONDS`. Of the other sort, a process is
  * one candidacy, as with `tenure elect ROLE -- CMD`: CMD is elections_work.c, which says the same `led`; what says
  * anything else (etcdctl elect) leads from the moment when it is heard.
+ *
+ * With one more argument than usual, a file, whoever works appends `NANOSECONDS NAME` to it, a number of its own, every
+ * few milliseconds as long as it believes that it may. A resident one also does other jobs, for peers_rates.c: `pairs
+ * MS`, `renew MS` and `many MS` let it acquire and release, renew one after the other, and renew as fast as it can, for
+ * so long; then it says `did COUNT CPU_MICROSECONDS P50_MICROSECONDS P99_MICROSECONDS`.
  */
 #ifndef BENCH_ELECTIONS_PAIR_H
 #define BENCH_ELECTIONS_PAIR_H
@@ -26,6 +31,8 @@ enum pair_end {
     PAIR_KILL,        /* SIGKILL to the process */
     PAIR_KILL_WORKER, /* SIGKILL to the first child of the process: the worker of a warden */
     PAIR_KILL_WORK,   /* SIGKILL to its CMD */
+    PAIR_STOP,        /* SIGSTOP to the process */
+    PAIR_STOP_WORKER, /* SIGSTOP to the worker of a warden */
 };
 
 typedef struct pair_member {
@@ -45,6 +52,7 @@ struct pair {
     size_t text_used;
     pair_member members[2];
     unsigned leader;
+    pid_t stopped;     /* see pair_resume() */
     unsigned returned; /* how often the same member led again, with a new process */
 };
 
@@ -60,6 +68,9 @@ bool pair_hand_over(struct pair *pair, uint64_t patience_ms, double *ret_ms);
 /* The same in two steps, for several pairs at once. */
 bool pair_strike(struct pair *pair, uint64_t *ret_struck_ns);
 bool pair_follow(struct pair *pair, uint64_t struck_ns, uint64_t patience_ms, double *ret_ms);
+void pair_resume(struct pair *pair); /* SIGCONT to what was stopped */
 void pair_close(struct pair *pair);
+/* Lets the first of them do a job, which is a line, and hears what it did. */
+bool pair_ask(struct pair *pair, const char *job, uint64_t patience_ms, char *answer, size_t size);
 
 #endif

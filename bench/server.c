@@ -14,8 +14,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "lib/etcd_server.h"
 #include "ground.h"
+#include "lib/etcd_server.h"
 #include "store/store.h"
 
 #define ROUNDS      7u

@@ -22,6 +22,7 @@
 #include "fleet.h"
 #include "ground.h"
 #include "guard.h"
+#include "peers.h"
 #include "plan.h"
 #include "postgres.h"
 #include "redis.h"
@@ -368,6 +369,7 @@ static const struct {
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
     {"elections", elections_measure},
+    {"peers", peers_measure},
 #endif
 #ifdef TEN_STORE_POSTGRES
     {"postgres-renew", postgres_measure_renew},

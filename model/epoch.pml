@@ -7,12 +7,12 @@
  * a search ends although losses, grants and ticks have no bound. The margin is 0 and all clocks run alike: a margin
  * only ends a belief earlier, and an instance may stop believing at any moment here.
  *
- * Flags: a name from README.md breaks a rule; REACH_* asserts that a situation is not reached; FOLD (fold.c) takes
+ * Flags: a name from README.md breaks a rule; REACH_* asserts that a situation is not reached; FOLD (epoch_fold.c) takes
  * states for one that differ in names only; STORY makes `spin -t` tell what happens.
  */
 #if defined(FOLD) && (defined(RUN_ID_ONLY) || defined(QUARANTINE_NOT_RESTARTED) || defined(RENEW_AFTER_DEADLINE) ||    \
                       defined(LATE_REPLY_REVIVES) || defined(FORMER_PRIMARY_ANSWERS))
-#error "what fold.c clears can still matter here"
+#error "what epoch_fold.c clears can still matter here"
 #endif
 
 #ifndef INSTANCES
@@ -515,7 +515,7 @@ proctype faults() {
 
 #ifdef FOLD
 c_code {
-\#include "fold.c"
+\#include "epoch_fold.c"
 };
 #endif
 

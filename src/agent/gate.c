@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 struct ten_gate {
     ten_gate_config config;
@@ -75,29 +76,47 @@ static const char *target_of(const ten_gate *gate, const json_t *object, const c
         id = scene_id;
     *ret_why = !id ? "no target" : "the target is not a text that could be one";
     const char *text = json_string_value(id);
-    return text && text[0] != '\0' && strlen(text) <= TENURE_TARGET_MAX ? text : NULL;
+    bool fits = text && text[0] != '\0' && strlen(text) <= TENURE_TARGET_MAX && strlen(text) == json_string_length(id);
+    return fits ? text : NULL;
 }
 
 /* The token, or 0 and why not. */
-static uint64_t token_of(const ten_gate *gate, const json_t *object, const char **ret_why) {
+static uint64_t token_of(const ten_gate *gate, const json_t *object, bool has_large, const char **ret_why) {
     const json_t *token = json_object_get(object, gate->config.token_field);
-    json_int_t number = json_integer_value(token);
-    bool fits = json_is_integer(token) && number > 0 && (uint64_t)number <= TENURE_TOKEN_MAX;
+    double number = json_number_value(token); /* exact, as far as tokens go */
+    bool fits = number >= 1 && number <= (double)TENURE_TOKEN_MAX && number == (double)(uint64_t)number;
     *ret_why = !token ? "no token" : "the token is not a whole number between 1 and 2^53 - 1";
-    return fits ? (uint64_t)number : 0;
+    return fits && (json_is_integer(token) || has_large) ? (uint64_t)number : 0;
+}
+
+/* The message as JSON, or NULL and why not. A number elsewhere in it that is too large for a machine's integer is JSON
+ * all the same: then all numbers are read as reals, and the token may be written as 7.0. */
+static json_t *parse(const ten_gate_message *message, bool *ret_has_large, json_error_t *trouble) {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    *ret_has_large = false;
+    if (ten_text_has_nul(message->data, message->size)) {
+        snprintf(trouble->text, sizeof trouble->text, "it contains a NUL");
+        return NULL;
+    }
+    json_t *object = json_loadb(message->data, message->size, flags, trouble);
+    *ret_has_large = !object && json_error_code(trouble) == json_error_numeric_overflow;
+    if (*ret_has_large)
+        object = json_loadb(message->data, message->size, flags | JSON_DECODE_INT_AS_REAL, trouble);
+    return object;
 }
 
 /* Makes an item of the message for the guard. False: it has been refused. */
 static bool read_message(ten_gate *gate, const ten_gate_message *message, size_t slot) {
     json_error_t trouble;
-    json_t *object = json_loadb(message->data, message->size, JSON_REJECT_DUPLICATES, &trouble);
+    bool has_large;
+    json_t *object = parse(message, &has_large, &trouble);
     const char *why = NULL;
     bool good = json_is_object(object);
     if (!good) {
         drop_malformed(gate, message->number, object ? "not a JSON object" : trouble.text);
     } else {
         const char *target = target_of(gate, object, &why);
-        uint64_t token = target ? token_of(gate, object, &why) : 0;
+        uint64_t token = target ? token_of(gate, object, has_large, &why) : 0;
         good = token != 0;
         if (good) {
             snprintf(gate->targets[slot], sizeof gate->targets[slot], "%s", target);

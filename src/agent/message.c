@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 static bool is_blank(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -27,7 +28,7 @@ static void add_json(ten_buf *line, const char *data, size_t size) {
 static bool is_one_json_value(const char *data, size_t size) {
     const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
     json_error_t error;
-    json_t *value = json_loadb(data, size, flags, &error);
+    json_t *value = ten_text_has_nul(data, size) ? NULL : json_loadb(data, size, flags, &error);
     json_decref(value);
     return value != NULL;
 }

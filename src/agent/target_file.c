@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/id.h"
 #include "base/io.h"
+#include "base/utf8.h"
 
 #define REPORTED_MAX 64u
 #define SESSION_MAX  65536u /* it becomes an environment variable, whose size has a limit */
@@ -164,7 +165,9 @@ int ten_target_session_parse(const char *id, const char *text, size_t size, tenu
     json_error_t problem;
     storage->json = json_loadb(text, size, flags, &problem);
     int done = TENURE_OK;
-    if (!storage->json)
+    if (ten_text_has_nul(text, size))
+        done = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: it contains a NUL");
+    else if (!storage->json)
         done = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: %s", problem.text);
     else if (!json_is_object(storage->json))
         done = ten_fail(error, TENURE_E_INVALID, "the value is not a JSON object");

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/notify.h"
 #include "store/store.h"
 
 #define BACKOFF_MIN_MS 100u
@@ -38,6 +39,7 @@ struct warden {
     bool restarted;    /* ever */
     uint64_t started_ms;
     ten_log *log;
+    ten_notifier notifier; /* it speaks for the worker, too: the service manager listens to the main process alone */
 };
 
 static uint64_t now_ms(void) {
@@ -69,6 +71,7 @@ static _Noreturn void be_worker(struct warden *warden, pid_t parent) {
     if (getppid() != parent)
         _exit(1); /* the warden died before this could be noticed */
     ten_close_fd(&warden->signal_fd);
+    ten_notifier_close(&warden->notifier);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     _exit(warden->config->work(&warden->shared, warden->config->userdata));
@@ -148,6 +151,7 @@ static bool end_descendants(struct warden *warden, uint64_t until_ms) {
         if (now_ms() >= until_ms)
             return false;
         ten_sleep_us(1000);
+        (void)ten_notifier_beat(&warden->notifier, now_ms());
         reap(warden);
     }
     reap(warden);
@@ -231,6 +235,7 @@ static void give_leases_back(struct warden *warden) {
         return;
     }
     ten_close_fd(&warden->signal_fd);
+    ten_notifier_close(&warden->notifier);
     uint64_t end_ms = now_ms() + warden->config->ttl_ms; /* then they have ended by themselves */
     do {
         ten_store *store;
@@ -280,6 +285,18 @@ static void take_signals(struct warden *warden) {
     reap(warden);
 }
 
+/* Says that the worker has its instance, that an end was asked for, and that the warden lives. A worker that hangs is
+ * the warden's business, not the service manager's. Returns when to come again. */
+static uint64_t notify(struct warden *warden) {
+    ten_notifier *notifier = &warden->notifier;
+    if (atomic_load(&warden->shared.state->ready))
+        ten_notifier_ready(notifier);
+    if (warden->stop_signals)
+        ten_notifier_stopping(notifier);
+    uint64_t wait_ms = ten_notifier_beat(notifier, now_ms());
+    return notifier->fd < 0 || notifier->ready ? wait_ms : ten_min_u64(wait_ms, LOOK_MS);
+}
+
 static void stand_over(struct warden *warden) {
     bool killed = false;
     while (warden->worker) {
@@ -292,6 +309,7 @@ static void stand_over(struct warden *warden) {
         }
         uint64_t wait_ms =
             ten_min_u64(ten_left_u64(next_ms, now_ms()), ten_min_u64(IDLE_MS, warden->config->grace_ms / 2));
+        wait_ms = ten_min_u64(wait_ms, notify(warden));
         (void)ten_wait_readable(warden->signal_fd, -1, wait_ms);
         take_signals(warden);
     }
@@ -318,7 +336,7 @@ static void pause_before_restart(struct warden *warden) {
     warden->log = NULL;
     uint64_t end_ms = now_ms() + pause_ms;
     while (now_ms() < end_ms && warden->stop_signals == 0) {
-        (void)ten_wait_readable(warden->signal_fd, -1, end_ms - now_ms());
+        (void)ten_wait_readable(warden->signal_fd, -1, ten_min_u64(ten_left_u64(end_ms, now_ms()), notify(warden)));
         take_signals(warden);
     }
 }
@@ -369,7 +387,10 @@ int ten_warden_run(const ten_warden_config *config) {
     if (warden.signal_fd < 0)
         return 1;
     ten_tree_adopt();
+    ten_notifier_open(&warden.notifier);
     int exit_code = run_workers(&warden);
+    ten_notifier_stopping(&warden.notifier);
+    ten_notifier_close(&warden.notifier);
     ten_log_close(warden.log, 1000);
     ten_close_fd(&warden.signal_fd);
     /* One more that comes at the very end hurries nobody any more, and must not be what this process died of. */

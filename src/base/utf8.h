@@ -6,9 +6,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Bytes of the well-formed sequence at `text` (1 to 4), or 0 when there is none in the `size` bytes. */
 size_t ten_utf8_step(const char *text, size_t size);
+
+/* Whether there is a NUL in the bytes. jansson passes over one that follows a number or a literal: who keeps or hands
+ * on the text itself looks before. */
+static inline bool ten_text_has_nul(const char *text, size_t size) {
+    return size > 0 && memchr(text, '\0', size) != NULL;
+}
 
 /* Well-formed throughout, and no control character (C0, DEL, C1). */
 bool ten_utf8_is_printable(const char *text, size_t size);

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/utf8.h"
 #include "base/util.h"
 
 void ten_table_start(ten_table *table, const char *const *headings, size_t columns) {
@@ -15,15 +17,38 @@ void ten_table_start(ten_table *table, const char *const *headings, size_t colum
     *table = (ten_table){.headings = headings, .columns = columns, .aligned = isatty(STDOUT_FILENO) == 1};
 }
 
-static void print_separated(size_t columns, const char *const *cells) {
-    for (size_t i = 0; i < columns; i++)
-        printf("%s%s", i ? "\t" : "", cells[i]);
+/* What a store says of a target (a url, a command) may hold anything. A control character would break the row, forge
+ * another, or reach the terminal: shown as \xHH. To be freed; NULL: out of memory. */
+static char *visible(const char *cell) {
+    ten_buf text = {0};
+    ten_buf_text(&text, "");
+    for (size_t left = strlen(cell), step; left > 0; cell += step, left -= step) {
+        step = ten_utf8_step(cell, left);
+        if (step > 0 && ten_utf8_is_printable(cell, step)) {
+            ten_buf_add(&text, cell, step);
+        } else {
+            step = 1;
+            ten_buf_format(&text, "\\x%02x", (unsigned char)cell[0]);
+        }
+    }
+    if (text.failed)
+        ten_buf_free(&text);
+    return text.data;
+}
+
+static void print_separated(ten_table *table, const char *const *cells) {
+    for (size_t i = 0; i < table->columns; i++) {
+        char *cell = visible(cells[i]);
+        table->failed |= !cell;
+        printf("%s%s", i ? "\t" : "", cell ? cell : "?");
+        ten_free(cell);
+    }
     printf("\n");
 }
 
 void ten_table_row(ten_table *table, const char *const *cells) {
     if (!table->aligned) {
-        print_separated(table->columns, cells);
+        print_separated(table, cells);
         return;
     }
     if (table->count + table->columns > table->room) {
@@ -37,7 +62,7 @@ void ten_table_row(ten_table *table, const char *const *cells) {
         table->room = room;
     }
     for (size_t i = 0; i < table->columns; i++) {
-        char *copy = ten_strdup(cells[i]);
+        char *copy = visible(cells[i]);
         table->failed |= !copy;
         table->cells[table->count++] = copy;
     }

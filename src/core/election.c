@@ -189,7 +189,7 @@ static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
     op->token = election->unreleased;
     op->reason = election->unreleased_reason;
     op->kind = left_ms ? TEN_OP_RENEW : TEN_OP_RELEASE;
-    op->ttl_ms = left_ms ? ten_max_u64(left_ms, TENURE_TTL_MIN_MS) : 0;
+    op->ttl_ms = left_ms ? ten_max_u64(left_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms)) : 0;
     op->flags = left_ms ? TEN_OP_KEEP : 0;
     election->keeping = left_ms != 0;
 }
@@ -412,7 +412,8 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
     } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);
-        election->try_ms = now_ms + election->config.timing.ttl_ms;
+        /* Others go first: they enter when the lease has ended, by the store's clock. */
+        election->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
     }
 }
 

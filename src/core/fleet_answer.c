@@ -162,9 +162,11 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
         ten_fleet_set_weight(fleet, fleet->now_ms, fleet->own_weight);
     }
     if (!fleet->announced) {
+        fleet->self = ten_fleet_put_peer(fleet, fleet->instance, fleet->weight);
+        if (fleet->self == TEN_NOBODY)
+            return; /* out of memory: it takes part from the next heartbeat on */
         fleet->announced = true;
         fleet->start_ms = fleet->now_ms;
-        fleet->self = ten_fleet_put_peer(fleet, fleet->instance, fleet->weight);
         fleet->next_list_ms = fleet->now_ms;
         ten_fleet_settle(fleet);
     }

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "server/server_state.h"
 
 #define DEPTH_MAX 16u
@@ -35,6 +36,10 @@ struct json_t *ten_body_parse(ten_request *request) {
         return json_object();
     if (is_too_deep(request->body.data, request->body.size)) {
         ten_reply_error(request, 400, "bad_request", "the body is nested deeper than %u levels", DEPTH_MAX);
+        return NULL;
+    }
+    if (ten_text_has_nul(request->body.data, request->body.size)) {
+        ten_reply_error(request, 400, "bad_request", "the body is not JSON: it contains a NUL");
         return NULL;
     }
     json_t *body = json_loadb(request->body.data, request->body.size, JSON_REJECT_DUPLICATES, &problem);

@@ -31,9 +31,12 @@ static bool get_number(ten_request *request, const json_t *object, const char *n
     return true;
 }
 
+static uint64_t least_ttl_ms(const ten_request *request) {
+    return ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->leases)->ttl_min_ms);
+}
+
 static bool get_ttl(ten_request *request, const json_t *object, uint64_t *ret_ttl_ms) {
-    uint64_t least_ms = ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->leases)->ttl_min_ms);
-    return get_number(request, object, "ttl_ms", least_ms, TENURE_TTL_MAX_MS, ret_ttl_ms);
+    return get_number(request, object, "ttl_ms", least_ttl_ms(request), TENURE_TTL_MAX_MS, ret_ttl_ms);
 }
 
 static bool get_version(ten_request *request, const json_t *object, uint64_t *ret_version) {
@@ -360,6 +363,9 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
     if (any_ttl ? !get_number(request, item, "ttl_ms", 0, TENURE_TTL_MAX_MS, &op->ttl_ms)
                 : !get_ttl(request, item, &op->ttl_ms))
         return false;
+    /* What is left of a time that others are kept out for: a store that cannot do so little keeps it longer. */
+    if ((op->flags & TEN_OP_KEEP) && op->ttl_ms)
+        op->ttl_ms = ten_max_u64(op->ttl_ms, least_ttl_ms(request));
     if (op->ttl_ms == 0 && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE))
         op->ttl_ms = request->server->config->ttl_ms;
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/io.h"
+#include "base/notify.h"
 #include "server/server_state.h"
 
 #define CONNECTIONS_MAX 4096u
@@ -40,6 +41,7 @@ struct loop {
     char *key;
     char *trust;
     unsigned stop_signals;
+    ten_notifier notifier;
 };
 
 /* ---- the address */
@@ -245,7 +247,8 @@ static void run_once(struct loop *loop, int http_fd) {
                               {.fd = loop->server.finished.fd, .events = POLLIN},
                               {.fd = ten_events_fd(loop->server.events), .events = POLLIN},
                               {.fd = loop->signal_fd, .events = POLLIN}};
-    (void)poll(polled, TEN_COUNT(polled), wait_ms(loop));
+    uint64_t beat_ms = ten_notifier_beat(&loop->notifier, ten_boot_ms(&ten_system_clock));
+    (void)poll(polled, TEN_COUNT(polled), (int)ten_min_u64((uint64_t)wait_ms(loop), beat_ms));
     if (polled[1].revents)
         resume_finished(loop);
     if (polled[2].revents)
@@ -266,6 +269,7 @@ static void serve(struct loop *loop) {
     int http_fd = http_fd_of(loop);
     while (loop->stop_signals == 0)
         run_once(loop, http_fd);
+    ten_notifier_stopping(&loop->notifier);
     /* No new connections; those that are there get their answers. */
     MHD_socket listener = MHD_quiesce_daemon(loop->server.daemon);
     if (listener != MHD_INVALID_SOCKET)
@@ -370,13 +374,16 @@ static void close_all(struct loop *loop) {
 
 int ten_server_run(const ten_server_config *config, void (*ready)(const char *address), ten_error *error) {
     struct loop loop = {.server = {.config = config}, .listen_fd = -1, .signal_fd = -1};
+    ten_notifier_open(&loop.notifier);
     int done = open_all(&loop, error);
     if (done == TENURE_OK) {
         ready(loop.server.address);
+        ten_notifier_ready(&loop.notifier);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_started", TEN_TEXT("address", loop.server.address));
         serve(&loop);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_stopped", TEN_TEXT("address", loop.server.address));
     }
     close_all(&loop);
+    ten_notifier_close(&loop.notifier);
     return done;
 }

@@ -245,11 +245,14 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
     return confirmed;
 }
 
-/* The homes that were used did not count, or are not there: others are found in the next round. */
-static void forget_homes(ten_etcd_chunk *chunk) {
-    ten_map_free(&chunk->store->homes);
-    for (size_t i = 0; i < chunk->count; i++)
+/* The homes that were used did not count, or are not there: the next round keeps them alive once more, or finds
+ * others. */
+static void doubt_homes(ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (chunk->cells[i].home)
+            chunk->cells[i].home->home_in = 0;
         chunk->cells[i].home = NULL;
+    }
 }
 
 static bool is_settled(const ten_etcd_chunk *chunk) {
@@ -271,9 +274,9 @@ static int one_round(ten_etcd_chunk *chunk) {
     done = decide(chunk, &count);
     if (done == TENURE_OK)
         done = write_chunk(chunk, &succeeded);
-    bool forget = done == TENURE_E_GONE || (done == TENURE_OK && succeeded && !take_written(chunk, count));
-    if (forget)
-        forget_homes(chunk);
+    bool doubt = done == TENURE_E_GONE || (done == TENURE_OK && succeeded && !take_written(chunk, count));
+    if (doubt)
+        doubt_homes(chunk);
     if (done == TENURE_OK && succeeded && chunk->change_count > 0)
         ten_etcd_feed_trim(chunk->store, chunk->namespace_name, chunk->deadline_ms);
     return done == TENURE_E_GONE ? TENURE_OK : done;
@@ -377,6 +380,8 @@ int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size
         done = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
     if (done == TENURE_OK)
         done = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (done == TENURE_OK)
+        ten_etcd_learn_revisions(store);
     ten_free(settled);
     return done;
 }

@@ -94,10 +94,13 @@ static int check_rights(const struct report *report) {
     ten_etcd_compare(&store->txn, key, UINT64_C(1) << 60);
     ten_etcd_put(&store->txn, key, "{}", 0);
     int done = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
-    if (done == TENURE_E_DENIED) {
+    if (done == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
+        char advice[300];
         snprintf(found, sizeof found, "%.280s", store->base.error.message);
-        tell(report, TENURE_CHECK_FAIL, "permissions", found,
-             "etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX/, and grant that role to the user");
+        snprintf(advice, sizeof advice,
+                 "etcdctl role grant-permission ROLE --prefix=true readwrite %s/, and grant that role to the user",
+                 store->settings.prefix);
+        tell(report, TENURE_CHECK_FAIL, "permissions", found, advice);
         return TENURE_OK;
     }
     if (done == TENURE_OK) {

@@ -34,6 +34,12 @@ void ten_etcd_hold_drop(ten_etcd_store *store, const char *key) {
     free_hold(hold);
 }
 
+void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv) {
+    const ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
+    if (hold && (hold->revision != kv->revision || hold->group->lease != kv->lease))
+        ten_etcd_hold_drop(store, key);
+}
+
 static bool enter_group(ten_etcd_group *group, ten_etcd_hold *hold) {
     if (group->count == group->room) {
         size_t room = group->room ? group->room * 2 : 8;
@@ -310,7 +316,9 @@ int ten_etcd_home(ten_etcd_store *store, const char *namespace_name, const char 
                   uint64_t deadline_ms, ten_etcd_group **ret_group) {
     ten_etcd_group *group = home_of(store, namespace_name, holder, ttl_ms);
     int done = TENURE_OK;
-    if (!group && (group = find_spare(store, namespace_name, holder, ttl_ms))) {
+    if (!group)
+        group = find_spare(store, namespace_name, holder, ttl_ms);
+    if (group && group->home_in != store->call) {
         uint64_t lease = group->lease;
         done = keep_alive(store, &group, 1, deadline_ms);
         group = ten_etcd_group_by_lease(store, lease); /* it may have ended */

@@ -219,6 +219,8 @@ void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_etcd_store *store = chunk->store;
     if (cell->write == TEN_ETCD_REMOVE)
         ten_etcd_hold_drop(store, cell->key);
+    if (cell->write == TEN_ETCD_NOTHING)
+        ten_etcd_hold_doubt(store, cell->key, &cell->kv);
     ten_etcd_hold *hold = cell->write == TEN_ETCD_ATTACH ? ten_etcd_hold_set(store, cell->home, cell->key)
                                                          : ten_etcd_hold_find(store, cell->key);
     if (!hold || cell->write == TEN_ETCD_NOTHING)

@@ -279,11 +279,13 @@ void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     if (has_new_token(cell))
         cell->result->token = store->head.revision;
     ten_etcd_hold *hold = NULL;
-    if (cell->write == TEN_ETCD_ATTACH)
+    if (cell->write == TEN_ETCD_NOTHING)
+        ten_etcd_hold_doubt(store, cell->key, &cell->kv);
+    else if (cell->write == TEN_ETCD_ATTACH)
         hold = ten_etcd_hold_set(store, cell->home, cell->key);
     else if (cell->write == TEN_ETCD_ASK)
         hold = ten_etcd_hold_find(store, cell->key);
-    else if (cell->write != TEN_ETCD_NOTHING)
+    else
         ten_etcd_hold_drop(store, cell->key);
     if (!hold)
         return;

@@ -272,7 +272,7 @@ static bool next_id(const struct page *page, char id[TENURE_TARGET_MAX + 1]) {
         if (walk->id[0] == '\0' && walk->more)
             return false;
         if (walk->id[0] && (id[0] == '\0' || strcmp(walk->id, id) < 0))
-            snprintf(id, TENURE_TARGET_MAX + 1, "%s", walk->id);
+            memcpy(id, walk->id, sizeof walk->id);
     }
     return id[0] != '\0';
 }

@@ -10,6 +10,7 @@
 #include "store/etcd_state.h"
 
 #define COMPARED_MAX 96u
+#define COMPARED_MIN 4u /* of each group, when there are many */
 #define TXN_FULL     120u
 
 /* One transaction that compares, and the groups that it speaks for. */
@@ -63,6 +64,7 @@ static void compare_group(const ten_etcd_store *store, ten_etcd_txn *txn, ten_et
     snprintf(name, sizeof name, "%016llx", (unsigned long long)group->lease);
     ten_etcd_key_of(store, key, group->namespace_name, TEN_ETCD_GROUP, name);
     ten_etcd_compare(txn, key, group->revision);
+    ten_etcd_get_otherwise(txn, key);
     for (size_t i = 0; i < group->count && i < budget; i++) {
         const ten_etcd_hold *hold = group->holds[group->next_compared++ % group->count];
         ten_etcd_compare(txn, hold->key, hold->revision);
@@ -72,13 +74,13 @@ static void compare_group(const ten_etcd_store *store, ten_etcd_txn *txn, ten_et
 /* The homes of this call, spread over as many transactions as they need. */
 static int make_checks(ten_etcd_store *store, struct check **ret_checks, size_t *ret_count) {
     size_t home_count = store->homes.count;
-    size_t most = (home_count + COMPARED_MAX) / (TXN_FULL - COMPARED_MAX) + 1;
+    size_t budget = ten_max_u64(COMPARED_MAX / home_count, COMPARED_MIN);
+    size_t most = home_count * (1 + budget) / (TXN_FULL - budget) + 1;
     struct check *checks = ten_calloc(most, sizeof *checks);
     *ret_checks = checks;
     *ret_count = 0;
     if (!checks)
         return ten_etcd_no_memory(store);
-    size_t budget = COMPARED_MAX;
     const ten_map_entry *entry;
     for (size_t at = 0; (entry = ten_map_next(&store->homes, &at));) {
         ten_etcd_group *group = entry->value;
@@ -93,9 +95,7 @@ static int make_checks(ten_etcd_store *store, struct check **ret_checks, size_t 
                 return ten_etcd_no_memory(store);
         }
         check->groups[check->count++] = group;
-        size_t before = check->txn.compare_count;
         compare_group(store, &check->txn, group, budget);
-        budget -= check->txn.compare_count - before - 1;
     }
     return TENURE_OK;
 }
@@ -106,6 +106,30 @@ static void free_checks(struct check *checks, size_t count) {
         ten_free(checks[i].groups);
     }
     ten_free(checks);
+}
+
+/* What a transaction says of its groups. Where something was different, everything that is attached is read anew, and
+ * only when that has succeeded is the revision learned: a call that fails on its way must find the difference again.
+ * What others change after this is seen by the next comparison. */
+static void judge(ten_etcd_store *store, const struct check *check, const json_t *answer) {
+    bool same = json_is_true(json_object_get(answer, "succeeded"));
+    for (size_t i = 0; i < check->count; i++) {
+        ten_etcd_group *group = check->groups[i];
+        if (!same || !ten_etcd_is_confirmed(store, group))
+            group->home_in = 0;
+        if (same)
+            continue;
+        ten_etcd_kv kv = ten_etcd_kv_at(answer, i, &store->scratch);
+        group->seen_revision = kv.revision;
+        group->seen_in = store->call;
+        ten_etcd_kv_free(&kv);
+    }
+}
+
+void ten_etcd_learn_revisions(ten_etcd_store *store) {
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->seen_in == store->call)
+            group->revision = group->seen_revision;
 }
 
 static int perform(ten_etcd_store *store, struct check *checks, size_t count, uint64_t deadline_ms) {
@@ -120,10 +144,7 @@ static int perform(ten_etcd_store *store, struct check *checks, size_t count, ui
         done = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
     for (size_t i = 0; done == TENURE_OK && i < count; i++) {
         store->head = calls[i].head;
-        bool held = json_is_true(json_object_get(calls[i].answer, "succeeded"));
-        for (size_t j = 0; j < checks[i].count; j++)
-            if (!held || !ten_etcd_is_confirmed(store, checks[i].groups[j]))
-                checks[i].groups[j]->home_in = 0;
+        judge(store, &checks[i], calls[i].answer);
     }
     if (calls)
         ten_etcd_calls_free(calls, count);
@@ -131,7 +152,7 @@ static int perform(ten_etcd_store *store, struct check *checks, size_t count, ui
     return done;
 }
 
-/* Groups that are not confirmed are no homes in this call. */
+/* Groups that are not confirmed are kept alive once more, when what is attached to them has been read. */
 static int confirm_homes(ten_etcd_store *store, uint64_t deadline_ms) {
     struct check *checks;
     size_t count;

@@ -24,11 +24,28 @@ static bool has_port(const char *host, size_t size) {
     return end && memchr(end, ':', size - (size_t)(end - host));
 }
 
+/* A port is 1 to 65535; `host` has one after its last colon. */
+static bool is_port_good(const char *host, size_t size) {
+    size_t at = size;
+    while (at > 0 && host[at - 1] != ':')
+        at--;
+    unsigned long port = 0;
+    for (size_t i = at; i < size; i++) {
+        if (host[i] < '0' || host[i] > '9' || i - at >= 5)
+            return false;
+        port = port * 10 + (unsigned long)(host[i] - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
 static int add_endpoint(ten_etcd_settings *settings, bool encrypted, const char *host, size_t size, ten_error *error) {
     if (size == 0)
         return ten_fail(error, TENURE_E_INVALID, "an etcd URL has an empty host: etcd://host:2379,host:2379");
     if (settings->endpoint_count == TEN_ETCD_ENDPOINTS_MAX)
         return ten_fail(error, TENURE_E_INVALID, "an etcd URL names at most %u hosts", TEN_ETCD_ENDPOINTS_MAX);
+    if (has_port(host, size) && !is_port_good(host, size))
+        return ten_fail(error, TENURE_E_INVALID, "'%.*s' has no port between 1 and 65535: etcd://host:2379", (int)size,
+                        host);
     ten_buf endpoint = {0};
     ten_buf_format(&endpoint, "%s://%.*s%s", encrypted ? "https" : "http", (int)size, host,
                    has_port(host, size) ? "" : ":2379");
@@ -73,9 +90,10 @@ static int read_prefix(const ten_url *url, ten_etcd_settings *settings, ten_erro
 static int read_password(const ten_url *url, ten_etcd_settings *settings, ten_error *error) {
     const char *file = ten_url_option(url, "password_file");
     char text[PASSWORD_MAX] = "";
-    if (!url->user && (url->password || file))
+    bool named = url->user && url->user[0] != '\0';
+    if (!named && (url->password || file))
         return ten_fail(error, TENURE_E_INVALID, "an etcd URL with a password names its user: etcd://user@host:2379");
-    if (!url->user)
+    if (!named)
         return TENURE_OK;
     ssize_t size = file ? ten_read_line(file, text, sizeof text) : 0;
     if (size < 0)

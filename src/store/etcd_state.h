@@ -11,8 +11,8 @@
  *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
- *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in which it
- * was granted, and after a change of leader everything moves to a new one.
+ *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in
+ * which it was granted, and after a change of leader everything moves to a new one.
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
  *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
@@ -52,10 +52,12 @@ struct ten_etcd_group {
     char *holder;
     uint64_t lease; /* etcd's name for it */
     uint64_t ttl_ms;
-    uint64_t term;     /* in which it was granted */
-    uint64_t revision; /* at which its key was written; 0: not yet */
-    uint64_t member;   /* which last kept it alive or granted it */
-    uint64_t ends_ms;  /* boot clock, for clearing up: it cannot be alive later */
+    uint64_t term;          /* in which it was granted */
+    uint64_t revision;      /* at which its key was written; 0: not yet */
+    uint64_t seen_revision; /* what the key's revision was when it was found to be another, */
+    uint64_t seen_in;       /* and the call that found it */
+    uint64_t member;        /* which last kept it alive or granted it */
+    uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
     ten_etcd_hold **holds;
     size_t count;
     size_t room;
@@ -107,6 +109,8 @@ ten_etcd_hold *ten_etcd_hold_find(ten_etcd_store *store, const char *key);
 /* Notes that the key is attached to the group. NULL: out of memory, and nothing is known of the key any more. */
 ten_etcd_hold *ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
+/* The key was read: what is known of it is forgotten unless it is just so. */
+void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv);
 ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease);
 void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group);
 void ten_etcd_groups_free(ten_etcd_store *store);
@@ -121,6 +125,8 @@ bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *gr
 /* etcd_renew.c: the renewals that change nothing. settled[i]: results[i] is final. */
 int ten_etcd_renew_steady(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
                           uint64_t deadline_ms);
+/* The whole call has succeeded: what is attached to groups that others have written to has been read anew. */
+void ten_etcd_learn_revisions(ten_etcd_store *store);
 
 /* etcd_apply.c */
 int ten_etcd_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);

@@ -65,13 +65,15 @@ bool ten_etcd_unbase64(ten_buf *out, const char *text) {
 void ten_etcd_txn_clear(ten_etcd_txn *txn) {
     ten_buf_clear(&txn->compares);
     ten_buf_clear(&txn->operations);
-    txn->compares.failed = txn->operations.failed = false;
-    txn->compare_count = txn->operation_count = 0;
+    ten_buf_clear(&txn->otherwise);
+    txn->compares.failed = txn->operations.failed = txn->otherwise.failed = false;
+    txn->compare_count = txn->operation_count = txn->otherwise_count = 0;
 }
 
 void ten_etcd_txn_free(ten_etcd_txn *txn) {
     ten_buf_free(&txn->compares);
     ten_buf_free(&txn->operations);
+    ten_buf_free(&txn->otherwise);
     ten_buf_free(&txn->body);
 }
 
@@ -137,6 +139,12 @@ void ten_etcd_get(ten_etcd_txn *txn, const char *key) {
     ten_buf_text(out, "}}");
 }
 
+void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key) {
+    ten_buf_text(&txn->otherwise, txn->otherwise_count++ ? ",{\"requestRange\":{" : "{\"requestRange\":{");
+    add_base64(&txn->otherwise, "key", key, strlen(key));
+    ten_buf_text(&txn->otherwise, "}}");
+}
+
 void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range) {
     char end[TEN_ETCD_KEY_MAX + 1];
     ten_buf *out = begin(txn, "requestRange");
@@ -161,9 +169,10 @@ void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct te
 
 const char *ten_etcd_txn_body(ten_etcd_txn *txn) {
     ten_buf_clear(&txn->body);
-    ten_buf_format(&txn->body, "{\"compare\":[%s],\"success\":[%s]}", ten_buf_string(&txn->compares),
-                   ten_buf_string(&txn->operations));
-    return txn->body.failed || txn->compares.failed || txn->operations.failed ? NULL : txn->body.data;
+    ten_buf_format(&txn->body, "{\"compare\":[%s],\"success\":[%s],\"failure\":[%s]}", ten_buf_string(&txn->compares),
+                   ten_buf_string(&txn->operations), ten_buf_string(&txn->otherwise));
+    bool failed = txn->body.failed || txn->compares.failed || txn->operations.failed || txn->otherwise.failed;
+    return failed ? NULL : txn->body.data;
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------------ */

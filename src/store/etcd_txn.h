@@ -41,9 +41,11 @@ bool ten_etcd_unbase64(ten_buf *out, const char *text);
 typedef struct ten_etcd_txn {
     ten_buf compares;
     ten_buf operations;
+    ten_buf otherwise; /* operations for when a comparison fails */
     ten_buf body;
     size_t compare_count;
     size_t operation_count;
+    size_t otherwise_count;
 } ten_etcd_txn;
 
 void ten_etcd_txn_clear(ten_etcd_txn *txn);
@@ -55,6 +57,7 @@ void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_
 void ten_etcd_touch(ten_etcd_txn *txn, const char *key);
 void ten_etcd_delete(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get(ten_etcd_txn *txn, const char *key);
+void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key);
 /* Everything that begins with the key, in order, from `after` on when that is given. */
 struct ten_etcd_range {
     const char *after; /* exclusive; NULL: from the start */

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/random.h"
+#include "base/utf8.h"
 #include "store/redis_link_state.h"
 
 #define PASSWORD_SIZE   16384u /* some are tokens that somebody signed */
@@ -254,7 +255,7 @@ static int send_opening(const ten_redis_settings *settings, ten_redis_link *link
     return done;
 }
 
-/* The value of a field of INFO, up to the end of its line; "" when there is none. */
+/* The value of a field of INFO, up to the end of its line, fit to be shown; "" when there is none. */
 static void info_text(const char *info, const char *field, char *value, size_t size) {
     size_t field_size = strlen(field);
     value[0] = '\0';
@@ -262,6 +263,8 @@ static void info_text(const char *info, const char *field, char *value, size_t s
         if (strncmp(at, field, field_size) != 0 || at[field_size] != ':')
             continue;
         snprintf(value, size, "%.*s", (int)strcspn(at + field_size + 1, "\r\n"), at + field_size + 1);
+        for (char *c = value; *c; c++)
+            *c = *c < ' ' || *c > '~' ? '?' : *c;
         return;
     }
 }
@@ -394,7 +397,8 @@ static int take_leader(ten_redis_settings *settings, const ten_redis_link *link,
     unsigned long port = known ? strtoul(reply->element[1]->str, NULL, 10) : 0;
     if (reply->type == REDIS_REPLY_ERROR)
         return ten_redis_refusal(reply, link->name, error);
-    if (!known || port == 0 || port > UINT16_MAX || reply->element[0]->len >= TEN_REDIS_HOST_SIZE)
+    if (!known || port == 0 || port > UINT16_MAX || reply->element[0]->len >= TEN_REDIS_HOST_SIZE ||
+        !ten_utf8_is_printable(reply->element[0]->str, reply->element[0]->len))
         return ten_fail(error, TENURE_E_UNREACHABLE, "%s knows no master '%s'", link->name, settings->master);
     if (strcmp(settings->leader.name, reply->element[0]->str) == 0 && settings->leader.port == port)
         return TENURE_OK;

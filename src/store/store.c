@@ -205,6 +205,16 @@ static int check_op(ten_store *store, const ten_op *op) {
     return TENURE_OK;
 }
 
+/* What answers need not be our store, nor whole: a lease is never held under a token that is none, nor renewed under
+ * another than its own. */
+static bool is_possible(const ten_op *op, const ten_result *result) {
+    if (result->outcome != TEN_OK || (op->kind != TEN_OP_ACQUIRE && op->kind != TEN_OP_RENEW))
+        return true;
+    if (op->kind == TEN_OP_RENEW && op->token != 0 && result->token != op->token)
+        return false;
+    return result->token >= 1 && result->token <= TENURE_TOKEN_MAX;
+}
+
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     int done = TENURE_OK;
     for (size_t i = 0; i < count; i++) {
@@ -214,6 +224,10 @@ int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, si
     }
     if (done == TENURE_OK && count > 0)
         done = store->ops->apply(store, ops, results, count, timeout_ms);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        if (!is_possible(&ops[i], &results[i]))
+            done =
+                ten_fail(&store->error, TENURE_E_STORE, "the store answered with a token that it cannot have granted");
     for (size_t i = 0; done < 0 && i < count; i++)
         results[i] = (ten_result){.outcome = TEN_ERROR, .error = done};
     return done;

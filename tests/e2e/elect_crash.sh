@@ -9,7 +9,7 @@
 . "$TENURE_SOURCE/tests/lib/elect.sh"
 
 QUICK=3500 # ms, of a TTL of 8000: it was not waited for. Most of it is for a busy machine
-SLACK=2500
+SLACK=$((2500 + STORE_LATE))
 
 kill_worker() {
     worker=$(worker_of "$(name_of "$INSTANCE")")

@@ -57,9 +57,42 @@ header_is_clean() {
         $(pkg_config --cflags --libs)
 }
 
+# C++17, with the same flags that a careful project has.
+cplusplus_example_builds() {
+    # shellcheck disable=SC2046 # flags
+    exits 0 "${CXX:-c++}" -std=c++17 -Wall -Wextra -Werror -o "$CASE/program" "$TENURE_SOURCE/examples/raii.cpp" \
+        $(pkg_config --cflags --libs) -lpthread
+    LD_LIBRARY_PATH=$(library_directory)
+    export LD_LIBRARY_PATH
+    background one "$CASE/program" "$TENURE_STORE" job-1
+    one=$PID
+    until_true 5 grep -q 'step 1 under token 1' "$CASE/one.out"
+    exits 4 "$CASE/program" "$TENURE_STORE" job-1
+    err_has 'job-1 is held by'
+    ended 0 "$one"
+    grep -q 'step 5 under token 1' "$CASE/one.out" || fail 'it did not get to the end'
+    same 'the state' "$(state_of job-1)" free
+    exits 1 "$CASE/program" nonsense job-1
+}
+
+manual_is_installed() {
+    for page in man1/tenure.1 man1/tenure-elect.1 man7/tenure-stores.7 man3/libtenure.3 man3/tenure_acquire.3; do
+        [ -f "$prefix/share/man/$page" ] || fail "$page is not there"
+    done
+    for file in bash-completion/completions/tenure zsh/site-functions/_tenure fish/vendor_completions.d/tenure.fish; do
+        [ -f "$prefix/share/$file" ] || fail "$file is not there"
+    done
+    grep -q "^ExecStart=$prefix/bin/tenure serve" "$prefix/lib/systemd/system/tenure-serve.service"
+    command -v man >/dev/null || return 0
+    exits 0 man -M "$prefix/share/man" tenure_acquire
+    out_has 'libtenure-lease'
+}
+
 it './dev install puts the program, the libraries, the header and the pkg-config file there' installs
+it './dev install puts the manual, the completions and the units there' manual_is_installed
 it 'the installed program runs' program_runs
 it 'an example is built with pkg-config against the installed library, and runs' example_builds
 it 'an example is linked with the static library, and runs' example_links_statically
+it 'a lease is a C++17 value that gives itself back' cplusplus_example_builds
 it 'the installed header compiles as C11 without a warning' header_is_clean
 finish

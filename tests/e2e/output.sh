@@ -119,6 +119,15 @@ piped_table() {
     same 'columns of target ls' "$(printf '%s\n' "$OUT" | awk -F '\t' '{ print NF }')" 5
 }
 
+control_in_table() {
+    exits 0 "$TENURE" target add a --exec "$(printf 'one\nb\ttwo\033[31m')" --url 'http://h/ä'
+    exits 0 "$TENURE" target ls
+    same 'number of lines' "$(printf '%s\n' "$OUT" | wc -l)" 1
+    same 'number of columns' "$(printf '%s\n' "$OUT" | awk -F '\t' '{ print NF }')" 5
+    out_has 'one\x0ab\x09two\x1b[31m'
+    out_has 'http://h/ä'
+}
+
 terminal_table() {
     exits 0 "$TENURE" acquire a
     exits 0 "$TENURE" acquire a-much-longer-id
@@ -198,6 +207,7 @@ it 'a text log line has ts, level, event, instance, namespace, target and token'
 it 'a JSON log line has the same keys' log_json
 it 'the log level leaves out what is below it, but not the message to the user' log_levels
 it 'a table in a pipe is tab-separated and has no heading' piped_table
+it 'control characters of a target are shown in a table, not printed' control_in_table
 it 'a table on a terminal is aligned under a heading' terminal_table
 it 'environment variables set the common options' environment_is_read
 it 'a flag beats its environment variable' flag_beats_variable

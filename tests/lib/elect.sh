@@ -43,12 +43,15 @@ gather() {
     done
 }
 
-# on_store_of_roles FUNCTION...: on SQLite, or on a Redis that is not new to the namespace of roles.
+# on_store_of_roles FUNCTION...: on SQLite, on etcd, or on a Redis that is not new to the namespace of roles.
 on_store_of_roles() {
-    if ! on_sqlite; then
+    case $FLEET_STORE in
+    redis)
         redis_store
         redis_begin leader
-    fi
+        ;;
+    etcd) etcd_up ;;
+    esac
     LOG=$CASE/polls
     : >"$LOG"
     trap end_all EXIT

@@ -1,7 +1,7 @@
 # Fleets of real agents for the end-to-end tests; sourced after tap.sh. Each case has its own store; the polls of all of
 # its agents go to one log ($LOG), which tests/lib/fleet_check.py judges alone. With FLEET_STORE=redis in the environment
 # the cases that can be run on any store (`it SENTENCE on_store FUNCTION`) run on a Redis instead of SQLite, with
-# FLEET_STORE=http through a `tenure serve`.
+# FLEET_STORE=http through a `tenure serve`, with FLEET_STORE=etcd on one etcd member.
 # shellcheck shell=sh disable=SC2034 # WARDEN and the takeover's numbers are for the tests
 
 POLLER=${FLEET_POLLER:?the path of fleet_poller}
@@ -19,8 +19,12 @@ http)
     # shellcheck source=tests/lib/manager.sh
     . "$TENURE_SOURCE/tests/lib/manager.sh"
     ;;
+etcd)
+    # shellcheck source=tests/lib/etcd.sh
+    . "$TENURE_SOURCE/tests/lib/etcd.sh"
+    ;;
 *)
-    echo "FLEET_STORE is sqlite, redis or http, not '$FLEET_STORE'" >&2
+    echo "FLEET_STORE is sqlite, redis, http or etcd, not '$FLEET_STORE'" >&2
     exit 2
     ;;
 esac
@@ -29,12 +33,14 @@ on_store() {
     case $FLEET_STORE in
     redis) redis_store ;;
     http) manager_up --log-level warn ;;
+    etcd) etcd_up ;;
     esac
     "$@"
 }
-# first_token TARGET: of its first grant. On Redis it depends on the time: there it is the lowest that an agent has told.
+# first_token TARGET: of its first grant. On Redis it depends on the time, on etcd on what was written before: there it is
+# the lowest that an agent has told.
 first_token() {
-    if [ "$FLEET_STORE" != redis ]; then
+    if [ "$FLEET_STORE" != redis ] && [ "$FLEET_STORE" != etcd ]; then
         echo 1
     else
         cat "$CASE"/*.err | grep -F '"event":"lease_acquired"' | sed -n "s/.*\"target\":\"$1\",\"token\":\([0-9]*\).*/\1/p" |
@@ -45,6 +51,12 @@ first_token() {
 # The timing of a case's fleet, in ms.
 TTL=1500
 RENEW=400
+STORE_LATE=0 # by which a lease may outlive its TTL there
+if [ "$FLEET_STORE" = etcd ]; then
+    TTL=2000
+    RENEW=500
+    STORE_LATE=1500
+fi
 SETTLE=300
 EVERY=200
 LASTS=60 # a poll

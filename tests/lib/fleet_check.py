@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Judges a log of fleet_poller, and reads nothing else.
+"""Judges a log of fleet_poller, and reads nothing else. (tests/faults uses its parts: there the time in which a target has
+to be polled again depends on what was done.)
 
 A poll lasted at least from its start to its last line. So what is called an overlap here was one, also when a poller
 was killed; and a poll that was killed between two lines is at most a beat longer than is known.
@@ -82,10 +83,11 @@ def counted(begin, end, outages):
     return end - begin - sum(max(0, min(end, b) - max(begin, a)) for a, b in outages)
 
 
-def check(by_target, marks, options):
+def conflicts(by_target, terms=False):
+    """Overlaps, and tokens that are lower or shared; with how many polls there were, how many of them were cut short, and
+    how many changes of hands."""
     problems = []
     takeovers = kills = count = 0
-    longest = excused = 0
     for target, polls in by_target.items():
         owner, highest, least, open_poll = {}, 0, 0, None
         for poll in polls:
@@ -98,7 +100,7 @@ def check(by_target, marks, options):
                     f"token {poll.token} of {poll.instance}")
             if poll.token == 0:
                 least = highest + 1
-            elif poll.token < max(highest, least) or ("--terms" in options and poll.token == highest):
+            elif poll.token < max(highest, least) or (terms and poll.token == highest):
                 problems.append(f"{target}: token {poll.token} of {poll.instance} after {highest}")
             if poll.token and owner.setdefault(poll.token, poll.instance) != poll.instance:
                 problems.append(f"{target}: token {poll.token} of both {owner[poll.token]} and {poll.instance}")
@@ -106,6 +108,12 @@ def check(by_target, marks, options):
             highest = max(highest, poll.token)
             if not open_poll or poll.last > open_poll.last:
                 open_poll = poll
+    return problems, count, kills, takeovers
+
+
+def check(by_target, marks, options):
+    problems, count, kills, takeovers = conflicts(by_target, "--terms" in options)
+    longest = excused = 0
     if "--bound" in options:
         bound = int(options["--bound"]) * 1000
         outages = outages_of(marks)
@@ -175,4 +183,5 @@ def main():
     return check(by_target, marks, dict(zip(rest[::2], rest[1::2])))
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -105,7 +105,9 @@ class Server:
         return self.process.wait(timeout)
 
     def remove(self):
-        if self.is_alive():
+        try:
+            self.stop(timeout=3)  # what it has counted of its coverage is written at an orderly end
+        except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()

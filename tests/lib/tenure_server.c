@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define START_MS 20000
+#define STOP_MS  3000
 
 static void run_server(const struct tenure_server *server, int out_fd, pid_t parent) {
     char store[300];
@@ -83,7 +85,16 @@ void tenure_server_kill(struct tenure_server *server) {
     server->pid = 0;
 }
 
+/* In order, because it writes then what it has counted of its coverage; but not for ever. */
 void tenure_server_remove(struct tenure_server *server) {
+    bool ended = server->pid <= 0 || kill(server->pid, SIGTERM) != 0;
+    for (int waited_ms = 0; !ended && waited_ms < STOP_MS; waited_ms += 10) {
+        ended = waitpid(server->pid, NULL, WNOHANG) == server->pid;
+        if (ended)
+            server->pid = 0;
+        else
+            (void)poll(NULL, 0, 10);
+    }
     tenure_server_kill(server);
 }
 

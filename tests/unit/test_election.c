@@ -96,6 +96,59 @@ static void a_release_that_is_heard_of_is_answered_by_a_campaign(void **state) {
     must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
+static void a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_withdraw(&election, TEN_REASON_SHUTDOWN);
+    answer_ok(&election, START_MS + 2, 5);
+    assert_false(ten_election_is_leader(&election, START_MS + 2));
+    ten_op op = must_send(&election, START_MS + 3, TEN_OP_RELEASE);
+    assert_int_equal(op.token, 5);
+}
+
+/* refuse ERROR: a campaign that the store answers with it. */
+static ten_election refuse(int error) {
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS + 1, TENURE_OK, &(ten_result){.outcome = TEN_ERROR, .error = error});
+    return election;
+}
+
+static void an_error_of_one_campaign_is_tried_again_after_a_ttl(void **state) {
+    (void)state;
+    ten_election election = refuse(TENURE_E_STORE);
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_CAMPAIGN_FAILED, &event));
+    assert_int_equal(event.error, TENURE_E_STORE);
+    must_be_silent(&election, START_MS + TTL_MS);
+    must_send(&election, START_MS + 1 + TTL_MS, TEN_OP_ACQUIRE);
+}
+
+static void an_instance_that_was_declared_gone_asks_no_more(void **state) {
+    (void)state;
+    ten_election election = refuse(TENURE_E_GONE);
+    assert_true(heard(&election, TEN_ELECTION_REFUSED, NULL));
+    must_be_silent(&election, START_MS + 10 * TTL_MS);
+}
+
+static void events_that_nobody_takes_are_forgotten_oldest_first(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t now_ms = START_MS + 1;
+    for (unsigned i = 0; i < TEN_ELECTION_EVENTS + 3u; i++) {
+        now_ms = ten_election_next_ms(&election, now_ms);
+        must_send(&election, now_ms, TEN_OP_RENEW);
+        answer_ok(&election, now_ms, 5);
+    }
+    unsigned count = 0;
+    for (ten_election_event event; ten_election_event_take(&election, &event); count++)
+        assert_int_equal(event.kind, TEN_ELECTION_RENEWED);
+    assert_int_equal(count, TEN_ELECTION_EVENTS);
+}
+
 static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
     (void)state;
     ten_election election = make_election("me");
@@ -486,6 +539,10 @@ int main(void) {
         cmocka_unit_test(a_candidate_asks_at_once_and_leads_with_its_token),
         cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),
         cmocka_unit_test(a_release_that_is_heard_of_is_answered_by_a_campaign),
+        cmocka_unit_test(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back),
+        cmocka_unit_test(an_error_of_one_campaign_is_tried_again_after_a_ttl),
+        cmocka_unit_test(an_instance_that_was_declared_gone_asks_no_more),
+        cmocka_unit_test(events_that_nobody_takes_are_forgotten_oldest_first),
         cmocka_unit_test(a_candidate_whose_answer_was_lost_recognises_itself),
         cmocka_unit_test(a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline),
         cmocka_unit_test(a_deadline_that_passes_ends_the_term_and_its_token_for_good),

@@ -4,9 +4,11 @@
  */
 #include "unit.h"
 
+#include "base/alloc.h"
 #include "core/fleet.h"
 
 #define TARGETS 20u
+#define MANY    150u /* more than are told one by one */
 #define TTL_MS  1500u
 
 static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const *ids, size_t count) {
@@ -36,7 +38,7 @@ static ten_fleet *new_fleet(void) {
 
 /* Answers a request as a store would in which everything is free; counts the acquires. */
 static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
-    ten_result results[TARGETS + 2] = {0};
+    ten_result results[MANY + 2] = {0};
     size_t count = 0;
     size_t acquires = 0;
     const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
@@ -182,9 +184,112 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
         ten_fleet_free(fleets[i]);
 }
 
+/* A fleet of two with some targets that lives for a few TTLs; whatever failed, only what was granted may be worked on.
+ */
+static void live_with_little_memory(ten_fleet *fleet) {
+    uint32_t numbers[TARGETS];
+    bool granted[TARGETS] = {0};
+    for (uint64_t now_ms = 1000; now_ms < 1000 + 3 * TTL_MS; now_ms += 50) {
+        for (unsigned i = 0; i < TARGETS; i++) {
+            char id[16];
+            snprintf(id, sizeof id, "t-%u", i);
+            numbers[i] = i % 5 ? ten_fleet_put_target(fleet, now_ms, id, false) : ten_fleet_claim(fleet, now_ms, id);
+        }
+        ten_fleet_targets_settled(fleet, now_ms);
+        if (ten_fleet_wants_instances(fleet, now_ms))
+            list_instances(fleet, now_ms, (const char *const[]){"me", "other"}, 2);
+        ten_result results[TARGETS + 2] = {0};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t i = 0; ops && i < count; i++) {
+            results[i] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+            for (unsigned j = 0; j < TARGETS; j++)
+                granted[j] |= ops[i].kind == TEN_OP_ACQUIRE && ten_fleet_request_target(fleet, i) == numbers[j];
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        for (unsigned i = 0; i < TARGETS; i++)
+            if (numbers[i] != TEN_PLAN_NOBODY && ten_fleet_may_work(fleet, numbers[i], now_ms))
+                assert_true(granted[i]);
+    }
+}
+
+static void a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted(void **state) {
+    (void)state;
+    ten_fleet_config config = {
+        .namespace_name = "poll", .instance = "me", .timing = {.ttl_ms = TTL_MS}, .settle_ms = 100, .weight = 1};
+    ten_timing_defaults(&config.timing);
+    bool failed = true;
+    long sites = 0;
+    for (; failed; sites++) {
+        ten_alloc_fail_after(sites);
+        ten_fleet *fleet = ten_fleet_new(&config, 1000);
+        if (fleet)
+            live_with_little_memory(fleet);
+        failed = ten_alloc_has_failed();
+        ten_alloc_fail_after(-1);
+        ten_fleet_free(fleet);
+    }
+    assert_true(sites > 20); /* else nothing was tested */
+}
+
+static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    ten_fleet_event event;
+    size_t renewed = 0, events = 0;
+    answer(fleet, 1000);
+    for (unsigned i = 0; i < MANY; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NOBODY);
+    }
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    for (uint64_t now_ms = 1001; now_ms < 1001 + TTL_MS && renewed == 0; now_ms++) {
+        answer(fleet, now_ms);
+        for (events = 0; ten_fleet_event_take(fleet, &event);)
+            if (event.kind == TEN_FLEET_RENEWED) {
+                events++;
+                renewed += event.count;
+            }
+    }
+    assert_int_equal(events, 1);
+    assert_int_equal(renewed, MANY);
+    ten_fleet_free(fleet);
+}
+
+static void an_instance_that_was_declared_gone_acquires_nothing_more(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    answer(fleet, 1000);
+    uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    bool refused = false;
+    for (uint64_t now_ms = 1001; now_ms < 1001 + 5 * TTL_MS; now_ms += 10) {
+        ten_result results[4] = {0};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t i = 0; ops && i < count; i++) {
+            bool acquires = ops[i].kind == TEN_OP_ACQUIRE;
+            assert_false(refused && acquires);
+            refused |= acquires;
+            results[i] = acquires ? (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_GONE}
+                                  : (ten_result){.outcome = TEN_OK, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        assert_false(ten_fleet_may_work(fleet, number, now_ms));
+    }
+    assert_true(refused);
+    ten_fleet_free(fleet);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
+        cmocka_unit_test(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted),
+        cmocka_unit_test(renewals_of_a_large_batch_are_told_as_one_event),
+        cmocka_unit_test(an_instance_that_was_declared_gone_acquires_nothing_more),
         cmocka_unit_test(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
         cmocka_unit_test(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
     };

@@ -85,6 +85,21 @@ static void an_answer_after_its_own_deadline_changes_nothing(void **state) {
     assert_true(ten_lease_granted(&lease, 9, TTL, TTL, MARGIN, SENT, SENT + TTL - MARGIN - 1));
 }
 
+/* The store may have let somebody else in meanwhile, and forgotten it. */
+static void a_renewal_answered_after_the_deadline_that_it_should_have_moved_changes_nothing(void **state) {
+    (void)state;
+    ten_lease lease = owned();
+    uint64_t deadline_ms = lease.deadline_ms;
+    assert_false(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, deadline_ms - 100, deadline_ms));
+    assert_int_equal(lease.deadline_ms, deadline_ms);
+    assert_false(ten_lease_is_owned(&lease, deadline_ms));
+    /* One moment earlier it counts; and a new token always does. */
+    assert_true(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, deadline_ms - 100, deadline_ms - 1));
+    lease = owned();
+    assert_true(ten_lease_granted(&lease, 8, TTL, TTL, MARGIN, deadline_ms - 100, deadline_ms));
+    assert_int_equal(lease.token, 8);
+}
+
 static void a_ttl_within_the_margin_is_never_owned(void **state) {
     (void)state;
     ten_lease lease = {0};
@@ -169,6 +184,7 @@ int main(void) {
         cmocka_unit_test(the_smaller_ttl_counts),
         cmocka_unit_test(a_lease_is_owned_until_just_before_its_deadline),
         cmocka_unit_test(an_answer_after_its_own_deadline_changes_nothing),
+        cmocka_unit_test(a_renewal_answered_after_the_deadline_that_it_should_have_moved_changes_nothing),
         cmocka_unit_test(a_ttl_within_the_margin_is_never_owned),
         cmocka_unit_test(a_failed_renewal_keeps_the_old_deadline_and_pauses),
         cmocka_unit_test(a_good_renewal_makes_an_uncertain_lease_owned_again),

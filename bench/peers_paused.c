@@ -1,0 +1,183 @@
+/*
+ * Two at a time? The process that holds the lock is stopped for longer than its TTL, somebody else takes over, and it
+ * is continued. All the time, whoever works writes it down (elections_pair.h): lines of the first after the first line
+ * of the second mean that both worked. Of those that are two processes the one is stopped that renews: the worker of
+ * `tenure elect`, and etcdctl, whose command nobody ends. Part of peers.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "peers.h"
+
+#define ROUNDS   5u
+#define TTL_MS   CONTEST_SHORT_TTL_MS
+#define PAUSE_MS (2 * TTL_MS + 1000u)
+#define AFTER_MS 2000u /* in which one that was continued can find out */
+
+enum who {
+    API_REDIS,
+    API_SQLITE,
+    ELECT_REDIS,
+    ELECT_SQLITE,
+    API_ETCD,
+    ELECT_ETCD,
+    REDIS_PY,
+    REDLOCK,
+    SEED,
+    FLOCK,
+    ETCDCTL_LOCK,
+    CLIENTS
+};
+#define PEERS_FIRST REDIS_PY
+
+static const char *const names[CLIENTS] = {
+    [API_REDIS] = "api-redis",       [API_SQLITE] = "api-sqlite",
+    [ELECT_REDIS] = "elect-redis",   [ELECT_SQLITE] = "elect-sqlite",
+    [API_ETCD] = "api-etcd",         [ELECT_ETCD] = "elect-etcd",
+    [REDIS_PY] = "redis-py",         [REDLOCK] = "redlock",
+    [SEED] = "set-nx-loop",          [FLOCK] = "flock",
+    [ETCDCTL_LOCK] = "etcdctl-lock",
+};
+
+struct paused {
+    contestant clients[CLIENTS];
+    const char *beats[CLIENTS];
+    unsigned rounds[CLIENTS]; /* that were judged */
+    unsigned two[CLIENTS];    /* in which two worked at a time */
+    unsigned nobody[CLIENTS]; /* in which nobody worked while the holder was stopped */
+    double ms[CLIENTS];       /* for how long two did, at the worst */
+};
+
+static void set_clients(const struct contest *contest, struct paused *paused) {
+    contestant *clients = paused->clients;
+    for (size_t i = 0; i < CLIENTS; i++)
+        contestant_name(contest, &clients[i], names[i], "-paused");
+    contestant_set_api(contest, &clients[API_REDIS], CONTEST_REDIS, TTL_MS);
+    contestant_set_api(contest, &clients[API_SQLITE], CONTEST_SQLITE, TTL_MS);
+    contestant_set_elect(contest, &clients[ELECT_REDIS], CONTEST_REDIS, TTL_MS);
+    contestant_set_elect(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE, TTL_MS);
+    contestant_set_api(contest, &clients[API_ETCD], CONTEST_ETCD, TTL_MS);
+    contestant_set_elect(contest, &clients[ELECT_ETCD], CONTEST_ETCD, TTL_MS);
+    contestant_set_script(contest, &clients[REDIS_PY], BENCH_PYTHON, "redis_lock.py", TTL_MS);
+    contestant_set_script(contest, &clients[REDLOCK], "node", "redlock.js", TTL_MS);
+    peers_set_plain(contest, &clients[SEED], "seed", TTL_MS);
+    peers_set_plain(contest, &clients[FLOCK], "flock", TTL_MS);
+    contestant_set_etcdctl_lock(contest, &clients[ETCDCTL_LOCK], TTL_MS);
+    clients[ETCDCTL_LOCK].out = contest->etcd.pid == 0;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        clients[i].pair.end = i == ELECT_REDIS || i == ELECT_SQLITE || i == ELECT_ETCD ? PAIR_STOP_WORKER : PAIR_STOP;
+        paused->beats[i] = contest_keep_text("%s/%s.beats", contest->directory, names[i]);
+        pair_add_word(&clients[i].pair, "%s", paused->beats[i]);
+    }
+}
+
+/* ---- the judge ----------------------------------------------------------------------------------------- */
+
+struct verdict {
+    bool others;    /* somebody else has worked */
+    unsigned steps; /* of the first after that */
+    double ms;      /* from the first to the last of those */
+};
+
+static struct verdict judge(const char *path) {
+    struct verdict verdict = {0};
+    unsigned long long at_ns, first_ns = 0;
+    long pid, first = 0;
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%llu %ld", &at_ns, &pid) == 2) {
+        first = first ? first : pid;
+        if (pid != first) {
+            verdict.others = true;
+        } else if (verdict.others) {
+            first_ns = verdict.steps++ ? first_ns : at_ns;
+            verdict.ms = (double)(at_ns - first_ns) / 1e6;
+        }
+    }
+    if (file)
+        fclose(file);
+    return verdict;
+}
+
+static void judge_all(struct paused *paused) {
+    for (size_t i = 0; i < CLIENTS; i++) {
+        if (paused->clients[i].out)
+            continue;
+        struct verdict verdict = judge(paused->beats[i]);
+        paused->rounds[i]++;
+        paused->two[i] += verdict.steps > 0;
+        paused->nobody[i] += !verdict.others;
+        if (verdict.steps && verdict.ms > paused->ms[i])
+            paused->ms[i] = verdict.ms;
+    }
+}
+
+/* ---- rounds and rows ----------------------------------------------------------------------------------- */
+
+static void run_round(struct paused *paused) {
+    contestant *clients = paused->clients;
+    uint64_t struck_ns;
+    for (size_t i = 0; i < CLIENTS; i++)
+        (void)unlink(paused->beats[i]);
+    contest_open_all(clients, CLIENTS);
+    contest_prepare_all(clients, CLIENTS);
+    contest_pause(TTL_MS / 3 * 1000u);
+    for (size_t i = 0; i < CLIENTS; i++)
+        if (!clients[i].out && !pair_strike(&clients[i].pair, &struck_ns))
+            contestant_leave_out(&clients[i]);
+    ten_sleep_us(PAUSE_MS * 1000u);
+    for (size_t i = 0; i < CLIENTS; i++)
+        pair_resume(&clients[i].pair);
+    ten_sleep_us(AFTER_MS * 1000u);
+    contest_close_all(clients, CLIENTS);
+    for (size_t i = 0; i < CLIENTS; i++)
+        clients[i].pair.leader = 0;
+    judge_all(paused);
+}
+
+static void tell(ten_buf *more, const char *prefix, const struct paused *paused, size_t who) {
+    ten_buf_format(more, ",\"%srounds\":%u,\"%stwo_at_a_time\":%u,\"%stwo_for_ms\":%.1f,\"%snobody\":%u", prefix,
+                   paused->rounds[who], prefix, paused->two[who], prefix, paused->ms[who], prefix, paused->nobody[who]);
+}
+
+static bool add_row(bench_report *report, const struct paused *paused, size_t ours, size_t peer) {
+    bool measured = paused->rounds[ours] && paused->rounds[peer];
+    double own = paused->two[ours], other = paused->two[peer];
+    bench_row head = {.name = contest_keep_text("peers/paused/%s/%s", names[ours], names[peer]),
+                      .against = !measured
+                                     ? "NOT MEASURED"
+                                     : contest_keep_text("two at a time in %u of %u rounds, for %.0f ms; nobody in %u",
+                                                         paused->two[peer], paused->rounds[peer], paused->ms[peer],
+                                                         paused->nobody[peer]),
+                      .kind = BENCH_NONE};
+    bench_row *row = bench_add(report, head, &own, &other, 1);
+    if (!row)
+        return false;
+    bench_print_row(row);
+    tell(&row->more, "", paused, ours);
+    tell(&row->more, "peer_", paused, peer);
+    ten_json_text(&row->more, "ours_is", names[ours]);
+    ten_json_text(&row->more, "peer_is", names[peer]);
+    return true;
+}
+
+bool peers_measure_paused(bench_report *report, const struct contest *contest) {
+    static struct paused paused;
+    bool done = true;
+    set_clients(contest, &paused);
+    for (size_t round = 0; round < ROUNDS; round++)
+        run_round(&paused);
+    for (size_t ours = 0; ours < PEERS_FIRST; ours++)
+        for (size_t peer = PEERS_FIRST; peer < CLIENTS; peer++)
+            done = done && add_row(report, &paused, ours, peer);
+    for (size_t i = 0; i < CLIENTS; i++)
+        printf("    %s: two at a time in %u of %u rounds, for %.1f ms at worst; nobody in %u\n", names[i],
+               paused.two[i], paused.rounds[i], paused.ms[i], paused.nobody[i]);
+    for (size_t ours = 0; ours < PEERS_FIRST; ours++)
+        done = done && (paused.rounds[ours] > 0 || ours == API_ETCD || ours == ELECT_ETCD) &&
+               paused.nobody[ours] == 0; /* else it proves nothing */
+    return done;
+}

@@ -1,0 +1,348 @@
+#!/bin/sh
+# An etcd that is out of reach, refuses us, speaks TLS, or is none; members that are down; and mistakes in the URL. What
+# the user reads names the server and what to do, comes in bounded time, and never shows a password.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/elect.sh
+. "$TENURE_SOURCE/tests/lib/elect.sh"
+# shellcheck source=tests/lib/etcd.sh
+. "$TENURE_SOURCE/tests/lib/etcd.sh"
+
+SECRET=open-sesame-42
+ELECT_AT_ONCE=4
+LASTS=60 # of a poll, not of a term
+
+# lacks_secret: nothing that was printed so far has the password.
+lacks_secret() {
+    if grep -rF "$SECRET" "$CASE"/out "$CASE"/err "$CASE"/a.out "$CASE"/a.err 2>/dev/null; then
+        fail 'the password was printed'
+    fi
+}
+# refused CODE URL TEXT...: acquire exits with CODE, and with all of the texts on standard error.
+refused() {
+    refused_code=$1
+    refused_url=$2
+    shift 2
+    begin=$(boot_ms)
+    exits "$refused_code" "$TENURE" acquire job --store "$refused_url"
+    out_is ''
+    err_has "$@"
+    lacks_secret
+    between 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
+}
+
+# listener NAME PYTHON-STATEMENTS: somebody who listens and does as told with `client`. PORT is where; what it was sent
+# is in NAME.heard.
+listener() {
+    background "$1" "$PYTHON" -c '
+import socket, sys, threading, time
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen(50)
+with open(sys.argv[1], "w") as file:
+    print(server.getsockname()[1], file=file)
+def serve(client):
+    exec(sys.argv[2])
+    time.sleep(60)
+while True:
+    client, _ = server.accept()
+    threading.Thread(target=serve, args=(client,), daemon=True).start()' "$CASE/$1.port" "$2"
+    until_true 5 test -s "$CASE/$1.port"
+    PORT=$(cat "$CASE/$1.port")
+}
+
+# ---- nobody there
+
+nobody_there() {
+    for command in 'acquire job' ls 'show job' 'release job --force' 'target ls' nodes status; do
+        exits 3 "$TENURE" $command --store "etcd://me:$SECRET@127.0.0.1:1,127.0.0.1:2"
+        out_is ''
+        err_has '127.0.0.1:' 'etcd'
+        lacks_secret
+    done
+    exits 3 "$TENURE" doctor --store "etcd://me:$SECRET@127.0.0.1:1,127.0.0.1:2"
+    out_has 'http://127.0.0.1:1' 'http://127.0.0.1:2'
+    lacks_secret
+    refused 3 etcd://no-such-host.invalid no-such-host.invalid
+}
+
+# bounded LEAST MOST COMMAND...: exit code 3 in that time.
+bounded() {
+    least=$1
+    most=$2
+    shift 2
+    begin=$(boot_ms)
+    exits 3 "$@"
+    between 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
+    err_has "127.0.0.1:$PORT"
+}
+silent() {
+    listener silent pass
+    bounded 400 1500 "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=500ms"
+    bounded 400 1500 "$TENURE" ls --store "etcd://127.0.0.1:$PORT?timeout=500ms"
+    bounded 400 2500 "$TENURE" doctor --store "etcd://127.0.0.1:$PORT?timeout=500ms"
+    bounded 400 1500 "$TENURE" acquire job --store "etcds://127.0.0.1:$PORT?timeout=500ms"
+    bounded 400 1500 "$TENURE" acquire job --store "etcd://me:$SECRET@127.0.0.1:$PORT?timeout=500ms"
+    lacks_secret
+}
+
+# The first member is dead, or accepts and never answers: the next one is asked within the time-out, by every kind of call.
+next_member() {
+    etcd_up
+    listener silent pass
+    for first in 127.0.0.1:1 "127.0.0.1:$PORT"; do
+        url="etcd://$first,$(etcd_hosts)?timeout=3s"
+        begin=$(boot_ms)
+        exits 0 "$TENURE" acquire "job-$first" --store "$url"
+        token=$OUT
+        exits 0 "$TENURE" renew "job-$first" --token "$token" --store "$url"
+        exits 0 "$TENURE" release "job-$first" --token "$token" --store "$url"
+        exits 0 "$TENURE" ls --store "$url"
+        exits 0 "$TENURE" target add "t-$first" --store "$url"
+        between 'ms of five calls' "$(($(boot_ms) - begin))" 0 15000
+    done
+    # And an agent renews in time, although one member never answers.
+    targets 3
+    TTL=4000
+    RENEW=1000
+    agent a --store "etcd://127.0.0.1:$PORT,$(etcd_hosts)"
+    until_true 15 all_polled
+    mark on
+    pause_ms "$((2 * TTL))"
+    same 'times that it lost a lease' "$(times_said a '"event":"lease_lost"')" 0
+    halt a
+    sound --targets "$TARGETS" --bound 3000 --from on
+}
+
+# ---- no etcd
+
+strangers() {
+    listener web 'client.recv(9999); client.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsorry"); client.close()'
+    stranger
+    listener page 'client.recv(9999); client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>"); client.close()'
+    stranger
+    listener other 'client.recv(9999); client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"); client.close()'
+    stranger
+    listener noise 'client.sendall(bytes(range(256)) * 100)'
+    stranger
+    listener closes 'client.close()'
+    stranger
+}
+stranger() {
+    run "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=2s"
+    case $STATUS in
+    1 | 3) ;;
+    *) fail "exit code $STATUS" ;;
+    esac
+    out_is ''
+    err_has "127.0.0.1:$PORT"
+    printf '%s' "$ERR" | tr -d '\n' | grep -q '[[:cntrl:]]' && fail 'control characters of the stranger were printed'
+    run "$TENURE" doctor --store "etcd://127.0.0.1:$PORT?timeout=2s"
+    [ "$STATUS" -ne 0 ] || fail 'doctor is content'
+}
+
+# ---- users
+
+# with_auth OPTION...: root, and a user who may use the prefix; strangers is one who may not.
+with_auth() {
+    etcd_up --bcrypt-cost 4 "$@" # a password costs a tenth of a second otherwise, and seconds on a busy machine
+    ctl user add root:root-pass >/dev/null
+    ctl user grant-role root root >/dev/null
+    ctl role add leases >/dev/null
+    ctl role grant-permission leases --prefix=true readwrite tenure/ >/dev/null
+    ctl user add "me:$SECRET" >/dev/null
+    ctl user grant-role me leases >/dev/null
+    ctl user add "stranger:$SECRET" >/dev/null
+    ctl auth enable >/dev/null
+    printf '%s\n' "$SECRET" >"$CASE/password"
+    printf '%s-not\n' "$SECRET" >"$CASE/wrong"
+    at=$(etcd_hosts)
+}
+
+users() {
+    with_auth
+    exits 0 "$TENURE" acquire job --store "etcd://me@$at?password_file=$CASE/password"
+    exits 4 "$TENURE" acquire job --store "etcd://me:$SECRET@$at"
+    lacks_secret
+    refused 3 "etcd://$at" "127.0.0.1:" user
+    refused 3 "etcd://me@$at?password_file=$CASE/wrong" 'password'
+    refused 3 "etcd://nobody:$SECRET@$at" 'password'
+    refused 2 "etcd://me@$at?password_file=$CASE/nowhere" "$CASE/nowhere"
+    refused 2 "etcd://me@$at" password_file
+    # Without permission: for acquire and for doctor, which says what to grant.
+    refused 3 "etcd://stranger:$SECRET@$at" 'permission denied' 'tenure/'
+    refused 3 "etcd://me:$SECRET@$at/elsewhere" 'permission denied' 'elsewhere/'
+    run "$TENURE" doctor --store "etcd://stranger:$SECRET@$at"
+    [ "$STATUS" -ne 0 ] || fail 'doctor is content'
+    out_has 'FAIL  permissions' 'role grant-permission' 'readwrite'
+    lacks_secret
+    exits 0 "$TENURE" doctor --store "etcd://me:$SECRET@$at"
+    out_has 'ok    permissions'
+    out_lacks FAIL
+    run "$TENURE" doctor --store "etcd://me@$at?password_file=$CASE/wrong"
+    [ "$STATUS" -ne 0 ] || fail 'doctor is content'
+    printf '%s\n%s\n' "$OUT" "$ERR" | grep -q 'user and password' || fail 'doctor does not name the password'
+    lacks_secret
+}
+
+# Tokens end, are forgotten by a member that restarts, and are worthless after authentication was off: an agent that
+# runs gets another, without losing a lease.
+tokens_end() {
+    TTL=4000
+    RENEW=600
+    with_auth --auth-token-ttl 1
+    TENURE_STORE="etcd://me@$at?password_file=$CASE/password"
+    export TENURE_STORE
+    targets 3
+    agent a
+    until_true 10 all_polled
+    mark on
+    pause_ms 3500
+    member_kill 1
+    member_begin 1
+    pause_ms 2500
+    ETCD_CTL_OPTIONS='--user=root:root-pass'
+    until_true 10 ctl auth disable
+    pause_ms 1000
+    ETCD_CTL_OPTIONS=
+    ctl auth enable
+    pause_ms 2500
+    mark later
+    until_true 5 all_polled later
+    mark end
+    same 'times that it lost a lease' "$(times_said a '"event":"lease_lost"')" 0
+    # It hears of changes, too: its watch has a new token.
+    "$TENURE" target add t-9
+    until_true 5 polled t-9
+    halt a
+    lacks_secret
+    sound --targets "$TARGETS" --bound 4000 --from on --until end
+}
+
+# ---- TLS
+
+etcd_certificates() {
+    mkdir -p "$CASE/tls"
+    for authority in ca other; do
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$authority" \
+            -keyout "$CASE/tls/$authority.key" -out "$CASE/tls/$authority.crt" 2>/dev/null
+    done
+    for name in server client stranger; do
+        case $name in stranger) authority=other ;; *) authority=ca ;; esac
+        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$name" \
+            -keyout "$CASE/tls/$name.key" -out "$CASE/tls/$name.csr" 2>/dev/null
+        printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' >"$CASE/tls/$name.ext"
+        openssl x509 -req -in "$CASE/tls/$name.csr" -CA "$CASE/tls/$authority.crt" -CAkey "$CASE/tls/$authority.key" \
+            -CAcreateserial -days 2 -extfile "$CASE/tls/$name.ext" -out "$CASE/tls/$name.crt" 2>/dev/null
+    done
+}
+
+tls() {
+    etcd_certificates
+    ETCD_SCHEME=https
+    ETCD_CTL_OPTIONS="--cacert=$CASE/tls/ca.crt --cert=$CASE/tls/client.crt --key=$CASE/tls/client.key"
+    etcd_up --cert-file "$CASE/tls/server.crt" --key-file "$CASE/tls/server.key" --client-cert-auth \
+        --trusted-ca-file "$CASE/tls/ca.crt"
+    at=$(etcd_hosts)
+    mine="cert_file=$CASE/tls/client.crt&key_file=$CASE/tls/client.key"
+    good="etcds://$at?ca_file=$CASE/tls/ca.crt&$mine"
+    exits 0 "$TENURE" acquire job --store "$good"
+    exits 4 "$TENURE" acquire job --store "$good"
+    exits 0 "$TENURE" doctor --store "$good"
+    refused 3 "etcds://$at?$mine" "$at" certificate
+    refused 3 "etcds://$at?ca_file=$CASE/tls/other.crt&$mine" "$at" certificate
+    refused 3 "etcds://$at?ca_file=$CASE/tls/ca.crt" "$at"
+    refused 3 "etcds://$at?ca_file=$CASE/nowhere.pem" "$CASE/nowhere.pem"
+    refused 3 "etcds://$at?ca_file=$CASE/tls/ca.crt&cert_file=$CASE/tls/stranger.crt&key_file=$CASE/tls/stranger.key" "$at"
+    refused 3 "etcds://localhost:${at#*:}?ca_file=$CASE/tls/ca.crt&$mine" localhost
+    # In clear to a port that speaks TLS, and the other way round.
+    refused 3 "etcd://me:$SECRET@$at?timeout=2s" "$at"
+    # An agent watches over TLS as well.
+    TENURE_STORE=$good
+    export TENURE_STORE
+    TTL=3000
+    RENEW=700
+    targets 2
+    agent a
+    until_true 10 all_polled
+    "$TENURE" target add t-9
+    until_true 2 polled t-9
+    halt a
+}
+
+# Whoever listens without TLS is not told anything in clear.
+nothing_in_clear() {
+    listener ear 'open(sys.argv[1] + ".heard", "ab").write(client.recv(9999)); client.close()'
+    refused 3 "etcds://me:$SECRET@127.0.0.1:$PORT?timeout=2s" "127.0.0.1:$PORT"
+    test -s "$CASE/ear.port.heard" || fail 'nothing was heard at all'
+    if grep -aqE "POST|v3|me|$SECRET" "$CASE/ear.port.heard"; then fail 'something was sent in clear'; fi
+    # A file of a certificate means TLS.
+    etcd_certificates
+    : >"$CASE/ear.port.heard"
+    refused 3 "etcd://me:$SECRET@127.0.0.1:$PORT?timeout=2s&ca_file=$CASE/tls/ca.crt" "127.0.0.1:$PORT"
+    if grep -aqE "POST|v3|$SECRET" "$CASE/ear.port.heard"; then fail 'something was sent in clear'; fi
+}
+
+# ---- doctor, and what is too short
+
+three_members() {
+    etcd_cluster
+    exits 0 "$TENURE" doctor
+    out_has 'ok    member' 'the leader' 'a follower' 'ok    permissions' 'ok    alarms' 'ok    latency'
+    out_lacks FAIL
+    exits 0 "$TENURE" doctor --json
+    all_json
+    down=$(($(etcd_leader) % 3 + 1))
+    member_kill "$down"
+    exits 0 "$TENURE" doctor
+    out_has 'warn  member' "127.0.0.1:$(member_port "$down")" 'the leader' 'ok    permissions'
+    exits 0 "$TENURE" acquire job
+    member_kill "$(etcd_leader)"
+    pause_ms 3000 # by now the last one has noticed
+    begin=$(boot_ms)
+    run "$TENURE" doctor
+    case $STATUS in
+    1 | 3) ;;
+    *) fail "exit code $STATUS without a quorum" ;;
+    esac
+    printf '%s\n%s\n' "$OUT" "$ERR" | grep -qE 'quorum|without a leader' || fail 'doctor does not name the quorum'
+    between 'ms of doctor without a quorum' "$(($(boot_ms) - begin))" 0 12000
+    exits 3 "$TENURE" acquire job-2 --store "$TENURE_STORE?timeout=2s"
+}
+
+too_short() {
+    etcd_up
+    exits 2 "$TENURE" acquire job --ttl 1900ms
+    err_has '2 s' 'etcd'
+    out_is ''
+    exits 0 "$TENURE" acquire job --ttl 2s
+    exits 2 "$TENURE" agent --targets store --poll exec:true --ttl 1500ms --renew 400ms
+    err_has '2 s'
+}
+
+bad_urls() {
+    refused 2 'etcd://' 'etcd://127.0.0.1:2379'
+    refused 2 'etcd://127.0.0.1:1,,127.0.0.1:2' 'empty host'
+    refused 2 'etcd://127.0.0.1:1?colour=red' colour
+    refused 2 'etcd://127.0.0.1:1?ca_flie=x' ca_file
+    refused 2 'etcd://127.0.0.1:1?timeout=5' timeout
+    refused 2 "etcd://127.0.0.1:1?password_file=$CASE/nowhere" user
+    refused 2 'etcd://127.0.0.1:99999' 99999
+    refused 2 'etcd://127.0.0.1:port' port
+}
+
+also 'nobody listens: exit 3, and no password, for every command' nobody_there
+also 'a silent server costs no more than the time-out' silent
+also 'a first member that is dead or silent: the next one is asked in time' next_member
+also 'somebody who is no etcd is refused in bounded time' strangers
+also 'users, passwords and permissions: what is missing is told, and no password is shown' users
+also 'tokens that ended are renewed without losing a lease' tokens_end
+also 'TLS with a client certificate; without, with a wrong one, or in clear: refused' tls
+also 'nothing is sent in clear when TLS is asked for' nothing_in_clear
+also 'doctor on three members, with one down, and without a quorum' three_members
+also 'a TTL that etcd cannot keep is refused with the reason' too_short
+also 'mistakes in the URL are exit 2 before anybody is asked' bad_urls
+gather
+finish

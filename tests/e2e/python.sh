@@ -1,0 +1,76 @@
+#!/bin/sh
+# The Python binding on Debian's own python3, on SQLite and on Redis; and that its structures are those of the header.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/redis.sh
+. "$TENURE_SOURCE/tests/lib/redis.sh"
+
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+TENURE_LIBRARY=$(dirname "$TENURE")/libtenure.so
+PYTHONPATH=$TENURE_SOURCE/bindings/python
+PYTHONDONTWRITEBYTECODE=1
+export TENURE TENURE_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE
+
+tests_pass() {
+    exits 0 "$python" "$TENURE_SOURCE/bindings/python/tests/test_tenure.py"
+    printf '%s\n' "$ERR" | grep -q '^Ran 1[89] tests\|^Ran [2-9][0-9] tests' || fail 'tests are missing'
+}
+
+on_redis() {
+    redis_up
+    # Each test has names of its own: a namespace that is new would wait for a TTL.
+    TENURE_STORE="redis://127.0.0.1:$REDIS_PORT?fresh=1"
+    tests_pass
+}
+
+# A field that was added to the header and not to the binding would shift all that follow it.
+structures_agree() {
+    cat >"$CASE/describe.py" <<'END'
+from tenure import _native
+STRUCTURES = {
+    "tenure_options": _native.Options, "tenure_info": _native.InfoStruct, "tenure_event": _native.EventStruct,
+    "tenure_lease_info": _native.LeaseInfoStruct, "tenure_manager_options": _native.ManagerOptions,
+    "tenure_election_options": _native.ElectionOptions, "tenure_guard_options": _native.GuardOptions,
+}
+import ctypes, sys
+if sys.argv[1] == "c":
+    print("#include <stddef.h>\n#include <stdio.h>\n#include <tenure.h>\nint main(void) {")
+for name, structure in STRUCTURES.items():
+    for field, kind in structure._fields_:
+        if sys.argv[1] == "c":
+            print(f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));')
+        else:
+            print(f"{name}.{field} {getattr(structure, field).offset}")
+    print(f'printf("{name} %zu\\n", sizeof({name}));' if sys.argv[1] == "c" else f"{name} {ctypes.sizeof(structure)}")
+if sys.argv[1] == "c":
+    print("return 0; }")
+END
+    "$python" "$CASE/describe.py" c >"$CASE/describe.c"
+    exits 0 "${CC:-cc}" -I "$TENURE_SOURCE/include" -o "$CASE/describe" "$CASE/describe.c"
+    "$CASE/describe" >"$CASE/header"
+    "$python" "$CASE/describe.py" python >"$CASE/binding"
+    diff -u "$CASE/header" "$CASE/binding"
+    [ "$(wc -l <"$CASE/header")" -gt 50 ] || fail 'few fields were compared'
+}
+
+types_are_right() {
+    command -v mypy >/dev/null || {
+        echo 'there is no mypy'
+        return 0
+    }
+    exits 0 mypy --strict --cache-dir "$CASE/mypy" "$TENURE_SOURCE/bindings/python/tenure"
+}
+
+library_is_missing() {
+    TENURE_LIBRARY=$CASE/nothing.so
+    exits 1 "$python" -c 'import tenure'
+    err_has 'ImportError: libtenure cannot be loaded' 'TENURE_LIBRARY'
+}
+
+it 'leases, elections, fleets and guards work from Python on SQLite' tests_pass
+it 'and on Redis' on_redis
+it 'the structures of the binding are those of the header' structures_agree
+it 'mypy finds nothing' types_are_right
+it 'a library that cannot be found is told with what to do' library_is_missing
+finish

@@ -1,0 +1,139 @@
+"""What is done to a host, and undone. A kind is a pair of functions of a host; how long it lasts is the schedule's to say.
+
+A worker whose warden is stopped is left in peace: without its warden nobody ends what it has started, and
+docs/GUARANTEES.md says so.
+"""
+import signal
+
+from processes import NO_STORE, Trouble, end, send
+
+
+class Kind:
+    """`lasts` is how many TTLs at least and at most (None: until what it does is done); `misses` how many ms a target of
+    the host may go without a poll because of it; `displaces`: it makes targets change hands."""
+    def __init__(self, begin, finish, lasts, ttls=1.0, displaces=True, needs=None):
+        self.begin, self.finish, self.lasts = begin, finish, lasts
+        self.ttls, self.displaces, self.needs = ttls, displaces, needs
+
+
+def must(done, what):
+    if not done:
+        raise Trouble(f"{what}: it was gone already")
+
+
+def worker_of(host):
+    worker = host.worker()
+    must(worker, f"the worker of {host.name}")
+    return worker
+
+
+def kill_worker(host):
+    must(send(worker_of(host), signal.SIGKILL), f"the worker of {host.name}")
+
+
+def kill_warden(host):
+    host.wanted = False
+    end(host.agent)
+
+
+def kill_host(host):
+    worker = worker_of(host)
+    host.wanted = False
+    if host.ledger:
+        send(host.ledger.pid, signal.SIGKILL)
+    must(send(host.agent.pid, signal.SIGKILL), f"the warden of {host.name}")
+    send(worker, signal.SIGKILL)
+    host.agent.wait()
+    if host.ledger:
+        host.ledger.wait()
+
+
+def restart_agent(host):
+    host.start_agent()
+
+
+def stop_worker(host):
+    """With its recorder: it must not believe in its leases when it wakes."""
+    host.stopped = worker_of(host)
+    must(send(host.stopped, signal.SIGSTOP), f"the worker of {host.name}")
+    if host.ledger:
+        send(host.ledger.pid, signal.SIGSTOP)
+
+
+def continue_worker(host):
+    send(host.stopped, signal.SIGCONT)
+    if host.ledger:
+        send(host.ledger.pid, signal.SIGCONT)
+
+
+def stop_warden(host):
+    must(send(host.agent.pid, signal.SIGSTOP), f"the warden of {host.name}")
+
+
+def continue_warden(host):
+    send(host.agent.pid, signal.SIGCONT)
+
+
+def ask_to_stop(host):
+    host.wanted = False
+    must(send(host.agent.pid, signal.SIGTERM), f"the agent of {host.name}")
+
+
+def replace(host):
+    code = host.agent.wait(timeout=30)
+    if code not in (0, NO_STORE):  # its worker may have been restarted, and found no store
+        raise Trouble(f"{host.name} was asked to stop, and ended with {code}")
+    host.start_agent()
+
+
+def replace_with_slow_clock(host):
+    host.slow_clock = 0.92
+    ask_to_stop(host)
+    replace(host)
+
+
+def replace_with_true_clock(host):
+    host.slow_clock = None
+    ask_to_stop(host)
+    replace(host)
+
+
+def told(*commands):
+    return lambda host: host.proxies.tell(*commands)
+
+
+def delayed(host):
+    host.proxies.tell(f"delay {host.settings.ttl_ms + 500}")
+
+
+def jump_ahead(host):
+    host.set_clock("+1h")
+
+
+def jump_back(host):
+    host.set_clock("-1h")
+
+
+whole = told("clear")
+whole_anew = told("clear", "cut")
+
+KINDS = {
+    "worker-killed": Kind(kill_worker, None, None),
+    "warden-killed": Kind(kill_warden, restart_agent, (0.1, 1.2)),
+    "host-killed": Kind(kill_host, lambda host: host.start(), (0.1, 1.2)),
+    "worker-stopped": Kind(stop_worker, continue_worker, (1.2, 2.0)),
+    "warden-stopped": Kind(stop_warden, continue_warden, (0.3, 1.5), ttls=0, displaces=False),
+    "replaced": Kind(ask_to_stop, replace, (0.3, 0.8), ttls=0.3),
+    "cut": Kind(told("refuse", "cut"), whole, (1.2, 1.8), needs="proxies"),
+    "half-open": Kind(told("half-open"), whole_anew, (1.2, 1.8), needs="proxies"),
+    "requests-lost": Kind(told("drop up"), whole_anew, (1.2, 1.8), needs="proxies"),
+    "replies-lost": Kind(told("drop down"), whole_anew, (1.2, 1.8), needs="proxies"),
+    "slower-than-ttl": Kind(delayed, whole, (1.2, 1.8), needs="proxies"),
+    "held-back": Kind(told("hold"), whole, (1.2, 1.8), needs="proxies"),
+    "replies-swallowed": Kind(told("swallow 3 cut"), whole, (0.3, 0.5), displaces=False, needs="proxies"),
+    "clock-jumped-ahead": Kind(jump_ahead, lambda host: host.set_clock("+0"), (0.8, 1.5), ttls=0, displaces=False,
+                               needs="clock"),
+    "clock-jumped-back": Kind(jump_back, lambda host: host.set_clock("+0"), (0.8, 1.5), ttls=0, displaces=False,
+                              needs="clock"),
+    "clock-slow": Kind(replace_with_slow_clock, replace_with_true_clock, (2.0, 3.0), ttls=0.5, needs="rate"),
+}

@@ -1,0 +1,102 @@
+"""Reads what the recorders wrote (ledger_client.c), and judges it: each target's history by linear.py, and here, that no two
+believed in a lease of one target at the same time."""
+import glob
+
+from linear import FOREVER, Operation, check
+
+
+def read(directory):
+    """{target: operations}. What was invoked and never answered, because its client was killed, is unknown."""
+    history = {}
+    for path in sorted(glob.glob(f"{directory}/*.ledger")):
+        invoked = {}
+        with open(path, encoding="ascii") as log:
+            for line in log:
+                words = line.split()
+                if len(words) != 9 or not line.endswith("\n"):
+                    raise SystemExit(f"{path}: not a line of a recorder: {line!r}")
+                at, client, number, event, kind, target, token, until, holder = words
+                if event == "invoke":
+                    operation = Operation(client, kind, "unknown", int(token), None, int(at), FOREVER, int(until))
+                    invoked[client, number] = operation
+                    history.setdefault(target, []).append(operation)
+                    continue
+                operation = invoked.pop((client, number))
+                operation.event, operation.until_after = event, int(until)
+                operation.token = operation.token or int(token)
+                operation.holder = None if holder == "-" else holder
+                if event != "unknown":
+                    operation.answered = int(at)
+                else:
+                    operation.token = operation.token if kind != "acquire" else 0
+    return history
+
+
+class Belief:
+    def __init__(self, client, token, begin, end):
+        self.client, self.token, self.begin, self.end = client, token, begin, end
+
+
+def beliefs(operations):
+    """Stretches of time in which a client had reason to believe: from the answer of its acquire, as long as it said, until
+    it gave the lease back or was told that it is lost."""
+    result, current = [], {}
+    given_back = {(each.client, each.token): each.invoked for each in operations if each.kind == "release"}
+    for operation in sorted((each for each in operations if each.event in ("ok", "lost")), key=lambda each: each.answered):
+        belief = current.get(operation.client)
+        if operation.kind == "acquire" and operation.event == "ok":
+            belief = Belief(operation.client, operation.token, operation.answered, operation.until_after)
+            current[operation.client] = belief
+            result.append(belief)
+        elif operation.kind == "renew" and belief and belief.token == operation.token:
+            belief.end = operation.answered if operation.event == "lost" else max(belief.end, operation.until_after)
+    for belief in result:
+        belief.end = min(belief.end, given_back.get((belief.client, belief.token), FOREVER))
+    return sorted(result, key=lambda belief: belief.begin)
+
+
+def overlaps(target, operations):
+    problems, last = [], None
+    for belief in beliefs(operations):
+        if last and belief.begin < last.end and belief.client != last.client:
+            problems.append(f"{target}: {last.client} believed in token {last.token} until {last.end // 1000}, and "
+                            f"{belief.client} in token {belief.token} from {belief.begin // 1000} on")
+        if not last or belief.end > last.end:
+            last = belief
+    return problems
+
+
+def lower_tokens(target, operations):
+    """Tokens in the order in which they were granted, as far as that is known."""
+    problems, highest = [], None
+    granted = [each for each in operations if each.kind == "acquire" and each.event == "ok"]
+    for operation in sorted(granted, key=lambda each: each.invoked):
+        if highest and highest.answered < operation.invoked and operation.token < highest.token:
+            problems.append(f"{target}: token {operation.token} of {operation.client} was granted after {highest.token}")
+        if not highest or operation.token > highest.token:
+            highest = operation
+    return problems
+
+
+class Judgement:
+    def __init__(self):
+        self.problems = []
+        self.operations = self.unknown = self.grants = self.refusals = self.beliefs = 0
+
+
+def judge(directory, settings, fired):
+    result, store, ttl_us = Judgement(), settings.store, settings.ttl_ms * 1000
+    longest_us = max([(fault.end_us or fault.at_us) - fault.at_us for fault in fired if fault.lane != "operator"], default=0)
+    # A proxy may have kept a request for as long as its fault lasted; then it may have waited for the store.
+    horizon_us = longest_us + 2 * ttl_us + 2_000_000
+    forgets = [(fault.at_us, (fault.end_us or fault.at_us) + 2 * ttl_us + 2_000_000)
+               for fault in fired if fault.lane == "store" and fault.kind in (*store.forgetful, *store.renewing)]
+    for target, operations in sorted(read(directory).items()):
+        result.operations += sum(each.event != "unknown" for each in operations)
+        result.unknown += sum(each.event == "unknown" for each in operations)
+        result.grants += sum(each.kind == "acquire" and each.event == "ok" for each in operations)
+        result.refusals += sum(each.event == "held" for each in operations)
+        result.beliefs += len(beliefs(operations))
+        result.problems += overlaps(target, operations) + lower_tokens(target, operations)
+        result.problems += check(target, operations, ttl_us, horizon_us, store.may_lag_ms * 1000 + 300_000, forgets)
+    return result

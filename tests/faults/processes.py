@@ -1,0 +1,75 @@
+"""Processes of a run: starting them so that none outlives it, and looking at what still runs. Used by all of tests/faults."""
+import contextlib
+import glob
+import os
+import random
+import signal
+import subprocess
+import time
+
+TIGHT_S = 0.02
+NO_STORE = 3  # the exit code of a program that found its store out of reach
+
+
+class Trouble(Exception):
+    """The run itself went wrong: it proves nothing."""
+
+
+def boot_us():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def wait_until(seconds, what, condition):
+    end = time.monotonic() + seconds
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() >= end:
+            raise Trouble(f"this did not come true in {seconds} s: {what}")
+        time.sleep(TIGHT_S)
+
+
+def start(command, log, environment=None, out=subprocess.DEVNULL):
+    """A process that ends with this one, whatever becomes of it; what it says goes to the file `log`."""
+    with open(log, "ab") as errors:
+        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL,
+                                stdout=errors if out == "log" else out, stderr=errors,
+                                env=None if environment is None else {**os.environ, **environment})
+
+
+def send(pid, number):
+    """False: it was gone already."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+        return True
+    return False
+
+
+def end(process, number=signal.SIGKILL):
+    if process is not None and process.poll() is None:
+        send(process.pid, signal.SIGCONT)
+        send(process.pid, number)
+    if process is not None:
+        process.wait(timeout=30)
+
+
+def children_of(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        return [int(child) for child in children.read().split()]
+    return []
+
+
+def running_with(argument):
+    """Processes, zombies aside, that have this among their arguments."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        with contextlib.suppress(OSError), open(path, "rb") as cmdline:
+            if os.fsencode(argument) in cmdline.read().split(b"\0"):
+                found.append(int(path.split("/")[2]))
+    return found
+
+
+def random_port():
+    """Below those that the kernel gives away: a server that finds it taken is started with another one."""
+    return random.SystemRandom().randrange(10000, 32000)

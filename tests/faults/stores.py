@@ -1,0 +1,212 @@
+"""The stores that a run can use, as private servers, and what can be done to them. This file has what all have in common,
+SQLite and Redis; the others are in stores_sql.py and stores_etcd.py.
+
+A fault NAME of a store is do_NAME(), and undo_NAME() where it lasts; `harms` says for how many TTLs (None: it is over at
+once, or does itself what comes after).
+"""
+import contextlib
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+
+from processes import Trouble, end, random_port, send, start, wait_until
+
+
+class Store:
+    name = ""
+    ttl_ms = 1500
+    loses_data = False      # a fault can make it forget: the targets are in a file then
+    shares_boot_clock = False
+    blocked_by_stopped = False  # who is stopped may have its lock
+    may_lag_ms = 0          # how much later than its TTL it may end a lease
+    pause_s = 0.0           # between two of its faults, beside what the schedule leaves
+    harms = {}              # its faults, and how many TTLs they last, at least and at most
+    forgetful = ()          # those of them that lose data
+    renewing = ()           # those after which newcomers wait all the same
+
+    def __init__(self, directory, tenure):
+        self.directory, self.tenure = directory, tenure
+        os.makedirs(directory, exist_ok=True)
+
+    def start(self):
+        raise NotImplementedError
+
+    def stop(self):
+        raise NotImplementedError
+
+    def addresses(self):
+        """Where its servers listen, for the proxies in front of them. None: there is nothing to stand in front of."""
+        return []
+
+    def url(self, ports=None):
+        """Directly, or through proxies at these ports."""
+        raise NotImplementedError
+
+    def prepare(self, namespaces):
+        """Whatever the first use of a namespace has to have done before: a schema is made by one, in peace."""
+        for namespace in namespaces:
+            self.command("ls", namespace=namespace)
+
+    def harm(self, name):
+        getattr(self, "do_" + name.replace("-", "_"))()
+
+    def heal(self, name):
+        getattr(self, "undo_" + name.replace("-", "_"))()
+
+    def command(self, *words, timeout=10, namespace="poll"):
+        done = subprocess.run([self.tenure, *words, "--store", self.url(), "--namespace", namespace, "--log-level", "error"],
+                              capture_output=True, text=True, timeout=timeout, check=False)
+        if done.returncode != 0:
+            raise Trouble(f"tenure {' '.join(words)}: exit code {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def log(self, name):
+        return f"{self.directory}/{name}.log"
+
+
+class Sqlite(Store):
+    name = "sqlite"
+    shares_boot_clock = True
+    blocked_by_stopped = True
+    harms = {"locked": (1.1, 2.0), "away": (0.5, 1.8), "locked-briefly": (0.2, 0.3)}
+
+    def start(self):
+        os.makedirs(f"{self.directory}/db")
+        self.locker = None
+
+    def stop(self):
+        self.undo_locked()
+
+    def url(self, ports=None):
+        return f"sqlite:{self.directory}/db/leases.db"
+
+    def do_locked(self):
+        """Without waiting for long: who has the lock may be stopped, and is continued by the same hand."""
+        locker = sqlite3.connect(f"{self.directory}/db/leases.db", isolation_level=None, timeout=0.2)
+        try:
+            locker.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            locker.close()
+            raise Trouble(f"the file cannot be locked: {error}") from error
+        self.locker = locker
+
+    def undo_locked(self):
+        if self.locker:
+            self.locker.close()
+            self.locker = None
+
+    def do_locked_briefly(self):
+        self.do_locked()
+    undo_locked_briefly = undo_locked
+
+    def do_away(self):
+        os.rename(f"{self.directory}/db", f"{self.directory}/away")
+
+    def undo_away(self):
+        os.rename(f"{self.directory}/away", f"{self.directory}/db")
+
+
+class Redis(Store):
+    """Keeps all that it is told on disk at once, so that what it forgets is what a fault made it forget."""
+    name = "redis"
+    loses_data = True
+    harms = {"killed": (0.3, 1.8), "restarted": None, "restarted-empty": None, "restarted-older": (0.3, 1.5),
+             "flushed": None, "scripts-flushed": None, "frozen": (0.5, 1.8), "clients-killed": None}
+    forgetful = ("restarted-empty", "restarted-older", "flushed")
+    renewing = ("killed", "restarted")  # its epoch begins anew, though it lost nothing
+
+    def start(self):
+        self.process, self.port, self.kept = None, None, False
+        for _ in range(10):
+            if self.run(self.port or random_port()):
+                return
+        raise Trouble(f"no redis-server could be started; see {self.log('redis')}")
+
+    def run(self, port):
+        os.makedirs(f"{self.directory}/data", exist_ok=True)
+        self.process = start(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--unixsocket",
+                              f"{self.directory}/redis.sock", "--dir", f"{self.directory}/data", "--save", "",
+                              "--appendonly", "yes", "--appendfsync", "always"], self.log("redis"), out="log")
+        wait_until(20, "redis-server answers", lambda: self.process.poll() is not None or self.answers())
+        if self.process.poll() is None:
+            self.port = port
+        return self.process.poll() is None
+
+    def answers(self):
+        with contextlib.suppress(Trouble):
+            return f"process_id:{self.process.pid}\n" in self.cli("INFO", "server")
+        return False
+
+    def cli(self, *words):
+        done = subprocess.run(["redis-cli", "-s", f"{self.directory}/redis.sock", *words], capture_output=True, text=True,
+                              timeout=10, check=False)
+        if done.returncode != 0:
+            raise Trouble(f"redis-cli {words}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def stop(self):
+        end(self.process)
+
+    def addresses(self):
+        return [f"127.0.0.1:{self.port}"]
+
+    def url(self, ports=None):
+        return f"redis://127.0.0.1:{ports[0] if ports else self.port}"
+
+    def prepare(self, namespaces):
+        """A first use would wait for a TTL. What is kept here is the older copy that a restart may come back with."""
+        for namespace in namespaces:
+            subprocess.run([self.tenure, "target", "add", "begin", "--store", self.url() + "?fresh=1", "--namespace",
+                            namespace, "--log-level", "error"], check=True, timeout=20, stderr=subprocess.DEVNULL)
+            self.command("target", "rm", "begin", namespace=namespace)
+
+    def keep(self):
+        self.cli("SAVE")
+        shutil.rmtree(f"{self.directory}/kept", ignore_errors=True)
+        shutil.copytree(f"{self.directory}/data", f"{self.directory}/kept")
+        self.kept = True
+
+    def again(self, data=None):
+        end(self.process)
+        if data is not None:
+            shutil.rmtree(f"{self.directory}/data")
+            if data:
+                shutil.copytree(data, f"{self.directory}/data")
+        if not self.run(self.port):
+            raise Trouble(f"redis-server does not start again; see {self.log('redis')}")
+
+    def do_killed(self):
+        end(self.process)
+
+    def undo_killed(self):
+        self.again()
+
+    def do_restarted(self):
+        self.again()
+
+    def do_restarted_empty(self):
+        self.again("")
+
+    def do_restarted_older(self):
+        """A copy is kept, and some time later it is all that is left."""
+        self.keep()
+
+    def undo_restarted_older(self):
+        self.again(f"{self.directory}/kept")
+
+    def do_flushed(self):
+        self.cli("FLUSHALL")
+
+    def do_scripts_flushed(self):
+        self.cli("SCRIPT", "FLUSH")
+
+    def do_clients_killed(self):
+        self.cli("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    def do_frozen(self):
+        send(self.process.pid, signal.SIGSTOP)
+
+    def undo_frozen(self):
+        send(self.process.pid, signal.SIGCONT)

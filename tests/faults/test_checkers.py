@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""The checkers of tests/faults, on histories and logs written by hand: each has to see what is wrong, and to leave alone what is
+not. Prints TAP. (That they see it in real runs, too, is what faults.py --planted shows.)"""
+import os
+import sys
+import tempfile
+import types
+
+import ledger
+import linear
+import polls
+import schedule
+from engine import Fired
+from linear import FOREVER, Operation
+from stores import Redis, Sqlite
+
+TTL_US = 1_000_000
+polls.BUSY_MS = 1500  # what the numbers below were written for
+cases = []
+
+
+def case(sentence):
+    def add(function):
+        cases.append((sentence, function))
+        return function
+    return add
+
+
+def op(client, kind, event, token, begin_ms, end_ms, holder=None, until_ms=None):
+    answered = FOREVER if event == "unknown" else end_ms * 1000
+    until = 0 if until_ms is None else until_ms * 1000
+    before = until if kind != "acquire" else 0
+    return Operation(client, kind, event, token, holder, begin_ms * 1000, answered, before or FOREVER, until)
+
+
+def wrong(*operations, forgets=(), horizon_us=5 * TTL_US):
+    return linear.check("r", list(operations), TTL_US, horizon_us, lag_us=100_000, forgets=forgets)
+
+
+def good(*operations, **more):
+    problems = wrong(*operations, **more)
+    assert not problems, problems
+
+
+def bad(*operations, **more):
+    assert wrong(*operations, **more), "nothing wrong was found"
+
+
+@case("a lease that is taken, renewed, given back and taken by another is one lease")
+def _():
+    good(op("a", "acquire", "ok", 1, 0, 10), op("b", "acquire", "held", 0, 20, 30), op("a", "renew", "ok", 1, 500, 510),
+         op("b", "read", "ok", 1, 520, 530, "a"), op("a", "release", "ok", 1, 600, 610), op("b", "read", "ok", 1, 620, 630),
+         op("b", "acquire", "ok", 2, 640, 650))
+
+
+@case("a lease may be taken by another after its TTL, and not before")
+def _():
+    good(op("a", "acquire", "ok", 1, 0, 10), op("b", "acquire", "ok", 2, 1005, 1010))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "acquire", "ok", 2, 800, 810))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "ok", 1, 500, 510), op("b", "acquire", "ok", 2, 1200, 1300))
+
+
+@case("a token that is not higher than the last one is wrong")
+def _():
+    bad(op("a", "acquire", "ok", 2, 0, 10), op("a", "release", "ok", 2, 20, 30), op("b", "acquire", "ok", 2, 40, 50))
+    bad(op("a", "acquire", "ok", 2, 0, 10), op("a", "release", "ok", 2, 20, 30), op("b", "acquire", "ok", 1, 40, 50))
+
+
+@case("a renewal of a lease that must have ended is wrong")
+def _():
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "ok", 1, 1500, 1510))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "acquire", "ok", 2, 1005, 1010), op("a", "renew", "ok", 1, 1020, 1030))
+
+
+@case("a renewal that is answered with lost is right only if the lease may be lost")
+def _():
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "lost", 1, 1100, 1110))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "lost", 1, 100, 110))
+    # Its own deadline had passed: it was not the store that said so.
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "lost", 1, 890, 895, until_ms=880))
+
+
+@case("a refusal is wrong when nobody can have it")
+def _():
+    bad(op("a", "acquire", "held", 0, 0, 10))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("a", "release", "ok", 1, 20, 30), op("b", "acquire", "held", 0, 40, 50))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "acquire", "held", 0, 1300, 1310))
+
+
+@case("operations at the same time may be in any order, others not")
+def _():
+    good(op("a", "acquire", "ok", 1, 0, 100), op("b", "acquire", "held", 0, 10, 20))
+    good(op("a", "release", "ok", 1, 200, 300), op("a", "acquire", "ok", 1, 0, 100), op("b", "acquire", "ok", 2, 210, 220))
+    bad(op("a", "acquire", "ok", 1, 50, 100), op("b", "acquire", "held", 0, 10, 20))
+
+
+@case("what was never answered may have happened, later or not at all")
+def _():
+    good(op("a", "acquire", "unknown", 0, 0, 0), op("b", "acquire", "held", 0, 500, 510), op("b", "read", "ok", 7, 520, 530, "a"))
+    good(op("a", "acquire", "unknown", 0, 0, 0), op("b", "acquire", "ok", 1, 10, 20))
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "release", "unknown", 1, 20, 0), op("b", "acquire", "held", 0, 30, 40),
+         op("b", "acquire", "ok", 2, 500, 510))
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "unknown", 1, 900, 0), op("b", "acquire", "held", 0, 1700, 1710))
+
+
+@case("what was never answered cannot happen before it was asked for, nor after the horizon")
+def _():
+    bad(op("b", "acquire", "held", 0, 0, 10), op("a", "acquire", "unknown", 0, 20, 0))
+    bad(op("a", "acquire", "unknown", 0, 0, 0), op("b", "acquire", "held", 0, 7000, 7010), horizon_us=1_000_000)
+
+
+@case("a read that names another holder, or a token that was never granted, is wrong")
+def _():
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "read", "ok", 1, 20, 30, "c"))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "read", "ok", 2, 20, 30, "a"))
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "read", "ok", 1, 20, 30))
+
+
+@case("who has given its own lease up may be granted a new one at once")
+def _():
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "acquire", "ok", 2, 900, 910))
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "acquire", "ok", 1, 20, 30))
+
+
+@case("while a store has forgotten, reads and refusals tell nothing, but nobody may be let in early")
+def _():
+    window = [(100_000, 2_000_000)]
+    good(op("a", "acquire", "ok", 1, 0, 10), op("b", "read", "ok", 0, 200, 210), op("b", "acquire", "held", 0, 220, 230),
+         op("a", "renew", "ok", 1, 300, 310), forgets=window)
+    bad(op("a", "acquire", "ok", 1, 0, 10), op("b", "acquire", "ok", 2, 220, 230), forgets=window)
+    bad(op("a", "acquire", "ok", 5, 0, 10), op("b", "acquire", "ok", 2, 1220, 1230), forgets=window)
+
+
+@case("two that believe at the same time are seen")
+def _():
+    first = op("a", "acquire", "ok", 1, 0, 10, until_ms=900)
+    assert ledger.overlaps("r", [first, op("b", "acquire", "ok", 2, 850, 860, until_ms=1700)])
+    assert not ledger.overlaps("r", [first, op("b", "acquire", "ok", 2, 905, 910, until_ms=1700)])
+    # It gave the lease back, and was not told whether that arrived.
+    assert not ledger.overlaps("r", [first, op("a", "release", "unknown", 1, 500, 0),
+                                     op("b", "acquire", "ok", 2, 600, 610, until_ms=1700)])
+
+
+# ---- polls
+
+def judged(lines, fired=(), targets=("t",), begin_ms=0, end_ms=3000, store=None):
+    with tempfile.NamedTemporaryFile("w", suffix=".polls", delete=False) as log:
+        for at_ms, poll, event, target, token, instance in lines:
+            log.write(f"{at_ms * 1000} {poll} {event} {target} {token} {instance}-1-00000000\n")
+    settings = types.SimpleNamespace(store=store or Sqlite, ttl_ms=1000, every_ms=200, targets=list(targets))
+    result, _ = polls.judge(log.name, settings, list(fired), {}, begin_ms * 1000, end_ms * 1000)
+    os.unlink(log.name)
+    return "\n".join(result.problems)
+
+
+def fault(lane, kind, who, at_ms, end_ms):
+    fired = Fired(schedule.Planned(0, lane, kind, who, 0), at_ms * 1000)
+    fired.end_us = end_ms * 1000
+    return fired
+
+
+def poll(name, begin_ms, end_ms, token, instance, target="t"):
+    return [(begin_ms, name, "start", target, token, instance), (end_ms, name, "end", target, token, instance)]
+
+
+@case("polls of one target that overlap, and tokens that are lower or shared, are seen")
+def _():
+    assert "polled twice" in judged(poll("1", 0, 900, 1, "a") + poll("2", 800, 1500, 2, "b"), end_ms=1500)
+    assert "after 2" in judged(poll("1", 0, 900, 2, "a") + poll("2", 910, 1500, 1, "b"), end_ms=1500)
+    assert "of both" in judged(poll("1", 0, 900, 1, "a") + poll("2", 910, 1500, 1, "b"), end_ms=1500)
+    assert not judged(poll("1", 0, 900, 1, "a") + poll("2", 910, 1500, 2, "b"), end_ms=1500)
+
+
+@case("a target that is not polled for longer than its bound is seen, at the beginning, within, and at the end")
+def _():
+    assert "no fault explains" in judged(poll("1", 1800, 1900, 1, "a"), end_ms=1900)
+    assert "no fault explains" in judged(poll("1", 0, 100, 1, "a") + poll("2", 1900, 2000, 1, "a"), end_ms=2000)
+    assert "no fault explains" in judged(poll("1", 0, 100, 1, "a"), end_ms=2000)
+    assert "no fault explains" in judged([], end_ms=2000)
+    assert not judged(poll("1", 0, 100, 1, "a") + poll("2", 1700, 2000, 1, "a"), end_ms=2000)
+
+
+@case("a fault of its host, and no other's, explains a gap, and only for as long as it may last")
+def _():
+    lines = poll("1", 0, 100, 1, "a") + poll("2", 2900, 3000, 2, "b")
+    assert "no fault explains" in judged(lines)
+    assert not judged(lines, [fault("host", "host-killed", "a", 50, 900)])
+    assert "no fault explains" in judged(lines, [fault("host", "host-killed", "c", 50, 900)])
+    late = poll("1", 0, 100, 1, "a") + poll("2", 3900, 4000, 2, "b")
+    assert "no fault explains" in judged(late, [fault("host", "host-killed", "a", 50, 900)], end_ms=4000)
+
+
+@case("where a token is missing somebody held the target who left no line: any host's fault may explain it")
+def _():
+    lines = poll("1", 0, 100, 1, "a") + poll("2", 2900, 3000, 3, "b")
+    assert not judged(lines, [fault("host", "host-killed", "c", 50, 900)])
+
+
+@case("a fault of the store explains a gap of every target; one that makes it forget, for a TTL more")
+def _():
+    lines = poll("1", 0, 100, 1, "a") + poll("2", 4900, 5000, 2, "b")
+    assert not judged(lines, [fault("store", "locked", "", 50, 1900)], end_ms=5000)
+    assert "no fault explains" in judged(lines, [fault("store", "locked", "", 50, 60)], end_ms=5000)
+    assert not judged(lines, [fault("store", "flushed", "", 50, 60)], end_ms=5000, store=Redis)
+
+
+@case("a schedule is the same for the same seed, deals every kind, and never has two faults of a host at a time")
+def _():
+    store = types.SimpleNamespace(ttl_ms=1500, addresses=lambda: ["x"], shares_boot_clock=False, harms=Redis.harms, pause_s=0)
+    plan = schedule.make(5, store, ["t-1"], 300)
+    assert [repr(each) for each in plan] == [repr(each) for each in schedule.make(5, store, ["t-1"], 300)]
+    assert {each.kind for each in plan if each.lane == "host"} == set(schedule.KINDS)
+    assert {each.kind for each in plan if each.lane == "store"} == set(Redis.harms)
+    for name in schedule.NAMES:
+        mine = [each for each in plan if each.lane == "host" and each.who == name]
+        assert len(mine) > 5
+        assert all(before.at_s + before.lasts_s < after.at_s for before, after in zip(mine, mine[1:]))
+
+
+def main():
+    failed = 0
+    for number, (sentence, function) in enumerate(cases, 1):
+        try:
+            function()
+            print(f"ok {number} - {sentence}")
+        except AssertionError as error:
+            failed += 1
+            print(f"not ok {number} - {sentence}")
+            line = error.__traceback__
+            while line.tb_next:
+                line = line.tb_next
+            print(f"# line {line.tb_lineno}: {error}")
+    print(f"1..{len(cases)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+/*
+ * Messages at the gate, as lines. Each is passed on as it came, or counted as dropped, and what passes had a token that
+ * the guard was asked about. The guard is wrapped: here odd tokens are current.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/gate_lines.h"
+#include "base/id.h"
+#include "base/io.h"
+#include "fuzz.h"
+
+int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count);
+const char *__wrap_tenure_guard_message(const tenure_guard *guard);
+
+int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count) {
+    (void)guard;
+    for (size_t i = 0; i < count; i++) {
+        FUZZ_CHECK(items[i].token >= 1 && items[i].token <= TENURE_TOKEN_MAX);
+        FUZZ_CHECK(items[i].target[0] != '\0' && strlen(items[i].target) <= TENURE_TARGET_MAX);
+        items[i].verdict = ten_target_check(items[i].target, NULL) < 0 ? TENURE_E_INVALID
+                           : items[i].token % 2                        ? TENURE_OK
+                                                                       : TENURE_E_STALE;
+    }
+    return TENURE_OK;
+}
+
+const char *__wrap_tenure_guard_message(const tenure_guard *guard) {
+    (void)guard;
+    return "";
+}
+
+struct out {
+    ten_gate_out base;
+    uint64_t count;
+    const uint8_t *data;
+    size_t size;
+};
+
+static void put(ten_gate_out *base, const ten_gate_message *message) {
+    struct out *out = (struct out *)base;
+    out->count++;
+    FUZZ_CHECK(message->passes && message->token % 2 == 1);
+    FUZZ_CHECK(memmem(out->data, out->size, message->data, message->size));
+    FUZZ_CHECK(fuzz_is_json(message->data, message->size));
+}
+
+static int flush(ten_gate_out *out, ten_gate_stop *stop, ten_error *error) {
+    (void)out;
+    (void)stop;
+    (void)error;
+    return TENURE_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const ten_gate_out_ops ops = {.put = put, .flush = flush};
+    struct out out = {.base = {.ops = &ops}, .data = data, .size = size};
+    ten_gate_config config = {.token_field = "_version", .id_field = size % 2 ? NULL : "scene_id"};
+    ten_gate *gate = NULL;
+    ten_error error = {0};
+    ten_gate_stop stop = {.fd = -1};
+    int fd = memfd_create("messages", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && ten_write_all(fd, data, size) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+    FUZZ_CHECK(ten_gate_open(&config, &gate, &error) == TENURE_OK);
+    FUZZ_CHECK(ten_gate_lines(gate, fd, &out.base, &stop, &error) == TENURE_OK);
+    const ten_gate_counts *counts = ten_gate_get_counts(gate);
+    FUZZ_CHECK(counts->passed == out.count && counts->ungranted == 0 && counts->unconfirmed == 0);
+    ten_gate_close(gate);
+    close(fd);
+    return 0;
+}
