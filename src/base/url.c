@@ -171,7 +171,7 @@ int ten_url_check_options(const ten_url *url, const char *const *known, ten_erro
         if (known[count])
             continue;
         const char *meant = ten_suggest(key, known, count);
-        return ten_fail(error, TENURE_E_INVALID, "a %s: URL has no option '%.40s'%s%s%s", url->scheme, key,
+        return ten_fail(error, TENURE_E_INVALID, "the %s: URL has no option '%.40s'%s%s%s", url->scheme, key,
                         meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
     }
     return TENURE_OK;

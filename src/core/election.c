@@ -412,7 +412,8 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
     } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);
-        election->try_ms = now_ms + election->config.timing.ttl_ms;
+        /* Others go first: they enter when the lease has ended, by the store's clock. */
+        election->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
     }
 }
 

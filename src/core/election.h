@@ -28,8 +28,9 @@ typedef struct ten_election_config {
     /* The role is kept for at least this long from the start of a term, whatever becomes of the work and of this
      * process; 0: given back when the work is over. */
     uint64_t at_least_ms;
-    uint64_t ttl_min_ms; /* what the store can do */
-    uint64_t seed;       /* of its jitter */
+    uint64_t ttl_min_ms;     /* what the store can do */
+    uint64_t expiry_late_ms; /* by how much it may end a lease too late */
+    uint64_t seed;           /* of its jitter */
 } ten_election_config;
 
 enum ten_election_state {

@@ -371,6 +371,7 @@ int ten_election_open(const char *url, const char *role, const tenure_election_o
                                       .timing = election->timing,
                                       .at_least_ms = election->options.at_least_ms,
                                       .ttl_min_ms = election->store->capabilities.ttl_min_ms,
+                                      .expiry_late_ms = election->store->capabilities.expiry_late_ms,
                                       .seed = ten_random_u64()};
         ten_election_init(&election->core, &config);
         done = election->works_elsewhere ? TENURE_OK : ten_election_begin(election);

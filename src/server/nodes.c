@@ -1,49 +1,48 @@
 /*
- * Requests about instances: the live ones with their shares, heartbeats, leaving; and whether the store answers at all.
+ * Requests about instances: the live ones with their shares and the plan, heartbeats, leaving; and whether the store
+ * answers at all.
  */
 #include <jansson.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/id.h"
 #include "base/json.h"
-#include "base/map.h"
 #include "server/server_state.h"
+#include "server/shares.h"
 
-/* How many leases each holder has; the number is the value itself. */
+#define MOVING_MAX 100u /* that are named, of each instance; the rest is counted */
+
 struct nodes {
     ten_request *request;
-    ten_map shares;
-    char after[TENURE_TARGET_MAX + 1];
-    size_t count;
+    ten_shares shares;
+    size_t moving; /* of the instance that is written */
 };
 
-static int count_share(const ten_row *row, void *userdata) {
+static void write_moving(const char *target, const char *planned, void *userdata) {
     struct nodes *nodes = userdata;
-    uintptr_t held = (uintptr_t)ten_map_get(&nodes->shares, row->holder ? row->holder : "");
-    nodes->count++;
-    snprintf(nodes->after, sizeof nodes->after, "%s", row->target.id);
-    return ten_map_put(&nodes->shares, row->holder ? row->holder : "", (void *)(held + 1)) ? 0 : TENURE_E_NOMEM;
+    ten_buf *reply = &nodes->request->reply;
+    if (nodes->moving++ >= MOVING_MAX)
+        return;
+    ten_buf_text(reply, nodes->moving > 1 ? "," : "");
+    ten_json_open(reply);
+    ten_json_text(reply, "id", target);
+    ten_json_text(reply, "planned", planned);
+    ten_json_close(reply);
 }
 
-static int count_shares(struct nodes *nodes, ten_store *store) {
-    const ten_request *request = nodes->request;
-    int done = TENURE_OK;
-    do {
-        char after[TENURE_TARGET_MAX + 1];
-        memcpy(after, nodes->after, sizeof after);
-        ten_query query = {.namespace_name = request->route.namespace_name,
-                           .filter = TENURE_LEASED,
-                           .after = after[0] ? after : NULL,
-                           .limit = TEN_PAGE_MAX};
-        nodes->count = 0;
-        done = store->ops->list(store, &query, count_share, nodes, request->server->config->timeout_ms);
-    } while (done == TENURE_OK && nodes->count == TEN_PAGE_MAX);
-    return done;
+/* What it should hold, and what of that which it holds another should. */
+static void write_plan(struct nodes *nodes, const char *instance) {
+    ten_buf *reply = &nodes->request->reply;
+    ten_json_number(reply, "planned", ten_shares_planned(&nodes->shares, instance));
+    ten_json_raw(reply, "moving", "[");
+    nodes->moving = 0;
+    ten_shares_moving(&nodes->shares, instance, write_moving, nodes);
+    ten_buf_char(reply, ']');
+    ten_json_number(reply, "moving_count", nodes->moving);
 }
 
 static int write_instance(const ten_instance *instance, void *userdata) {
-    const struct nodes *nodes = userdata;
+    struct nodes *nodes = userdata;
     ten_request *request = nodes->request;
     ten_buf *reply = &request->reply;
     ten_buf_text(reply, request->list.count++ ? ",\n" : "");
@@ -51,7 +50,9 @@ static int write_instance(const ten_instance *instance, void *userdata) {
     ten_json_text(reply, "instance", instance->instance);
     ten_json_number(reply, "weight", instance->weight);
     if (request->list.shares)
-        ten_json_number(reply, "share", (uintptr_t)ten_map_get(&nodes->shares, instance->instance));
+        ten_json_number(reply, "share", ten_shares_held(&nodes->shares, instance->instance));
+    if (request->list.plan)
+        write_plan(nodes, instance->instance);
     ten_json_bool(reply, "draining", instance->weight == 0 || instance->ask == TEN_ASK_DRAIN);
     ten_json_time(reply, "since", instance->since_ms);
     ten_json_number(reply, "since_ms", instance->since_ms);
@@ -67,14 +68,16 @@ static int write_instance(const ten_instance *instance, void *userdata) {
 
 static int list_nodes(ten_job *job, ten_store *store) {
     ten_request *request = (ten_request *)job;
+    const char *where = request->route.namespace_name;
+    uint64_t timeout_ms = request->server->config->timeout_ms;
     struct nodes nodes = {.request = request};
     ten_buf_char(&request->reply, '[');
-    int done = request->list.shares ? count_shares(&nodes, store) : TENURE_OK;
+    int done =
+        request->list.shares ? ten_shares_read(&nodes.shares, store, where, request->list.plan, timeout_ms) : TENURE_OK;
     if (done == TENURE_OK)
-        done = store->ops->list_instances(store, request->route.namespace_name, write_instance, &nodes,
-                                          request->server->config->timeout_ms);
+        done = store->ops->list_instances(store, where, write_instance, &nodes, timeout_ms);
     ten_buf_text(&request->reply, "]\n");
-    ten_map_free(&nodes.shares);
+    ten_shares_free(&nodes.shares);
     return done;
 }
 
@@ -89,7 +92,10 @@ static void finish_nodes(ten_job *job, int error, const char *message, const ten
 
 void ten_nodes_get(ten_request *request) {
     const char *shares = ten_request_argument(request, "shares");
-    request->list.shares = !shares || strcmp(shares, "false") != 0; /* our own clients count for themselves */
+    const char *plan = ten_request_argument(request, "plan");
+    request->list.plan = plan && strcmp(plan, "true") == 0;
+    /* Our own clients count for themselves. */
+    request->list.shares = request->list.plan || !shares || strcmp(shares, "false") != 0;
     request->job.work = list_nodes;
     request->job.finish = finish_nodes;
     ten_request_wait_for_listing(request);

@@ -11,7 +11,7 @@
 void ten_reply_status(ten_request *request, unsigned status) {
     request->state = TEN_REQUEST_ANSWERED;
     request->status = status;
-    request->type = status == 204 ? NULL : "application/json";
+    request->type = status == 204 || status == 304 ? NULL : "application/json";
 }
 
 static void begin_error(ten_request *request, unsigned status, const char *code, const char *message) {
@@ -76,15 +76,21 @@ void ten_reply_unknown_target(ten_request *request) {
                     request->route.id, request->route.namespace_name, request->route.id);
 }
 
+/* What the page may offer to whoever looks at it. */
+static const char *role_name(const ten_request *request) {
+    static const char *const names[] = {"none", "read", "hold", "admin"};
+    return request->server->has_auth ? names[request->principal.role] : "admin";
+}
+
 static void add_headers(const ten_request *request, struct MHD_Response *response) {
-    static const char *const fixed[][2] = {
-        {"Cache-Control", "no-store"},
-        {"X-Content-Type-Options", "nosniff"},
-        {"Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"},
-    };
-    bool is_page = request->route.kind == TEN_ROUTE_PAGE;
-    for (size_t i = 0; i < (is_page ? TEN_COUNT(fixed) : TEN_COUNT(fixed) - 1); i++)
-        (void)MHD_add_response_header(response, fixed[i][0], fixed[i][1]);
+    (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    (void)MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+    if (request->route.kind == TEN_ROUTE_PAGE)
+        ten_page_headers(request, response);
+    else
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (request->route.kind == TEN_ROUTE_NODES && request->status == 200)
+        (void)MHD_add_response_header(response, "X-Tenure-Role", role_name(request));
     if (request->type)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, request->type);
     if (request->header[0][0])

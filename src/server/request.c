@@ -292,6 +292,7 @@ static void redirect(ten_request *request, const char *path) {
 
 static void dispatch(ten_request *request) {
     static void (*const handlers[TEN_METRIC_ROUTES][4])(ten_request *) = {
+        [TEN_ROUTE_PAGE] = {ten_page_get},
         [TEN_ROUTE_READYZ] = {ten_server_ready},
         [TEN_ROUTE_METRICS] = {answer_metrics},
         [TEN_ROUTE_TARGETS] = {ten_targets_get, ten_targets_edit},
@@ -310,11 +311,6 @@ static void dispatch(ten_request *request) {
         answer_text(request, "application/json", "{\"status\":\"alive\"}\n");
     else if (request->route.kind == TEN_ROUTE_OPENAPI)
         answer_text(request, "application/json", ten_openapi_text);
-    else if (request->route.kind == TEN_ROUTE_PAGE)
-        answer_text(request, "text/html; charset=utf-8",
-                    "<!doctype html><meta charset=utf-8><title>Tenure</title><h1>Tenure</h1><p>The API is under "
-                    "<code>/api/v1/{namespace}</code>; <a href=/openapi.json>openapi.json</a> describes it, <a "
-                    "href=/metrics>metrics</a> counts.\n");
     else
         handlers[request->route.kind][column](request);
 }

@@ -144,6 +144,10 @@ static enum ten_route_kind find(ten_route *route, char *path) {
         return TEN_ROUTE_REDIRECT;
     if (count == 1)
         return single(segments[0]);
+    if (count == 2 && strcmp(segments[0], "web") == 0) {
+        snprintf(route->id, sizeof route->id, "%s", segments[1]);
+        return TEN_ROUTE_PAGE;
+    }
     if (count < 3 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
         return TEN_ROUTE_NOT_FOUND;
     if (ten_namespace_check(segments[2], &route->error) < 0)

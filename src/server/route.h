@@ -46,7 +46,7 @@ enum ten_route_kind {
 typedef struct ten_route {
     enum ten_route_kind kind;
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    char id[TENURE_HOLDER_MAX + 1]; /* a target, or of NODE an instance */
+    char id[TENURE_HOLDER_MAX + 1]; /* a target; of NODE an instance, of PAGE a file of the page, "" the page itself */
     ten_error error;                /* of BAD_PATH: what is wrong with it */
 } ten_route;
 

@@ -91,6 +91,7 @@ typedef struct ten_request {
         bool resync;
         bool cut;    /* the page is full before its limit */
         bool shares; /* of instances */
+        bool plan;   /* theirs, too */
     } list;
     /* The answer. */
     unsigned status;
@@ -137,6 +138,10 @@ void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
 enum MHD_Result ten_reply_send(ten_request *request);
+
+/* page.c */
+void ten_page_get(ten_request *request);
+void ten_page_headers(const ten_request *request, struct MHD_Response *response);
 
 /* leases.c, targets.c, nodes.c, history.c: prepare a job, or answer at once */
 void ten_lease_get(ten_request *request);

@@ -3,7 +3,9 @@
  */
 #include "store/curl_setup.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -19,6 +21,8 @@ void ten_curl_start(void) {
 
 static int copy_option(const ten_url *url, const char *name, char **ret_text, ten_error *error) {
     const char *value = ten_url_option(url, name);
+    if (value && access(value, R_OK) != 0)
+        return ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the %s %s", name, value);
     if (value && !(*ret_text = ten_strdup(value)))
         return ten_fail(error, TENURE_E_NOMEM, "out of memory");
     return TENURE_OK;

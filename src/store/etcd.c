@@ -9,7 +9,7 @@
 #include "store/etcd_state.h"
 
 #define TTL_MIN_MS 2000u /* etcd's own floor: one and a half election time-outs, rounded up to seconds */
-#define LATE_MS    1500u /* it looks for expired leases twice a second, and agrees on their end */
+#define LATE_MS    2500u /* rounded up to seconds; looked for twice a second; and its end is agreed on */
 #define LAST_MS    100u  /* of a lease's last second, how much is left is not known */
 #define GRANTS_MAX 3u
 
@@ -110,7 +110,8 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get(&store->txn, key);
     int done = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
-    return done == TENURE_E_DENIED ? TENURE_OK : done; /* a round trip all the same; check() tells what is missing */
+    /* Without the permission it is a round trip all the same; check() tells what is missing. */
+    return done == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : done;
 }
 
 static void close_store(ten_store *base) {

@@ -94,7 +94,7 @@ static int check_rights(const struct report *report) {
     ten_etcd_compare(&store->txn, key, UINT64_C(1) << 60);
     ten_etcd_put(&store->txn, key, "{}", 0);
     int done = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
-    if (done == TENURE_E_DENIED) {
+    if (done == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
         char advice[300];
         snprintf(found, sizeof found, "%.280s", store->base.error.message);
         snprintf(advice, sizeof advice,

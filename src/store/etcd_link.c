@@ -273,6 +273,10 @@ const char *ten_etcd_token(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
     return link->token;
 }
 
+bool ten_etcd_is_known(const ten_etcd_link *link) {
+    return !link->settings->user || link->token;
+}
+
 void ten_etcd_forget_token(ten_etcd_link *link) {
     ten_free(link->token);
     link->token = NULL;

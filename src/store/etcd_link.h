@@ -51,6 +51,8 @@ void ten_etcd_next_endpoint(ten_etcd_link *link);
 /* The token for the header `Authorization`, got if need be; NULL: none is needed, or it could not be had. */
 const char *ten_etcd_token(ten_etcd_link *link, uint64_t deadline_ms, ten_error *error);
 
+/* Whether its user, if it has one, was let in. */
+bool ten_etcd_is_known(const ten_etcd_link *link);
 void ten_etcd_forget_token(ten_etcd_link *link);
 
 /* A number of an answer: etcd writes 64 bits as text. */

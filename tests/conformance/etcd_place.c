@@ -60,7 +60,8 @@ const char *etcdctl(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    snprintf(command, sizeof command, "ETCDCTL_API=3 etcdctl --endpoints=127.0.0.1:%d %s 2>&1", etcd_member.port, words);
+    snprintf(command, sizeof command, "ETCDCTL_API=3 etcdctl --endpoints=127.0.0.1:%d %s 2>&1", etcd_member.port,
+             words);
     FILE *pipe = popen(command, "re");
     assert_non_null(pipe);
     size_t size = fread(printed, 1, sizeof printed - 1, pipe);

@@ -275,11 +275,8 @@ static void many_namespaces_are_renewed_in_one_batch(void **state) {
     static ten_result results[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         snprintf(namespaces[i], sizeof namespaces[i], "%.50s-%zu", place->ns, i);
-        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
-                          .namespace_name = namespaces[i],
-                          .target = "t",
-                          .holder = "a",
-                          .ttl_ms = LONG_MS};
+        ops[i] = (ten_op){
+            .kind = TEN_OP_ACQUIRE, .namespace_name = namespaces[i], .target = "t", .holder = "a", .ttl_ms = LONG_MS};
     }
     assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, 4 * CALL_MS), TENURE_OK);
     for (size_t i = 0; i < COUNT; i++) {
@@ -383,7 +380,7 @@ static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
 
 static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void **state) {
     const struct place *place = *state;
-    static const char *const garbage[] = {"''",       "garbage",         "'[1,2]'", "42",
+    static const char *const garbage[] = {"''",      "garbage",          "'[1,2]'", "42",
                                           "'\"a\"'", "'{\"holder\":7}'", "'{}'",    "'{\"holder\":\"\"}'"};
     for (size_t i = 0; i < TEN_COUNT(garbage); i++) {
         char target[16];
@@ -429,8 +426,7 @@ static void expect_lost_reply(const struct place *place, ten_op op) {
 /* Fault 7. */
 static void an_acquire_whose_reply_was_lost_recognises_itself(void **state) {
     const struct place *place = *state;
-    ten_op op = {
-        .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
     must_acquire(place, "warm", "a", LONG_MS);
     etcd_wire.lose_path = "/v3/kv/txn";
     etcd_wire.lose_body = "requestPut";
@@ -488,8 +484,7 @@ static void a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_
 static void a_renewal_whose_reply_was_lost_does_not_touch_a_successor(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    ten_op op = {
-        .kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
+    ten_op op = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
     etcd_wire.lose_path = "/v3/kv/txn";
     etcd_wire.lose_body = "requestDelete";
     expect_lost_reply(place, op);

@@ -1,7 +1,7 @@
 /*
- * A change of leader in etcd, and what etcd before 3.4.25 can do after one: leases that were kept alive are revoked by a
- * leader of an earlier term. The single member is restarted, which begins a term, and etcd leases are revoked by hand.
- * Newcomers are held off, holders put back what is theirs. (e2e/etcd_cluster.sh does it with three members.)
+ * A change of leader in etcd, and what etcd before 3.4.25 can do after one: leases that were kept alive are revoked by
+ * a leader of an earlier term. The single member is restarted, which begins a term, and etcd leases are revoked by
+ * hand. Newcomers are held off, holders put back what is theirs. (e2e/etcd_cluster.sh does it with three members.)
  */
 #include "conformance/etcd_place.h"
 

@@ -130,7 +130,9 @@ forced() {
     else # its pause may be over before the lease has ended: then it may lead again itself
         until_true "$(((TTL + STORE_LATE) / 1000 + 5))" has_terms 2
     fi
-    between 'ms of the last sign of the old command' "$(last_of forced "$old")" -100 "$((TTL * 7 / 8 + 100))"
+    if another_leads "$old"; then
+        between 'ms of the last sign of the old command' "$(last_of forced "$old")" -100 "$((TTL * 7 / 8 + 100))"
+    fi
     said "$(name_of "$old")" '"event":"lease_lost"' '"reason":"forced"' || fail 'the reason is not logged'
     for name in a b; do kill -TERM "$(warden_of $name)"; done
     pause_ms 200

@@ -418,6 +418,51 @@ def states():
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
 
 
+@case("the page is one that a browser keeps, and runs nothing else in")
+def the_page():
+    names = re.findall(r'(?:src|href)="(/web/[a-z.]+)"', ASK("GET", "/")[2])
+    assert "/web/app.js" in names and "/web/style.css" in names, names
+    for path in ["/", "/web/index.html", "/web/model.js"] + names:
+        status, headers, text = ASK("GET", path)
+        policy = headers["content-security-policy"].split("; ")
+        assert status == 200 and "default-src 'none'" in policy and "script-src 'self'" in policy, (path, policy)
+        assert "unsafe" not in headers["content-security-policy"] and "form-action 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-cache"
+        tag = headers["etag"]
+        for known in (tag, "W/" + tag, '"other", ' + tag, "*"):
+            again = ASK("GET", path, None, {"If-None-Match": known})
+            assert again[0] == 304 and not again[2] and again[1]["etag"] == tag, (path, known, again)
+        assert ASK("GET", path, None, {"If-None-Match": '"other"'})[0] == 200
+        head = ASK("HEAD", path)
+        assert head[0] == 200 and head[1]["content-length"] == str(len(text.encode())), (path, head)
+        for pattern in ("<script>", " style=", " onclick=", "innerHTML", "eval(", "https://"):
+            assert pattern not in text, (path, pattern)
+    refused(ASK("GET", "/web/none.js"), 404, "not_found")
+    refused(ASK("GET", "/web/%2e%2e%2fmeson.build"), 404, "not_found")
+    refused(ASK("POST", "/web/app.js", {}), 405, "method_not_allowed")
+
+
+@case("instances are told with their share of the plan, and what is to move")
+def plan():
+    ns = fresh()
+    for i in range(9):
+        put(ns, "t%d" % i)
+    for name in ("a", "b", "c"):
+        assert ASK("PUT", "/api/v1/%s/nodes/%s" % (ns, name), {"ttl_ms": 60000})[0] == 204
+    ops = [{"op": "acquire", "id": "unregistered", "ttl_ms": 60000}]
+    assert ASK("POST", "/api/v1/%s/leases" % ns, {"holder_id": "stranger", "ops": ops})[2][0]["outcome"] == "ok"
+    for i in range(9):
+        assert ASK("POST", lease(ns, "t%d" % i), {"holder_id": "a", "ttl_ms": 60000})[0] == 201
+    status, headers, found = ASK("GET", "/api/v1/%s/nodes?plan=true" % ns)
+    assert status == 200 and headers["x-tenure-role"] == "admin"
+    by = {node["instance"]: node for node in found}
+    assert [by[name]["planned"] for name in "abc"] == [3, 3, 3] and [by[name]["share"] for name in "abc"] == [9, 0, 0], by
+    assert by["a"]["moving_count"] == 6 == len(by["a"]["moving"]) and by["b"]["moving"] == [], by
+    assert sorted(move["planned"] for move in by["a"]["moving"]) == ["b"] * 3 + ["c"] * 3, by
+    assert "planned" not in ASK("GET", "/api/v1/%s/nodes" % ns)[2][0]
+
+
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*",?)*\})? (\S+)( -?\d+)?')
 
 
@@ -463,6 +508,9 @@ def provoke(path, method, status):
     put(ns, "free")
     body = {"holder_id": "a"}
     fill = path.replace("{ns}", ns).replace("{instance}", "i").replace("{id}", "t")
+    fill = fill.replace("{file}", "app.js")
+    if status == "304":
+        return ASK(method, fill, None, {"If-None-Match": "*"})
     if status == "413":
         return ASK(method, fill, " " * (1024 * 1024 + 1))
     if status == "415":
@@ -481,6 +529,7 @@ def provoke(path, method, status):
         ("/api/v1/{ns}/{id}/lease", "DELETE", "404"): (lease(ns, "never"), body),
         ("/api/v1/{ns}/{id}/lease", "DELETE", "409"): (lease(ns, "t"), {"holder_id": "b"}),
         ("/api/v1/{ns}/{id}/lease/renew", "POST", "404"): (lease(ns, "free") + "/renew", body),
+        ("/web/{file}", "GET", "404"): ("/web/never", None),
         ("/api/v1/{ns}/leases", "POST", "200"): (fill, {"holder_id": "a", "ops": [{"op": "read", "id": "t"}]}),
     }
     if (path, method, status) == ("/api/v1/{ns}/nodes/{instance}", "PUT", "409"):
@@ -513,7 +562,7 @@ def undescribed():
     known = ASK("GET", "/openapi.json")[2]["paths"]
     for path in ("/api/v1/{ns}", "/api/v1/{ns}/{id}", "/api/v1/{ns}/{id}/lease", "/api/v1/{ns}/{id}/lease/renew",
                  "/api/v1/{ns}/leases", "/api/v1/{ns}/nodes", "/api/v1/{ns}/nodes/{instance}", "/api/v1/{ns}/events",
-                 "/api/v1/{ns}/history", "/metrics", "/healthz", "/readyz", "/openapi.json", "/"):
+                 "/api/v1/{ns}/history", "/metrics", "/healthz", "/readyz", "/openapi.json", "/", "/web/{file}"):
         answer = ASK("PATCH", path.replace("{ns}", "m").replace("{id}", "t").replace("{instance}", "i"))
         served = {w for w in answer[1]["allow"].lower().split(", ") if w != "head"}
         assert path in known and set(known[path]) == served, (path, served, known.get(path, {}).keys())

@@ -1,7 +1,7 @@
 # Private etcd members for the end-to-end tests: one, or a cluster of three, on ports of the loopback address; sourced
 # after tap.sh and fleet.sh. Their data are in the case's directory, and they end with the case, also when the test
 # itself is killed.
-# shellcheck shell=sh disable=SC2034 # the URLs and the leader are for the tests
+# shellcheck shell=sh disable=SC2034,SC2120 # the URLs, the leader and some arguments are for the tests
 
 ETCD_SCHEME=http # https: with the certificates of etcd_certificates
 
@@ -33,7 +33,7 @@ etcd_try() {
     for etcd_each in $(seq "$ETCD_COUNT"); do
         until_true 20 etcd_healthy_or_dead "$etcd_each"
         if is_gone "$(warden_of "m$etcd_each")"; then
-            for etcd_each in $(seq "$ETCD_COUNT"); do member_kill "$etcd_each"; done
+            for etcd_other in $(seq "$ETCD_COUNT"); do member_kill "$etcd_other"; done
             return 1
         fi
     done

@@ -57,7 +57,8 @@ static void every_byte_at_every_place_comes_back(void **state) {
 
 static void what_is_not_base64_is_refused(void **state) {
     (void)state;
-    static const char *const bad[] = {"A", "AA", "AAA", "AAAAA", "AA=A", "A===", "====", "AA==AAAA", "AAA*", "A A=", "Zm9-"};
+    static const char *const bad[] = {
+        "A", "AA", "AAA", "AAAAA", "AA=A", "A===", "====", "AA==AAAA", "AAA*", "A A=", "Zm9-"};
     ten_buf out = {0};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
         if (ten_etcd_unbase64(&out, bad[i]))
@@ -114,8 +115,7 @@ static json_t *body_of(ten_etcd_txn *txn) {
 }
 
 static const json_t *operation(const json_t *body, size_t index, const char *kind) {
-    const json_t *found =
-        json_object_get(json_array_get(json_object_get(body, "success"), index), kind);
+    const json_t *found = json_object_get(json_array_get(json_object_get(body, "success"), index), kind);
     if (!found)
         fail_msg("operation %zu is no %s", index, kind);
     return found;
@@ -140,7 +140,7 @@ static void assert_number(const json_t *object, const char *name, const char *nu
 static void an_empty_transaction_is_one(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[]}");
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
@@ -211,7 +211,8 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
     ten_etcd_get(&txn, "p/lease/t");
     ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
     ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5, .keys_only = true});
-    ten_etcd_get_all(&txn, "p/feed/", &(struct ten_etcd_range){.from = "p/feed/7", .changed_since = 9, .by_change = true});
+    ten_etcd_get_all(&txn, "p/feed/",
+                     &(struct ten_etcd_range){.from = "p/feed/7", .changed_since = 9, .by_change = true});
     json_t *body = body_of(&txn);
     assert_null(json_object_get(operation(body, 0, "requestRange"), "range_end"));
     const json_t *all = operation(body, 1, "requestRange");
@@ -231,14 +232,31 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
+static void what_is_read_otherwise_is_no_operation(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_compare(&txn, "g", 7);
+    ten_etcd_get_otherwise(&txn, "g");
+    ten_etcd_get_otherwise(&txn, "h");
+    assert_int_equal(txn.operation_count, 0);
+    json_t *body = body_of(&txn);
+    const json_t *failure = json_object_get(body, "failure");
+    assert_int_equal(json_array_size(json_object_get(body, "success")), 0);
+    assert_int_equal(json_array_size(failure), 2);
+    assert_data(json_object_get(json_array_get(failure, 1), "requestRange"), "key", "h", 1);
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
 static void a_transaction_that_was_cleared_starts_anew(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
     ten_etcd_compare(&txn, "a", 1);
     ten_etcd_put(&txn, "a", "b", 0);
+    ten_etcd_get_otherwise(&txn, "a");
     ten_etcd_txn_clear(&txn);
     assert_int_equal(txn.compare_count + txn.operation_count, 0);
-    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[]}");
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
@@ -256,8 +274,9 @@ static ten_etcd_kv read_kv(const char *text) {
 
 static void a_key_is_read_with_its_revisions_and_its_lease(void **state) {
     (void)state;
-    ten_etcd_kv kv = read_kv("{\"create_revision\":\"9007199254740993\",\"mod_revision\":\"12\",\"lease\":\"7587848112\","
-                             "\"value\":\"eyJhIjoxfQ==\"}");
+    ten_etcd_kv kv =
+        read_kv("{\"create_revision\":\"9007199254740993\",\"mod_revision\":\"12\",\"lease\":\"7587848112\","
+                "\"value\":\"eyJhIjoxfQ==\"}");
     assert_true(kv.created == UINT64_C(9007199254740993));
     assert_int_equal(kv.revision, 12);
     assert_int_equal(kv.lease, UINT64_C(7587848112));
@@ -310,6 +329,7 @@ int main(void) {
         cmocka_unit_test(puts_and_deletions_name_key_value_and_lease),
         cmocka_unit_test(a_touch_writes_only_what_is_there),
         cmocka_unit_test(a_range_ends_behind_everything_below_its_key),
+        cmocka_unit_test(what_is_read_otherwise_is_no_operation),
         cmocka_unit_test(a_transaction_that_was_cleared_starts_anew),
         cmocka_unit_test(a_key_is_read_with_its_revisions_and_its_lease),
         cmocka_unit_test(a_value_that_is_no_json_is_a_key_that_is_there),

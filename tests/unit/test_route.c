@@ -31,6 +31,9 @@ static void assert_bad(const char *path) {
 static void each_path_has_its_route(void **state) {
     (void)state;
     assert_route("/", TEN_ROUTE_PAGE, "", "");
+    assert_route("/web/app.js", TEN_ROUTE_PAGE, "", "app.js");
+    assert_route("/web", TEN_ROUTE_NOT_FOUND, "", "");
+    assert_route("/web/a/b", TEN_ROUTE_NOT_FOUND, "", "");
     assert_route("/metrics", TEN_ROUTE_METRICS, "", "");
     assert_route("/healthz", TEN_ROUTE_HEALTHZ, "", "");
     assert_route("/readyz", TEN_ROUTE_READYZ, "", "");

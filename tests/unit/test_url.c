@@ -174,11 +174,11 @@ static void an_unknown_option_is_refused_with_what_was_perhaps_meant(void **stat
     ten_url_free(&url);
     parse("m:?timeuot=1s", &url);
     assert_int_equal(ten_url_check_options(&url, known, &error), TENURE_E_INVALID);
-    assert_string_equal(error.message, "a m: URL has no option 'timeuot'; did you mean 'timeout'?");
+    assert_string_equal(error.message, "the m: URL has no option 'timeuot'; did you mean 'timeout'?");
     ten_url_free(&url);
     parse("m:?zebra=1s", &url);
     assert_int_equal(ten_url_check_options(&url, known, &error), TENURE_E_INVALID);
-    assert_string_equal(error.message, "a m: URL has no option 'zebra'");
+    assert_string_equal(error.message, "the m: URL has no option 'zebra'");
     ten_url_free(&url);
 }
 

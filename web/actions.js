@@ -1,0 +1,80 @@
+// What an admin may do, and what the page says before it is done. Each asks, sends one request, and says what came of it.
+import { find, make, shortName, formatDuration } from './dom.js';
+import { pathOf, request } from './api.js';
+
+const actor = 'web page'; // who did it, for the history
+
+// Resolves to the chosen value, or null. choices: [{value, title, about}]
+function ask({ title, lines, choices = [], button, danger }) {
+  const dialog = find('confirm');
+  return new Promise((resolve) => {
+    const radios = choices.map((choice, i) => make('label', { class: 'choice' },
+      make('input', { type: 'radio', name: 'choice', value: choice.value, checked: i === 0 }),
+      make('span', {}, make('strong', {}, choice.title), make('span', { class: 'quiet' }, choice.about))));
+    const form = make('form', {},
+      make('h2', { id: 'confirm-title' }, title),
+      ...lines.map((line) => make('p', {}, line)), ...radios,
+      make('div', { class: 'buttons' },
+        make('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'Cancel'),
+        make('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, button)));
+    let answer = null;
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      answer = choices.length ? new FormData(form).get('choice') : 'yes';
+      dialog.close();
+    });
+    dialog.addEventListener('close', () => resolve(answer), { once: true });
+    dialog.replaceChildren(form);
+    dialog.showModal();
+  });
+}
+
+export async function pause(namespace, row) {
+  const yes = await ask(row.paused ? {
+    title: `Resume ${row.id}?`, button: 'Resume',
+    lines: ['It counts for the plan again: the instance for which it is planned takes it at once.'],
+  } : {
+    title: `Pause ${row.id}?`, button: 'Pause',
+    lines: [row.holder ? `Its holder, ${shortName(row.holder)}, finishes what is in flight and gives it back.` : 'Nobody holds it now.',
+      'While it is paused nobody of the fleet takes it, and its work does not happen.'],
+  });
+  if (!yes) return null;
+  await request('POST', pathOf(namespace), { edits: [{ action: row.paused ? 'resume' : 'pause', target: { id: row.id } }] });
+  return `${row.id} is ${row.paused ? 'resumed' : 'paused'}`;
+}
+
+async function apply(namespace, op) {
+  const { value } = await request('POST', pathOf(namespace, 'leases'), { holder_id: actor, ops: [op] });
+  return value[0];
+}
+
+export async function drain(namespace, id, instance, others) {
+  const undo = instance && instance.draining;
+  const yes = await ask(undo ? {
+    title: `Let ${shortName(id)} work again?`, button: 'Undo drain',
+    lines: [`${id} takes its share again; the others hand that over to it one by one.`],
+  } : {
+    title: `Drain ${shortName(id)}?`, button: 'Drain', danger: true,
+    lines: [`${id} hands over all that it holds (${instance ? instance.held : 0} targets), each when its poll in flight has ended, and takes nothing until the drain is undone.`,
+      others > 0 ? `${others} other ${others === 1 ? 'instance takes' : 'instances take'} over.` : 'No other instance can take over: its targets will be unowned.'],
+  });
+  if (!yes) return null;
+  const done = await apply(namespace, { op: 'ask', holder_id: id, ask: undo ? 3 : 2 });
+  return done.outcome === 'ok' ? `${shortName(id)} was asked to ${undo ? 'take its share again' : 'hand over its targets'}` : `${shortName(id)} is not there any more`;
+}
+
+export async function force(namespace, row) {
+  const left = Math.max(0, row.endsAt - performance.now());
+  const choice = await ask({
+    title: `Take ${row.id} away from ${shortName(row.holder)}?`, button: 'Force release', danger: true,
+    lines: [`${row.holder} holds it under token ${row.version}. This is for a holder that cannot be reached; a living one is better drained.`],
+    choices: [
+      { value: 'force', title: 'When its lease ends', about: `It cannot renew any more; others enter when the lease ends${left ? `, in ${formatDuration(left)} at most` : ''}. Nobody else can believe in it meanwhile.` },
+      { value: 'force_now', title: 'Now', about: `Others enter at once. The guarantee that a holder stops before the next one starts (G3) is suspended for this target: ${shortName(row.holder)} may go on until its lease would have ended, and only a consumer that compares tokens refuses what it sends.` },
+    ],
+  });
+  if (!choice) return null;
+  const done = await apply(namespace, { op: choice, id: row.id, holder_id: row.holder });
+  if (done.outcome !== 'ok') return `${row.id} is not held by ${shortName(row.holder)} any more; nothing was done`;
+  return choice === 'force' ? `${row.id} cannot be renewed any more; others enter when its lease ends` : `${row.id} is free at once`;
+}

@@ -1,0 +1,86 @@
+// Elements and texts. Everything that came from elsewhere is set as text, never as markup: nothing here, or in any other
+// script of the page, parses HTML. Used by all of them.
+
+export const find = (id) => document.getElementById(id);
+
+// make('td', {class: 'number', onclick: f, 'aria-label': '…'}, child or text, …)
+export function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? '' : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export function makeSvg(name, attributes = {}, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+// Touches the page only when the text is another: a thousand cells are set each second.
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const numbers = new Intl.NumberFormat('en');
+export const formatNumber = (number) => numbers.format(number);
+
+// 850ms, 12s, 4m 05s, 3h 12m, 5d 4h
+export function formatDuration(ms) {
+  if (!(ms >= 0)) return '–';
+  if (ms < 1000) return `${Math.round(ms)}ms`;
+  const seconds = Math.floor(ms / 1000);
+  const pad = (number) => String(number).padStart(2, '0');
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${pad(seconds % 60)}s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)}h ${pad(Math.floor(seconds / 60) % 60)}m`;
+  return `${Math.floor(seconds / 86400)}d ${Math.floor(seconds / 3600) % 24}h`;
+}
+
+// The same in whole seconds, for what is shown each second.
+export const formatAge = (ms) => (ms < 1000 ? '0s' : formatDuration(Math.floor(ms / 1000) * 1000));
+
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+export function formatTime(ms) {
+  const date = new Date(ms);
+  const today = new Date().toDateString() === date.toDateString();
+  return today ? clock.format(date) : `${day.format(date)} ${clock.format(date)}`;
+}
+
+// An id is name-startNanoseconds-8hex: the middle says little to people.
+export function shortName(instance) {
+  const parts = /^(.+)-\d{16,20}-([0-9a-f]{8})$/.exec(instance);
+  return parts ? `${parts[1]} ${parts[2].slice(0, 4)}` : instance;
+}
+
+// The same instance has the same colour everywhere; two share one only when there are more of them than colours.
+const toneCount = 8;
+const tones = new Map();
+export function toneOf(instance) {
+  if (!tones.has(instance)) tones.set(instance, tones.size % toneCount);
+  return tones.get(instance);
+}
+
+// Calls `work` once, soon, however often it is asked for; never more often than each `gapMs`, or ten times what it takes.
+export function throttle(work, gapMs) {
+  let timer = 0;
+  let last = -Infinity;
+  let took = 0;
+  return () => {
+    if (timer) return;
+    const wait = Math.max(0, last + Math.max(gapMs, 10 * took) - performance.now());
+    timer = setTimeout(async () => {
+      timer = 0;
+      const began = performance.now();
+      await work();
+      last = performance.now();
+      took = last - began;
+    }, wait);
+  };
+}

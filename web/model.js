@@ -1,0 +1,245 @@
+// What the page knows of one namespace: targets, instances, changes; and what state each target is in. No requests and no
+// elements: told what came, asked what to show. Used by app.js and whatever draws.
+import { serverNow } from './api.js';
+
+export const states = {
+  held: 'Held',
+  unowned: 'Unowned',
+  moving: 'Moving',
+  paused: 'Paused',
+  free: 'Free',
+};
+const contendedMs = 5 * 60 * 1000;
+const contendedTimes = 3;
+const changesMax = 10000;
+
+export class Model {
+  constructor(namespace) {
+    this.namespace = namespace;
+    this.rows = new Map(); // by id
+    this.instances = new Map();
+    this.moving = new Map(); // target → whom it is planned for, of those that another holds
+    this.changes = []; // oldest first
+    this.takings = new Map(); // target → when it was acquired, lately
+    this.complete = false;
+    this.role = 'read';
+  }
+
+  // ---- targets
+
+  // A page of the list that was asked for at `askedAt`. What an event has said since then is newer.
+  takeRows(list, askedAt, generation) {
+    for (const item of list) {
+      const known = this.rows.get(item.id);
+      if (known) known.generation = generation;
+      if (known && (known.version > item.version || known.changedAt > askedAt)) continue;
+      this.rows.set(item.id, this.toRow(item, generation, known));
+    }
+  }
+
+  toRow(item, generation, known) {
+    const now = performance.now();
+    return {
+      id: item.id,
+      holder: item.holder_id || null,
+      version: item.version,
+      paused: item.paused === true,
+      registered: item.registered === true,
+      barred: item.barred === true,
+      acquiredMs: item.acquired_at_ms || 0,
+      endsAt: item.holder_id ? now + item.remaining_ms : 0,
+      ttlMs: item.ttl_ms || 0,
+      url: item.url, exec: item.exec, everyMs: item.every_ms, spec: item.spec,
+      generation,
+      changedAt: known ? known.changedAt : 0,
+      order: known ? known.order : 0,
+    };
+  }
+
+  // What was not in the list that has just ended is gone.
+  dropOthers(generation, askedAt) {
+    for (const [id, row] of this.rows) if (row.generation !== generation && row.changedAt < askedAt) this.rows.delete(id);
+    this.complete = true;
+  }
+
+  // Outcomes of a batch of reads; false: nothing that shows is another.
+  takeReads(outcomes, askedAt) {
+    let changed = false;
+    for (const item of outcomes) {
+      const row = this.rows.get(item.id);
+      if (!row || item.outcome !== 'ok' || row.changedAt > askedAt || row.version > item.version) continue;
+      const holder = item.holder_id || null;
+      changed ||= row.holder !== holder || row.version !== item.version || row.paused !== (item.paused === true) || row.barred !== (item.barred === true) || row.registered !== (item.registered === true);
+      if (holder && (row.version !== item.version || !row.acquiredMs)) row.acquiredMs = item.acquired_at_ms || serverNow();
+      row.holder = holder;
+      row.version = item.version;
+      row.paused = item.paused === true;
+      row.registered = item.registered === true;
+      row.barred = item.barred === true;
+      row.endsAt = holder ? performance.now() + item.remaining_ms : 0;
+      if (item.ttl_ms) row.ttlMs = item.ttl_ms;
+    }
+    return changed;
+  }
+
+  // An event of the stream. Returns what is to be looked up: 'target', 'instances' or nothing.
+  takeChange(change) {
+    this.keepChange(change);
+    const what = change.event;
+    if (what.startsWith('instance_')) {
+      if (what === 'instance_left') this.instances.delete(change.instance);
+      return 'instances';
+    }
+    if (!change.target) return null;
+    const now = performance.now();
+    let row = this.rows.get(change.target);
+    if (what === 'target_removed') {
+      if (row && !row.holder) this.rows.delete(change.target);
+      else if (row) row.registered = false;
+      return null;
+    }
+    if (!row) {
+      row = this.toRow({ id: change.target, version: 0, registered: what === 'target_added' }, 0);
+      this.rows.set(change.target, row);
+    }
+    if (what === 'lease_acquired' && change.token >= row.version) {
+      Object.assign(row, { holder: change.instance, version: change.token, barred: false, acquiredMs: change.atMs, endsAt: 0, changedAt: now });
+      return 'target'; // for when it ends
+    }
+    if ((what === 'lease_released' || what === 'lease_lost') && (!change.token || change.token >= row.version)) {
+      // One that was forced keeps its holder until its lease ends; a look will tell.
+      if (change.reason === 'forced') return 'target';
+      Object.assign(row, { holder: null, endsAt: 0, barred: false, changedAt: now });
+      return 'target';
+    }
+    return 'target';
+  }
+
+  keepChange(change) {
+    this.changes.push(change);
+    if (this.changes.length > changesMax * 1.2) this.changes.splice(0, this.changes.length - changesMax);
+    if (change.event !== 'lease_acquired') return;
+    const times = this.takings.get(change.target) || [];
+    times.push(change.atMs);
+    if (times.length > contendedTimes) times.shift();
+    this.takings.set(change.target, times);
+  }
+
+  takeHistory(list) {
+    this.changes = [];
+    this.takings.clear();
+    for (const item of list) this.keepChange(toChange(item));
+  }
+
+  // ---- instances
+
+  takeInstances(list, withPlan) {
+    const old = this.instances;
+    this.instances = new Map();
+    if (withPlan) this.moving.clear();
+    for (const item of list) {
+      const before = old.get(item.instance) || {};
+      this.instances.set(item.instance, {
+        id: item.instance,
+        weight: item.weight,
+        draining: item.draining,
+        asked: item.ask === 2 && item.weight > 0,
+        sinceMs: item.since_ms,
+        ttlMs: item.ttl_ms,
+        beatMs: Math.max(0, item.ttl_ms - item.remaining_ms), // as of this answer: it may have come again since
+        metadata: item.metadata,
+        planned: withPlan ? item.planned : before.planned,
+        movingCount: withPlan ? item.moving_count : before.movingCount || 0,
+        held: before.held || 0,
+      });
+      if (withPlan) for (const target of item.moving) this.moving.set(target.id, target.planned);
+    }
+  }
+
+  // ---- questions
+
+  stateOf(row) {
+    if (row.paused) return row.holder ? 'moving' : 'paused';
+    if (!row.holder) return row.registered ? 'unowned' : 'free';
+    if (row.barred || this.moving.has(row.id)) return 'moving';
+    const holder = this.instances.get(row.holder);
+    if (holder ? holder.draining : row.registered && this.instances.size > 0) return 'moving';
+    return 'held';
+  }
+
+  // Why it is in that state, in words.
+  whyOf(row) {
+    if (row.paused) return row.holder ? 'paused: being given back' : 'paused: nobody takes it';
+    if (row.barred) return 'forced: others enter when the lease ends';
+    if (!row.holder) return !row.registered ? 'not registered, and nobody holds it' : this.instances.size ? 'about to be taken' : 'no instance is there';
+    const holder = this.instances.get(row.holder);
+    if (!holder && row.registered && this.instances.size > 0) return 'its holder is gone, or is no instance of this fleet: waits for the end of the lease';
+    if (holder && holder.draining) return 'its holder is draining';
+    if (this.moving.has(row.id)) return 'planned for another: being handed over';
+    return holder ? 'held as planned' : 'held';
+  }
+
+  isContended(row) {
+    const times = this.takings.get(row.id);
+    return times !== undefined && times.length >= contendedTimes && times[0] > serverNow() - contendedMs;
+  }
+
+  // One pass over everything: counts by state, and shares of instances.
+  count() {
+    const counts = { all: 0, held: 0, unowned: 0, moving: 0, paused: 0, free: 0, contended: 0 };
+    for (const instance of this.instances.values()) instance.held = 0;
+    const holders = new Map();
+    for (const row of this.rows.values()) {
+      counts.all++;
+      counts[this.stateOf(row)]++;
+      if (this.takings.size > 0 && this.isContended(row)) counts.contended++;
+      if (!row.holder) continue;
+      holders.set(row.holder, (holders.get(row.holder) || 0) + 1);
+      const instance = this.instances.get(row.holder);
+      if (instance) instance.held++;
+    }
+    this.holders = holders;
+    return counts;
+  }
+
+  // The rows that match, in order.
+  select({ text, state, holder, sort, descending }) {
+    const wanted = text.toLowerCase();
+    const found = [];
+    for (const row of this.rows.values()) {
+      if (holder && row.holder !== holder) continue;
+      if (state === 'contended' ? !this.isContended(row) : state && this.stateOf(row) !== state) continue;
+      if (wanted && !row.id.toLowerCase().includes(wanted) && !(row.holder && row.holder.toLowerCase().includes(wanted))) continue;
+      found.push(row);
+    }
+    const keys = {
+      id: null,
+      state: (row) => this.stateOf(row),
+      holder: (row) => row.holder || '\uffff',
+      version: (row) => row.version,
+      since: (row) => (row.holder ? row.acquiredMs : Infinity),
+      ends: (row) => (row.holder ? row.endsAt : Infinity),
+    };
+    const key = keys[sort];
+    const byId = (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+    if (key) for (const row of found) row.order = key(row);
+    found.sort(key ? (a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : byId(a, b)) : byId);
+    if (descending) found.reverse();
+    return found;
+  }
+}
+
+// An entry of the history, or the data of an event.
+export function toChange(item) {
+  return {
+    event: item.event,
+    atMs: item.at_ms || Date.parse(item.at) || serverNow(),
+    target: item.target || '',
+    instance: item.instance || '',
+    token: item.token || 0,
+    reason: item.reason || '',
+    actor: item.actor || '',
+    heldMs: item.held_ms,
+    freeMs: item.free_ms,
+  };
+}
