@@ -131,14 +131,13 @@ int main(int argc, char **argv) {
         return 2;
     }
     try {
-        using namespace std::chrono_literals;
-        tenure::Client client(argv[1], 600ms);
+        tenure::Client client(argv[1], std::chrono::milliseconds(600));
         tenure::Lease lease(client, argv[2]);
         // Longer than the TTL: the lease lives on renewals.
         for (int step = 1; step <= 5; step++) {
             lease.check();
             std::cout << "step " << step << " under token " << lease.token() << std::endl;
-            std::this_thread::sleep_for(200ms);
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
         }
     } catch (const tenure::Error &error) {
         std::cerr << "raii: " << error.what() << "\n";
