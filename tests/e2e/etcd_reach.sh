@@ -254,7 +254,7 @@ tls() {
     refused 3 "etcds://$at?$mine" "$at" certificate
     refused 3 "etcds://$at?ca_file=$CASE/tls/other.crt&$mine" "$at" certificate
     refused 3 "etcds://$at?ca_file=$CASE/tls/ca.crt" "$at"
-    refused 3 "etcds://$at?ca_file=$CASE/nowhere.pem" "$CASE/nowhere.pem"
+    refused 2 "etcds://$at?ca_file=$CASE/nowhere.pem" "$CASE/nowhere.pem"
     refused 3 "etcds://$at?ca_file=$CASE/tls/ca.crt&cert_file=$CASE/tls/stranger.crt&key_file=$CASE/tls/stranger.key" "$at"
     refused 3 "etcds://localhost:${at#*:}?ca_file=$CASE/tls/ca.crt&$mine" localhost
     # In clear to a port that speaks TLS, and the other way round.

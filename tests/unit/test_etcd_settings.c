@@ -62,13 +62,14 @@ static void a_host_a_port_and_a_prefix_have_their_usual_values(void **state) {
 
 static void files_for_tls_mean_tls(void **state) {
     (void)state;
-    assert_place("etcd://store?ca_file=/ca.pem", "https://store:2379", "tenure");
-    ten_etcd_settings settings = must_read("etcds://store?ca_file=/ca.pem&cert_file=/me.pem&key_file=/me.key");
+    assert_place("etcd://store?ca_file=/dev/null", "https://store:2379", "tenure");
+    ten_etcd_settings settings = must_read("etcds://store?ca_file=/dev/null&cert_file=/dev/zero&key_file=/dev/full");
     assert_string_equal(settings.endpoints[0], "https://store:2379");
-    assert_string_equal(settings.files.ca_file, "/ca.pem");
-    assert_string_equal(settings.files.cert_file, "/me.pem");
-    assert_string_equal(settings.files.key_file, "/me.key");
+    assert_string_equal(settings.files.ca_file, "/dev/null");
+    assert_string_equal(settings.files.cert_file, "/dev/zero");
+    assert_string_equal(settings.files.key_file, "/dev/full");
     ten_etcd_settings_free(&settings);
+    assert_refused("etcds://store?ca_file=/no/such/file", "/no/such/file");
 }
 
 static void several_members_keep_their_order(void **state) {
