@@ -13,6 +13,7 @@
 struct ten_gate {
     ten_gate_config config;
     ten_gate_counts counts;
+    ten_measures own; /* when nobody else reads them */
     tenure_guard_item items[TEN_GATE_BATCH];
     char targets[TEN_GATE_BATCH][TENURE_TARGET_MAX + 1];
     size_t messages[TEN_GATE_BATCH]; /* which message an item is about */
@@ -23,6 +24,8 @@ int ten_gate_open(const ten_gate_config *config, ten_gate **ret_gate, ten_error 
     if (!gate)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the messages");
     gate->config = *config;
+    if (!config->measures)
+        gate->config.measures = &gate->own;
     *ret_gate = gate;
     return TENURE_OK;
 }

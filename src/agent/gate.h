@@ -20,7 +20,7 @@ typedef struct ten_gate_config {
     ten_log *log;
     const char *id_field; /* NULL: "target", or where there is none "scene_id" */
     const char *token_field;
-    ten_measures *measures; /* what is read while it runs */
+    ten_measures *measures; /* what is read while it runs; NULL: nothing */
 } ten_gate_config;
 
 typedef struct ten_gate_message {

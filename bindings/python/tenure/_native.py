@@ -27,7 +27,7 @@ class InfoStruct(Structure):
 class EventStruct(Structure):
     _fields_ = [("kind", c_int), ("name", c_char_p), ("target", c_char * TARGET_SIZE), ("instance", c_char * HOLDER_SIZE),
                 ("reason", c_char_p), ("token", c_uint64), ("remaining_ms", c_uint64), ("count", c_uint64),
-                ("error", c_int)]
+                ("error", c_int), ("free_ms", c_uint64)]
 
 
 class LeaseInfoStruct(Structure):
