@@ -90,7 +90,8 @@ do
         -- it is the latter.
         began = (record[1] or ARGV[5] ~= 'fresh') and now or 0
         longest = 0
-        floor = math.max(floor, now)
+        -- What was granted in this very millisecond may be forgotten, too. (A new store grants at once, from now on.)
+        floor = math.max(floor, began > 0 and now + 1 or now)
         cursor = math.max(cursor, now * 1000)
         call('HSET', EPOCH, 'server', server, 'began', whole(began), 'ttl', '0', 'floor', whole(floor),
             'cursor', whole(cursor), 'first', whole(cursor))
