@@ -124,7 +124,12 @@ strangers() {
     listener page 'client.recv(9999); client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>"); client.close()'
     stranger
     listener other 'client.recv(9999); client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"); client.close()'
-    stranger
+    # It speaks JSON, and grants nothing.
+    begin=$(boot_ms)
+    run "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=2s"
+    [ "$STATUS" -ne 0 ] || fail 'a lease was granted by nobody'
+    out_is ''
+    between 'ms until it gave up' "$(($(boot_ms) - begin))" 0 4000
     listener noise 'client.sendall(bytes(range(256)) * 100)'
     stranger
     listener closes 'client.close()'
