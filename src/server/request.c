@@ -27,18 +27,19 @@ const char *ten_request_argument(ten_request *request, const char *name) {
     return ten_percent_decode(text.ours, true) ? value : "%";
 }
 
-void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
+bool ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
     request->state = TEN_REQUEST_WAITING;
     request->queued = true; /* from here on it is the lane's */
     if (ten_lane_put(lane, &request->job, urgent))
-        return;
+        return true;
     request->queued = false;
     ten_reply_error(request, 503, "unavailable", "too many requests are waiting for the store");
+    return false;
 }
 
-void ten_request_wait_for_listing(ten_request *request) {
+bool ten_request_wait_for_listing(ten_request *request) {
     request->job.op_count = 0;
-    ten_request_wait(request, request->server->listing, false);
+    return ten_request_wait(request, request->server->listing, false);
 }
 
 /* ---- what its headers say */
@@ -292,8 +293,7 @@ static void answer_metrics(ten_request *request) {
         return;
     request->job.work = read_gauges;
     request->job.finish = finish_metrics;
-    ten_request_wait_for_listing(request);
-    if (request->state != TEN_REQUEST_WAITING) /* too much is waiting */
+    if (!ten_request_wait_for_listing(request)) /* without what the store would say */
         write_metrics(request, up);
 }
 

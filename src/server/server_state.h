@@ -111,10 +111,10 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **re
                       enum MHD_RequestTerminationCode how);
 /* An argument of the query, decoded; NULL: not given. Valid as long as the request. */
 const char *ten_request_argument(ten_request *request, const char *name);
-/* Hands its job to a lane; it is answered there, or at once when too much waits. */
-void ten_request_wait(ten_request *request, ten_lane *lane, bool urgent);
+/* Hands its job to a lane, whose it is from then on. False: too much waits, and it has been answered with that. */
+bool ten_request_wait(ten_request *request, ten_lane *lane, bool urgent);
 /* The same for work on the store alone, which may take long. */
-void ten_request_wait_for_listing(ten_request *request);
+bool ten_request_wait_for_listing(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
 
