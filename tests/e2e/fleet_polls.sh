@@ -212,10 +212,21 @@ no_drift() {
     until_true 10 all_polled
     pause_ms 5000
     stop a
-    # Each start lies on the grid of the first, plus up to a twentieth of the interval and what the machine adds.
-    awk '$3 == "start" { at = $1 / 1000; if (!first) first = at; late = (at - first) % 250; n++; sum += late
-             if (late > worst) worst = late }
-         END { printf "%d polls, %d ms late on average, %d at worst\n", n, sum / n, worst; exit !(n >= 19 && sum / n < 60) }' "$LOG" ||
+    # Each start lies on a grid, that of the start which was the least late, plus up to a twentieth of the interval and what
+    # the machine adds. Starts that drift lie everywhere: half of the interval on average.
+    awk '$3 == "start" { at[n++] = $1 / 1000 }
+         END {
+             best = 250
+             for (i = 0; i < n; i++) {
+                 sum = 0
+                 for (j = 0; j < n; j++)
+                     sum += (at[j] - at[i] + 250000) % 250
+                 if (sum / n < best)
+                     best = sum / n
+             }
+             printf "%d polls, %d ms late on average\n", n, best
+             exit !(n >= 19 && best < 60)
+         }' "$LOG" ||
         fail 'the polls drift'
 }
 
