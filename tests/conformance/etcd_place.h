@@ -56,7 +56,7 @@ struct many {
     size_t count;
     const char *holder;
     uint64_t ttl_ms;
-    char targets[MANY_MAX][16];
+    char targets[MANY_MAX][24];
     ten_op ops[MANY_MAX];
     ten_result results[MANY_MAX];
 };
