@@ -62,10 +62,12 @@ static void take_change(const tenure_change *change, void *userdata) {
 }
 
 /* The feed tells of every change but one: a lease that ends by itself. So the present leader is read again when it
- * should have ended, unless it was renewed meanwhile. */
+ * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has told so far is left
+ * to the feed: there may have been others in between. */
 int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn each, void *userdata) {
     struct observation observation = {.role = role, .each = each, .userdata = userdata};
     uint64_t cursor = 0;
+    bool anew = true; /* at the beginning, and when changes were missed */
     int done = ten_client_check_target(client, role);
     if (done == TENURE_OK)
         done = tenure_watch_start(client, &cursor);
@@ -74,12 +76,14 @@ int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn eac
         done = read_leader(client, role, &leader);
         if (done < 0)
             break;
-        tell(&observation, &leader);
+        if (anew || leader.token <= observation.token)
+            tell(&observation, &leader);
         uint64_t wait_ms = leader.instance[0] ? leader.remaining_ms + 1 : UINT64_MAX;
         if (observation.stopped == 0)
             done = tenure_watch_wait(client, &cursor, wait_ms, take_change, &observation);
-        if (done == TENURE_E_RESYNC)
-            done = TENURE_OK; /* read again */
+        anew = done == TENURE_E_RESYNC;
+        if (anew)
+            done = TENURE_OK;
     }
     return observation.stopped ? observation.stopped : done;
 }
