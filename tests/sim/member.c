@@ -54,7 +54,8 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
                                         [TEN_FLEET_STORE_UP] = "store up",
                                         [TEN_FLEET_RECOVERING] = "store recovers",
                                         [TEN_FLEET_REFUSED] = "refused",
-                                        [TEN_FLEET_STOPPED] = "stopped"};
+                                        [TEN_FLEET_STOPPED] = "stopped",
+                                        [TEN_FLEET_UNOWNED] = "tells that it is nobody's"};
     uint32_t target = event->target == TEN_PLAN_NOBODY ? SIM_NOBODY : process->by_number[event->target];
     if (event->kind != TEN_FLEET_RENEWED)
         sim_note(world, names[event->kind], process->number, target, event->token ? event->token : event->count);
