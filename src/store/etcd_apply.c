@@ -12,8 +12,9 @@
 
 #define WRITES_FULL                                                                                                    \
     100u /* of the operations of a transaction: the last cell, its homes, the feed and the term fit in */
-#define READS_MAX   120u
-#define CALM_ROUNDS 2u /* conflicts without a pause */
+#define COMPARES_FULL 110u /* the same for its comparisons */
+#define READS_MAX     120u
+#define CALM_ROUNDS   2u /* conflicts without a pause */
 
 /* ---- for the cells ----------------------------------------------------------------------------------------- */
 
@@ -191,7 +192,9 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     ten_buf_clear(&chunk->changes);
     chunk->change_count = chunk->touched_count = 0;
     chunk->raised = false;
-    for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL; i++) {
+    for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL &&
+           store->txn.compare_count < COMPARES_FULL;
+         i++) {
         ten_etcd_cell *cell = &chunk->cells[i];
         if (cell->settled)
             continue;

@@ -144,6 +144,8 @@ static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instan
     if (done < 0)
         return done;
     ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
+    ten_etcd_compare(&chunk->store->txn, key, 0);
     if (cell->kv.lease != cell->home->lease || effect->changed)
         put_node(chunk, cell, row, cell->op.metadata, cell->home->lease);
     if (cell->behind.revision == 0) {

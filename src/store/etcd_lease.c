@@ -224,7 +224,17 @@ static void put_lease(ten_etcd_chunk *chunk, ten_etcd_cell *cell, uint64_t lease
     cell->wrote = true;
 }
 
+/* A holder that is declared gone meanwhile gets nothing any more. */
+static void compare_tombstone(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (cell->op.kind != TEN_OP_ACQUIRE)
+        return;
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_GONE, cell->op.holder);
+    ten_etcd_compare(&chunk->store->txn, key, 0);
+}
+
 static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    compare_tombstone(chunk, cell);
     int done = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms,
                              chunk->deadline_ms, &cell->home);
     if (done < 0)

@@ -218,6 +218,23 @@ static void whoever_comes_in_between_is_not_overwritten(void **state) {
     expect_holder(result, "rival");
 }
 
+static void declare_gone(const struct place *place) {
+    ten_op leave = {.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "dying", .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->other, leave), TEN_LOST);
+}
+
+static void whoever_is_declared_gone_in_between_gets_nothing(void **state) {
+    const struct place *place = *state;
+    etcd_wire.place = place;
+    etcd_wire.hook_path = "/v3/lease/grant"; /* after its reading, before its writing */
+    etcd_wire.before = declare_gone;
+    ten_result result = acquire(place, "t", "dying", LONG_MS);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_outcome(result, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_GONE);
+    expect_holder(read_lease(place, "t"), NULL);
+}
+
 static void a_forced_lease_ends_although_its_holder_renews_the_others(void **state) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 3, "a", TTL_MS);
@@ -531,6 +548,7 @@ int main(void) {
         ETCD_CASE(a_lease_among_three_hundred_that_was_deleted_and_taken_is_lost_at_once),
         ETCD_CASE(what_is_taken_between_keep_alive_and_comparison_is_lost),
         ETCD_CASE(whoever_comes_in_between_is_not_overwritten),
+        ETCD_CASE(whoever_is_declared_gone_in_between_gets_nothing),
         ETCD_CASE(a_forced_lease_ends_although_its_holder_renews_the_others),
         ETCD_CASE(batches_of_more_than_a_transaction_are_carried_out_in_order),
         ETCD_CASE(many_namespaces_are_renewed_in_one_batch),
