@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "ground.h"
 #include "lib/etcd_server.h"
-#include "store/etcd_link.h"
+#include "store/etcd/etcd_link.h"
 
 #define LEASES      10000u
 #define KEPT        500u /* etcd leases that are kept alive in turn: each is one request, whichever it is */

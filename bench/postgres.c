@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "ground.h"
 #include "lib/postgres_server.h"
-#include "store/postgres_state.h"
+#include "store/postgres/postgres_state.h"
 
 #define LEASES   10000u
 #define BATCH    1000u

@@ -3,7 +3,7 @@
  * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). plan.c, fleet.c and redis.c have
  * the others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
  *
- * Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see src/store/sqlite.c).
+ * Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see src/store/sqlite/sqlite.c).
  */
 #include <linux/magic.h>
 #include <string.h>

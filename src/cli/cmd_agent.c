@@ -3,9 +3,9 @@
  */
 #include <stdio.h>
 
-#include "agent/agent.h"
-#include "agent/sink.h"
-#include "agent/warden.h"
+#include "agent/poller/agent.h"
+#include "agent/sinks/sink.h"
+#include "agent/warden/warden.h"
 #include "cli/commands.h"
 
 static int work(ten_shared *shared, void *userdata) {

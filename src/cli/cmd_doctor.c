@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/tree.h"
+#include "agent/warden/tree.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/duration.h"

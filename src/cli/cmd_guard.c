@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/exporter.h"
-#include "agent/gate_lines.h"
-#include "agent/gate_topic.h"
+#include "agent/common/exporter.h"
+#include "agent/guard/guard_lines.h"
+#include "agent/guard/guard_topic.h"
 #include "base/id.h"
 #include "base/io.h"
 #include "cli/commands.h"

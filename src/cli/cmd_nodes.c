@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/fleet_view.h"
+#include "cli/fleet_listing.h"
 #include "cli/table.h"
 
 static size_t planned_for(const ten_view *view, const char *id) {

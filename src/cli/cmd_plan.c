@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/fleet_view.h"
+#include "cli/fleet_listing.h"
 #include "cli/table.h"
 
 struct dry_run {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
-#include "cli/fleet_view.h"
+#include "cli/fleet_listing.h"
 #include "cli/lease_output.h"
 #include "cli/table.h"
 

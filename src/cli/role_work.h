@@ -4,7 +4,7 @@
 #ifndef TEN_CLI_ROLE_WORK_H
 #define TEN_CLI_ROLE_WORK_H
 
-#include "agent/leader.h"
+#include "agent/leader/leader.h"
 #include "cli/session.h"
 
 /* Options that both have, ending with an empty one; they are set in `work`. */

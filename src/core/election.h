@@ -17,8 +17,8 @@
 #define TEN_CORE_ELECTION_H
 
 #include "core/lease.h"
+#include "core/op.h"
 #include "core/timing.h"
-#include "store/store.h"
 
 typedef struct ten_election_config {
     const char *namespace_name; /* these three must outlive the election */

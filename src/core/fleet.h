@@ -22,9 +22,9 @@
 #define TEN_CORE_FLEET_H
 
 #include "core/lease.h"
+#include "core/op.h"
 #include "core/plan.h"
 #include "core/timing.h"
-#include "store/store.h"
 
 typedef struct ten_fleet ten_fleet;
 

@@ -1,7 +1,7 @@
 /*
  * The guard of whoever receives what holders send: is this token current? Pure, like the rest of the core: it is told
  * the time, what the store answered and what its feed said, and decides. It does not ask the store; it says when
- * somebody has to (TEN_GUARD_ASK), and is told the answer. Called by runtime/guard.c.
+ * somebody has to (TEN_GUARD_ASK), and is told the answer. Called by runtime/guard_reader.c.
  *
  *                        no target yet, or above the newest, or unconfirmed
  *      check ------------------------------------------------------------------> ask ---+--- answered ---+
@@ -19,7 +19,7 @@
 #define TEN_CORE_GUARD_H
 
 #include "base/map.h"
-#include "store/store.h"
+#include "core/op.h"
 
 typedef struct ten_guard_config {
     uint64_t cache_ttl_ms;

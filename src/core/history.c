@@ -1,8 +1,10 @@
 /*
  * The history: entries of one target are read together. A store writes what has happened and no more; what lies between
- * two entries is found here, so that no store has to keep it and no holder pays for it. Called by runtime/history.c.
+ * two entries is found here, so that no store has to keep it and no holder pays for it. Called by runtime/client_history.c.
  */
 #include "core/history.h"
+
+#include "base/util.h"
 
 #include <stdlib.h>
 #include <string.h>

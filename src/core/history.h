@@ -1,12 +1,12 @@
 /*
  * The history of changes of hands, out of the feed of a store: which entries are wanted, how long each holder had its
  * target, how long it was free before it was taken, and when a target was nobody's for longer than its TTL. Pure: it is
- * told the entries, in the order of the feed, and reads nothing. Called by runtime/history.c, which reads the store.
+ * told the entries, in the order of the feed, and reads nothing. Called by runtime/client_history.c, which reads the store.
  */
 #ifndef TEN_CORE_HISTORY_H
 #define TEN_CORE_HISTORY_H
 
-#include "store/store.h"
+#include "core/op.h"
 
 typedef struct ten_history ten_history;
 

@@ -12,49 +12,34 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/suggest.h"
-#include "store/backends.h"
+#include "store/backend_table.h"
 
 #define OPEN_TIMEOUT_MS 5000u
 
+/* The table is made by src/store/meson.build, from its list of stores. */
+#define X(name, ...) extern const ten_store_ops ten_##name##_ops;
+TEN_BACKENDS(X)
+#undef X
+
 static const ten_store_ops *const backends[] = {
-#ifdef TEN_STORE_SQLITE
-    &ten_sqlite_ops,
-#endif
-#ifdef TEN_STORE_REDIS
-    &ten_redis_ops,
-#endif
-#ifdef TEN_STORE_HTTP
-    &ten_http_ops,
-#endif
-#ifdef TEN_STORE_ETCD
-    &ten_etcd_ops,
-#endif
-#ifdef TEN_STORE_POSTGRES
-    &ten_postgres_ops,
-#endif
-    &ten_memory_ops,
+#define X(name, ...) &ten_##name##_ops,
+    TEN_BACKENDS(X)
+#undef X
+};
+
+#define MOST_SCHEMES 8u
+static const char *const schemes[][MOST_SCHEMES] = {
+#define X(name, ...) {__VA_ARGS__},
+    TEN_BACKENDS(X)
+#undef X
 };
 
 /* Schemes that some build has, so that leaving a store out is not mistaken for a typing error. */
-static const char *const all_schemes[] = {"sqlite",     "redis", "rediss", "redis+unix", "redis+sentinel", "postgres",
-                                          "postgresql", "etcd",  "etcds",  "http",       "https",          "memory"};
+static const char *const all_schemes[] = {TEN_ALL_SCHEMES};
 
 const ten_store_ops *const *ten_store_backends(size_t *ret_count) {
     *ret_count = TEN_COUNT(backends);
     return backends;
-}
-
-const char *ten_reason_name(enum ten_reason reason) {
-    static const char *const names[TEN_REASON_COUNT] = {
-        "", "shutdown", "rebalance", "drain", "removed", "forced", "resigned", "done", "expired", "taken", "store"};
-    return (unsigned)reason < TEN_REASON_COUNT ? names[reason] : "";
-}
-
-const char *ten_change_name(enum ten_change_kind kind) {
-    static const char *const names[TEN_CHANGE_COUNT] = {
-        "lease_acquired", "lease_released", "lease_lost",     "instance_joined",  "instance_changed", "instance_left",
-        "target_added",   "target_changed", "target_removed", "store_recovering", "lease_asked",      "target_unowned"};
-    return (unsigned)kind < TEN_CHANGE_COUNT ? names[kind] : "";
 }
 
 static int default_path(ten_buf *path, ten_error *error) {
@@ -118,8 +103,8 @@ int ten_store_default_url(char **ret_url, ten_error *error) {
 
 static const ten_store_ops *find_backend(const char *scheme) {
     for (size_t i = 0; i < TEN_COUNT(backends); i++)
-        for (const char *const *known = backends[i]->schemes; *known; known++)
-            if (strcmp(*known, scheme) == 0)
+        for (size_t k = 0; k < MOST_SCHEMES && schemes[i][k]; k++)
+            if (strcmp(schemes[i][k], scheme) == 0)
                 return backends[i];
     return NULL;
 }
@@ -163,8 +148,10 @@ int ten_store_open(const char *url, const ten_store_config *config, ten_store **
         settled.timeout_ms = timeout_ms;
     if (done == TENURE_OK)
         done = ops ? ops->open(&parsed, &settled, ret_store, error) : unknown_scheme(parsed.scheme, error);
-    if (done == TENURE_OK)
+    if (done == TENURE_OK) {
+        (*ret_store)->ops = ops;
         (*ret_store)->timeout_ms = timeout_ms;
+    }
     ten_url_free(&parsed);
     return done;
 }
@@ -191,9 +178,6 @@ static int check_op(ten_store *store, const ten_op *op) {
         return ten_fail(&store->error, TENURE_E_INVALID,
                         "an operation has no namespace, target or holder, or one that is too long");
     bool sets_ttl = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE;
-    if ((op->seats > 1 && !store->capabilities.seats) || (op->slot && !store->capabilities.slots))
-        return ten_fail(&store->error, TENURE_E_UNSUPPORTED,
-                        "the store '%s:' keeps one holder and no slots for a target", store->ops->name);
     if (op->token > TENURE_TOKEN_MAX)
         return ten_fail(&store->error, TENURE_E_TOKEN, "token %llu is above 2^53 - 1", (unsigned long long)op->token);
     if ((sets_ttl && op->ttl_ms < store->capabilities.ttl_min_ms) || op->ttl_ms > TENURE_TTL_MAX_MS ||

@@ -4,7 +4,7 @@
  * makes a fresh one. Every backend passes all of it, unchanged.
  * With --worker it is one of the other processes that a test needs.
  */
-#include "conformance/candidates.h"
+#include "conformance/elections/candidates.h"
 
 #include <signal.h>
 #include <stdio.h>

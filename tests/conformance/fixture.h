@@ -1,20 +1,13 @@
 /*
- * Where a store for the conformance suite comes from. Each kind of store is one entry in fixture.c: how to get a fresh
- * one, how to disturb it as its operators and its failures would, and how to remove it. The suite itself knows URLs
- * only; a new backend adds an entry there and nothing else.
+ * Where a store for the conformance suite comes from. Each kind of store has a fixture, NAME/NAME_fixture.c: how to
+ * create a fresh one, how to disturb it as its operators and its failures would, and how to remove it. The suite itself
+ * knows URLs only.
  */
 #ifndef CONFORMANCE_FIXTURE_H
 #define CONFORMANCE_FIXTURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#ifdef TEN_STORE_POSTGRES
-#include "lib/postgres_server.h"
-#endif
-#include "lib/etcd_server.h"
-#include "lib/redis_server.h"
-#include "lib/tenure_server.h"
 
 #define FIXTURE_PATH_SIZE 512u
 #define FIXTURE_URL_SIZE  640u
@@ -40,12 +33,7 @@ typedef struct fixture_kind {
 struct fixture {
     const fixture_kind *kind; /* NULL: a store that somebody else keeps; it is neither disturbed nor removed */
     char directory[FIXTURE_PATH_SIZE];
-    struct redis_server redis;
-#ifdef TEN_STORE_POSTGRES
-    struct postgres_server postgres;
-#endif
-    struct tenure_server server;
-    etcd_server etcd;
+    void *server; /* the kind's own */
     char url[FIXTURE_URL_SIZE];
 };
 

@@ -181,7 +181,7 @@ alert_rules() {
 
 # What the dashboard and the rules ask for is what some process tells.
 known_names() {
-    grep -ohE 'tenure_[a-z_]+' "$TENURE_SOURCE"/src/agent/exporter_text.c "$TENURE_SOURCE"/src/server/*.c | sort -u >"$CASE/known"
+    grep -ohE 'tenure_[a-z_]+' "$TENURE_SOURCE"/src/agent/common/exporter_text.c "$TENURE_SOURCE"/src/server/*.c | sort -u >"$CASE/known"
     python3 -m json.tool "$TENURE_SOURCE/packaging/grafana/tenure.json" >/dev/null
     for file in grafana/tenure.json prometheus/tenure-alerts.yml; do
         grep -ohE 'tenure_[a-z_]+' "$TENURE_SOURCE/packaging/$file" | sed 's/_\(bucket\|sum\|count\)$//' | sort -u >"$CASE/asked"

@@ -4,7 +4,7 @@
  * wrapping ten_etcd_perform(). An answer "gone" is that of an etcd lease that is not there any more.
  */
 #include "replies.h"
-#include "store/etcd_link.h"
+#include "store/etcd/etcd_link.h"
 
 static const char *rest;
 static size_t rest_size;

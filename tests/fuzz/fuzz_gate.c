@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/gate_lines.h"
+#include "agent/guard/guard_lines.h"
 #include "base/id.h"
 #include "base/io.h"
 #include "fuzz.h"

@@ -4,7 +4,7 @@
  * ten_http_ask().
  */
 #include "replies.h"
-#include "store/http_state.h"
+#include "store/http/http_state.h"
 
 static const uint8_t *answer;
 static size_t answer_size;

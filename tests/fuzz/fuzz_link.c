@@ -1,7 +1,7 @@
 /*
  * A Link header of a server that is polled for targets: the next page is on the same server, or it is none.
  */
-#include "agent/http_page.h"
+#include "agent/sources/http_page.h"
 #include "fuzz.h"
 
 #define ORIGIN "http://127.0.0.1:8080/api/v1/scenes"

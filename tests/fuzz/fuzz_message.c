@@ -2,8 +2,8 @@
  * What is written: strings of JSON, the line of a poll's message with whatever a poller said, names of topics and keys
  * from a pattern. One line that is JSON, and that our own gate passes on.
  */
-#include "agent/gate.h"
-#include "agent/message.h"
+#include "agent/common/message.h"
+#include "agent/guard/guard_filter.h"
 #include "base/json.h"
 #include "fuzz.h"
 

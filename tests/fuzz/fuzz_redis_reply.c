@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "replies.h"
-#include "store/redis_link_state.h"
-#include "store/redis_state.h"
+#include "store/redis/redis_link_state.h"
+#include "store/redis/redis_state.h"
 
 #define INPUT_MAX 65536u
 #define URL       "redis+unix:///tmp/redis.sock"

@@ -2,7 +2,7 @@
  * A line of a target file (which is also the body of a PUT, and an entry of an HTTP list), and a session's JSON object.
  * What is accepted has a good id, and texts that can be kept and written again.
  */
-#include "agent/target_file.h"
+#include "agent/sources/target_file.h"
 #include "base/id.h"
 #include "fuzz.h"
 

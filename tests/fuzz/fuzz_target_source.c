@@ -3,7 +3,7 @@
  * a blank line ends a pass. What is told has good ids and nothing that could not be printed; a target that goes had
  * come, and is missed twice before.
  */
-#include "agent/source_feed.h"
+#include "agent/sources/source_feed.h"
 #include "base/id.h"
 #include "fuzz.h"
 

@@ -2,11 +2,11 @@
  * Store URLs, and what the backends and sinks make of them without connecting. A password is in no message and in no
  * shown URL. Options that name files are left out: the files of the machine are no input.
  */
-#include "agent/mqtt_settings.h"
+#include "agent/common/mqtt_settings.h"
 #include "base/url.h"
 #include "fuzz.h"
-#include "store/redis_layout.h"
-#include "store/redis_link.h"
+#include "store/redis/redis_layout.h"
+#include "store/redis/redis_link.h"
 
 static const char *given;
 

@@ -1,5 +1,5 @@
 /*
- * A candidate: what src/runtime/election.c does around ten_election. One thread: while a call is under way it neither
+ * A candidate: what src/runtime/candidate.c does around ten_election. One thread: while a call is under way it neither
  * sends, nor reads the feed, nor hears of events. Its work and its warden are in candidate_work.c.
  */
 #include "candidate.h"

@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "core/fleet.h"
 #include "core/mutant.h"
-#include "store/memory_core.h"
+#include "store/memory/memory_core.h"
 
 #define SIM_NAMESPACE "sim"
 #define SIM_NOBODY    UINT32_MAX

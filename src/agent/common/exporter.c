@@ -1,0 +1,154 @@
+/*
+ * The HTTP server of an agent's metrics. Called by agent.c, leader.c and the guard's command.
+ */
+#include "agent/common/exporter.h"
+
+#ifdef TEN_SERVER
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+
+#define CONNECTIONS_MAX 16u
+#define IDLE_S          10u
+
+struct ten_exporter {
+    ten_exporter_config config;
+    struct MHD_Daemon *daemon;
+    int fd;
+};
+
+/* ---- answering */
+
+static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection, const char *path, const char *method,
+                              const char *version, const char *data, size_t *size, void **seen) {
+    const ten_exporter *exporter = userdata;
+    bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    unsigned status = strcmp(path, "/metrics") != 0 ? MHD_HTTP_NOT_FOUND
+                      : reads                       ? MHD_HTTP_OK
+                                                    : MHD_HTTP_METHOD_NOT_ALLOWED;
+    (void)version;
+    (void)data;
+    if (!*seen && reads) { /* the headers have come; what is answered is decided when all has */
+        *seen = userdata;
+        return MHD_YES;
+    }
+    *size = 0;
+    ten_buf page = {0};
+    if (status == MHD_HTTP_OK)
+        ten_exporter_write(&exporter->config, &page);
+    else
+        ten_buf_text(&page, "GET /metrics is all that there is\n");
+    struct MHD_Response *response =
+        page.failed ? NULL : MHD_create_response_from_buffer(page.size, page.data, MHD_RESPMEM_MUST_COPY);
+    ten_buf_free(&page);
+    if (!response)
+        return MHD_NO;
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
+    enum MHD_Result queued = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* ---- listening */
+
+/* Cuts `PORT`, `:PORT`, `ADDR:PORT` or `[ADDR]:PORT` into its two parts. */
+static bool cut_address(const char *text, char host[64], char port[8]) {
+    const char *colon = strrchr(text, ':');
+    const char *number = colon ? colon + 1 : text;
+    size_t size = colon ? (size_t)(colon - text) : 0;
+    if (size >= 2 && text[0] == '[' && text[size - 1] == ']') {
+        text++;
+        size -= 2;
+    }
+    if (number[0] == '\0' || strlen(number) > 5 || strspn(number, "0123456789") != strlen(number) || size >= 64)
+        return false;
+    snprintf(host, 64, "%.*s", (int)size, size ? text : "");
+    snprintf(port, 8, "%s", number);
+    return true;
+}
+
+static int listen_at(ten_exporter *exporter, ten_error *error) {
+    const char *address = exporter->config.address;
+    char host[64];
+    char port[8];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    if (!cut_address(address, host, port) || getaddrinfo(host[0] ? host : "127.0.0.1", port, &hints, &found) != 0 ||
+        !found)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "--metrics '%.80s' is no address: write a port for this host alone, or ADDR:PORT", address);
+    int yes = 1;
+    exporter->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (exporter->fd >= 0)
+        (void)setsockopt(exporter->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    bool bound = exporter->fd >= 0 && bind(exporter->fd, found->ai_addr, found->ai_addrlen) == 0 &&
+                 listen(exporter->fd, SOMAXCONN) == 0;
+    int failed = errno;
+    freeaddrinfo(found);
+    return bound ? TENURE_OK : ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot serve metrics at %.80s", address);
+}
+
+static void tell_where(const ten_exporter *exporter) {
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof at;
+    char host[64];
+    char port[8];
+    char shown[80];
+    if (getsockname(exporter->fd, (struct sockaddr *)&at, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return;
+    snprintf(shown, sizeof shown, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    TEN_LOG(exporter->config.log, TEN_LOG_INFO, "metrics_served", TEN_TEXT("address", shown));
+}
+
+int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_exporter, ten_error *error) {
+    ten_exporter *exporter = ten_calloc(1, sizeof *exporter);
+    if (!exporter)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the metrics");
+    *exporter = (ten_exporter){.config = *config, .fd = -1};
+    int done = listen_at(exporter, error);
+    if (done == TENURE_OK) {
+        exporter->daemon = MHD_start_daemon(
+            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, NULL, NULL, answer, exporter, MHD_OPTION_LISTEN_SOCKET,
+            exporter->fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16 * 1024, MHD_OPTION_END);
+        if (!exporter->daemon)
+            done = ten_fail(error, TENURE_E_SYSTEM, "cannot serve metrics at %.80s", config->address);
+    }
+    if (done < 0) {
+        ten_close_fd(&exporter->fd);
+        ten_free(exporter);
+        return done;
+    }
+    tell_where(exporter);
+    *ret_exporter = exporter;
+    return TENURE_OK;
+}
+
+void ten_exporter_close(ten_exporter *exporter) {
+    if (!exporter)
+        return;
+    MHD_stop_daemon(exporter->daemon); /* and closes the socket */
+    ten_free(exporter);
+}
+
+#else
+
+int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_exporter, ten_error *error) {
+    (void)config;
+    (void)ret_exporter;
+    return ten_fail(error, TENURE_E_UNSUPPORTED, "--metrics was left out of this build: it needs libmicrohttpd");
+}
+
+void ten_exporter_close(ten_exporter *exporter) {
+    (void)exporter;
+}
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * The page of metrics: names and units by Prometheus' conventions. Called by exporter.c.
+ */
+#include <string.h>
+
+#include "agent/common/exporter.h"
+#include "base/clock.h"
+
+static void head(ten_buf *to, const char *name, const char *type, const char *help) {
+    ten_buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void one(const ten_exporter_config *config, ten_buf *to, const char *name, const char *type, const char *help,
+                uint64_t value) {
+    head(to, name, type, help);
+    ten_buf_format(to, "%s{namespace=\"%s\"} %llu\n", name, config->namespace_name, (unsigned long long)value);
+}
+
+static void write_histogram(const ten_exporter_config *config, ten_buf *to, const char *name, const char *help,
+                            const ten_histogram *histogram, const uint64_t bounds_us[TEN_MEASURE_BUCKETS]) {
+    uint64_t count = 0;
+    head(to, name, "histogram", help);
+    for (size_t i = 0; i < TEN_MEASURE_BUCKETS; i++) {
+        count += ten_measure_get(&histogram->buckets[i]);
+        ten_buf_format(to, "%s_bucket{namespace=\"%s\",le=\"%g\"} %llu\n", name, config->namespace_name,
+                       (double)bounds_us[i] / 1e6, (unsigned long long)count);
+    }
+    count += ten_measure_get(&histogram->buckets[TEN_MEASURE_BUCKETS]);
+    ten_buf_format(to, "%s_bucket{namespace=\"%s\",le=\"+Inf\"} %llu\n", name, config->namespace_name,
+                   (unsigned long long)count);
+    ten_buf_format(to, "%s_sum{namespace=\"%s\"} %.6f\n", name, config->namespace_name,
+                   (double)ten_measure_get(&histogram->sum_us) / 1e6);
+    ten_buf_format(to, "%s_count{namespace=\"%s\"} %llu\n", name, config->namespace_name, (unsigned long long)count);
+}
+
+static void write_renewals(const ten_exporter_config *config, ten_buf *to) {
+    const ten_measures *measures = config->measures;
+    write_histogram(config, to, "tenure_renew_seconds",
+                    "Time from the sending of a request with renewals to its answer.", &measures->renew,
+                    ten_renew_bounds_us);
+    write_histogram(config, to, "tenure_renew_margin_seconds",
+                    "How long the first of the leases that were renewed would still have lasted.", &measures->margin,
+                    ten_margin_bounds_us);
+    one(config, to, "tenure_renewals_failed_total", "counter", "Requests with renewals that were not answered in time.",
+        ten_measure_get(&measures->renewals_failed));
+}
+
+static void write_takeovers(const ten_exporter_config *config, ten_buf *to) {
+    head(to, "tenure_takeovers_total", "counter", "Leases taken after another, by how that one ended.");
+    for (unsigned i = TEN_REASON_NONE + 1; i < TEN_REASON_COUNT; i++)
+        ten_buf_format(to, "tenure_takeovers_total{namespace=\"%s\",reason=\"%s\"} %llu\n", config->namespace_name,
+                       ten_reason_name((enum ten_reason)i),
+                       (unsigned long long)ten_measure_get(&config->measures->takeovers[i]));
+}
+
+static void write_fleet(const ten_exporter_config *config, ten_buf *to) {
+    const ten_measures *measures = config->measures;
+    uint64_t since_ms = ten_measure_get(&measures->unowned_since_ms);
+    uint64_t unowned_ms = since_ms ? ten_left_u64(ten_boot_ms(&ten_system_clock), since_ms) : 0;
+    one(config, to, "tenure_leases_held", "gauge", "Leases that this instance holds.",
+        ten_measure_get(&measures->held));
+    one(config, to, "tenure_leases_planned", "gauge", "Leases that the plan gives to this instance.",
+        ten_measure_get(&measures->planned));
+    one(config, to, "tenure_targets_unowned", "gauge", "Targets that nobody holds, as far as this instance has heard.",
+        ten_measure_get(&measures->unowned));
+    head(to, "tenure_targets_unowned_seconds_max", "gauge", "How long the longest unowned of them has been so.");
+    ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", config->namespace_name,
+                   (double)unowned_ms / 1e3);
+    head(to, "tenure_polls_total", "counter", "Polls, by what became of them.");
+    const struct {
+        const char *result;
+        uint64_t count;
+    } polls[] = {{"ok", ten_measure_get(&measures->polls_ok)},
+                 {"failed", ten_measure_get(&measures->polls_failed)},
+                 {"discarded", ten_measure_get(&measures->polls_discarded)}};
+    for (size_t i = 0; i < TEN_COUNT(polls); i++)
+        ten_buf_format(to, "tenure_polls_total{namespace=\"%s\",result=\"%s\"} %llu\n", config->namespace_name,
+                       polls[i].result, (unsigned long long)polls[i].count);
+    one(config, to, "tenure_messages_dropped_total", "counter", "Messages that did not get to a sink.",
+        ten_measure_get(&measures->dropped));
+}
+
+static void write_role(const ten_exporter_config *config, ten_buf *to) {
+    head(to, "tenure_leader_status", "gauge", "Whether this instance leads the role.");
+    ten_buf_format(to, "tenure_leader_status{namespace=\"%s\",role=\"%s\"} %d\n", config->namespace_name, config->role,
+                   config->leads(config->userdata) ? 1 : 0);
+    head(to, "tenure_leader_last_renewal_timestamp_seconds", "gauge",
+         "When this instance last renewed the role; 0 if it never led.");
+    ten_buf_format(to, "tenure_leader_last_renewal_timestamp_seconds{namespace=\"%s\",role=\"%s\"} %.3f\n",
+                   config->namespace_name, config->role, (double)ten_measure_get(&config->measures->led_at_ms) / 1e3);
+}
+
+static void write_guard(const ten_exporter_config *config, ten_buf *to) {
+    const ten_measures *measures = config->measures;
+    one(config, to, "tenure_messages_passed_total", "counter", "Messages whose token was current.",
+        ten_measure_get(&measures->passed));
+    one(config, to, "tenure_stale_refused_total", "counter", "Messages with an older token than the newest.",
+        ten_measure_get(&measures->refused_stale));
+    one(config, to, "tenure_messages_refused_total", "counter",
+        "Messages refused for another reason: never granted, not confirmed, incomplete, malformed.",
+        ten_measure_get(&measures->refused_other));
+}
+
+static void write_store(const ten_exporter_config *config, ten_buf *to) {
+    char store[24] = "sqlite";
+    if (config->store && config->store[0])
+        snprintf(store, sizeof store, "%.*s", (int)ten_min_u64(strcspn(config->store, ":"), 20), config->store);
+    head(to, "tenure_store_errors_total", "counter", "Calls on the store that failed.");
+    ten_buf_format(to, "tenure_store_errors_total{store=\"%s\"} %llu\n", store,
+                   (unsigned long long)ten_measure_get(&config->measures->store_errors));
+    head(to, "tenure_store_up", "gauge", "Whether the store answered the last call.");
+    ten_buf_format(to, "tenure_store_up %d\n",
+                   atomic_load_explicit(&config->measures->store_up, memory_order_relaxed) ? 1 : 0);
+    head(to, "tenure_build_info", "gauge", "The version that runs.");
+    ten_buf_format(to, "tenure_build_info{version=\"%s\"} 1\n", tenure_version());
+    head(to, "tenure_instance_info", "gauge", "The instance that this is.");
+    ten_buf_format(to, "tenure_instance_info{id=\"%s\"} 1\n", config->instance);
+}
+
+void ten_exporter_write(const ten_exporter_config *config, ten_buf *to) {
+    if (config->kind == TEN_EXPORTS_FLEET)
+        write_fleet(config, to);
+    else if (config->kind == TEN_EXPORTS_ROLE)
+        write_role(config, to);
+    else
+        write_guard(config, to);
+    if (config->kind != TEN_EXPORTS_GUARD) {
+        write_renewals(config, to);
+        write_takeovers(config, to);
+    }
+    write_store(config, to);
+}

@@ -1,0 +1,95 @@
+/*
+ * The connection of a gate's input or output to an MQTT broker.
+ */
+#include "agent/guard/guard_broker.h"
+
+#include <mosquitto.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+
+#define BACKOFF_MIN_MS 100u
+#define BACKOFF_MAX_MS 5000u
+#define TTL_MS         30000u /* the guard holds no lease; the timeout of an answer is that of a common one */
+
+static uint64_t now_ms(void) {
+    return ten_boot_ms(&ten_system_clock);
+}
+
+int ten_gate_broker_init(ten_gate_broker *broker, const ten_mqtt_calls *calls, ten_log *log, const char *url,
+                         ten_error *error) {
+    *broker = (ten_gate_broker){.calls = *calls, .log = log};
+    if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to a broker");
+    return calls->received ? ten_mqtt_settings_read_input(url, TTL_MS, &broker->settings, error)
+                           : ten_mqtt_settings_read(url, TTL_MS, &broker->settings, error);
+}
+
+void ten_gate_broker_free(ten_gate_broker *broker, bool in_order) {
+    if (in_order)
+        ten_mqtt_link_close(broker->link);
+    else
+        ten_mqtt_link_cut(broker->link);
+    broker->link = NULL;
+    ten_mqtt_settings_free(&broker->settings);
+}
+
+/* A connection that lasted was no failure of the attempt; one that the broker ends each time was. */
+void ten_gate_broker_lose(ten_gate_broker *broker, const ten_error *error) {
+    uint64_t now = now_ms();
+    if (broker->ready_ms && now - broker->ready_ms >= BACKOFF_MAX_MS)
+        broker->failures = 0;
+    ten_mqtt_link_cut(broker->link);
+    broker->link = NULL;
+    broker->ready_ms = 0;
+    uint64_t longest_ms = ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(broker->failures++, 10), BACKOFF_MAX_MS);
+    broker->dialed_ms = now + longest_ms / 2 + ten_random_u64() % (longest_ms / 2);
+    if (!broker->is_told)
+        TEN_LOG(broker->log, TEN_LOG_WARN, broker->calls.received ? "input_failed" : "output_failed",
+                TEN_TEXT("error", error->message));
+    broker->is_told = true;
+}
+
+static void dial(ten_gate_broker *broker) {
+    ten_error error;
+    broker->dialed_ms = now_ms();
+    if (ten_mqtt_link_open(&broker->settings, &broker->calls, &broker->link, &error) < 0)
+        ten_gate_broker_lose(broker, &error);
+}
+
+struct pollfd ten_gate_broker_polled(ten_gate_broker *broker, uint64_t *until_ms) {
+    if (!broker->link && now_ms() >= broker->dialed_ms)
+        dial(broker);
+    if (!broker->link) {
+        *until_ms = ten_min_u64(*until_ms, broker->dialed_ms);
+        return (struct pollfd){.fd = -1};
+    }
+    *until_ms = ten_min_u64(*until_ms, now_ms() + TEN_MQTT_LOOK_MS);
+    if (!broker->ready_ms)
+        *until_ms = ten_min_u64(*until_ms, ten_add_u64(broker->dialed_ms, broker->settings.timeout_ms));
+    return ten_mqtt_link_polled(broker->link);
+}
+
+static void note_ready(ten_gate_broker *broker) {
+    broker->ready_ms = now_ms();
+    if (broker->is_told)
+        TEN_LOG(broker->log, TEN_LOG_INFO, broker->calls.received ? "input_ok" : "output_ok",
+                TEN_TEXT("broker", broker->settings.name));
+    broker->is_told = false;
+}
+
+bool ten_gate_broker_work(ten_gate_broker *broker, short events) {
+    ten_error error;
+    if (!broker->link)
+        return false;
+    int done = ten_mqtt_link_work(broker->link, events, &error);
+    if (done == TENURE_OK && !broker->ready_ms && ten_mqtt_link_is_ready(broker->link))
+        note_ready(broker);
+    if (done == TENURE_OK && !broker->ready_ms &&
+        now_ms() >= ten_add_u64(broker->dialed_ms, broker->settings.timeout_ms))
+        done = ten_fail(&error, TENURE_E_TIMEOUT, "%s did not answer within %llu ms", broker->settings.name,
+                        (unsigned long long)broker->settings.timeout_ms);
+    if (done < 0)
+        ten_gate_broker_lose(broker, &error);
+    return done == TENURE_OK;
+}

@@ -1,0 +1,13 @@
+/*
+ * Lines into a gate: from a descriptor, each line a message, until the input ends.
+ */
+#ifndef TEN_AGENT_GATE_LINES_H
+#define TEN_AGENT_GATE_LINES_H
+
+#include "agent/guard/guard_out.h"
+
+/* TENURE_OK: the input has ended, or it was told to stop; lines that were not complete by then were not passed on.
+ * TENURE_E_SYSTEM: it cannot read; else what the output says. */
+int ten_gate_lines(ten_gate *gate, int in_fd, ten_gate_out *out, ten_gate_stop *stop, ten_error *error);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Topics of MQTT brokers as the input and the output of a gate, both with QoS 1. Nothing is dropped because it came too
+ * fast: while the output does not confirm what it was given, nothing is read from the input and nothing acknowledged to
+ * its broker, which then keeps the rest, as it does for each slow subscriber. A message may come twice, as always with
+ * QoS 1.
+ */
+#ifndef TEN_AGENT_GATE_TOPIC_H
+#define TEN_AGENT_GATE_TOPIC_H
+
+#include "agent/guard/guard_out.h"
+
+/* Whether the URLs make sense, and do not lead round in a circle. Each may be NULL. */
+int ten_gate_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error);
+
+/* The gate, the log and the namespace's name must stay. */
+int ten_gate_topic_open_out(ten_gate *gate, ten_log *log, const char *namespace_name, const char *url,
+                            ten_gate_out **ret_out, ten_error *error);
+
+/* Until it is told to stop: TENURE_OK; else what the output says. */
+int ten_gate_topic_in(ten_gate *gate, ten_log *log, const char *url, ten_gate_out *out, ten_gate_stop *stop,
+                      ten_error *error);
+
+#endif

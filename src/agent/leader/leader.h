@@ -1,0 +1,40 @@
+/*
+ * A command that runs while this instance leads a role (elect), or once for the whole fleet (once). It runs in the
+ * worker process; the warden (warden.h) stands over it. A term's work is the hook of its beginning, the command, and
+ * the hook of its end, one after the other; only when all of it is over is the role given back.
+ */
+#ifndef TEN_AGENT_LEADER_H
+#define TEN_AGENT_LEADER_H
+
+#include "agent/warden/shared.h"
+#include "base/error.h"
+#include "base/log.h"
+
+enum ten_restart { TEN_RESTART_NEVER, TEN_RESTART_ON_FAILURE, TEN_RESTART_ALWAYS };
+
+typedef struct ten_leader_config {
+    const char *store; /* NULL: the default */
+    const char *role;
+    tenure_election_options election; /* without its callbacks */
+    char **command;                   /* ends with NULL */
+    const char *on_elected;           /* run by /bin/sh -c; NULL: none */
+    const char *on_demoted;
+    enum ten_restart restart;
+    uint64_t grace_ms;      /* ending the command starts this long before the deadline */
+    uint64_t kill_after_ms; /* how long it may take to end when nothing else presses */
+    bool stop_when_uncertain;
+    bool share_pids; /* the command gets no PID namespace of its own, although that were permitted */
+    /* Once: one term, and its command's exit code. */
+    bool once;
+    uint64_t wait_ms;     /* for the role */
+    int not_elected_exit; /* when another has it */
+    const char *metrics;  /* where Prometheus may ask; NULL: nowhere */
+    enum ten_log_format log_format;
+    enum ten_log_level log_level;
+} ten_leader_config;
+
+/* Runs until the command has ended for good, or a signal asks for an end: *ret_exit is this program's exit code. Or the
+ * error that made it end. Signals are taken by this function; the caller has started no threads. */
+int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error);
+
+#endif

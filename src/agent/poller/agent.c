@@ -1,0 +1,603 @@
+/*
+ * The agent's loop: targets come from their source, leases from the manager, polls start when they are due and owned.
+ * One thread; the manager's thread only leaves notes. It runs in the worker process, under the warden.
+ */
+#include "agent/poller/agent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "agent/poller/agent_state.h"
+#include "agent/warden/tree.h"
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/random.h"
+#include "runtime/member.h"
+
+#define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
+#define GIVE_BACK_MS     2000u /* more, for giving everything back: a store that is away must not keep the agent */
+#define HURRY_MS         300u  /* the same, when told twice */
+#define FLUSH_MS         2000u
+#define READ_AGAIN_MS    1000u
+
+/* ---- options */
+
+int ten_agent_parse_poll(const char *text, ten_agent_config *config, ten_error *error) {
+    if (strncmp(text, "exec:", 5) == 0 && text[5] != '\0') {
+        config->how = TEN_POLL_EXEC;
+        config->command = text + 5;
+    } else if (strcmp(text, "http") == 0) {
+        config->how = TEN_POLL_HTTP;
+    } else if (strcmp(text, "spec") == 0) {
+        config->how = TEN_POLL_SPEC;
+    } else {
+        return ten_fail(error, TENURE_E_INVALID, "there is no poller '%.60s': write exec:CMD, http or spec", text);
+    }
+    return TENURE_OK;
+}
+
+int ten_agent_check(const ten_agent_config *config, ten_error *error) {
+    int done = ten_source_check(config, error);
+    if (done < 0)
+        return done;
+    uint64_t room_ms = config->manager.ttl_ms - config->manager.margin_ms;
+    if (config->grace_ms < 10 || config->grace_ms > room_ms / 2)
+        return ten_fail(
+            error, TENURE_E_TTL,
+            "a grace of %llu ms cannot be safe: it is at least 10 ms, and at most half of the TTL less the margin",
+            (unsigned long long)config->grace_ms);
+    if (config->every_ms > TENURE_TTL_MAX_MS || config->timeout_ms > TENURE_TTL_MAX_MS)
+        return ten_fail(error, TENURE_E_INVALID, "an interval or a time-out is at most 366 days");
+    return TENURE_OK;
+}
+
+/* ---- notes from the manager's thread */
+
+static void leave_note(struct ten_agent *agent, struct ten_agent_note *note) {
+    uint64_t one = 1;
+    pthread_mutex_lock(&agent->note_lock);
+    *agent->last_note = note;
+    agent->last_note = &note->next;
+    pthread_mutex_unlock(&agent->note_lock);
+    (void)ten_write_all(agent->note_fd, &one, sizeof one);
+}
+
+static void on_event(const tenure_event *event, void *userdata) {
+    struct ten_agent_note *note = ten_calloc(1, sizeof *note);
+    if (!note)
+        return; /* whether a target is owned is read from its slot; the next look at it finds out */
+    note->event = *event;
+    leave_note(userdata, note);
+}
+
+static void free_target(struct ten_agent_target *target) {
+    if (!target)
+        return;
+    ten_free(target->id);
+    ten_free(target->url);
+    ten_free(target->exec);
+    ten_free(target->spec);
+    ten_free(target);
+}
+
+static bool copy_text(const char *text, char **ret_copy) {
+    *ret_copy = text ? ten_strdup(text) : NULL;
+    return !text || *ret_copy;
+}
+
+static struct ten_agent_target *copy_target(const tenure_target *target) {
+    struct ten_agent_target *copy = ten_calloc(1, sizeof *copy);
+    if (!copy)
+        return NULL;
+    copy->every_ms = target->every_ms;
+    copy->paused = target->paused;
+    if (copy_text(target->id, &copy->id) && copy_text(target->url, &copy->url) &&
+        copy_text(target->exec, &copy->exec) && copy_text(target->spec, &copy->spec))
+        return copy;
+    free_target(copy);
+    return NULL;
+}
+
+static void on_target(const tenure_target *target, bool removed, void *userdata) {
+    struct ten_agent_note *note = ten_calloc(1, sizeof *note);
+    struct ten_agent_target *copy = note ? copy_target(target) : NULL;
+    if (!copy) {
+        ten_free(note);
+        return;
+    }
+    copy->removed = removed;
+    note->target = copy;
+    leave_note(userdata, note);
+}
+
+/* ---- targets */
+
+static uint64_t every_ms(const struct ten_agent *agent, const struct ten_agent_target *target) {
+    return target->every_ms ? target->every_ms : agent->config->every_ms;
+}
+
+/* Due times go on by whole intervals from the first one, so that nothing drifts; the jitter is added to each and not to
+ * the sum. */
+static void schedule(struct ten_agent *agent, struct ten_agent_target *target) {
+    uint64_t interval_ms = every_ms(agent, target);
+    uint64_t jitter_ms = interval_ms / 20 ? ten_random_u64() % (interval_ms / 20) : 0;
+    ten_timers_set(&agent->polls, target->number, target->due_ms + jitter_ms);
+}
+
+static void schedule_now(struct ten_agent *agent, struct ten_agent_target *target) {
+    target->due_ms = ten_agent_now_ms();
+    ten_timers_set(&agent->polls, target->number, target->due_ms);
+}
+
+/* Whether there is a lease at all: also one that may not be used right now, because it is uncertain, or about to be
+ * given back, which can still change without an event. */
+static bool is_held(const struct ten_agent_target *target) {
+    return target->handle && ten_slot_ends_ms(target->handle) != 0;
+}
+
+static bool give_number(struct ten_agent *agent, struct ten_agent_target *target) {
+    uint32_t number = agent->first_free;
+    while (number < agent->target_room && agent->targets[number])
+        number++;
+    agent->first_free = number;
+    if (number == agent->target_room) {
+        uint32_t room = agent->target_room ? agent->target_room * 2 : 64;
+        struct ten_agent_target **targets = ten_realloc(agent->targets, room * sizeof(struct ten_agent_target *));
+        if (!targets)
+            return false;
+        memset(targets + agent->target_room, 0, (room - agent->target_room) * sizeof(struct ten_agent_target *));
+        agent->targets = targets;
+        agent->target_room = room;
+    }
+    if (!ten_timers_reserve(&agent->polls, number + 1) || !ten_timers_reserve(&agent->checks, number + 1) ||
+        !ten_map_put(&agent->by_id, target->id, target))
+        return false;
+    target->number = number;
+    agent->targets[number] = target;
+    return true;
+}
+
+void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *target) {
+    target->removed = true;
+    target->due_ms = 0; /* should it come back while its poll is finished, it is scheduled anew */
+    ten_timers_clear(&agent->polls, target->number);
+    if (target->poll)
+        return; /* its poll is finished first */
+    (void)ten_map_remove(&agent->by_id, target->id);
+    agent->targets[target->number] = NULL;
+    agent->first_free = (uint32_t)ten_min_u64(agent->first_free, target->number);
+    free_target(target);
+}
+
+/* Takes over a target in the form of `news`, whose texts become the agent's. */
+static void take_target(struct ten_agent *agent, struct ten_agent_target *news) {
+    struct ten_agent_target *target = ten_map_get(&agent->by_id, news->id);
+    if (news->removed) {
+        if (target)
+            ten_agent_drop_target(agent, target);
+        free_target(news);
+        return;
+    }
+    if (!target) {
+        if (!give_number(agent, news)) {
+            TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", news->id),
+                    TEN_TEXT("error", "out of memory"));
+            free_target(news);
+            return;
+        }
+        target = news;
+    } else {
+        bool other_interval = target->every_ms != news->every_ms;
+        char *texts[] = {target->url, target->exec, target->spec};
+        target->url = news->url;
+        target->exec = news->exec;
+        target->spec = news->spec;
+        news->url = texts[0];
+        news->exec = texts[1];
+        news->spec = texts[2];
+        target->every_ms = news->every_ms;
+        target->removed = false;
+        if (other_interval && target->due_ms) {
+            target->due_ms = ten_agent_now_ms() + every_ms(agent, target);
+            schedule(agent, target);
+        }
+        free_target(news);
+    }
+    target->seen = agent->readings;
+    target->handle = tenure_manager_handle(agent->manager, target->id);
+    if (is_held(target) && !target->due_ms)
+        schedule_now(agent, target);
+}
+
+/* ---- targets of a source that is not the store */
+
+void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
+    struct ten_agent_target *copy = copy_target(target);
+    if (!copy || tenure_manager_put_target(agent->manager, target->id, target->paused) < 0) {
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
+                TEN_TEXT("error", copy ? tenure_manager_message(agent->manager) : "out of memory"));
+        free_target(copy);
+        return;
+    }
+    take_target(agent, copy);
+}
+
+void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target) {
+    (void)tenure_manager_remove_target(agent->manager, target->id);
+    ten_agent_drop_target(agent, target);
+}
+
+/* ---- events */
+
+static void log_event(const struct ten_agent *agent, const tenure_event *event) {
+    ten_field fields[8];
+    size_t count = 0;
+    enum ten_log_level level =
+        event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED ? TEN_LOG_WARN
+                                                                                                    : TEN_LOG_INFO;
+    if (event->target[0])
+        fields[count++] = TEN_TEXT("target", event->target);
+    if (event->token)
+        fields[count++] = TEN_NUMBER("token", event->token);
+    if (event->instance[0])
+        fields[count++] = TEN_TEXT(event->kind == TENURE_EVENT_ACQUIRE_FAILED ? "holder" : "other", event->instance);
+    if (event->reason[0])
+        fields[count++] = TEN_TEXT("reason", event->reason);
+    if (event->error < 0)
+        fields[count++] = TEN_TEXT("error", tenure_strerror(event->error));
+    if (event->remaining_ms)
+        fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
+    if (event->free_ms)
+        fields[count++] = TEN_NUMBER("free_ms", event->free_ms);
+    if (event->count)
+        fields[count++] = TEN_NUMBER("count", event->count);
+    ten_log_event(agent->log, level, event->name, fields, count);
+}
+
+static void take_event(struct ten_agent *agent, const tenure_event *event) {
+    struct ten_agent_target *target = event->target[0] ? ten_map_get(&agent->by_id, event->target) : NULL;
+    struct ten_poll *poll = target ? target->poll : NULL;
+    log_event(agent, event);
+    switch (event->kind) {
+    case TENURE_EVENT_ACQUIRED:
+        if (target && !target->removed) {
+            target->handle = tenure_manager_handle(agent->manager, target->id);
+            schedule_now(agent, target);
+        }
+        break;
+    case TENURE_EVENT_LOST:
+        if (target)
+            ten_timers_clear(&agent->polls, target->number);
+        if (poll && poll->token == event->token)
+            ten_poll_end(agent, poll, true, "the lease was lost");
+        break;
+    case TENURE_EVENT_RENEW_FAILED:
+        if (poll && agent->config->stop_when_uncertain)
+            ten_poll_end(agent, poll, false, "the lease is uncertain");
+        break;
+    case TENURE_EVENT_RENEWED:
+        if (poll && poll->phase == TEN_POLL_HELD)
+            ten_poll_finished(agent, poll);
+        break;
+    case TENURE_EVENT_REFUSED:
+        agent->refused = event->error;
+        break;
+    case TENURE_EVENT_STOPPED:
+        agent->stopped = true;
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_notes(struct ten_agent *agent) {
+    uint64_t count;
+    (void)ten_read_some(agent->note_fd, &count, sizeof count);
+    pthread_mutex_lock(&agent->note_lock);
+    struct ten_agent_note *note = agent->first_note;
+    agent->first_note = NULL;
+    agent->last_note = &agent->first_note;
+    pthread_mutex_unlock(&agent->note_lock);
+    while (note) {
+        struct ten_agent_note *next = note->next;
+        if (note->target)
+            take_target(agent, note->target);
+        else
+            take_event(agent, &note->event);
+        ten_free(note);
+        note = next;
+    }
+}
+
+/* ---- signals and stopping */
+
+static void begin_stop(struct ten_agent *agent) {
+    uint64_t patience_ms = agent->stop_signals > 1 ? 0 : STOP_PATIENCE_MS;
+    agent->stop_ms = ten_agent_now_ms() + patience_ms;
+    for (uint32_t i = 0; i < agent->target_room; i++)
+        if (agent->targets[i])
+            ten_timers_clear(&agent->polls, i);
+}
+
+static void take_signals(struct ten_agent *agent) {
+    struct signalfd_siginfo info;
+    while (ten_read_some(agent->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGCHLD) {
+            ten_exec_reap(agent);
+        } else if (info.ssi_signo == SIGHUP) {
+            for (size_t i = 0; i < agent->config->sink_count; i++)
+                ten_sink_reopen(agent->sinks[i]);
+            ten_source_reread(agent);
+        } else {
+            agent->stop_signals++;
+            begin_stop(agent);
+            ten_manager_begin_stop(agent->manager);
+        }
+    }
+}
+
+/* Polls that are still running when patience has ended are ended, with the lease still good. */
+static void hurry_polls(struct ten_agent *agent) {
+    for (uint32_t i = 0; i < agent->target_room; i++)
+        if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->phase == TEN_POLL_RUNNING)
+            ten_poll_end(agent, agent->targets[i]->poll, false, "the agent is stopping");
+}
+
+/* ---- what sinks say of themselves */
+
+static void report_sink(struct ten_agent *agent, const char *name, const ten_sink_news *news) {
+    if (news->problem.code < 0)
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "sink_failed", TEN_TEXT("sink", name),
+                TEN_TEXT("error", news->problem.message));
+    if (news->works_again)
+        TEN_LOG(agent->log, TEN_LOG_INFO, "sink_ok", TEN_TEXT("sink", name));
+    ten_agent_count_dropped(agent, name, news->dropped);
+}
+
+static void look_at_sinks(struct ten_agent *agent) {
+    uint64_t now_ms = ten_agent_now_ms();
+    if (now_ms < agent->sinks_look_ms)
+        return;
+    agent->sinks_look_ms = now_ms + READ_AGAIN_MS;
+    for (size_t i = 0; i < agent->config->sink_count; i++) {
+        ten_sink_news news;
+        ten_sink_take_news(agent->sinks[i], &news);
+        report_sink(agent, agent->config->sinks[i], &news);
+    }
+}
+
+/* ---- the loop */
+
+static void run_due(struct ten_agent *agent) {
+    uint64_t now_ms = ten_agent_now_ms();
+    uint32_t number;
+    while (ten_timers_take(&agent->checks, now_ms, &number))
+        if (agent->targets[number] && agent->targets[number]->poll)
+            ten_poll_check(agent, agent->targets[number]->poll);
+    while (ten_timers_take(&agent->polls, now_ms, &number)) {
+        struct ten_agent_target *target = agent->targets[number];
+        if (!target)
+            continue;
+        uint64_t interval_ms = every_ms(agent, target);
+        target->due_ms += interval_ms;
+        if (target->due_ms <= now_ms) /* polls that were missed are not made up for */
+            target->due_ms += (now_ms - target->due_ms) / interval_ms * interval_ms + interval_ms;
+        bool held = is_held(target);
+        ten_poll_start(agent, target);
+        if (held)
+            schedule(agent, target);
+        else
+            target->due_ms = 0;
+    }
+    if (agent->stop_ms && now_ms >= agent->stop_ms)
+        hurry_polls(agent);
+}
+
+static int wait_ms(const struct ten_agent *agent) {
+    uint64_t next_ms = ten_min_u64(ten_timers_next(&agent->checks), ten_timers_next(&agent->polls));
+    if (agent->stop_ms)
+        next_ms =
+            ten_min_u64(next_ms, ten_max_u64(agent->running > 0 || !agent->leave_ms ? agent->stop_ms : agent->leave_ms,
+                                             ten_agent_now_ms() + 10));
+    uint64_t left_ms = ten_left_u64(next_ms, ten_agent_now_ms());
+    return (int)ten_min_u64(left_ms, READ_AGAIN_MS);
+}
+
+static void take_ready(struct ten_agent *agent) {
+    struct epoll_event events[64];
+    int count = epoll_wait(agent->epoll_fd, events, TEN_COUNT(events), 0);
+    /* Output first: the rest may end polls, and with them what these events point to. */
+    for (int i = 0; i < count; i++) {
+        void *what = events[i].data.ptr;
+        if (what != &agent->note_fd && what != &agent->signal_fd && what != &agent->source_fd)
+            ten_exec_read(agent, what);
+    }
+    for (int i = 0; i < count; i++) {
+        void *what = events[i].data.ptr;
+        if (what == &agent->note_fd)
+            take_notes(agent);
+        else if (what == &agent->signal_fd)
+            take_signals(agent);
+        else if (what == &agent->source_fd)
+            ten_source_take(agent);
+    }
+}
+
+/* All work has ended, but the store does not take the leases back: they end by their TTL. */
+static bool gives_up(struct ten_agent *agent) {
+    if (!agent->stop_ms || agent->running > 0)
+        return false;
+    uint64_t now_ms = ten_agent_now_ms();
+    if (!agent->leave_ms)
+        agent->leave_ms = now_ms + GIVE_BACK_MS;
+    if (agent->stop_signals > 1)
+        agent->leave_ms = ten_min_u64(agent->leave_ms, now_ms + HURRY_MS);
+    return now_ms >= agent->leave_ms;
+}
+
+static void loop(struct ten_agent *agent) {
+    struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
+    while (!agent->stopped && !agent->refused && !gives_up(agent)) {
+        (void)curl_multi_poll(agent->multi, &extra, 1, wait_ms(agent), NULL);
+        ten_http_work(agent);
+        take_ready(agent);
+        run_due(agent);
+        look_at_sinks(agent);
+    }
+}
+
+/* ---- start and end */
+
+static int watch(struct ten_agent *agent, int fd, void *what, ten_error *error) {
+    struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = what};
+    if (fd < 0 || epoll_ctl(agent->epoll_fd, EPOLL_CTL_ADD, fd, &wanted) != 0)
+        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the agent's loop");
+    return TENURE_OK;
+}
+
+static int open_loop(struct ten_agent *agent, ten_error *error) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    agent->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    agent->note_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    agent->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
+    if (!agent->multi)
+        return ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
+    int done = watch(agent, agent->signal_fd, &agent->signal_fd, error);
+    return done < 0 ? done : watch(agent, agent->note_fd, &agent->note_fd, error);
+}
+
+static int open_sinks(struct ten_agent *agent, ten_error *error) {
+    agent->sinks = ten_calloc(agent->config->sink_count + 1, sizeof(ten_sink *));
+    if (!agent->sinks)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sinks");
+    int done = TENURE_OK;
+    for (size_t i = 0; done == TENURE_OK && i < agent->config->sink_count; i++)
+        done = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);
+    return done;
+}
+
+static int open_manager(struct ten_agent *agent, ten_error *error) {
+    const ten_agent_config *config = agent->config;
+    tenure_manager_options options = config->manager;
+    options.size = sizeof options;
+    options.targets_from_store = strcmp(config->targets, "store") == 0;
+    options.on_event = on_event;
+    options.userdata = agent;
+    ten_manager_extras extras = {
+        .slots = &agent->shared->slots, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
+    int done = ten_manager_open(config->store, &options, &extras, &agent->manager);
+    if (done < 0)
+        return ten_fail(error, done, "%s", tenure_manager_message(NULL));
+    agent->instance = tenure_manager_instance_id(agent->manager);
+    agent->namespace_name = options.namespace_name;
+    struct ten_shared_state *state = agent->shared->state;
+    snprintf(state->instance, sizeof state->instance, "%s", agent->instance);
+    atomic_store(&state->ready, true);
+    ten_log_config log = {.fd = STDERR_FILENO,
+                          .format = config->log_format,
+                          .level = config->log_level,
+                          .clock = &ten_system_clock,
+                          .instance = agent->instance,
+                          .namespace_name = agent->namespace_name};
+    return ten_log_open(&log, &agent->log, error);
+}
+
+static int open_source(struct ten_agent *agent, ten_error *error) {
+    int done = ten_source_open(agent, error);
+    if (done == TENURE_OK && agent->source_fd >= 0)
+        done = watch(agent, agent->source_fd, &agent->source_fd, error);
+    return done;
+}
+
+static void close_sinks(struct ten_agent *agent) {
+    for (size_t i = 0; agent->sinks && i < agent->config->sink_count && agent->sinks[i]; i++) {
+        ten_sink_news news;
+        ten_sink_close(agent->sinks[i], FLUSH_MS, &news);
+        report_sink(agent, agent->config->sinks[i], &news);
+    }
+}
+
+static int open_exporter(struct ten_agent *agent, ten_error *error) {
+    ten_exporter_config config = {.address = agent->config->metrics,
+                                  .kind = TEN_EXPORTS_FLEET,
+                                  .measures = &agent->measures,
+                                  .instance = agent->instance,
+                                  .namespace_name = agent->namespace_name,
+                                  .store = agent->config->store,
+                                  .log = agent->log};
+    return ten_exporter_open(&config, &agent->exporter, error);
+}
+
+static void close_agent(struct ten_agent *agent) {
+    ten_exporter_close(agent->exporter);
+    ten_source_close(agent);
+    if (agent->manager)
+        tenure_manager_close(agent->manager);
+    take_notes(agent);
+    for (uint32_t i = 0; i < agent->target_room; i++) {
+        if (agent->targets[i])
+            free_target(agent->targets[i]);
+    }
+    close_sinks(agent);
+    ten_map_free(&agent->by_id);
+    ten_timers_free(&agent->polls);
+    ten_timers_free(&agent->checks);
+    ten_free(agent->targets);
+    ten_free(agent->sinks);
+    ten_children_free(&agent->children);
+    if (agent->multi)
+        curl_multi_cleanup(agent->multi);
+    ten_close_fd(&agent->epoll_fd);
+    ten_close_fd(&agent->signal_fd);
+    ten_close_fd(&agent->note_fd);
+    ten_log_close(agent->log, FLUSH_MS);
+    pthread_mutex_destroy(&agent->note_lock);
+}
+
+int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
+    struct ten_agent agent = {
+        .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .note_fd = -1, .source_fd = -1};
+    pthread_mutex_init(&agent.note_lock, NULL);
+    agent.last_note = &agent.first_note;
+    agent.children = (ten_children){.shared = shared, .not_isolated = config->share_pids};
+    ten_tree_adopt();
+    int done = open_loop(&agent, error);
+    if (done == TENURE_OK)
+        done = open_sinks(&agent, error);
+    if (done == TENURE_OK)
+        done = open_manager(&agent, error);
+    if (done == TENURE_OK)
+        done = open_source(&agent, error);
+    if (done == TENURE_OK && config->metrics)
+        done = open_exporter(&agent, error);
+    if (done == TENURE_OK && tenure_manager_start(agent.manager) < 0)
+        done = ten_fail(error, TENURE_E_SYSTEM, "%s", tenure_manager_message(agent.manager));
+    if (done == TENURE_OK) {
+        loop(&agent);
+        if (agent.refused)
+            done = ten_fail(error, agent.refused,
+                            agent.refused == TENURE_E_TTL
+                                ? "the instances of this namespace use another TTL: all of a fleet use the same --ttl"
+                                : "this instance was declared gone");
+        else if (agent.stopped)
+            TEN_LOG(agent.log, TEN_LOG_INFO, "agent_stopped", TEN_NUMBER("polls", agent.poll_count));
+        else
+            TEN_LOG(agent.log, TEN_LOG_WARN, "agent_stopped", TEN_NUMBER("polls", agent.poll_count),
+                    TEN_TEXT("error", "the store is out of reach: what was held ends by its TTL"));
+    }
+    close_agent(&agent);
+    return done;
+}

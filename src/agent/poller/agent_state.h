@@ -1,0 +1,163 @@
+/*
+ * The insides of an agent, shared by agent.c (the loop), source.c (where targets come from), poll.c (a poll's life),
+ * poll_exec.c and poll_http.c (its two kinds).
+ */
+#ifndef TEN_AGENT_AGENT_STATE_H
+#define TEN_AGENT_AGENT_STATE_H
+
+#include <curl/curl.h>
+#include <pthread.h>
+
+#include "agent/common/exporter.h"
+#include "agent/poller/agent.h"
+#include "agent/sinks/sink.h"
+#include "agent/sources/source_feed.h"
+#include "agent/sources/target_file.h"
+#include "agent/warden/child.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/timers.h"
+
+#define TEN_OUTPUT_MAX ((size_t)1024 * 1024)
+
+struct ten_agent;
+
+/* A target as the agent sees it. */
+struct ten_agent_target {
+    char *id;
+    char *url;
+    char *exec;
+    char *spec;
+    uint64_t every_ms; /* 0: the agent's */
+    bool paused;
+    bool removed;    /* freed when its poll is over */
+    uint32_t number; /* in the agent's arrays and timers */
+    uint32_t seen;   /* the reading of the file that last had it */
+    const tenure_handle *handle;
+    uint64_t due_ms;       /* the next poll, without its jitter */
+    unsigned failures;     /* in a row */
+    struct ten_poll *poll; /* under way, or NULL */
+};
+
+enum ten_poll_phase {
+    TEN_POLL_RUNNING,
+    TEN_POLL_ENDING, /* told to end; what is left of it is being waited for */
+    TEN_POLL_HELD,   /* over; its result waits until the lease is confirmed */
+};
+
+struct ten_poll {
+    struct ten_agent_target *target;
+    enum ten_poll_phase phase;
+    uint64_t number;
+    uint64_t token;
+    uint64_t start_ms;
+    uint64_t start_wall_ms;
+    uint64_t end_ms;  /* its time-out */
+    uint64_t kill_ms; /* while ending: when asking ends */
+    uint64_t duration_ms;
+    bool discarded;  /* the lease was lost: nothing is published */
+    char error[160]; /* "": it went well so far */
+    ten_buf output;
+    /* exec */
+    ten_child child; /* without a pid: not a process */
+    int out_fd;
+    /* http */
+    CURL *easy;
+};
+
+/* What the manager's thread leaves for the loop. */
+struct ten_agent_note {
+    tenure_event event;
+    struct ten_agent_target *target; /* news of the registry instead of an event; owned by the note */
+    struct ten_agent_note *next;
+};
+
+struct ten_agent {
+    const ten_agent_config *config;
+    ten_shared *shared;
+    tenure_manager *manager;
+    const char *instance;
+    const char *namespace_name;
+    ten_log *log;
+    ten_sink **sinks;
+    ten_target_file *file;            /* the source of the targets: this, */
+    const ten_source_ops *source_ops; /* or one with a thread, or the store */
+    void *source;
+    ten_source_feed *feed; /* the thread's; NULL: there is none */
+    int source_fd;         /* of the source; -1: none */
+    uint32_t readings;
+    ten_map by_id;
+    struct ten_agent_target **targets; /* by number; NULL: free */
+    uint32_t target_room;
+    uint32_t first_free; /* no number below it is free */
+    ten_timers polls;    /* when a target is to be polled */
+    ten_timers checks;   /* when a poll under way is to be looked at */
+    uint64_t poll_count;
+    size_t running;
+    ten_children children;
+    CURLM *multi;
+    int epoll_fd;
+    int signal_fd;
+    int note_fd;
+    pthread_mutex_t note_lock;
+    struct ten_agent_note *first_note;
+    struct ten_agent_note **last_note;
+    unsigned stop_signals;
+    uint64_t leave_ms; /* when it ends although not everything could be given back; 0: work is under way */
+    uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
+    bool stopped;
+    int refused;
+    ten_measures measures;
+    ten_exporter *exporter; /* NULL: nobody asks */
+    uint64_t dropped;       /* messages that no sink took */
+    uint64_t sinks_look_ms; /* when they are to be asked for news */
+};
+
+uint64_t ten_agent_now_ms(void);
+
+/* agent.c */
+/* A source has a target, which is new or as it is now; or no longer has it. */
+void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target);
+void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target);
+/* The target is no longer there; it is freed now, or when its poll is over. */
+void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *target);
+
+/* source.c */
+int ten_source_check(const ten_agent_config *config, ten_error *error);
+int ten_source_open(struct ten_agent *agent, ten_error *error);
+/* Its descriptor is readable. */
+void ten_source_take(struct ten_agent *agent);
+/* Reads a file again, changed or not. */
+void ten_source_reread(struct ten_agent *agent);
+void ten_source_close(struct ten_agent *agent);
+
+/* poll.c */
+/* Messages did not get to a sink. */
+void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count);
+/* Starts a poll if the target may be polled now. */
+void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target);
+/* Looks at a poll whose check is due. */
+void ten_poll_check(struct ten_agent *agent, struct ten_poll *poll);
+/* Asks it to end; `discard`: nothing of it is published. */
+void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, const char *why);
+/* The command or the request is over; publishes, or holds back, and frees. */
+void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll);
+void ten_poll_fail(struct ten_poll *poll, const char *format, ...) TEN_PRINTF(2, 3);
+
+/* poll_exec.c */
+bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command);
+void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal);
+/* Output has come, or the end of it. */
+void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll);
+/* Children have died. */
+void ten_exec_reap(struct ten_agent *agent);
+/* The command is over: whether everything that it started is gone, too; asks the rest to go. */
+bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal);
+void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll);
+
+/* poll_http.c */
+bool ten_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url);
+void ten_http_cancel(struct ten_agent *agent, struct ten_poll *poll);
+void ten_http_work(struct ten_agent *agent);
+
+#endif

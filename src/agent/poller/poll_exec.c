@@ -1,0 +1,132 @@
+/*
+ * Polls by a command: `/bin/sh -c CMD` with the target in its environment; what it writes to standard output is the
+ * result. Called by poll.c and the loop.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/poller/agent_state.h"
+#include "agent/warden/tree.h"
+#include "base/io.h"
+
+/* ---- starting */
+
+static char **make_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
+    char token[24];
+    char number[24];
+    snprintf(token, sizeof token, "%llu", (unsigned long long)poll->token);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
+    const struct ten_agent_target *target = poll->target;
+    const char *const ours[][2] = {
+        {"TENURE_TARGET", target->id},
+        {"TENURE_TOKEN", token},
+        {"TENURE_INSTANCE", agent->instance},
+        {"TENURE_NAMESPACE", agent->namespace_name},
+        {"TENURE_URL", target->url ? target->url : ""},
+        {"TENURE_SPEC", target->spec ? target->spec : ""},
+        {TEN_POLL_MARK, number},
+    };
+    /* The agent's own settings are not the poller's. */
+    return ten_environment_make(ours, TEN_COUNT(ours), false);
+}
+
+static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const char *command, char **variables) {
+    int ends[2];
+    TEN_CLEANUP(ten_close_fd) int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null_fd < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    poll->out_fd = ends[0];
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = poll};
+    char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)command, NULL};
+    ten_child_config config = {.arguments = arguments,
+                               .variables = variables,
+                               .mark = poll->number,
+                               .slot = (uint32_t)(poll->target->handle - agent->shared->slots.slots),
+                               .in_fd = null_fd,
+                               .out_fd = ends[1],
+                               .alive_fd = ends[1],
+                               .worker_fd = ends[0],
+                               .own_group = true};
+    bool started = epoll_ctl(agent->epoll_fd, EPOLL_CTL_ADD, ends[0], &wanted) == 0 &&
+                   ten_child_start(&agent->children, &config, &poll->child);
+    int failed = errno;
+    close(ends[1]);
+    errno = failed;
+    return started;
+}
+
+bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command) {
+    char **variables = make_environment(agent, poll);
+    bool started = variables && start_process(agent, poll, command, variables);
+    if (!variables)
+        ten_poll_fail(poll, "out of memory");
+    else if (!started)
+        ten_poll_fail(poll, "cannot start the command: %s", strerrordesc_np(errno));
+    ten_environment_free(variables);
+    return started;
+}
+
+/* ---- output and end */
+
+void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
+    char chunk[16384];
+    ssize_t count;
+    while ((count = ten_read_some(poll->out_fd, chunk, sizeof chunk)) > 0) {
+        if (poll->output.size + (size_t)count > TEN_OUTPUT_MAX) {
+            if (poll->phase == TEN_POLL_RUNNING)
+                ten_poll_end(agent, poll, false, "the output is over 1 MiB");
+            continue;
+        }
+        ten_buf_add(&poll->output, chunk, (size_t)count);
+    }
+    if (count == 0 || count != -EAGAIN) {
+        (void)epoll_ctl(agent->epoll_fd, EPOLL_CTL_DEL, poll->out_fd, NULL);
+        ten_close_fd(&poll->out_fd);
+    }
+}
+
+void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal) {
+    ten_child_signal(&agent->children, &poll->child, signal);
+}
+
+bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal) {
+    return ten_child_is_gone(&agent->children, &poll->child, signal);
+}
+
+static struct ten_poll *find_poll(struct ten_agent *agent, pid_t pid) {
+    for (uint32_t i = 0; i < agent->target_room; i++)
+        if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->child.pid == pid)
+            return agent->targets[i]->poll;
+    return NULL;
+}
+
+void ten_exec_reap(struct ten_agent *agent) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        struct ten_poll *poll = find_poll(agent, pid);
+        if (!poll || !ten_child_reaped(&agent->children, &poll->child, pid, status))
+            continue; /* an orphan that was adopted */
+        status = poll->child.status;
+        if (WIFSIGNALED(status))
+            ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
+        else if (WEXITSTATUS(status) != 0)
+            ten_poll_fail(poll, "exit status %d", WEXITSTATUS(status));
+        if (poll->out_fd >= 0)
+            ten_exec_read(agent, poll);
+        ten_poll_finished(agent, poll);
+    }
+}
+
+void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll) {
+    if (poll->out_fd >= 0) {
+        (void)epoll_ctl(agent->epoll_fd, EPOLL_CTL_DEL, poll->out_fd, NULL);
+        ten_close_fd(&poll->out_fd);
+    }
+    if (poll->child.pid)
+        ten_child_forget(&agent->children, &poll->child);
+}

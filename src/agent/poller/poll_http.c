@@ -1,0 +1,72 @@
+/*
+ * Polls by HTTP: a GET of the target's url, thousands in flight in the agent's one thread (libcurl's multi interface).
+ * Called by poll.c and the loop.
+ */
+#include <string.h>
+
+#include "agent/poller/agent_state.h"
+
+static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
+    struct ten_poll *poll = userdata;
+    if (poll->output.size + size * count > TEN_OUTPUT_MAX) {
+        ten_poll_fail(poll, "the answer is over 1 MiB");
+        return 0;
+    }
+    ten_buf_add(&poll->output, data, size * count);
+    return poll->output.failed ? 0 : size * count;
+}
+
+bool ten_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url) {
+    CURL *easy = curl_easy_init();
+    if (!easy) {
+        ten_poll_fail(poll, "out of memory");
+        return false;
+    }
+    poll->easy = easy;
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    /* Nothing but the web: a target from a store must not make the agent read files or talk to mail servers. */
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(poll->end_ms - poll->start_ms));
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "tenure/" TENURE_VERSION);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, poll);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, poll);
+    if (curl_multi_add_handle(agent->multi, easy) != CURLM_OK) {
+        ten_poll_fail(poll, "cannot start the request");
+        return false;
+    }
+    return true;
+}
+
+void ten_http_cancel(struct ten_agent *agent, struct ten_poll *poll) {
+    if (!poll->easy)
+        return;
+    (void)curl_multi_remove_handle(agent->multi, poll->easy);
+    curl_easy_cleanup(poll->easy);
+    poll->easy = NULL;
+}
+
+static void finish(struct ten_agent *agent, CURL *easy, CURLcode result) {
+    struct ten_poll *poll = NULL;
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&poll);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    if (result == CURLE_OPERATION_TIMEDOUT)
+        ten_poll_fail(poll, "timed out");
+    else if (result != CURLE_OK)
+        ten_poll_fail(poll, "%s", curl_easy_strerror(result));
+    else if (status >= 400)
+        ten_poll_fail(poll, "HTTP status %ld", status);
+    ten_http_cancel(agent, poll);
+    ten_poll_finished(agent, poll);
+}
+
+void ten_http_work(struct ten_agent *agent) {
+    int running;
+    int waiting;
+    (void)curl_multi_perform(agent->multi, &running);
+    for (CURLMsg *message; (message = curl_multi_info_read(agent->multi, &waiting));)
+        if (message->msg == CURLMSG_DONE)
+            finish(agent, message->easy_handle, message->data.result);
+}

@@ -1,0 +1,70 @@
+/*
+ * Messages on their way to a server that may be slow or away: a bounded queue in which each message has the end of its
+ * lease, after which it is dropped and never sent. What was sent and not confirmed yet goes back to the front when the
+ * connection breaks. Called by the sinks that have a thread: the agent's loop puts in, the thread takes out.
+ */
+#ifndef TEN_AGENT_OUTBOX_H
+#define TEN_AGENT_OUTBOX_H
+
+#include <pthread.h>
+
+#include "agent/sinks/sink.h"
+
+typedef struct ten_outgoing {
+    struct ten_outgoing *next;
+    uint64_t ends_ms; /* of its lease, on the boot clock */
+    size_t bytes;     /* all of it */
+    const char *name; /* where it goes: a key, a channel, a topic */
+    const char *target;
+    const char *instance;
+    const char *json;
+    size_t json_size;
+    char token[24];
+    /* The sender's, 0 at first. */
+    int number;
+    unsigned tries;
+    uint64_t sent_ms;
+    char texts[];
+} ten_outgoing;
+
+typedef struct ten_outgoing_queue {
+    ten_outgoing *first;
+    ten_outgoing **last;
+} ten_outgoing_queue;
+
+typedef struct ten_outbox {
+    ten_outgoing_queue sent; /* not confirmed yet; the thread's */
+    size_t sent_count;
+    pthread_mutex_t lock; /* around what follows */
+    ten_outgoing_queue waiting;
+    size_t bytes; /* of both queues */
+    size_t count; /* of messages in them */
+    bool failing;
+    ten_sink_news news;
+} ten_outbox;
+
+void ten_outbox_init(ten_outbox *outbox);
+void ten_outbox_free(ten_outbox *outbox);
+
+/* False: there is no room for it. */
+bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, uint64_t ends_ms,
+                    const char *json, size_t size);
+/* How many are neither confirmed nor dropped. */
+size_t ten_outbox_count(ten_outbox *outbox);
+void ten_outbox_take_news(ten_outbox *outbox, ten_sink_news *ret_news);
+
+/* ---- for the thread that sends */
+
+bool ten_outbox_has_waiting(ten_outbox *outbox);
+/* The next one whose lease has not ended, which counts as sent from now on; those before it that are late are dropped.
+ * NULL: none. */
+ten_outgoing *ten_outbox_send_next(ten_outbox *outbox);
+/* The server has it, or (`dropped`) will never have it. It is freed. */
+void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped);
+/* Sending fails; told when it begins. A message that is confirmed ends it. */
+void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error);
+/* The connection is gone: what was not confirmed is to be sent again. */
+void ten_outbox_go_back(ten_outbox *outbox);
+void ten_outbox_drop_late(ten_outbox *outbox);
+
+#endif

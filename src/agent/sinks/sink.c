@@ -1,0 +1,161 @@
+/*
+ * Sinks for messages: the table of kinds, and the two that write lines. Called by the agent's loop.
+ */
+#include "agent/sinks/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/sinks/sink_mqtt.h"
+#include "agent/sinks/sink_redis.h"
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/url.h"
+#include "base/writer.h"
+
+#define RING_SIZE ((size_t)8 * 1024 * 1024)
+
+/* ---- lines, to standard output or a file */
+
+struct lines {
+    char *path; /* NULL: standard output */
+    int fd;
+    ten_writer *writer;
+};
+
+static int open_file(const char *path) {
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+}
+
+static void lines_close(void *self, uint64_t flush_ms, ten_sink_news *ret_news) {
+    struct lines *lines = self;
+    *ret_news = (ten_sink_news){0};
+    ten_writer_close(lines->writer, flush_ms);
+    if (lines->path)
+        ten_close_fd(&lines->fd);
+    ten_free(lines->path);
+    ten_free(lines);
+}
+
+static int lines_open(const char *text, const ten_agent_config *config, void **ret_self, ten_error *error) {
+    (void)config;
+    ten_sink_news none;
+    bool to_file = text[0] != '-';
+    struct lines *lines = ten_calloc(1, sizeof *lines);
+    if (!lines || (to_file && !(lines->path = ten_strdup(text + 5)))) {
+        ten_free(lines);
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+    }
+    lines->fd = to_file ? open_file(lines->path) : STDOUT_FILENO;
+    int done = lines->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text)
+                             : ten_writer_open(lines->fd, RING_SIZE, &lines->writer, error);
+    if (done < 0)
+        lines_close(lines, 0, &none);
+    else
+        *ret_self = lines;
+    return done;
+}
+
+static bool lines_put(void *self, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
+    (void)message;
+    (void)ends_ms;
+    struct lines *lines = self;
+    return ten_writer_put(lines->writer, line, size);
+}
+
+static void lines_reopen(void *self) {
+    struct lines *lines = self;
+    int fd = lines->path ? open_file(lines->path) : -1;
+    if (fd < 0)
+        return;
+    /* Over the old number: the writer may be inside a write to it. */
+    (void)dup3(fd, lines->fd, O_CLOEXEC);
+    ten_close_fd(&fd);
+}
+
+static const ten_sink_ops lines_ops = {
+    .open = lines_open, .close = lines_close, .put = lines_put, .reopen = lines_reopen};
+
+/* ---- whichever kind it is */
+
+#ifdef TEN_STORE_REDIS
+#define REDIS_OPS &ten_sink_redis_ops
+#else
+#define REDIS_OPS NULL
+#endif
+
+#ifdef TEN_SINK_MQTT
+#define MQTT_OPS &ten_sink_mqtt_ops
+#else
+#define MQTT_OPS NULL
+#endif
+
+/* A text that ends in a colon is followed by something. */
+static const struct {
+    const char *text;
+    const ten_sink_ops *ops; /* NULL: left out of this build */
+} kinds[] = {{"-", &lines_ops},   {"file:", &lines_ops}, {"redis-stream:", REDIS_OPS}, {"redis-channel:", REDIS_OPS},
+             {"mqtt:", MQTT_OPS}, {"mqtts:", MQTT_OPS}};
+
+struct ten_sink {
+    const ten_sink_ops *ops;
+    void *self;
+};
+
+static int find_kind(const char *text, const ten_sink_ops **ret_ops, ten_error *error) {
+    char shown[80];
+    ten_url_redact(text, shown, sizeof shown);
+    for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
+        size_t size = strlen(kinds[i].text);
+        bool more = kinds[i].text[size - 1] == ':';
+        if (strncmp(text, kinds[i].text, size) != 0 || more == (text[size] == '\0'))
+            continue;
+        *ret_ops = kinds[i].ops;
+        return *ret_ops ? TENURE_OK
+                        : ten_fail(error, TENURE_E_UNSUPPORTED, "the sink '%s' was left out of this build", shown);
+    }
+    return ten_fail(error, TENURE_E_INVALID,
+                    "there is no sink '%s': write - for standard output, file:PATH, redis-stream:KEY, "
+                    "redis-channel:NAME or mqtt://HOST/TOPIC/{target}",
+                    shown);
+}
+
+int ten_sink_open(const char *text, const ten_agent_config *config, ten_sink **ret_sink, ten_error *error) {
+    const ten_sink_ops *ops;
+    int done = find_kind(text, &ops, error);
+    if (done < 0)
+        return done;
+    ten_sink *sink = ten_calloc(1, sizeof *sink);
+    if (!sink)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+    sink->ops = ops;
+    done = ops->open(text, config, &sink->self, error);
+    if (done < 0)
+        ten_free(sink);
+    else
+        *ret_sink = sink;
+    return done;
+}
+
+void ten_sink_close(ten_sink *sink, uint64_t flush_ms, ten_sink_news *ret_news) {
+    sink->ops->close(sink->self, flush_ms, ret_news);
+    ten_free(sink);
+}
+
+bool ten_sink_put(ten_sink *sink, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
+    return sink->ops->put(sink->self, message, ends_ms, line, size);
+}
+
+void ten_sink_reopen(ten_sink *sink) {
+    if (sink->ops->reopen)
+        sink->ops->reopen(sink->self);
+}
+
+void ten_sink_take_news(ten_sink *sink, ten_sink_news *ret_news) {
+    *ret_news = (ten_sink_news){0};
+    if (sink->ops->take_news)
+        sink->ops->take_news(sink->self, ret_news);
+}

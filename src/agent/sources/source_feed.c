@@ -1,0 +1,210 @@
+/*
+ * What a source's thread tells the loop. Called by target_redis.c, target_http.c and source.c.
+ */
+#include "agent/sources/source_feed.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+
+#define BAD_TOLD_MAX 50u /* in one pass, each in a line of its own */
+#define ENTRY_SHOWN  120u
+
+static int no_memory(ten_error *error) {
+    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets");
+}
+
+static void free_news(ten_source_news *news) {
+    ten_target_line_free(news->storage);
+    ten_free(news->entry);
+    ten_free(news->problem);
+    ten_free(news);
+}
+
+/* ---- from the thread to the loop */
+
+/* Takes over `storage`. False: out of memory. */
+static bool leave(ten_source_feed *feed, const ten_source_news *given, const char *entry, const char *problem) {
+    ten_source_news *news = ten_malloc(sizeof *news);
+    if (!news) {
+        ten_target_line_free(given->storage);
+        return false;
+    }
+    *news = *given;
+    news->entry = entry ? ten_strdup(entry) : NULL;
+    news->problem = problem ? ten_strdup(problem) : NULL;
+    if (!news->entry != !entry || !news->problem != !problem) {
+        free_news(news);
+        return false;
+    }
+    if (news->kind == TEN_SOURCE_GONE)
+        news->target.id = news->entry;
+    uint64_t one = 1;
+    pthread_mutex_lock(&feed->lock);
+    *feed->last = news;
+    feed->last = &news->next;
+    pthread_mutex_unlock(&feed->lock);
+    (void)ten_write_all(feed->fd, &one, sizeof one);
+    return true;
+}
+
+static ten_source_news *take_first(ten_source_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    ten_source_news *news = feed->first;
+    if (news)
+        feed->first = news->next;
+    if (!feed->first)
+        feed->last = &feed->first;
+    pthread_mutex_unlock(&feed->lock);
+    return news;
+}
+
+void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_news_fn each, void *userdata) {
+    uint64_t count;
+    ten_source_news *news = NULL;
+    (void)ten_read_some(feed->fd, &count, sizeof count);
+    for (; limit > 0 && (news = take_first(feed)); limit--) {
+        each(news, userdata);
+        free_news(news);
+    }
+    count = 1;
+    if (news)
+        (void)ten_write_all(feed->fd, &count, sizeof count);
+}
+
+void ten_source_feed_init(ten_source_feed *feed, uint64_t ttl_ms) {
+    *feed = (ten_source_feed){.fd = -1, .list.ttl_ms = ttl_ms};
+    feed->last = &feed->first;
+    pthread_mutex_init(&feed->lock, NULL);
+}
+
+int ten_source_feed_open(ten_source_feed *feed, const char *what, ten_error *error) {
+    feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return feed->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot read %s", what) : TENURE_OK;
+}
+
+void ten_source_feed_free(ten_source_feed *feed) {
+    for (ten_source_news *news; (news = take_first(feed));)
+        free_news(news);
+    ten_target_list_free(&feed->list);
+    ten_close_fd(&feed->fd);
+    pthread_mutex_destroy(&feed->lock);
+}
+
+/* ---- entries that cannot be used */
+
+static void show(const char *prefix, const char *entry, size_t size, char shown[ENTRY_SHOWN]) {
+    size_t used = (size_t)snprintf(shown, ENTRY_SHOWN / 2, "%s", prefix);
+    used = ten_min_u64(used, ENTRY_SHOWN / 2 - 1);
+    for (size_t i = 0; i < size && used + 8 < ENTRY_SHOWN; i++) {
+        unsigned char c = (unsigned char)entry[i];
+        if (c < 0x20 || c >= 0x7f)
+            used += (size_t)snprintf(shown + used, ENTRY_SHOWN - used, "\\x%02x", c);
+        else
+            shown[used++] = (char)c;
+    }
+    shown[used] = '\0';
+}
+
+void ten_source_feed_refuse(ten_source_feed *feed, const char *prefix, const char *entry, size_t size, uint64_t reason,
+                            const char *problem) {
+    char shown[ENTRY_SHOWN];
+    show(prefix, entry, size, shown);
+    if (!ten_target_list_refuse(&feed->list, shown, reason ? reason : ten_hash_text(problem)))
+        return;
+    /* However many there are, the log is for people. */
+    if (++feed->bad_told > BAD_TOLD_MAX)
+        feed->bad_untold++;
+    else
+        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_BAD}, shown, problem);
+}
+
+bool ten_source_feed_is_refused(ten_source_feed *feed, const char *prefix, const char *entry, size_t size,
+                                uint64_t reason) {
+    char shown[ENTRY_SHOWN];
+    show(prefix, entry, size, shown);
+    return ten_target_list_is_refused(&feed->list, shown, reason);
+}
+
+/* ---- a target */
+
+static int put(ten_source_feed *feed, const tenure_target *target, ten_target_line *storage, const char *text,
+               size_t size, ten_error *error) {
+    char id[TENURE_TARGET_MAX + 1];
+    snprintf(id, sizeof id, "%s", target->id);
+    ten_source_news news = {.kind = TEN_SOURCE_PUT, .target = *target, .storage = storage};
+    if (!leave(feed, &news, NULL, NULL) || !ten_target_list_keep(&feed->list, id, text, size))
+        return no_memory(error);
+    return TENURE_OK;
+}
+
+int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const char *id, const char *text, size_t size,
+                            ten_error *error) {
+    tenure_target target;
+    ten_target_line *storage;
+    ten_error problem;
+    if (ten_target_list_look(&feed->list, id, text, size) == TEN_LISTED_SAME)
+        return TENURE_OK;
+    int done = ten_target_session_parse(id, text, size, &target, &storage, &problem);
+    if (done == TENURE_OK)
+        return put(feed, &target, storage, text, size, error);
+    if (done == TENURE_E_NOMEM)
+        return no_memory(error);
+    ten_source_feed_refuse(feed, prefix, id, strlen(id), 0, problem.message);
+    return TENURE_OK;
+}
+
+int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, ten_error *error) {
+    tenure_target target;
+    ten_target_line *storage;
+    ten_error problem;
+    int done = strlen(line) == size ? ten_target_line_parse(line, &target, &storage, &problem)
+                                    : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    if (done == TENURE_E_NOMEM)
+        return no_memory(error);
+    enum ten_listed listed =
+        done == TENURE_OK ? ten_target_list_look(&feed->list, target.id, line, size) : TEN_LISTED_CHANGED;
+    if (done == TENURE_OK && listed == TEN_LISTED_CHANGED)
+        return put(feed, &target, storage, line, size, error);
+    if (done == TENURE_OK && listed == TEN_LISTED_TWICE)
+        ten_fail(&problem, TENURE_E_INVALID, "another entry has the same id");
+    if (done < 0 || listed == TEN_LISTED_TWICE)
+        ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
+    if (done == TENURE_OK)
+        ten_target_line_free(storage);
+    return TENURE_OK;
+}
+
+/* ---- a pass */
+
+void ten_source_feed_begin(ten_source_feed *feed) {
+    ten_target_list_begin(&feed->list);
+    feed->bad_told = 0;
+    feed->bad_untold = 0;
+}
+
+static bool tell_gone(const char *id, void *userdata) {
+    return leave(userdata, &(ten_source_news){.kind = TEN_SOURCE_GONE}, id, NULL);
+}
+
+void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms) {
+    if (feed->bad_untold)
+        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_untold}, NULL, NULL);
+    if (complete)
+        ten_target_list_end(&feed->list, now_ms, tell_gone, feed);
+}
+
+void ten_source_feed_state(ten_source_feed *feed, int done, const ten_error *error) {
+    int problem = done == TENURE_E_TIMEOUT ? TENURE_E_UNREACHABLE : done; /* a server that goes away is both in turn */
+    if (problem == feed->problem)
+        return;
+    feed->problem = problem;
+    if (problem < 0)
+        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_FAILED}, NULL, error->message);
+    else
+        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_OK, .count = feed->list.targets.count}, NULL, NULL);
+}

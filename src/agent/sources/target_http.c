@@ -1,0 +1,308 @@
+/*
+ * Targets from a list that a server answers with. Called by way of source.c.
+ */
+#include "agent/sources/target_http.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "agent/sources/http_page.h"
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/random.h"
+
+#define EVERY_MS    10000u
+#define TIMEOUT_MS  10000u /* of a page */
+#define BACKOFF_MS  10000u
+#define PAGES_MAX   10000u
+#define TARGETS_MAX 1000000u
+#define LIMIT       "1000"
+#define SHOWN_MAX   100u
+
+typedef struct target_http {
+    ten_side_thread thread;
+    ten_source_feed feed;
+    char *url; /* without our options */
+    ten_endpoint endpoint;
+    uint64_t every_ms;
+    uint64_t timeout_ms;
+    ten_http_client *client; /* these are the thread's */
+    char *etag;              /* of the list as it was read last; NULL: read it whatever it is */
+    size_t shown;            /* targets in this pass */
+} target_http;
+
+static uint64_t now_ms(void) {
+    return ten_boot_ms(&ten_system_clock);
+}
+
+static int no_memory(ten_error *error) {
+    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets");
+}
+
+/* ---- a page */
+
+/* What counts of an object, as a line of a file: whoever holds the target, and until when, changes all the time. */
+static json_t *make_line(const json_t *object) {
+    static const char *const members[] = {"url", "exec", "every", "paused", "spec"};
+    json_t *line = json_object();
+    json_t *id = json_object_get(object, "id");
+    bool made = line && json_object_set(line, "id", id ? id : json_object_get(object, "scene_id")) == 0;
+    for (size_t i = 0; made && i < TEN_COUNT(members); i++) {
+        json_t *value = json_object_get(object, members[i]);
+        if (value && !json_is_null(value))
+            made = json_object_set(line, members[i], value) == 0;
+    }
+    if (made)
+        return line;
+    json_decref(line);
+    return NULL;
+}
+
+static int refuse(target_http *source, const json_t *entry, const char *problem, ten_error *error) {
+    char *text = json_dumps(entry, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!text)
+        return no_memory(error);
+    ten_source_feed_refuse(&source->feed, "", text, ten_min_u64(strlen(text), SHOWN_MAX), 0, problem);
+    free(text);
+    return TENURE_OK;
+}
+
+static int take_entry(target_http *source, const json_t *entry, ten_error *error) {
+    const json_t *id = json_object_get(entry, "id");
+    const json_t *scene = json_object_get(entry, "scene_id");
+    if (!json_is_object(entry) || (!id && !scene))
+        return refuse(source, entry, "it is not an object with an \"id\"", error);
+    if (id && scene && !json_equal(id, scene))
+        return refuse(source, entry, "\"id\" and \"scene_id\" differ", error);
+    if (++source->shown > TARGETS_MAX)
+        return ten_fail(error, TENURE_E_STORE, "the list has more than %u targets", TARGETS_MAX);
+    json_t *line = make_line(entry);
+    char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    int done = text ? ten_source_feed_line(&source->feed, text, strlen(text), error) : no_memory(error);
+    json_decref(line);
+    free(text);
+    return done;
+}
+
+/* A NUL in a text is the trouble of its entry alone. */
+static int take_page(target_http *source, const ten_buf *body, ten_error *error) {
+    json_error_t problem;
+    json_t *list = json_loadb(ten_buf_string(body), body->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
+    int done = TENURE_OK;
+    if (!list)
+        done = ten_fail(error, TENURE_E_STORE, "the answer is not JSON: %.100s (line %d)", problem.text, problem.line);
+    else if (!json_is_array(list))
+        done = ten_fail(error, TENURE_E_STORE, "the answer is not a JSON array of targets");
+    for (size_t i = 0; done == TENURE_OK && i < json_array_size(list); i++)
+        done = take_entry(source, json_array_get(list, i), error);
+    json_decref(list);
+    return done;
+}
+
+/* ---- a pass */
+
+/* The tag of a list that is in one page stands for all of it. While something is missing from it, the list is looked at
+ * again, changed or not: only then does it count as gone. */
+static void keep_etag(target_http *source, const ten_http_page *first, bool one_page) {
+    bool settled = source->feed.list.targets.count == source->shown;
+    ten_free(source->etag);
+    source->etag = one_page && settled && first->etag.size > 0 ? ten_strdup(first->etag.data) : NULL;
+}
+
+/* The pages after the first. */
+static int take_rest(target_http *source, const ten_http_page *first, ten_error *error) {
+    ten_buf url = {0};
+    int done = TENURE_OK;
+    ten_buf_text(&url, ten_buf_string(&first->next));
+    for (unsigned pages = 1; done == TENURE_OK && url.size > 0; pages++) {
+        ten_http_page page = {0};
+        if (pages == PAGES_MAX)
+            done = ten_fail(error, TENURE_E_STORE, "the list has more than %u pages", PAGES_MAX);
+        else
+            done =
+                ten_http_client_get(source->client, &source->thread, url.data, NULL, source->timeout_ms, &page, error);
+        if (done == TENURE_OK)
+            done = take_page(source, &page.body, error);
+        if (done == TENURE_OK && page.next.size > 0 && strcmp(page.next.data, url.data) == 0)
+            done = ten_fail(error, TENURE_E_STORE, "the list's next page is the same again: %.100s", url.data);
+        ten_buf_clear(&url);
+        ten_buf_text(&url, ten_buf_string(&page.next));
+        ten_http_page_free(&page);
+    }
+    if (done == TENURE_OK && url.failed)
+        done = no_memory(error);
+    ten_buf_free(&url);
+    return done;
+}
+
+static int run_pass(target_http *source, ten_error *error) {
+    ten_http_page first;
+    int done = ten_http_client_get(source->client, &source->thread, source->url, source->etag, source->timeout_ms,
+                                   &first, error);
+    if (done == TENURE_OK && first.status == 200) {
+        ten_source_feed_begin(&source->feed);
+        source->shown = 0;
+        done = take_page(source, &first.body, error);
+        if (done == TENURE_OK)
+            done = take_rest(source, &first, error);
+        ten_source_feed_end(&source->feed, done == TENURE_OK, now_ms());
+        keep_etag(source, &first, done == TENURE_OK && first.next.size == 0);
+    } else if (done == TENURE_OK && !source->etag) {
+        done = ten_fail(error, TENURE_E_STORE, "HTTP status 304, although nothing was known");
+    }
+    ten_http_page_free(&first);
+    return done;
+}
+
+static void *run(void *arg) {
+    target_http *source = arg;
+    ten_side_thread *thread = &source->thread;
+    while (!ten_side_thread_is_stopping(thread)) {
+        ten_error error;
+        uint64_t start_ms = now_ms();
+        int done = run_pass(source, &error);
+        if (ten_side_thread_is_stopping(thread))
+            break;
+        ten_source_feed_state(&source->feed, done, &error);
+        if (done < 0) {
+            ten_side_thread_back_off(thread);
+            continue;
+        }
+        thread->failures = 0;
+        ten_side_thread_pause(thread, start_ms + source->every_ms - ten_random_u64() % (source->every_ms / 10 + 1));
+    }
+    ten_side_thread_end(thread);
+    return NULL;
+}
+
+/* ---- the handle */
+
+static void free_source(ten_side_thread *thread) {
+    target_http *source = (target_http *)thread;
+    ten_http_client_close(source->client);
+    ten_source_feed_free(&source->feed);
+    ten_endpoint_free(&source->endpoint);
+    ten_side_thread_close(&source->thread);
+    ten_free(source->url);
+    ten_free(source->etag);
+    ten_free(source);
+}
+
+/* Whether `option`, up to an = or &, has that name. */
+static bool is_named(const char *option, const char *name) {
+    size_t size = strcspn(option, "=&");
+    return strlen(name) == size && memcmp(option, name, size) == 0;
+}
+
+/* The text without the options that are ours, and with a limit. */
+static char *make_url(const char *text) {
+    static const char *const ours[] = {"every", "timeout", "token_file", "ca_file", "cert_file", "key_file"};
+    ten_buf url = {0};
+    bool limited = false;
+    size_t size = strcspn(text, "?#");
+    const char *query = text[size] == '?' ? text + size + 1 : "";
+    char separator = '?';
+    ten_buf_add(&url, text, size);
+    for (const char *at = query; *at; at += size + (at[size] == '&')) {
+        size = strcspn(at, "&");
+        size_t i = 0;
+        while (i < TEN_COUNT(ours) && !is_named(at, ours[i]))
+            i++;
+        if (i < TEN_COUNT(ours))
+            continue;
+        limited |= is_named(at, "limit");
+        ten_buf_char(&url, separator);
+        ten_buf_add(&url, at, size);
+        separator = '&';
+    }
+    if (!limited)
+        ten_buf_format(&url, "%climit=" LIMIT, separator);
+    if (url.failed)
+        ten_buf_free(&url);
+    return url.data;
+}
+
+static int read_duration(const ten_url *url, const char *option, uint64_t otherwise_ms, uint64_t *ret_ms,
+                         ten_error *error) {
+    const char *text = ten_url_option(url, option);
+    *ret_ms = otherwise_ms;
+    int done = text ? ten_duration_parse(text, ret_ms, error) : TENURE_OK;
+    if (done == TENURE_OK && (*ret_ms == 0 || *ret_ms > TENURE_TTL_MAX_MS))
+        done = ten_fail(error, TENURE_E_INVALID, "the URL's %s is at least 1ms, and at most 366 days", option);
+    return done;
+}
+
+static int read_url(target_http *source, const char *text, ten_error *error) {
+    ten_url url;
+    int done = ten_url_parse(text, &url, error);
+    if (done < 0)
+        return done;
+    if (!url.hosts || url.hosts[0] == '\0')
+        done = ten_fail(error, TENURE_E_INVALID, "the target source %s: names no host: write %s://HOST/PATH",
+                        url.scheme, url.scheme);
+    if (done == TENURE_OK && url.user)
+        done =
+            ten_fail(error, TENURE_E_INVALID, "a target source is asked with a token, not as a user: token_file=PATH");
+    if (done == TENURE_OK)
+        done = ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error);
+    if (done == TENURE_OK)
+        done = read_duration(&url, "every", EVERY_MS, &source->every_ms, error);
+    if (done == TENURE_OK)
+        done = read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error);
+    ten_url_free(&url);
+    if (done == TENURE_OK && !(source->url = make_url(text)))
+        done = no_memory(error);
+    return done;
+}
+
+static int make(const ten_agent_config *config, target_http **ret_source, ten_error *error) {
+    target_http *source = ten_calloc(1, sizeof *source);
+    if (!source)
+        return no_memory(error);
+    ten_side_thread_init(&source->thread);
+    source->thread.backoff_max_ms = BACKOFF_MS;
+    ten_source_feed_init(&source->feed, config->manager.ttl_ms);
+    int done = read_url(source, config->targets, error);
+    if (done < 0)
+        free_source(&source->thread);
+    else
+        *ret_source = source;
+    return done;
+}
+
+static int check(const ten_agent_config *config, ten_error *error) {
+    target_http *source = NULL;
+    int done = make(config, &source, error);
+    if (done == TENURE_OK)
+        free_source(&source->thread);
+    return done;
+}
+
+static int open_source(const ten_agent_config *config, void **ret_self, ten_source_feed **ret_feed, ten_error *error) {
+    target_http *source = NULL;
+    int done = make(config, &source, error);
+    if (done < 0)
+        return done;
+    done = ten_http_client_open(&source->endpoint, &source->client, error);
+    if (done == TENURE_OK)
+        done = ten_source_feed_open(&source->feed, config->targets, error);
+    if (done == TENURE_OK)
+        done = ten_side_thread_start(&source->thread, config->targets, run, free_source, error);
+    if (done < 0) {
+        free_source(&source->thread);
+        return done;
+    }
+    *ret_self = source;
+    *ret_feed = &source->feed;
+    return TENURE_OK;
+}
+
+static void close_source(void *self) {
+    target_http *source = self;
+    ten_side_thread_stop(&source->thread, 0);
+    ten_side_thread_let_go(&source->thread);
+}
+
+const ten_source_ops ten_target_http_ops = {.check = check, .open = open_source, .close = close_source};

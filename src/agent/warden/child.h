@@ -1,0 +1,67 @@
+/*
+ * A command in a process of its own, under a slot's deadline: in a PID namespace where that is permitted, known to the
+ * warden before it runs, and ended by the kernel with the worker. Used by polls and by the commands of elect and once.
+ */
+#ifndef TEN_AGENT_CHILD_H
+#define TEN_AGENT_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "agent/warden/shared.h"
+
+/* All of a worker's. */
+typedef struct ten_children {
+    ten_shared *shared;
+    bool not_isolated; /* the kernel refused a PID namespace, or nobody wants one */
+    pid_t *pids;       /* of those that run */
+    unsigned count;
+    unsigned room;
+} ten_children;
+
+typedef struct ten_child {
+    pid_t pid;     /* 0: there is none */
+    uint64_t mark; /* its number, in the environment of everything that it starts */
+    bool isolated; /* pid is the first process of a PID namespace: when it is gone, everything in it is */
+    bool exited;
+    int status;     /* once exited: how the command ended, as waitpid() says it */
+    int exec_error; /* errno, when it could not even be run; else 0 */
+    uint32_t place; /* in the shared memory */
+} ten_child;
+
+#define TEN_CHILD_UNBOUND UINT32_MAX /* a slot that is none: whatever the deadlines, the warden leaves it alone */
+
+typedef struct ten_child_config {
+    char *const *arguments; /* found along PATH */
+    char **variables;       /* see ten_environment_make() */
+    uint64_t mark;
+    uint32_t slot; /* by number, or TEN_CHILD_UNBOUND */
+    int in_fd;     /* -1: as this process has it */
+    int out_fd;    /* -1: as this process has it */
+    /* The writing end of a pipe whose other end is this process's alone: so the new process can tell that it is gone.
+     * May be out_fd. */
+    int alive_fd;
+    int worker_fd;  /* that other end */
+    bool own_group; /* signals of the terminal do not reach it */
+} ten_child_config;
+
+/* False: errno says why. */
+bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);
+/* waitpid() has told the end of a process. True: it was this child, which is now `exited`. */
+bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int status);
+/* To everything that it started, however detached. */
+void ten_child_signal(const ten_children *children, const ten_child *child, int signal);
+/* To the command alone. */
+void ten_child_pass(const ten_child *child, int signal);
+/* Whether it has exited and everything that it started is gone, too; what is left gets the signal. */
+bool ten_child_is_gone(const ten_children *children, const ten_child *child, int signal);
+/* It is gone: its place is free. */
+void ten_child_forget(ten_children *children, ten_child *child);
+void ten_children_free(ten_children *children);
+
+/* The environment of this process with some variables set; `keep_ours`: also with its TENURE_ variables, else without.
+ * NULL: no memory. */
+char **ten_environment_make(const char *const (*ours)[2], size_t count, bool keep_ours);
+void ten_environment_free(char **variables);
+
+#endif

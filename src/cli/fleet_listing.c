@@ -1,0 +1,99 @@
+/*
+ * The fleet as a command sees it. Called by status, nodes and plan.
+ */
+#include "cli/fleet_listing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static bool grow(void **array, size_t count, size_t size) {
+    /* Doubled when the count is a power of two. */
+    if (count & (count - 1))
+        return true;
+    void *larger = ten_realloc(*array, (count ? count * 2 : 1) * size);
+    if (larger)
+        *array = larger;
+    return larger != NULL;
+}
+
+static int take_target(const tenure_info *info, void *userdata) {
+    ten_view *view = userdata;
+    if (!grow((void **)&view->targets, view->target_count, sizeof *view->targets))
+        return TENURE_E_NOMEM;
+    view->targets[view->target_count++] = *info;
+    return 0;
+}
+
+static int take_instance(const tenure_instance *instance, void *userdata) {
+    ten_view *view = userdata;
+    if (!grow((void **)&view->instances, view->instance_count, sizeof *view->instances))
+        return TENURE_E_NOMEM;
+    ten_view_instance *taken = &view->instances[view->instance_count++];
+    *taken = (ten_view_instance){.weight = instance->weight,
+                                 .draining = instance->draining,
+                                 .remaining_ms = instance->remaining_ms,
+                                 .since_ms = instance->since_ms};
+    snprintf(taken->id, sizeof taken->id, "%s", instance->instance);
+    return 0;
+}
+
+static int by_id(const void *left, const void *right) {
+    return strcmp(((const ten_view_instance *)left)->id, ((const ten_view_instance *)right)->id);
+}
+
+static ten_view_instance *find(const ten_view *view, const char *id) {
+    for (size_t i = 0; i < view->instance_count; i++)
+        if (strcmp(view->instances[i].id, id) == 0)
+            return &view->instances[i];
+    return NULL;
+}
+
+static bool make_plan(ten_view *view) {
+    view->plan = ten_plan_new(NULL, NULL);
+    bool made = view->plan != NULL;
+    for (size_t i = 0; made && i < view->instance_count; i++)
+        made = ten_plan_set_instance(view->plan, view->instances[i].id, view->instances[i].weight) != TEN_PLAN_NOBODY;
+    for (size_t i = 0; made && i < view->target_count; i++) {
+        const tenure_info *info = &view->targets[i];
+        ten_view_instance *holder = info->holder[0] ? find(view, info->holder) : NULL;
+        if (holder)
+            holder->held++;
+        /* Targets of a file are nowhere registered: that an instance holds them is how they show. */
+        if ((info->registered && !info->paused) || (!info->registered && holder))
+            made = ten_plan_add_target(view->plan, info->target) != TEN_PLAN_NOBODY;
+    }
+    return made && ten_plan_settle(view->plan);
+}
+
+int ten_view_read(const ten_session *session, ten_view *view) {
+    *view = (ten_view){0};
+    int done = tenure_list(session->client, TENURE_ALL, take_target, view);
+    if (done == TENURE_OK)
+        done = tenure_instances_list(session->client, take_instance, view);
+    if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
+        qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
+    if (done == TENURE_OK && !make_plan(view))
+        done = TENURE_E_NOMEM;
+    if (done < 0)
+        ten_view_free(view);
+    return done;
+}
+
+void ten_view_free(ten_view *view) {
+    ten_free(view->targets);
+    ten_free(view->instances);
+    ten_plan_free(view->plan);
+    *view = (ten_view){0};
+}
+
+const char *ten_view_planned(const ten_view *view, const char *target) {
+    uint32_t number = ten_plan_find_target(view->plan, target);
+    uint32_t owner = number == TEN_PLAN_NOBODY ? TEN_PLAN_NOBODY : ten_plan_owner(view->plan, number);
+    return owner == TEN_PLAN_NOBODY ? "" : ten_plan_instance_id(view->plan, owner);
+}
+
+const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id) {
+    return find(view, id);
+}

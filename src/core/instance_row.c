@@ -1,0 +1,94 @@
+/*
+ * The contract's rules for one instance. Called by the memory and SQLite backends.
+ */
+#include "core/instance_row.h"
+
+#include "base/util.h"
+
+bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms) {
+    return row->exists && !row->gone && row->ends_ms > now_ms;
+}
+
+bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms) {
+    return row->exists && row->gone && row->ends_ms > now_ms;
+}
+
+static void report(ten_instance_effect *effect, enum ten_change_kind change) {
+    effect->changed = true;
+    effect->must_last = true;
+    effect->change = change;
+}
+
+static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms, bool metadata_differs,
+                     uint64_t fleet_ttl_ms, ten_result *result, ten_instance_effect *effect) {
+    bool joins = !ten_instance_row_is_live(row, now_ms);
+    if (ten_instance_row_is_tombstone(row, now_ms)) {
+        result->error = TENURE_E_GONE;
+        return;
+    }
+    if (joins && fleet_ttl_ms != 0 && fleet_ttl_ms != op->ttl_ms) {
+        result->error = TENURE_E_TTL;
+        result->ttl_ms = fleet_ttl_ms;
+        return;
+    }
+    if (joins) {
+        row->since_ms = wall_ms;
+        row->ask = TEN_ASK_NOTHING;
+        report(effect, TEN_INSTANCE_JOINED);
+    } else if (metadata_differs || row->weight != op->weight || row->ttl_ms != op->ttl_ms) {
+        report(effect, TEN_INSTANCE_CHANGED);
+    }
+    row->exists = true;
+    row->gone = false;
+    row->weight = op->weight;
+    row->ttl_ms = op->ttl_ms;
+    row->ends_ms = now_ms + op->ttl_ms;
+    effect->row_changed = true;
+    result->outcome = TEN_OK;
+    result->ttl_ms = op->ttl_ms;
+    result->remaining_ms = op->ttl_ms;
+    result->ask = row->ask;
+}
+
+static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_result *result,
+                  ten_instance_effect *effect) {
+    bool live = ten_instance_row_is_live(row, now_ms);
+    if (live) {
+        report(effect, TEN_INSTANCE_LEFT);
+        effect->reason = op->reason;
+    }
+    if (op->ttl_ms > 0) {
+        row->exists = true;
+        row->gone = true;
+        row->ttl_ms = op->ttl_ms;
+        row->ends_ms = now_ms + op->ttl_ms;
+        effect->row_changed = true;
+        effect->must_last = true;
+    } else if (live) {
+        effect->row_removed = true;
+    }
+    result->outcome = live ? TEN_OK : TEN_LOST;
+}
+
+static void ask(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_result *result,
+                ten_instance_effect *effect) {
+    bool live = ten_instance_row_is_live(row, now_ms);
+    if (live) {
+        row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
+        effect->row_changed = true;
+        report(effect, TEN_INSTANCE_CHANGED);
+    }
+    result->outcome = live ? TEN_OK : TEN_LOST;
+}
+
+void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms,
+                            bool metadata_differs, uint64_t fleet_ttl_ms, ten_result *result,
+                            ten_instance_effect *effect) {
+    *effect = (ten_instance_effect){0};
+    if (op->kind == TEN_OP_ANNOUNCE)
+        announce(row, op, now_ms, wall_ms, metadata_differs, fleet_ttl_ms, result, effect);
+    else if (op->kind == TEN_OP_LEAVE)
+        leave(row, op, now_ms, result, effect);
+    else
+        ask(row, op, now_ms, result, effect);
+}

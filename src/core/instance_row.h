@@ -1,0 +1,40 @@
+/*
+ * What a heartbeat, a leave or a request does to one instance's entry, as a pure function; the counterpart of
+ * lease_row.h.
+ */
+#ifndef TEN_STORE_INSTANCE_ROW_H
+#define TEN_STORE_INSTANCE_ROW_H
+
+#include "core/op.h"
+
+typedef struct ten_instance_row {
+    bool exists;
+    bool gone; /* a tombstone */
+    uint32_t weight;
+    uint64_t ttl_ms;
+    uint64_t ends_ms;  /* boot clock */
+    uint64_t since_ms; /* Unix time */
+    enum ten_ask ask;
+} ten_instance_row;
+
+typedef struct ten_instance_effect {
+    bool row_changed;
+    bool row_removed;
+    bool must_last; /* all but a plain heartbeat */
+    bool changed;   /* `change` goes into the feed */
+    enum ten_change_kind change;
+    enum ten_reason reason;
+} ten_instance_effect;
+
+/* Applies an announce, a leave or (without a target) an ask. `metadata_differs`: the announce brings other metadata
+ * than the entry has. `fleet_ttl_ms`: the TTL of another live instance of the namespace, or 0; it is looked at only
+ * when the instance joins. */
+void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms,
+                            bool metadata_differs, uint64_t fleet_ttl_ms, ten_result *result,
+                            ten_instance_effect *effect);
+
+bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms);
+/* Whether a dead process's late requests are to be refused. */
+bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * The contract's rules for one lease, in one place. Called by the memory and SQLite backends.
+ *
+ *      free ---acquire---> held ---release, force now---> free
+ *                           | \--force--> barred ---its TTL passes---> free
+ *                           \---its TTL passes---> free
+ *
+ * "Free" keeps the counter. Nothing moves by itself: a lease whose time has passed is free because whoever looks
+ * compares its end with the time.
+ */
+#include "core/lease_row.h"
+
+#include "base/util.h"
+
+#include <string.h>
+
+bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms) {
+    return row->holder[0] != '\0' && row->ends_ms > now_ms;
+}
+
+static void describe(const ten_lease_row *row, const ten_lease_context *context, ten_result *result) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    result->token = row->token;
+    result->holder = held ? row->holder : NULL;
+    result->ttl_ms = held ? row->ttl_ms : 0;
+    result->remaining_ms = held ? row->ends_ms - context->now_ms : 0;
+    result->acquired_at_ms = held ? row->acquired_at_ms : 0;
+    result->barred = held && row->barred;
+    result->ask = held ? row->ask : TEN_ASK_NOTHING;
+}
+
+static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context, ten_lease_effect *effect) {
+    effect->row_changed = true;
+    /* A plain renewal may be lost with the power: every holder is gone then, too. Another TTL may not: after a
+     * reboot the lease is kept for the TTL that the row says. */
+    effect->must_last |= ttl_ms != row->ttl_ms;
+    row->ttl_ms = ttl_ms;
+    row->ends_ms = context->now_ms + ttl_ms;
+}
+
+static void give(ten_lease_row *row, const ten_op *op, uint64_t token, const ten_lease_context *context,
+                 ten_lease_effect *effect) {
+    snprintf(row->holder, sizeof row->holder, "%s", op->holder);
+    row->exists = true;
+    row->token = token;
+    row->acquired_at_ms = context->wall_ms;
+    row->barred = false;
+    row->ask = TEN_ASK_NOTHING;
+    extend(row, op->ttl_ms, context, effect);
+    effect->must_last = true;
+    effect->acquired = true;
+}
+
+static void note_former(const ten_lease_row *row, enum ten_reason reason, ten_lease_effect *effect) {
+    effect->reason = reason;
+    effect->former_token = row->token;
+    memcpy(effect->former_holder, row->holder, sizeof row->holder);
+}
+
+static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                    ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    bool own = held && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
+    /* While recovering nobody recognises itself: the row may be older than the moment at which this holder gave the
+     * lease up. Nor later by a token from before the epoch: a renewal that came late may have put it back, although
+     * another had the target meanwhile. (Living holders renew; they do not ask.) */
+    bool recovering = context->recovering_ms > 0 && (own || !held);
+    if (recovering) {
+        *result = (ten_result){
+            .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
+        return;
+    } else if (own && row->token >= context->token_floor) {
+        /* Never shortened: it may be kept for longer, and this may be a repetition that comes late. */
+        if (context->now_ms + op->ttl_ms > row->ends_ms)
+            extend(row, op->ttl_ms, context, effect);
+    } else if (held) {
+        describe(row, context, result);
+        result->outcome = TEN_HELD;
+        return;
+    } else {
+        uint64_t token = ten_max_u64(row->token + 1, context->token_floor);
+        if (token > TENURE_TOKEN_MAX) {
+            result->error = TENURE_E_TOKEN;
+            return;
+        }
+        /* A forced lease was reported lost when it was forced. */
+        if (row->holder[0] != '\0' && !row->barred) {
+            effect->lost = true;
+            note_former(row, TEN_REASON_EXPIRED, effect);
+            if (row->ends_ms > 0)
+                effect->lost_at_ms = ten_left_u64(context->wall_ms, context->now_ms - row->ends_ms);
+        }
+        give(row, op, token, context, effect);
+    }
+    describe(row, context, result);
+    result->outcome = TEN_OK;
+}
+
+/* While recovering, a living holder may put back what the store forgot: its token is above the counter, or it is the
+ * counter and the name beside it is its own. */
+static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
+    if (context->recovering_ms == 0 || !op->holder || op->ttl_ms == 0 || op->token == 0)
+        return false;
+    return op->token > row->token || (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
+}
+
+/* Whether the operation means the lease that is there: by its token, its holder, or both. */
+static bool is_meant(const ten_lease_row *row, const ten_op *op) {
+    bool by_token = op->token ? row->token == op->token : op->holder != NULL;
+    return by_token && (!op->holder || strcmp(row->holder, op->holder) == 0);
+}
+
+static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                  ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    if (held && !row->barred && is_meant(row, op))
+        extend(row, op->ttl_ms ? op->ttl_ms : row->ttl_ms, context, effect);
+    else if (may_put_back(row, op, context))
+        give(row, op, op->token, context, effect);
+    else {
+        describe(row, context, result);
+        result->outcome = TEN_LOST;
+        return;
+    }
+    describe(row, context, result);
+    result->outcome = TEN_OK;
+}
+
+static void release(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                    ten_lease_effect *effect) {
+    bool held = ten_lease_row_is_held(row, context->now_ms);
+    bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    bool match = forced ? !op->holder || strcmp(row->holder, op->holder) == 0 : is_meant(row, op);
+    if (!held || !match) {
+        describe(row, context, result);
+        result->outcome = TEN_LOST;
+        return;
+    }
+    effect->row_changed = true;
+    effect->must_last = true;
+    note_former(row, forced ? TEN_REASON_FORCED : op->reason, effect);
+    if (forced && !(op->flags & TEN_OP_FORCE_NOW)) {
+        effect->lost = !row->barred;
+        row->barred = true;
+        describe(row, context, result);
+        result->outcome = TEN_OK;
+        return;
+    }
+    effect->released = true;
+    row->holder[0] = '\0';
+    row->barred = false;
+    row->ask = TEN_ASK_NOTHING;
+    describe(row, context, result);
+    result->outcome = TEN_OK;
+}
+
+static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                ten_lease_effect *effect) {
+    bool match = ten_lease_row_is_held(row, context->now_ms) && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    if (match) {
+        row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
+        effect->row_changed = true;
+        effect->must_last = true;
+        effect->asked = row->ask != TEN_ASK_NOTHING;
+    }
+    describe(row, context, result);
+    result->outcome = match ? TEN_OK : TEN_LOST;
+}
+
+void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                         ten_lease_effect *effect) {
+    *effect = (ten_lease_effect){0};
+    switch (op->kind) {
+    case TEN_OP_ACQUIRE:
+        acquire(row, op, context, result, effect);
+        break;
+    case TEN_OP_RENEW:
+        renew(row, op, context, result, effect);
+        break;
+    case TEN_OP_RELEASE:
+        release(row, op, context, result, effect);
+        break;
+    case TEN_OP_READ:
+        describe(row, context, result);
+        /* A guard that starts after a loss must not take the forgotten tokens for current. */
+        result->recovering = !result->holder && context->token_floor > row->token + 1;
+        if (result->recovering)
+            result->token = context->token_floor - 1;
+        result->outcome = TEN_OK;
+        break;
+    case TEN_OP_ASK:
+        ask(row, op, context, result, effect);
+        break;
+    case TEN_OP_ANNOUNCE:
+    case TEN_OP_LEAVE:
+        TEN_INVARIANT(op->target == NULL); /* an instance's operation on a lease */
+        break;
+    }
+    TEN_INVARIANT(row->token <= TENURE_TOKEN_MAX);
+}
+
+size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
+                         ten_change changes[TEN_LEASE_CHANGES_MAX]) {
+    size_t count = 0;
+    ten_change change = {
+        .namespace_name = op->namespace_name, .target = op->target, .actor = op->actor ? op->actor : ""};
+    if (effect->lost || effect->released) {
+        change.kind = effect->lost ? TEN_LEASE_LOST : TEN_LEASE_RELEASED;
+        change.reason = effect->reason;
+        change.instance = effect->former_holder;
+        change.token = effect->former_token;
+        change.at_ms = effect->lost_at_ms;
+        changes[count++] = change;
+    }
+    if (effect->acquired || effect->asked) {
+        change.kind = effect->acquired ? TEN_LEASE_ACQUIRED : TEN_LEASE_ASKED;
+        change.reason = TEN_REASON_NONE;
+        change.at_ms = 0;
+        change.instance = row->holder;
+        change.token = row->token;
+        changes[count++] = change;
+    }
+    return count;
+}

@@ -1,0 +1,186 @@
+/*
+ * The vocabulary between the core and the stores: operations and their outcomes, and the rows, instances and changes
+ * that a store lists. Types and their words only; what they mean in detail is the store contract (store/store.h). Used
+ * by every layer above base.
+ */
+#ifndef TEN_CORE_OP_H
+#define TEN_CORE_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tenure.h>
+
+/* ---- operations on leases and heartbeats --------------------------------------------------------------- */
+
+enum ten_op_kind {
+    TEN_OP_ACQUIRE, /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
+    TEN_OP_RENEW,   /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder when it is given;
+                       token 0: the holder alone; ttl_ms 0 keeps the lease's own */
+    TEN_OP_RELEASE, /* namespace, target, token, [holder], reason, [actor]; with FORCE or FORCE_NOW whatever the token,
+                       but the holder's when it is given */
+    TEN_OP_READ,    /* namespace, target; flag REQUIRE_TARGET */
+    TEN_OP_ANNOUNCE, /* namespace, holder (the instance), ttl_ms, weight, metadata: a heartbeat. Travels with the
+                        renewals, so that an instance and its leases expire together */
+    TEN_OP_LEAVE,    /* namespace, holder; ttl_ms > 0 leaves a tombstone: acquires and heartbeats of that instance are
+                        refused with    TENURE_E_GONE for that long, because a request of a dead process may still be under
+                        way */
+    TEN_OP_ASK, /* namespace, target or holder or both, ask: leaves a request for whoever holds that lease (resign; only
+                   for that holder when it is given), or for that instance (drain); it comes back in the answer to their
+                   next renewal or heartbeat, and a lease's holder is told by the feed to look */
+};
+
+enum ten_op_flag {
+    TEN_OP_FRESH = 1u << 0,          /* acquire: refuse (TEN_HELD) also when the holder itself has it */
+    TEN_OP_REQUIRE_TARGET = 1u << 1, /* TEN_UNKNOWN unless the target is registered or was leased before */
+    TEN_OP_FORCE = 1u << 2,     /* release: bar the renewal of whatever lease there is; others enter when it ends */
+    TEN_OP_FORCE_NOW = 1u << 3, /* release: others enter at once; G3 is suspended for the target */
+    TEN_OP_KEEP = 1u << 4, /* renew: the TTL is kept for others' sake, longer than its holder believes: an epoch need
+                              not wait for it to end */
+};
+
+enum ten_reason {
+    TEN_REASON_NONE,
+    TEN_REASON_SHUTDOWN,
+    TEN_REASON_REBALANCE,
+    TEN_REASON_DRAIN,
+    TEN_REASON_REMOVED,
+    TEN_REASON_FORCED,
+    TEN_REASON_RESIGNED,
+    TEN_REASON_DONE,
+    TEN_REASON_EXPIRED,
+    TEN_REASON_TAKEN,
+    TEN_REASON_STORE,
+    TEN_REASON_COUNT,
+};
+const char *ten_reason_name(enum ten_reason reason); /* "" for none */
+
+enum ten_ask { TEN_ASK_NOTHING = 0, TEN_ASK_RESIGN = 1, TEN_ASK_DRAIN = 2, TEN_ASK_UNDO = 3 };
+
+typedef struct ten_op {
+    enum ten_op_kind kind;
+    unsigned flags;
+    const char *namespace_name;
+    const char *target;
+    const char *holder; /* NULL on renew and release: the token alone decides */
+    uint64_t token;
+    uint64_t ttl_ms;
+    enum ten_reason reason;
+    const char *actor;    /* who forced it; NULL: nobody */
+    uint32_t weight;      /* announce; 0: draining */
+    const char *metadata; /* announce: JSON text, or NULL */
+    enum ten_ask ask;
+} ten_op;
+
+enum ten_outcome {
+    TEN_ERROR, /* `error` says which; nothing may be believed */
+    TEN_OK,   /* done. Acquire and renew: token, ttl_ms as granted, remaining_ms. Release: it was held and no longer is.
+                 Read: the   lease as it is; a NULL holder when free, with the last token granted */
+    TEN_HELD, /* acquire: another holds it: holder, token, remaining_ms (at least 1); a NULL holder while recovering */
+    TEN_LOST, /* renew, release: not held under that token (and holder); holder and token say what is there now. Leave:
+                 it was not announced. Ask: nobody holds it, or not that holder */
+    TEN_UNKNOWN, /* a required target is not known */
+};
+
+typedef struct ten_result {
+    enum ten_outcome outcome;
+    int error; /* of TEN_ERROR */
+    uint64_t token;
+    uint64_t ttl_ms;
+    uint64_t remaining_ms;
+    uint64_t acquired_at_ms; /* read: Unix time, for display */
+    const char *holder;      /* NULL: none */
+    bool registered;         /* read */
+    bool paused;             /* read */
+    bool barred;
+    bool recovering;  /* acquire: nobody is let in yet. Read: the target is free and its last token may have been
+                         forgotten; `token` is a bound that no forgotten one exceeds, and was granted to nobody */
+    enum ten_ask ask; /* renew, announce: what somebody asks of this holder or instance */
+} ten_result;
+
+/* ---- targets, instances, changes ----------------------------------------------------------------------- */
+
+enum ten_target_action { TEN_TARGET_PUT, TEN_TARGET_REMOVE, TEN_TARGET_PAUSE, TEN_TARGET_RESUME };
+
+typedef struct ten_target_edit {
+    enum ten_target_action action;
+    tenure_target target; /* PUT: all of it; else the id */
+    bool found;           /* result: it was registered before */
+} ten_target_edit;
+
+typedef struct ten_query {
+    const char *namespace_name;
+    enum tenure_filter filter;
+    const char *after; /* NULL: from the start. In byte order of ids */
+    size_t limit;      /* at most; not 0 */
+} ten_query;
+
+/* One row of a listing: the registry's entry and the lease's state together. */
+typedef struct ten_row {
+    tenure_target target; /* url, exec, spec NULL when not registered */
+    bool registered;
+    bool barred;
+    const char *holder; /* NULL: free */
+    uint64_t token;
+    uint64_t ttl_ms;
+    uint64_t remaining_ms;
+    uint64_t acquired_at_ms;
+} ten_row;
+
+typedef struct ten_instance {
+    const char *instance;
+    uint32_t weight;
+    const char *metadata; /* NULL: none */
+    uint64_t ttl_ms;
+    uint64_t remaining_ms;
+    uint64_t since_ms; /* Unix time, for display */
+    enum ten_ask ask;
+} ten_instance;
+
+enum ten_change_kind {
+    TEN_LEASE_ACQUIRED,
+    TEN_LEASE_RELEASED,
+    TEN_LEASE_LOST, /* forced, at once; expired, when the target is acquired next */
+    TEN_INSTANCE_JOINED,
+    TEN_INSTANCE_CHANGED, /* another weight or other metadata */
+    TEN_INSTANCE_LEFT,
+    TEN_TARGET_ADDED,
+    TEN_TARGET_CHANGED, /* paused and resumed too */
+    TEN_TARGET_REMOVED,
+    TEN_STORE_RECOVERING, /* an epoch began */
+    TEN_LEASE_ASKED,      /* something is asked of the lease's holder, which its next renewal brings */
+    TEN_TARGET_UNOWNED,   /* in no feed: core/history.h finds it between the entries */
+    TEN_CHANGE_COUNT,
+};
+const char *ten_change_name(enum ten_change_kind kind); /* the log's and the API's word: "lease_acquired" */
+
+#define TEN_FEED_MAX      10000u /* entries that a backend keeps at least, and not many more */
+#define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones go when the feed is trimmed */
+#define TEN_CURSOR_NOW    UINT64_MAX
+#define TEN_CURSOR_OLDEST (UINT64_MAX - 1)
+
+/* An entry of the feed. The feed is also the history of changes of hands: bounded, the oldest go first. Renewals and
+ * heartbeats are not in it, and wake nobody. */
+typedef struct ten_change {
+    uint64_t cursor; /* strictly increasing within an epoch */
+    uint64_t at_ms;  /* Unix time, for display. Of a lease that expired: when it ended, where the store knows that, else
+                        when it was noticed */
+    enum ten_change_kind kind;
+    enum ten_reason reason;
+    const char *namespace_name;
+    const char *target;   /* "" for instances */
+    const char *instance; /* "" for targets */
+    const char *actor;
+    uint64_t token;
+    /* What a reader of the history finds out (core/history.h); in a feed they are 0, which is "not known". */
+    uint64_t held_ms; /* released, lost: for how long that holder had it */
+    uint64_t free_ms; /* acquired: how long nobody had it before. Unowned: so far, or until it was taken */
+} ten_change;
+
+/* Called for each row; the pointers are valid during the call, which must not use the store. Non-zero ends the listing
+ * and is returned. */
+typedef int (*ten_row_fn)(const ten_row *row, void *userdata);
+typedef int (*ten_instance_fn)(const ten_instance *instance, void *userdata);
+typedef int (*ten_change_fn)(const ten_change *change, void *userdata);
+
+#endif

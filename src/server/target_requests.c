@@ -1,0 +1,285 @@
+/*
+ * Requests about targets: listing, registering, removing.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "agent/sources/target_file.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "server/server_state.h"
+
+#define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
+
+/* ---- listing */
+
+static int write_row(const ten_row *row, void *userdata) {
+    ten_request *request = userdata;
+    struct ten_list_request *list = &request->list;
+    ten_buf *reply = &request->reply;
+    ten_buf_text(reply, list->count++ ? ",\n" : "");
+    ten_json_open(reply);
+    ten_json_text(reply, "id", row->target.id);
+    if (strcmp(request->route.namespace_name, "scenes") == 0)
+        ten_json_text(reply, "scene_id", row->target.id);
+    ten_json_text(reply, "holder_id", row->holder);
+    ten_json_number(reply, "version", row->token);
+    ten_json_time(reply, "expires_at", row->holder ? list->now_ms + row->remaining_ms : 0);
+    ten_json_bool(reply, "paused", row->target.paused);
+    ten_json_bool(reply, "registered", row->registered);
+    if (row->holder) {
+        ten_json_number(reply, "remaining_ms", row->remaining_ms);
+        ten_json_number(reply, "ttl_ms", row->ttl_ms);
+        ten_json_time(reply, "acquired_at", row->acquired_at_ms);
+        ten_json_number(reply, "acquired_at_ms", row->acquired_at_ms);
+        if (row->barred)
+            ten_json_bool(reply, "barred", true);
+    }
+    if (row->target.url)
+        ten_json_text(reply, "url", row->target.url);
+    if (row->target.exec)
+        ten_json_text(reply, "exec", row->target.exec);
+    if (row->target.every_ms)
+        ten_json_number(reply, "every_ms", row->target.every_ms);
+    if (row->target.spec)
+        ten_json_raw(reply, "spec", row->target.spec);
+    ten_json_close(reply);
+    snprintf(list->after, sizeof list->after, "%s", row->target.id);
+    list->cut = reply->size > PAGE_SIZE;
+    return list->cut ? 1 : 0;
+}
+
+static int list_targets(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    struct ten_list_request *list = &request->list;
+    char after[TENURE_TARGET_MAX + 1];
+    memcpy(after, list->after, sizeof after);
+    ten_query query = {.namespace_name = request->route.namespace_name,
+                       .filter = list->filter,
+                       .after = after[0] ? after : NULL,
+                       .limit = list->limit};
+    list->now_ms = ten_wall_ms(&ten_system_clock);
+    ten_buf_char(&request->reply, '[');
+    int done = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
+    ten_buf_text(&request->reply, "]\n");
+    return list->cut ? TENURE_OK : done;
+}
+
+/* An id as a part of a URL. */
+static void percent_encode(const char *id, char *to, size_t size) {
+    size_t at = 0;
+    for (; *id && at + 4 < size; id++) {
+        if (strchr("/+%&#?", *id))
+            at += (size_t)snprintf(to + at, size - at, "%%%02X", (unsigned char)*id);
+        else
+            to[at++] = *id;
+    }
+    to[at] = '\0';
+}
+
+static void finish_list(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    const struct ten_list_request *list = &request->list;
+    (void)results;
+    if (error < 0) {
+        ten_reply_store_error(request, error, message);
+        return;
+    }
+    ten_reply_status(request, 200);
+    if (list->count < list->limit && !list->cut)
+        return;
+    char after[3 * TENURE_TARGET_MAX + 8];
+    percent_encode(list->after, after, sizeof after);
+    snprintf(request->header[0], sizeof request->header[0], "Link");
+    snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?limit=%zu%s&after=%s>; rel=\"next\"",
+             request->route.namespace_name, list->limit,
+             list->filter == TENURE_LEASED       ? "&leased=true"
+             : list->filter == TENURE_FREE       ? "&leased=false"
+             : list->filter == TENURE_REGISTERED ? "&registered=true"
+                                                 : "",
+             after);
+}
+
+void ten_targets_get(ten_request *request) {
+    struct ten_list_request *list = &request->list;
+    const char *leased = ten_request_argument(request, "leased");
+    const char *limit = ten_request_argument(request, "limit");
+    const char *after = ten_request_argument(request, "after");
+    char *end = NULL;
+    unsigned long wanted = limit ? strtoul(limit, &end, 10) : 1000;
+    ten_error error;
+    const char *registered = ten_request_argument(request, "registered");
+    list->filter = registered && strcmp(registered, "true") == 0 ? TENURE_REGISTERED
+                   : !leased                                     ? TENURE_ALL
+                   : strcmp(leased, "true") == 0                 ? TENURE_LEASED
+                                                                 : TENURE_FREE;
+    list->limit = (size_t)wanted;
+    if (leased && strcmp(leased, "true") != 0 && strcmp(leased, "false") != 0) {
+        ten_reply_error(request, 400, "bad_request", "leased is true or false");
+    } else if (limit && (limit[0] < '0' || limit[0] > '9' || *end != '\0' || wanted == 0 || wanted > TEN_PAGE_MAX)) {
+        ten_reply_error(request, 400, "bad_request", "limit is a number from 1 to %u", TEN_PAGE_MAX);
+    } else if (after && after[0] && ten_target_check(after, &error) < 0) {
+        ten_reply_error(request, 400, "bad_request", "%s", error.message);
+    } else {
+        snprintf(list->after, sizeof list->after, "%s", after ? after : "");
+        request->job.work = list_targets;
+        request->job.finish = finish_list;
+        ten_request_wait_for_listing(request);
+    }
+}
+
+/* ---- registering */
+
+struct edits {
+    size_t count;
+    ten_target_edit *edits;
+    ten_target_line **lines; /* what the edits point into */
+};
+
+static int edit_targets(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    struct edits *edits = request->storage;
+    return store->ops->edit_targets(store, request->route.namespace_name, edits->edits, edits->count,
+                                    request->server->config->timeout_ms);
+}
+
+void ten_target_edits_free(void *storage) {
+    struct edits *edits = storage;
+    if (!edits)
+        return;
+    for (size_t i = 0; edits->lines && i < edits->count; i++)
+        if (edits->lines[i])
+            ten_target_line_free(edits->lines[i]);
+    ten_free(edits->lines);
+    ten_free(edits->edits);
+    ten_free(edits);
+}
+
+static struct edits *new_edits(ten_request *request, size_t count) {
+    struct edits *edits = ten_calloc(1, sizeof *edits);
+    if (edits) {
+        edits->count = count;
+        edits->edits = ten_calloc(count, sizeof *edits->edits);
+        edits->lines = ten_calloc(count, sizeof *edits->lines);
+    }
+    request->storage = edits;
+    request->job.work = edit_targets;
+    if (edits && edits->edits && edits->lines)
+        return edits;
+    ten_reply_error(request, 503, "unavailable", "out of memory");
+    return NULL;
+}
+
+/* A line of a target file as an object. */
+static bool read_target(ten_request *request, const json_t *object, struct edits *edits, size_t at) {
+    ten_error error = {0};
+    char *line = json_dumps(object, JSON_COMPACT);
+    int done = line ? ten_target_line_parse(line, &edits->edits[at].target, &edits->lines[at], &error)
+                    : ten_fail(&error, TENURE_E_INVALID, "the body cannot be used");
+    free(line);
+    if (done == TENURE_OK && ten_id_is_reserved(edits->edits[at].target.id))
+        done = ten_fail(&error, TENURE_E_INVALID, "id: nodes, leases, events and history are words of this API");
+    if (done < 0)
+        ten_reply_error(request, 400, "bad_request", "%s", error.message);
+    return done == TENURE_OK;
+}
+
+static void finish_edit(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    const ten_target_edit *edit = &((struct edits *)request->storage)->edits[0];
+    (void)results;
+    if (error < 0)
+        ten_reply_store_error(request, error, message);
+    else if (edit->action == TEN_TARGET_REMOVE && !edit->found)
+        ten_reply_unknown_target(request);
+    else if (edit->action == TEN_TARGET_REMOVE)
+        ten_reply_status(request, 204);
+    else {
+        ten_reply_status(request, edit->found ? 200 : 201);
+        ten_json_open(&request->reply);
+        ten_json_text(&request->reply, "id", request->route.id);
+        ten_json_close(&request->reply);
+        ten_buf_char(&request->reply, '\n');
+    }
+}
+
+/* The body is a line of a target file, without its id or with the same one. */
+void ten_target_put(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    struct edits *edits = body ? new_edits(request, 1) : NULL;
+    const char *id = json_string_value(json_object_get(body, "id"));
+    request->job.finish = finish_edit;
+    if (edits && id && strcmp(id, request->route.id) != 0)
+        ten_reply_error(request, 400, "bad_request", "the id in the body is another than the one in the path");
+    else if (edits && json_object_set_new(body, "id", json_string(request->route.id)) == 0 &&
+             read_target(request, body, edits, 0))
+        ten_request_wait_for_listing(request);
+    json_decref(body);
+}
+
+void ten_target_delete(ten_request *request) {
+    struct edits *edits = new_edits(request, 1);
+    request->job.finish = finish_edit;
+    if (!edits)
+        return;
+    edits->edits[0] = (ten_target_edit){.action = TEN_TARGET_REMOVE, .target = {.id = request->route.id}};
+    ten_request_wait_for_listing(request);
+}
+
+/* ---- many of them, all or none */
+
+static void finish_edits(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    const struct edits *edits = request->storage;
+    (void)results;
+    if (error < 0) {
+        ten_reply_store_error(request, error, message);
+        return;
+    }
+    ten_reply_status(request, 200);
+    ten_buf_char(&request->reply, '[');
+    for (size_t i = 0; i < edits->count; i++) {
+        ten_buf_text(&request->reply, i ? ",\n" : "");
+        ten_json_open(&request->reply);
+        ten_json_text(&request->reply, "id", edits->edits[i].target.id);
+        ten_json_bool(&request->reply, "found", edits->edits[i].found);
+        ten_json_close(&request->reply);
+    }
+    ten_buf_text(&request->reply, "]\n");
+}
+
+static bool read_edit(ten_request *request, const json_t *item, struct edits *edits, size_t at) {
+    static const char *const words[] = {"put", "remove", "pause", "resume"};
+    const char *word = json_string_value(json_object_get(item, "action"));
+    const json_t *target = json_object_get(item, "target");
+    if (!read_target(request, target ? target : item, edits, at))
+        return false;
+    for (size_t i = 0; word && i < TEN_COUNT(words); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            edits->edits[at].action = (enum ten_target_action)i;
+            return true;
+        }
+    }
+    ten_reply_error(request, 400, "bad_request", "action: put, remove, pause or resume is wanted");
+    return false;
+}
+
+void ten_targets_edit(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    const json_t *items = json_object_get(body, "edits");
+    size_t count = json_array_size(items);
+    struct edits *edits = NULL;
+    if (body && (count == 0 || count > TEN_PAGE_MAX))
+        ten_reply_error(request, 400, "bad_request", "edits: an array of 1 to %u is wanted", TEN_PAGE_MAX);
+    else if (body)
+        edits = new_edits(request, count);
+    bool good = edits != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        good = read_edit(request, json_array_get(items, i), edits, i);
+    request->job.finish = finish_edits;
+    if (good)
+        ten_request_wait_for_listing(request);
+    json_decref(body);
+}

@@ -1,0 +1,390 @@
+/*
+ * A batch in etcd: first the groups that it renews whole are kept alive, then what only goes on is settled by comparing
+ * (etcd_renew.c), and the rest is read, decided and written in chunks, in order. Called through store.h.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "store/etcd/etcd_cell.h"
+
+#define WRITES_FULL                                                                                                    \
+    100u /* of the operations of a transaction: the last cell, its homes, the feed and the term fit in */
+#define COMPARES_FULL 110u /* the same for its comparisons */
+#define READS_MAX     120u
+#define CALM_ROUNDS   2u /* conflicts without a pause */
+
+/* ---- for the cells ----------------------------------------------------------------------------------------- */
+
+uint64_t ten_etcd_left_of(const ten_etcd_chunk *chunk, uint64_t lease, uint64_t otherwise_ms) {
+    for (size_t i = 0; i < chunk->lease_count; i++)
+        if (chunk->leases[i] == lease)
+            return chunk->left_ms[i];
+    return otherwise_ms;
+}
+
+void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change) {
+    ten_buf_text(&chunk->changes, chunk->change_count++ ? "," : "[");
+    ten_etcd_feed_add(&chunk->changes, change);
+}
+
+static void group_key(const ten_etcd_chunk *chunk, char key[TEN_ETCD_KEY_MAX + 1], uint64_t lease) {
+    char name[24];
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)lease);
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_GROUP, name);
+}
+
+void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    for (size_t i = 0; i < chunk->touched_count; i++)
+        if (chunk->touched[i] == lease)
+            return;
+    if (lease == 0 || chunk->touched_count == TEN_COUNT(chunk->touched) || ten_etcd_group_by_lease(chunk->store, lease))
+        return;
+    chunk->touched[chunk->touched_count++] = lease;
+    group_key(chunk, key, lease);
+    ten_etcd_touch(&chunk->store->txn, key);
+}
+
+/* ---- the term ---------------------------------------------------------------------------------------------- */
+
+/* The leader has changed since this namespace was last looked at: from now on leases are counted in the new term. What
+ * vanished without being released is not given away before the longest TTL has passed. */
+static int begin_term(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    char value[80];
+    bool succeeded;
+    uint64_t longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
+    uint64_t lease = 0;
+    int done = longest_ms ? ten_etcd_grant(store, longest_ms, chunk->deadline_ms, &lease) : TENURE_OK;
+    if (done < 0)
+        return done;
+    if (store->head.term != chunk->head.term)
+        return TENURE_OK; /* it has changed again: the next reading tells */
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
+    ten_etcd_compare(&store->txn, key, chunk->term.revision);
+    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
+             (unsigned long long)longest_ms);
+    ten_etcd_put(&store->txn, key, value, 0);
+    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
+    if (lease)
+        ten_etcd_put(&store->txn, key, "{}", lease);
+    done = ten_etcd_commit(store, true, chunk->deadline_ms, &succeeded, NULL);
+    return done == TENURE_E_GONE ? TENURE_OK : done;
+}
+
+static bool is_of_this_term(const ten_etcd_chunk *chunk) {
+    return chunk->term.revision > 0 && ten_etcd_number(chunk->term.value, "term") == chunk->head.term;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------- */
+
+static void add_reads(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
+    ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
+    ten_etcd_get(&store->txn, key);
+    for (size_t i = 0; i < chunk->count; i++) {
+        ten_etcd_cell *cell = &chunk->cells[i];
+        if (cell->op.target)
+            ten_etcd_lease_reads(chunk, cell);
+        else
+            ten_etcd_instance_reads(chunk, cell);
+    }
+}
+
+static void note_lease(ten_etcd_chunk *chunk, uint64_t lease) {
+    for (size_t i = 0; i < chunk->lease_count; i++)
+        if (chunk->leases[i] == lease)
+            return;
+    if (lease && chunk->lease_count < TEN_COUNT(chunk->leases))
+        chunk->leases[chunk->lease_count++] = lease;
+}
+
+/* How long others still hold is asked for where the answer tells it. */
+static int ask_time_left(ten_etcd_chunk *chunk) {
+    chunk->lease_count = 0;
+    bool vanished = false;
+    for (size_t i = 0; i < chunk->count; i++) {
+        const ten_etcd_cell *cell = &chunk->cells[i];
+        if (!cell->op.target || cell->settled)
+            continue;
+        vanished |= ten_etcd_has_vanished(chunk, &cell->kv, &cell->behind);
+        const char *holder = json_string_value(json_object_get(cell->kv.value, "holder"));
+        bool own = cell->op.kind == TEN_OP_ACQUIRE && holder && strcmp(holder, cell->op.holder) == 0;
+        bool forced = cell->op.kind == TEN_OP_RELEASE && (cell->op.flags & TEN_OP_FORCE);
+        if ((cell->op.kind == TEN_OP_ACQUIRE && !own) || cell->op.kind == TEN_OP_READ || forced)
+            note_lease(chunk, cell->kv.lease);
+    }
+    if (vanished)
+        note_lease(chunk, chunk->wait.lease);
+    if (chunk->lease_count == 0)
+        return TENURE_OK;
+    int done = ten_etcd_time_left(chunk->store, chunk->leases, chunk->left_ms, chunk->lease_count, chunk->deadline_ms);
+    chunk->wait_left_ms = ten_etcd_left_of(chunk, chunk->wait.lease, 0);
+    return done;
+}
+
+static int read_chunk(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    bool succeeded;
+    add_reads(chunk);
+    json_decref(chunk->answer);
+    chunk->answer = NULL;
+    int done = ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &chunk->answer);
+    if (done < 0)
+        return done;
+    chunk->head = store->head;
+    ten_etcd_kv_free(&chunk->term);
+    ten_etcd_kv_free(&chunk->wait);
+    chunk->term = ten_etcd_kv_at(chunk->answer, 0, &store->scratch);
+    chunk->wait = ten_etcd_kv_at(chunk->answer, 1, &store->scratch);
+    chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (chunk->cells[i].op.target)
+            ten_etcd_lease_take(chunk, &chunk->cells[i]);
+        else
+            ten_etcd_instance_take(chunk, &chunk->cells[i]);
+    }
+    return ask_time_left(chunk);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------- */
+
+static void put_homes(ten_etcd_chunk *chunk, size_t count) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_group *home = chunk->cells[i].settled ? NULL : chunk->cells[i].home;
+        bool seen = false;
+        for (size_t j = 0; home && j < i && !seen; j++)
+            seen = chunk->cells[j].home == home && !chunk->cells[j].settled;
+        if (!home || seen || home->revision > 0)
+            continue;
+        group_key(chunk, key, home->lease);
+        ten_etcd_put(&chunk->store->txn, key, "{}", home->lease);
+    }
+}
+
+static void put_term(ten_etcd_chunk *chunk) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    char value[80];
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
+    ten_etcd_compare(&chunk->store->txn, key, chunk->term.revision);
+    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
+             (unsigned long long)chunk->longest_ms);
+    ten_etcd_put(&chunk->store->txn, key, value, 0);
+}
+
+/* Decides as many as fit into one transaction; how many those are. */
+static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
+    ten_etcd_store *store = chunk->store;
+    const ten_etcd_group *home = NULL;
+    size_t homes = 0;
+    size_t i = 0;
+    ten_etcd_txn_clear(&store->txn);
+    ten_buf_clear(&chunk->changes);
+    chunk->change_count = chunk->touched_count = 0;
+    chunk->raised = false;
+    for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL &&
+           store->txn.compare_count < COMPARES_FULL;
+         i++) {
+        ten_etcd_cell *cell = &chunk->cells[i];
+        if (cell->settled)
+            continue;
+        int done = cell->op.target ? ten_etcd_lease_decide(chunk, cell) : ten_etcd_instance_decide(chunk, cell);
+        if (done == TENURE_OK && cell->op.target)
+            done = ten_etcd_lease_write(chunk, cell);
+        if (done < 0)
+            return done;
+        homes += cell->home && cell->home->revision == 0 && cell->home != home;
+        home = cell->home;
+    }
+    *ret_count = i;
+    put_homes(chunk, i);
+    return TENURE_OK;
+}
+
+static int write_chunk(ten_etcd_chunk *chunk, bool *ret_succeeded) {
+    ten_etcd_store *store = chunk->store;
+    if (chunk->raised)
+        put_term(chunk);
+    if (chunk->change_count > 0) {
+        ten_buf_char(&chunk->changes, ']');
+        ten_etcd_feed_put(store, chunk->namespace_name, ten_buf_string(&chunk->changes), chunk->change_count);
+    }
+    if (chunk->changes.failed)
+        return ten_etcd_no_memory(store);
+    *ret_succeeded = true;
+    if (store->txn.compare_count == 0 && store->txn.operation_count == 0)
+        return TENURE_OK;
+    return ten_etcd_commit(store, store->txn.operation_count > 0, chunk->deadline_ms, ret_succeeded, NULL);
+}
+
+/* What has been written is known, and final unless its home turns out not to count; then false. */
+static bool take_written(ten_etcd_chunk *chunk, size_t count) {
+    bool confirmed = true;
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_cell *cell = &chunk->cells[i];
+        if (cell->settled)
+            continue;
+        if (cell->op.target)
+            ten_etcd_lease_written(chunk, cell);
+        else
+            ten_etcd_instance_written(chunk, cell);
+        ten_etcd_group *home = cell->home;
+        cell->granted = home != NULL;
+        cell->settled = !home || ten_etcd_is_confirmed(chunk->store, home);
+        confirmed &= cell->settled;
+        if (home && home->revision == 0)
+            home->revision = chunk->store->head.revision;
+    }
+    return confirmed;
+}
+
+/* The homes that were used did not count, or are not there: the next round keeps them alive once more, or finds
+ * others. */
+static void doubt_homes(ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (chunk->cells[i].home)
+            chunk->cells[i].home->home_in = 0;
+        chunk->cells[i].home = NULL;
+    }
+}
+
+static bool is_settled(const ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++)
+        if (!chunk->cells[i].settled)
+            return false;
+    return true;
+}
+
+/* A round: read, decide, write. It may settle all, some or none. */
+static int one_round(ten_etcd_chunk *chunk) {
+    size_t count = 0;
+    bool succeeded = false;
+    int done = read_chunk(chunk);
+    if (done < 0)
+        return done;
+    if (!is_of_this_term(chunk))
+        return begin_term(chunk);
+    done = decide(chunk, &count);
+    if (done == TENURE_OK)
+        done = write_chunk(chunk, &succeeded);
+    bool doubt = done == TENURE_E_GONE || (done == TENURE_OK && succeeded && !take_written(chunk, count));
+    if (doubt)
+        doubt_homes(chunk);
+    if (done == TENURE_OK && succeeded && chunk->change_count > 0)
+        ten_etcd_feed_trim(chunk->store, chunk->namespace_name, chunk->deadline_ms);
+    return done == TENURE_E_GONE ? TENURE_OK : done;
+}
+
+static int apply_chunk(ten_etcd_chunk *chunk) {
+    int done = TENURE_OK;
+    for (unsigned rounds = 0; done == TENURE_OK && !is_settled(chunk); rounds++) {
+        if (ten_boot_ms(&ten_system_clock) >= chunk->deadline_ms)
+            return ten_fail(&chunk->store->base.error, TENURE_E_TIMEOUT,
+                            "others were always faster: no turn came at etcd within the time-out");
+        if (rounds > CALM_ROUNDS)
+            ten_sleep_us(ten_random_u64() % (1000u * ten_min_u64(rounds, 20)));
+        done = one_round(chunk);
+    }
+    return done;
+}
+
+/* ---- the batch --------------------------------------------------------------------------------------------- */
+
+static void clear_chunk(ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++) {
+        ten_etcd_kv_free(&chunk->cells[i].kv);
+        ten_etcd_kv_free(&chunk->cells[i].behind);
+    }
+    ten_etcd_kv_free(&chunk->term);
+    ten_etcd_kv_free(&chunk->wait);
+    json_decref(chunk->answer);
+    chunk->answer = NULL;
+    chunk->count = 0;
+}
+
+static bool is_in(const ten_etcd_chunk *chunk, const char *key) {
+    for (size_t i = 0; i < chunk->count; i++)
+        if (strcmp(chunk->cells[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Takes operations from *at on, as many as can be decided together. */
+static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *results, const bool *settled, size_t count,
+                       size_t *at) {
+    size_t reads = 2;
+    chunk->namespace_name = ops[*at].namespace_name;
+    for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 5 <= READS_MAX; (*at)++) {
+        const ten_op *op = &ops[*at];
+        if (settled[*at])
+            continue;
+        ten_etcd_cell *cell = &chunk->cells[chunk->count];
+        char key[TEN_ETCD_KEY_MAX + 1];
+        ten_etcd_key_of(chunk->store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_NODE,
+                        op->target ? op->target : op->holder);
+        /* A token is known only when its transaction has been carried out: what comes after has its own. */
+        if (strcmp(op->namespace_name, chunk->namespace_name) != 0 || is_in(chunk, key))
+            return;
+        *cell = (ten_etcd_cell){.op = *op, .result = &results[*at]};
+        memcpy(cell->key, key, sizeof key);
+        bool same_holder = chunk->count > 0 && op->kind == TEN_OP_ACQUIRE && cell[-1].op.kind == TEN_OP_ACQUIRE &&
+                           strcmp(cell[-1].op.holder, op->holder) == 0;
+        bool with_target = (op->flags & TEN_OP_REQUIRE_TARGET) || op->kind == TEN_OP_READ;
+        reads += op->target ? 2u + with_target + (op->kind == TEN_OP_ACQUIRE && !same_holder) : 5u;
+        chunk->count++;
+    }
+}
+
+static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *results, const bool *settled, size_t count,
+                      uint64_t deadline_ms) {
+    size_t at = 0;
+    while (at < count && settled[at])
+        at++;
+    if (at == count)
+        return TENURE_OK;
+    ten_etcd_chunk *chunk = ten_calloc(1, sizeof *chunk);
+    if (!chunk)
+        return ten_etcd_no_memory(store);
+    chunk->store = store;
+    chunk->deadline_ms = deadline_ms;
+    int done = TENURE_OK;
+    while (done == TENURE_OK && at < count) {
+        fill_chunk(chunk, ops, results, settled, count, &at);
+        done = apply_chunk(chunk);
+        clear_chunk(chunk);
+        while (at < count && settled[at])
+            at++;
+    }
+    ten_buf_free(&chunk->changes);
+    ten_free(chunk);
+    return done;
+}
+
+int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    uint64_t deadline_ms = ten_add_u64(ten_boot_ms(&ten_system_clock), timeout_ms);
+    bool *settled = ten_calloc(count, sizeof *settled);
+    if (!settled)
+        return ten_etcd_no_memory(store);
+    store->call++;
+    ten_arena_reset(&store->results);
+    int done = ten_etcd_keep_homes(store, ops, count, deadline_ms);
+    if (done == TENURE_OK)
+        done = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
+    if (done == TENURE_OK)
+        done = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (done == TENURE_OK)
+        ten_etcd_learn_revisions(store);
+    ten_free(settled);
+    return done;
+}

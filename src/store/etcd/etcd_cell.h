@@ -1,0 +1,95 @@
+/*
+ * A few operations of one namespace that etcd carries out together: what they need is read, each is decided by the
+ * rules that all stores share (lease_row.h, instance_row.h), and what they change is written in one transaction that
+ * compares everything that was read. When something changed in between, nothing happens, and they are decided again.
+ */
+#ifndef TEN_STORE_ETCD_CELL_H
+#define TEN_STORE_ETCD_CELL_H
+
+#include "store/etcd/etcd_state.h"
+
+#define TEN_ETCD_CELLS_MAX 48u
+
+enum ten_etcd_write {
+    TEN_ETCD_NOTHING,
+    TEN_ETCD_ATTACH, /* to the holder's home: granted, renewed, announced */
+    TEN_ETCD_REMOVE, /* released, left */
+    TEN_ETCD_BAR,    /* forced: attached to an etcd lease of its own, which nobody keeps alive */
+    TEN_ETCD_ASK,    /* as it is, with a request */
+};
+
+/* One operation and its key: of a lease or of an instance. */
+typedef struct ten_etcd_cell {
+    ten_op op;
+    ten_result *result;
+    bool settled; /* its result is final */
+    bool granted; /* an earlier round of this call has written it */
+    char key[TEN_ETCD_KEY_MAX + 1];
+    /* where its reads are in the answer */
+    size_t at;
+    size_t target_at; /* SIZE_MAX: not read */
+    size_t gone_at;
+    size_t fleet_at;
+    /* what was read */
+    ten_etcd_kv kv;     /* the lease's or the instance's */
+    ten_etcd_kv behind; /* its fence; an instance's shadow */
+    uint64_t tombstone; /* revision of it; 0: none */
+    bool registered;
+    bool paused;
+    /* what was decided */
+    ten_lease_row row;
+    ten_lease_effect effect;
+    enum ten_etcd_write write;
+    bool wrote; /* the key itself, not only compared */
+    ten_etcd_group *home;
+    uint64_t bar_lease;
+} ten_etcd_cell;
+
+typedef struct ten_etcd_chunk {
+    ten_etcd_store *store;
+    const char *namespace_name;
+    uint64_t deadline_ms;
+    ten_etcd_cell cells[TEN_ETCD_CELLS_MAX];
+    size_t count;
+    json_t *answer; /* of the read */
+    ten_etcd_head head;
+    ten_etcd_kv term;
+    ten_etcd_kv wait;
+    uint64_t wait_left_ms;
+    uint64_t longest_ms;                 /* TTL that has been granted in this namespace, */
+    bool raised;                         /* and whether this chunk grants a longer one */
+    uint64_t leases[TEN_ETCD_CELLS_MAX]; /* whose time left was asked for */
+    uint64_t left_ms[TEN_ETCD_CELLS_MAX];
+    size_t lease_count;
+    uint64_t touched[2 * TEN_ETCD_CELLS_MAX]; /* others' groups that were written to in this transaction */
+    size_t touched_count;
+    ten_buf changes; /* for the feed */
+    size_t change_count;
+} ten_etcd_chunk;
+
+/* etcd_lease.c */
+void ten_etcd_lease_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+void ten_etcd_lease_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* Whether somebody's lease of an earlier term has vanished, and may still be believed. */
+bool ten_etcd_has_vanished(const ten_etcd_chunk *chunk, const ten_etcd_kv *lease, const ten_etcd_kv *fence);
+/* A row from what was read; `left_ms` is what is left of a held one. */
+void ten_etcd_row_read(const ten_etcd_kv *lease, const ten_etcd_kv *fence, uint64_t now_ms, uint64_t left_ms,
+                       ten_lease_row *row);
+
+/* etcd_instance.c */
+void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+void ten_etcd_instance_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* Decides and adds to the transaction. */
+int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+
+/* etcd_apply.c: for those two */
+uint64_t ten_etcd_left_of(const ten_etcd_chunk *chunk, uint64_t lease, uint64_t otherwise_ms);
+void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change);
+/* Tells the handle that keeps that etcd lease alive, if any, to look at what is attached to it. */
+void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * What an etcd store knows about its own fitness, for `tenure doctor`. Called through the store's check().
+ */
+#include <string.h>
+
+#include "store/etcd/etcd_state.h"
+
+#define CLOCK_APART_S 2
+#define SLOW_US       50000u
+
+struct report {
+    ten_etcd_store *store;
+    tenure_check_fn each;
+    void *userdata;
+    uint64_t deadline_ms;
+};
+
+static void tell(const struct report *report, enum tenure_check_level level, const char *check, const char *found,
+                 const char *advice) {
+    report->each(level, check, found, level == TENURE_CHECK_OK ? "" : advice, report->userdata);
+}
+
+static bool is_old(const char *version) {
+    unsigned major = 0;
+    unsigned minor = 0;
+    return sscanf(version, "%u.%u", &major, &minor) != 2 || major < 3 || (major == 3 && minor < 4);
+}
+
+/* 3.4 before 3.4.31, and 3.5 before 3.5.13. */
+static bool revokes_late(const char *version) {
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned patch = 0;
+    return sscanf(version, "%u.%u.%u", &major, &minor, &patch) == 3 && major == 3 &&
+           ((minor == 4 && patch < 31) || (minor == 5 && patch < 13));
+}
+
+static void tell_member(const struct report *report, const char *endpoint, const json_t *status) {
+    char check[80];
+    char found[200];
+    const char *version = json_string_value(json_object_get(status, "version"));
+    version = version ? version : "of unknown version";
+    bool leads = ten_etcd_number(status, "leader") == ten_etcd_number(json_object_get(status, "header"), "member_id");
+    bool led = ten_etcd_number(status, "leader") != 0;
+    snprintf(check, sizeof check, "member %.60s", strstr(endpoint, "//") + 2);
+    snprintf(found, sizeof found, "etcd %.40s, %s, database of %llu KiB", version,
+             leads ? "the leader"
+             : led ? "a follower"
+                   : "without a leader",
+             (unsigned long long)(ten_etcd_number(status, "dbSize") / 1024));
+    tell(report, led ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, check, found,
+         "the cluster has no quorum: start the members that are down");
+    if (is_old(version))
+        tell(report, TENURE_CHECK_FAIL, "version", version, "etcd 3.4 is the oldest that works: upgrade the member");
+    else if (revokes_late(version))
+        tell(report, TENURE_CHECK_OK, "version",
+             "a stopped leader that goes on can end leases early (mended in 3.4.31 and 3.5.13); Tenure allows for it",
+             "");
+}
+
+/* Each member by itself; a cluster works while most of them do. */
+static void check_members(const struct report *report) {
+    ten_etcd_store *store = report->store;
+    size_t count = store->settings.endpoint_count;
+    size_t down = 0;
+    for (size_t i = 0; i < count; i++) {
+        ten_error error = {0};
+        ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}", .once = true};
+        const char *endpoint = ten_etcd_endpoint(store->link);
+        uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_boot_ms(&ten_system_clock) + 1000);
+        int done = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
+        if (done == TENURE_OK) {
+            tell_member(report, endpoint, call.answer);
+        } else {
+            down++;
+            tell(report, TENURE_CHECK_WARN, "member", error.message,
+                 "start it, or leave it out of the URL: the others carry on while they are most");
+        }
+        ten_etcd_calls_free(&call, 1);
+        ten_etcd_next_endpoint(store->link);
+    }
+    if (count == 1 && down == 0)
+        tell(report, TENURE_CHECK_OK, "members", "one is named: when it fails, no other is tried", "");
+}
+
+/* A transaction that never happens is nevertheless checked for what it may do. */
+static int check_rights(const struct report *report) {
+    ten_etcd_store *store = report->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    char found[300];
+    bool succeeded;
+    snprintf(key, sizeof key, "%s/doctor", store->settings.prefix);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_compare(&store->txn, key, UINT64_C(1) << 60);
+    ten_etcd_put(&store->txn, key, "{}", 0);
+    int done = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
+    if (done == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
+        char advice[300];
+        snprintf(found, sizeof found, "%.280s", store->base.error.message);
+        snprintf(advice, sizeof advice,
+                 "etcdctl role grant-permission ROLE --prefix=true readwrite %s/, and grant that role to the user",
+                 store->settings.prefix);
+        tell(report, TENURE_CHECK_FAIL, "permissions", found, advice);
+        return TENURE_OK;
+    }
+    if (done == TENURE_OK) {
+        snprintf(found, sizeof found, "may read and write below %s/", store->settings.prefix);
+        tell(report, TENURE_CHECK_OK, "permissions", found, "");
+    }
+    return done;
+}
+
+static int check_alarms(const struct report *report) {
+    json_t *answer = NULL;
+    int done = ten_etcd_ask(report->store, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", false, report->deadline_ms,
+                            &answer);
+    if (done < 0)
+        return done == TENURE_E_DENIED ? TENURE_OK : done;
+    bool none = json_array_size(json_object_get(answer, "alarms")) == 0;
+    tell(report, none ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, "alarms", none ? "none" : "the cluster has raised one",
+         "etcdctl alarm list; for NOSPACE: compact, defragment, then etcdctl alarm disarm");
+    json_decref(answer);
+    return TENURE_OK;
+}
+
+/* How long a renewal's round trip takes, and what time the member thinks it is. */
+static int check_latency(const struct report *report) {
+    ten_etcd_store *store = report->store;
+    char found[120];
+    char key[TEN_ETCD_KEY_MAX + 1];
+    snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_get(&store->txn, key);
+    ten_etcd_call call = {.path = "/v3/kv/txn", .body = ten_etcd_txn_body(&store->txn)};
+    uint64_t began_us = ten_boot_us();
+    int done = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, &store->base.error);
+    uint64_t took_us = ten_boot_us() - began_us;
+    ten_etcd_calls_free(&call, 1);
+    if (done < 0)
+        return done == TENURE_E_DENIED ? TENURE_OK : done;
+    snprintf(found, sizeof found, "%.1f ms for a linearizable read", (double)took_us / 1000);
+    tell(report, took_us < SLOW_US ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "latency", found,
+         "a renewal takes two of these: keep the TTL at 30 times as much, and the members on fast disks");
+    long apart_s = call.server_time_s - (long)(ten_wall_ms(store->base.clock) / 1000);
+    bool close = call.server_time_s == 0 || (apart_s <= CLOCK_APART_S && apart_s >= -CLOCK_APART_S);
+    snprintf(found, sizeof found, "%+ld s from this host's", call.server_time_s ? apart_s : 0);
+    tell(report, close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "member's clock", found,
+         "leases do not mind (each side counts by itself), but logs will not match: let NTP steer it");
+    return TENURE_OK;
+}
+
+int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+    struct report report = {.store = (ten_etcd_store *)base,
+                            .each = each,
+                            .userdata = userdata,
+                            .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
+    check_members(&report);
+    int done = check_rights(&report);
+    if (done == TENURE_OK)
+        done = check_alarms(&report);
+    if (done == TENURE_OK)
+        done = check_latency(&report);
+    bool clear = strncmp(report.store->settings.endpoints[0], "http://", 7) == 0;
+    bool local = strstr(report.store->settings.endpoints[0], "//127.") ||
+                 strstr(report.store->settings.endpoints[0], "//localhost");
+    if (clear && !local)
+        tell(&report, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear", "use etcds://");
+    return done;
+}

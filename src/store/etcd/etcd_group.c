@@ -1,0 +1,337 @@
+/*
+ * What this handle has attached to which etcd lease, and keeping those alive. See etcd_state.h for the rules. Called by
+ * etcd_apply.c and etcd_renew.c; nothing here is believed without being compared with the store.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/etcd/etcd_state.h"
+
+/* ---- holds ------------------------------------------------------------------------------------------------- */
+
+ten_etcd_hold *ten_etcd_hold_find(ten_etcd_store *store, const char *key) {
+    return ten_map_get(&store->holds, key);
+}
+
+static void leave_group(ten_etcd_hold *hold) {
+    ten_etcd_group *group = hold->group;
+    ten_etcd_hold *last = group->holds[--group->count];
+    group->holds[hold->index] = last;
+    last->index = hold->index;
+}
+
+static void free_hold(ten_etcd_hold *hold) {
+    ten_free(hold->key);
+    ten_free(hold->metadata);
+    ten_free(hold);
+}
+
+void ten_etcd_hold_drop(ten_etcd_store *store, const char *key) {
+    ten_etcd_hold *hold = ten_map_remove(&store->holds, key);
+    if (!hold)
+        return;
+    leave_group(hold);
+    free_hold(hold);
+}
+
+void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv) {
+    const ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
+    if (hold && (hold->revision != kv->revision || hold->group->lease != kv->lease))
+        ten_etcd_hold_drop(store, key);
+}
+
+static bool enter_group(ten_etcd_group *group, ten_etcd_hold *hold) {
+    if (group->count == group->room) {
+        size_t room = group->room ? group->room * 2 : 8;
+        ten_etcd_hold **holds = ten_realloc(group->holds, room * sizeof(ten_etcd_hold *));
+        if (!holds)
+            return false;
+        group->holds = holds;
+        group->room = room;
+    }
+    hold->group = group;
+    hold->index = group->count;
+    group->holds[group->count++] = hold;
+    return true;
+}
+
+ten_etcd_hold *ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key) {
+    ten_etcd_hold *hold = ten_map_get(&store->holds, key);
+    if (hold && hold->group == group)
+        return hold;
+    ten_etcd_hold_drop(store, key);
+    hold = ten_calloc(1, sizeof *hold);
+    if (!hold)
+        return NULL;
+    hold->key = ten_strdup(key);
+    if (!hold->key || !enter_group(group, hold)) {
+        free_hold(hold);
+        return NULL;
+    }
+    if (!ten_map_put(&store->holds, key, hold)) {
+        leave_group(hold);
+        free_hold(hold);
+        return NULL;
+    }
+    return hold;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------ */
+
+ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease) {
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->lease == lease)
+            return group;
+    return NULL;
+}
+
+static void free_group(ten_etcd_store *store, ten_etcd_group *group) {
+    while (group->count > 0)
+        ten_etcd_hold_drop(store, group->holds[group->count - 1]->key);
+    ten_free(group->namespace_name);
+    ten_free(group->holder);
+    ten_free(group->holds);
+    ten_free(group);
+}
+
+/* By namespace, holder and TTL; none of the first two has a line feed. */
+static void home_key(ten_buf *key, const char *namespace_name, const char *holder, uint64_t ttl_ms) {
+    ten_buf_clear(key);
+    ten_buf_format(key, "%s\n%s\n%llu", namespace_name, holder, (unsigned long long)ttl_ms);
+}
+
+static ten_etcd_group *home_of(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms) {
+    home_key(&store->scratch, namespace_name, holder, ttl_ms);
+    return store->scratch.failed ? NULL : ten_map_get(&store->homes, store->scratch.data);
+}
+
+void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group) {
+    if (home_of(store, group->namespace_name, group->holder, group->ttl_ms) == group)
+        (void)ten_map_remove(&store->homes, store->scratch.data);
+    for (ten_etcd_group **at = &store->groups; *at; at = &(*at)->next) {
+        if (*at == group) {
+            *at = group->next;
+            break;
+        }
+    }
+    free_group(store, group);
+}
+
+void ten_etcd_groups_free(ten_etcd_store *store) {
+    while (store->groups) {
+        ten_etcd_group *group = store->groups;
+        store->groups = group->next;
+        free_group(store, group);
+    }
+    ten_map_free(&store->holds);
+    ten_map_free(&store->homes);
+}
+
+bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *group) {
+    return store->head.term == group->term && store->head.member == group->member;
+}
+
+/* What cannot be alive any more, by this host's clock and with much room: etcd may count a TTL anew. Without it, a
+ * process that acquires and forgets would collect them. */
+static void clear_up(ten_etcd_store *store) {
+    uint64_t now_ms = ten_boot_ms(store->base.clock);
+    for (ten_etcd_group *group = store->groups, *next; group; group = next) {
+        next = group->next;
+        if (group->ends_ms + 2 * group->ttl_ms < now_ms)
+            ten_etcd_group_drop(store, group);
+    }
+}
+
+/* ---- which groups a batch covers --------------------------------------------------------------------------- */
+
+enum cover { NOT_COVERED, COVERED, GOES_ON };
+
+static bool is_holder(const ten_etcd_group *group, const ten_op *op) {
+    return op->holder && strcmp(op->holder, group->holder) == 0;
+}
+
+static enum cover cover(const ten_etcd_hold *hold, const ten_op *op) {
+    const ten_etcd_group *group = hold->group;
+    bool same_ttl = op->ttl_ms == 0 || op->ttl_ms == group->ttl_ms;
+    switch (op->kind) {
+    case TEN_OP_RENEW:
+        return is_holder(group, op) && op->token == hold->token && same_ttl ? GOES_ON : NOT_COVERED;
+    case TEN_OP_ACQUIRE:
+        return is_holder(group, op) && same_ttl && !(op->flags & TEN_OP_FRESH) ? GOES_ON : NOT_COVERED;
+    case TEN_OP_ANNOUNCE:
+        return same_ttl ? GOES_ON : NOT_COVERED;
+    case TEN_OP_RELEASE: /* it goes in this very call */
+        return is_holder(group, op) && op->token == hold->token ? COVERED : NOT_COVERED;
+    case TEN_OP_LEAVE:
+        return COVERED;
+    case TEN_OP_READ:
+    case TEN_OP_ASK:
+        break;
+    }
+    return NOT_COVERED;
+}
+
+static void note_cover(ten_etcd_store *store, const ten_op *op) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_key_of(store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_NODE,
+                    op->target ? op->target : op->holder);
+    ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
+    enum cover how = hold && hold->marked_in != store->call ? cover(hold, op) : NOT_COVERED;
+    if (how == NOT_COVERED)
+        return;
+    ten_etcd_group *group = hold->group;
+    if (group->covered_in != store->call) {
+        group->covered_in = store->call;
+        group->covered = group->renewed = 0;
+    }
+    hold->marked_in = store->call;
+    group->covered++;
+    group->renewed += how == GOES_ON;
+}
+
+/* The largest for each namespace, holder and TTL: what is in the others moves there. */
+static bool choose_homes(ten_etcd_store *store) {
+    for (ten_etcd_group *group = store->groups; group; group = group->next) {
+        bool goes_on = group->covered_in == store->call && group->covered == group->count && group->renewed > 0 &&
+                       group->term == store->head.term && group->revision > 0;
+        if (!goes_on)
+            continue;
+        const ten_etcd_group *other = home_of(store, group->namespace_name, group->holder, group->ttl_ms);
+        if (other && other->count >= group->count)
+            continue;
+        home_key(&store->scratch, group->namespace_name, group->holder, group->ttl_ms);
+        if (store->scratch.failed || !ten_map_put(&store->homes, store->scratch.data, group))
+            return false;
+    }
+    return true;
+}
+
+/* ---- keeping alive ----------------------------------------------------------------------------------------- */
+
+/* What an answer to a keep-alive means for its group. */
+static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_call *call) {
+    const json_t *result = json_object_get(call->answer, "result");
+    bool alive = call->error == TENURE_OK && ten_etcd_number(result, "TTL") * 1000 >= group->ttl_ms;
+    if (!alive) {
+        ten_etcd_group_drop(store, group);
+        return;
+    }
+    if (call->head.term != group->term) {
+        if (home_of(store, group->namespace_name, group->holder, group->ttl_ms) == group)
+            (void)ten_map_remove(&store->homes, store->scratch.data);
+        return;
+    }
+    group->member = call->head.member;
+    group->home_in = store->call;
+    group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
+}
+
+static int keep_alive(ten_etcd_store *store, ten_etcd_group **groups, size_t count, uint64_t deadline_ms) {
+    ten_etcd_call *calls = ten_calloc(count, sizeof *calls);
+    char(*bodies)[40] = ten_calloc(count, sizeof *bodies);
+    int done = calls && bodies ? TENURE_OK : ten_etcd_no_memory(store);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+        snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)groups[i]->lease);
+        calls[i] = (ten_etcd_call){.path = "/v3/lease/keepalive", .body = bodies[i]};
+    }
+    if (done == TENURE_OK)
+        done = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+        if (calls[i].error == TENURE_OK)
+            store->head = calls[i].head;
+        judge_keep_alive(store, groups[i], &calls[i]);
+    }
+    if (calls)
+        ten_etcd_calls_free(calls, count);
+    ten_free(calls);
+    ten_free(bodies);
+    return done;
+}
+
+int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms) {
+    clear_up(store);
+    ten_map_free(&store->homes);
+    for (size_t i = 0; i < count; i++)
+        note_cover(store, &ops[i]);
+    if (!choose_homes(store))
+        return ten_etcd_no_memory(store);
+    size_t home_count = store->homes.count;
+    if (home_count == 0)
+        return TENURE_OK;
+    ten_etcd_group **groups = ten_calloc(home_count, sizeof *groups);
+    if (!groups)
+        return ten_etcd_no_memory(store);
+    const ten_map_entry *entry;
+    size_t filled = 0;
+    for (size_t at = 0; filled < home_count && (entry = ten_map_next(&store->homes, &at));)
+        groups[filled++] = entry->value;
+    int done = keep_alive(store, groups, filled, deadline_ms);
+    ten_free(groups);
+    return done;
+}
+
+/* ---- a home that is not there yet -------------------------------------------------------------------------- */
+
+/* A group that was emptied can be used again: a keep-alive costs the cluster less than a grant. */
+static ten_etcd_group *find_spare(const ten_etcd_store *store, const char *namespace_name, const char *holder,
+                                  uint64_t ttl_ms) {
+    uint64_t now_ms = ten_boot_ms(store->base.clock);
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->count == 0 && group->ttl_ms == ttl_ms && group->term == store->head.term &&
+            group->ends_ms > now_ms + 1000 && strcmp(group->holder, holder) == 0 &&
+            strcmp(group->namespace_name, namespace_name) == 0)
+            return group;
+    return NULL;
+}
+
+static int make_group(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
+                      uint64_t deadline_ms, ten_etcd_group **ret_group) {
+    uint64_t lease = 0;
+    int done = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
+    if (done < 0)
+        return done;
+    ten_etcd_group *group = ten_calloc(1, sizeof *group);
+    if (!group)
+        return ten_etcd_no_memory(store);
+    group->next = store->groups;
+    store->groups = group;
+    group->namespace_name = ten_strdup(namespace_name);
+    group->holder = ten_strdup(holder);
+    group->lease = lease;
+    group->ttl_ms = ttl_ms;
+    group->term = store->head.term;
+    group->member = store->head.member;
+    group->home_in = store->call;
+    group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(ttl_ms) + 1);
+    if (!group->namespace_name || !group->holder) {
+        store->groups = group->next;
+        free_group(store, group);
+        return ten_etcd_no_memory(store);
+    }
+    *ret_group = group;
+    return TENURE_OK;
+}
+
+int ten_etcd_home(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
+                  uint64_t deadline_ms, ten_etcd_group **ret_group) {
+    ten_etcd_group *group = home_of(store, namespace_name, holder, ttl_ms);
+    int done = TENURE_OK;
+    if (!group)
+        group = find_spare(store, namespace_name, holder, ttl_ms);
+    if (group && group->home_in != store->call) {
+        uint64_t lease = group->lease;
+        done = keep_alive(store, &group, 1, deadline_ms);
+        group = ten_etcd_group_by_lease(store, lease); /* it may have ended */
+        if (group && group->home_in != store->call)
+            group = NULL;
+    }
+    if (done == TENURE_OK && !group)
+        done = make_group(store, namespace_name, holder, ttl_ms, deadline_ms, &group);
+    if (done < 0)
+        return done;
+    home_key(&store->scratch, namespace_name, holder, ttl_ms);
+    if (store->scratch.failed || !ten_map_put(&store->homes, store->scratch.data, group))
+        return ten_etcd_no_memory(store);
+    *ret_group = group;
+    return TENURE_OK;
+}

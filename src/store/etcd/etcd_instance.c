@@ -1,0 +1,242 @@
+/*
+ * One operation on one instance in etcd: heartbeats, leaving, and requests. A heartbeat is attached to the same etcd
+ * lease as what the instance holds, so that they end together. Called by etcd_apply.c.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "store/etcd/etcd_cell.h"
+
+#define NOTICED_MAX 8u /* instances that have expired, reported by one that joins */
+
+static void key_of(const ten_etcd_chunk *chunk, char key[TEN_ETCD_KEY_MAX + 1], enum ten_etcd_kind kind,
+                   const char *instance) {
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, kind, instance);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------- */
+
+void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_txn *txn = &chunk->store->txn;
+    cell->at = txn->operation_count;
+    ten_etcd_get(txn, cell->key);
+    key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
+    ten_etcd_get(txn, key);
+    key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
+    cell->gone_at = txn->operation_count;
+    ten_etcd_get(txn, key);
+    cell->fleet_at = SIZE_MAX;
+    /* Who joins looks at the others; a join is rare. */
+    if (cell->op.kind == TEN_OP_ANNOUNCE && !ten_etcd_hold_find(chunk->store, cell->key)) {
+        cell->fleet_at = txn->operation_count;
+        key_of(chunk, key, TEN_ETCD_NODE, NULL);
+        ten_etcd_get_all(txn, key, &(struct ten_etcd_range){0});
+        key_of(chunk, key, TEN_ETCD_MEMBER, NULL);
+        ten_etcd_get_all(txn, key, &(struct ten_etcd_range){.keys_only = true});
+    }
+}
+
+void ten_etcd_instance_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_buf *scratch = &chunk->store->scratch;
+    ten_etcd_kv_free(&cell->kv);
+    ten_etcd_kv_free(&cell->behind);
+    cell->kv = ten_etcd_kv_at(chunk->answer, cell->at, scratch);
+    cell->behind = ten_etcd_kv_at(chunk->answer, cell->at + 1, scratch);
+    ten_etcd_kv gone = ten_etcd_kv_at(chunk->answer, cell->gone_at, scratch);
+    cell->tombstone = gone.revision;
+    ten_etcd_kv_free(&gone);
+}
+
+static ten_instance_row row_of(const ten_etcd_cell *cell, uint64_t now_ms) {
+    const json_t *value = cell->kv.value;
+    if (cell->kv.revision == 0)
+        return (ten_instance_row){.exists = cell->tombstone > 0,
+                                  .gone = cell->tombstone > 0,
+                                  .ends_ms = cell->tombstone > 0 ? now_ms + 1 : 0};
+    return (ten_instance_row){.exists = true,
+                              .weight = (uint32_t)ten_etcd_number(value, "weight"),
+                              .ttl_ms = ten_etcd_number(value, "ttl_ms"),
+                              .ends_ms = now_ms + 1,
+                              .since_ms = ten_etcd_number(value, "since_ms"),
+                              .ask = (enum ten_ask)ten_etcd_number(value, "ask")};
+}
+
+static uint64_t fleet_ttl(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    const json_t *nodes = cell->fleet_at == SIZE_MAX ? NULL : ten_etcd_kvs(chunk->answer, cell->fleet_at);
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        ten_etcd_kv kv = ten_etcd_kv_read(json_array_get(nodes, i), &chunk->store->scratch);
+        uint64_t ttl_ms = ten_etcd_number(kv.value, "ttl_ms");
+        ten_etcd_kv_free(&kv);
+        if (ttl_ms)
+            return ttl_ms;
+    }
+    return 0;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------- */
+
+static void put_node(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row, const char *metadata,
+                     uint64_t lease) {
+    ten_buf *value = &chunk->store->value;
+    ten_buf_clear(value);
+    ten_json_open(value);
+    ten_json_number(value, "weight", row->weight);
+    ten_json_number(value, "ttl_ms", row->ttl_ms);
+    ten_json_number(value, "since_ms", row->since_ms);
+    if (metadata)
+        ten_json_text(value, "metadata", metadata);
+    if (row->ask)
+        ten_json_number(value, "ask", row->ask);
+    ten_json_close(value);
+    ten_etcd_put(&chunk->store->txn, cell->key, ten_buf_string(value), lease);
+    cell->wrote = true;
+}
+
+static bool is_among(const json_t *kvs, const char *key, ten_buf *scratch) {
+    for (size_t i = 0; i < json_array_size(kvs); i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(kvs, i), "key"));
+        if (text && ten_etcd_unbase64(scratch, text) && strcmp(ten_buf_string(scratch), key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Those that have a shadow and are not there any more have expired, and nobody has said so yet. */
+static void notice_expired(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    ten_etcd_store *store = chunk->store;
+    char shadows[TEN_ETCD_KEY_MAX + 1];
+    char key[TEN_ETCD_KEY_MAX + 1];
+    key_of(chunk, shadows, TEN_ETCD_MEMBER, NULL);
+    const json_t *nodes = ten_etcd_kvs(chunk->answer, cell->fleet_at);
+    const json_t *members = ten_etcd_kvs(chunk->answer, cell->fleet_at + 1);
+    size_t noticed = 0;
+    for (size_t i = 0; i < json_array_size(members) && noticed < NOTICED_MAX; i++) {
+        const json_t *item = json_array_get(members, i);
+        const char *text = json_string_value(json_object_get(item, "key"));
+        if (!text || !ten_etcd_unbase64(&store->scratch, text) || store->scratch.size <= strlen(shadows))
+            continue;
+        char *instance = ten_strdup(store->scratch.data + strlen(shadows));
+        if (!instance)
+            continue;
+        key_of(chunk, key, TEN_ETCD_NODE, instance);
+        if (strcmp(instance, cell->op.holder) != 0 && !is_among(nodes, key, &store->scratch)) {
+            ten_etcd_change(chunk, &(ten_change){.kind = TEN_INSTANCE_LEFT,
+                                                 .reason = TEN_REASON_EXPIRED,
+                                                 .target = "",
+                                                 .instance = instance,
+                                                 .actor = ""});
+            key_of(chunk, key, TEN_ETCD_MEMBER, instance);
+            ten_etcd_compare(&store->txn, key, ten_etcd_number(item, "mod_revision"));
+            ten_etcd_delete(&store->txn, key);
+            noticed++;
+        }
+        ten_free(instance);
+    }
+}
+
+static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row,
+                    const ten_instance_effect *effect) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    int done = ten_etcd_home(chunk->store, chunk->namespace_name, cell->op.holder, row->ttl_ms, chunk->deadline_ms,
+                             &cell->home);
+    if (done < 0)
+        return done;
+    ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
+    ten_etcd_compare(&chunk->store->txn, key, 0);
+    if (cell->kv.lease != cell->home->lease || effect->changed)
+        put_node(chunk, cell, row, cell->op.metadata, cell->home->lease);
+    if (cell->behind.revision == 0) {
+        key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
+        ten_etcd_put(&chunk->store->txn, key, "{}", 0);
+    }
+    cell->write = TEN_ETCD_ATTACH;
+    return TENURE_OK;
+}
+
+static int leave(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_txn *txn = &chunk->store->txn;
+    uint64_t lease = 0;
+    int done = cell->op.ttl_ms ? ten_etcd_grant(chunk->store, cell->op.ttl_ms, chunk->deadline_ms, &lease) : TENURE_OK;
+    if (done < 0)
+        return done;
+    if (cell->kv.revision > 0)
+        ten_etcd_delete(txn, cell->key);
+    key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
+    if (cell->behind.revision > 0)
+        ten_etcd_delete(txn, key);
+    key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
+    if (lease)
+        ten_etcd_put(txn, key, "{}", lease);
+    ten_etcd_compare(txn, cell->key, cell->kv.revision);
+    cell->wrote = true;
+    cell->write = TEN_ETCD_REMOVE;
+    return TENURE_OK;
+}
+
+static int ask(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row) {
+    ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    put_node(chunk, cell, row, json_string_value(json_object_get(cell->kv.value, "metadata")), cell->kv.lease);
+    cell->write = TEN_ETCD_ASK;
+    return TENURE_OK;
+}
+
+int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_etcd_store *store = chunk->store;
+    uint64_t now_ms = ten_boot_ms(store->base.clock);
+    const char *old = json_string_value(json_object_get(cell->kv.value, "metadata"));
+    bool differs =
+        cell->op.kind == TEN_OP_ANNOUNCE && strcmp(old ? old : "", cell->op.metadata ? cell->op.metadata : "") != 0;
+    ten_instance_row row = row_of(cell, now_ms);
+    ten_instance_effect effect;
+    *cell->result = (ten_result){0};
+    cell->write = TEN_ETCD_NOTHING;
+    cell->home = NULL;
+    cell->wrote = false;
+    ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell),
+                           cell->result, &effect);
+    if (effect.changed && effect.change == TEN_INSTANCE_JOINED && cell->fleet_at != SIZE_MAX)
+        notice_expired(chunk, cell);
+    if (effect.changed)
+        ten_etcd_change(chunk, &(ten_change){.kind = effect.change,
+                                             .reason = effect.reason,
+                                             .target = "",
+                                             .instance = cell->op.holder,
+                                             .actor = cell->op.actor ? cell->op.actor : ""});
+    if (!effect.row_changed && !effect.row_removed)
+        return TENURE_OK;
+    cell->row.ask = row.ask;
+    int done = cell->op.kind == TEN_OP_ANNOUNCE ? announce(chunk, cell, &row, &effect)
+               : cell->op.kind == TEN_OP_LEAVE  ? leave(chunk, cell)
+                                                : ask(chunk, cell, &row);
+    if (done == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(store, cell->kv.lease))
+        ten_etcd_touch_group(chunk, cell->kv.lease);
+    return done;
+}
+
+void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_etcd_store *store = chunk->store;
+    if (cell->write == TEN_ETCD_REMOVE)
+        ten_etcd_hold_drop(store, cell->key);
+    if (cell->write == TEN_ETCD_NOTHING)
+        ten_etcd_hold_doubt(store, cell->key, &cell->kv);
+    ten_etcd_hold *hold = cell->write == TEN_ETCD_ATTACH ? ten_etcd_hold_set(store, cell->home, cell->key)
+                                                         : ten_etcd_hold_find(store, cell->key);
+    if (!hold || cell->write == TEN_ETCD_NOTHING)
+        return;
+    hold->revision = cell->wrote ? store->head.revision : cell->kv.revision;
+    hold->ask = cell->row.ask;
+    if (cell->write != TEN_ETCD_ATTACH)
+        return;
+    char *metadata = cell->op.metadata ? ten_strdup(cell->op.metadata) : NULL;
+    if (cell->op.metadata && !metadata) {
+        ten_etcd_hold_drop(store, cell->key);
+        return;
+    }
+    ten_free(hold->metadata);
+    hold->metadata = metadata;
+    hold->weight = cell->op.weight;
+}

@@ -1,0 +1,305 @@
+/*
+ * One operation on one lease in etcd: which keys it reads, what they mean, and what is written. Called by etcd_apply.c.
+ */
+#include <string.h>
+
+#include "base/json.h"
+#include "store/etcd/etcd_cell.h"
+
+/* ---- reading ----------------------------------------------------------------------------------------------- */
+
+static void get(ten_etcd_chunk *chunk, enum ten_etcd_kind kind, const char *name) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, kind, name);
+    ten_etcd_get(&chunk->store->txn, key);
+}
+
+void ten_etcd_lease_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    const ten_etcd_txn *txn = &chunk->store->txn;
+    cell->at = txn->operation_count;
+    get(chunk, TEN_ETCD_LEASE, cell->op.target);
+    get(chunk, TEN_ETCD_FENCE, cell->op.target);
+    cell->target_at = cell->gone_at = SIZE_MAX;
+    if ((cell->op.flags & TEN_OP_REQUIRE_TARGET) || cell->op.kind == TEN_OP_READ) {
+        cell->target_at = txn->operation_count;
+        get(chunk, TEN_ETCD_TARGET, cell->op.target);
+    }
+    if (cell->op.kind != TEN_OP_ACQUIRE)
+        return;
+    const ten_etcd_cell *before = cell > chunk->cells ? cell - 1 : NULL;
+    if (before && before->op.kind == TEN_OP_ACQUIRE && strcmp(before->op.holder, cell->op.holder) == 0) {
+        cell->gone_at = before->gone_at;
+        return;
+    }
+    cell->gone_at = txn->operation_count;
+    get(chunk, TEN_ETCD_GONE, cell->op.holder);
+}
+
+void ten_etcd_lease_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_buf *scratch = &chunk->store->scratch;
+    ten_etcd_kv_free(&cell->kv);
+    ten_etcd_kv_free(&cell->behind);
+    cell->kv = ten_etcd_kv_at(chunk->answer, cell->at, scratch);
+    cell->behind = ten_etcd_kv_at(chunk->answer, cell->at + 1, scratch);
+    if (cell->target_at != SIZE_MAX) {
+        ten_etcd_kv target = ten_etcd_kv_at(chunk->answer, cell->target_at, scratch);
+        cell->registered = target.revision > 0;
+        cell->paused = json_is_true(json_object_get(target.value, "paused"));
+        ten_etcd_kv_free(&target);
+    }
+    if (cell->gone_at != SIZE_MAX) {
+        ten_etcd_kv gone = ten_etcd_kv_at(chunk->answer, cell->gone_at, scratch);
+        cell->tombstone = gone.revision;
+        ten_etcd_kv_free(&gone);
+    }
+}
+
+static bool was_held(const ten_etcd_kv *fence) {
+    return json_is_true(json_object_get(fence->value, "held"));
+}
+
+static uint64_t token_of(const ten_etcd_kv *kv, uint64_t implied) {
+    uint64_t token = ten_etcd_number(kv->value, "token");
+    return token ? token : implied;
+}
+
+bool ten_etcd_has_vanished(const ten_etcd_chunk *chunk, const ten_etcd_kv *lease, const ten_etcd_kv *fence) {
+    return lease->revision == 0 && was_held(fence) && ten_etcd_number(fence->value, "term") != chunk->head.term &&
+           chunk->wait.revision > 0;
+}
+
+/* A key that somebody else put there, whatever it is, is a lease that others hold: nobody may enter. */
+static const char *holder_of(const json_t *value) {
+    const char *holder = json_string_value(json_object_get(value, "holder"));
+    return holder && holder[0] ? holder : "?";
+}
+
+void ten_etcd_row_read(const ten_etcd_kv *lease, const ten_etcd_kv *fence, uint64_t now_ms, uint64_t left_ms,
+                       ten_lease_row *row) {
+    *row = (ten_lease_row){.exists = lease->revision > 0 || fence->revision > 0};
+    if (lease->revision > 0) {
+        snprintf(row->holder, sizeof row->holder, "%.255s", holder_of(lease->value));
+        row->token = token_of(lease, lease->created);
+        row->ttl_ms = ten_etcd_number(lease->value, "ttl_ms");
+        row->acquired_at_ms = ten_etcd_number(lease->value, "acquired_at_ms");
+        row->barred = !lease->value || json_is_true(json_object_get(lease->value, "barred"));
+        row->ask = (enum ten_ask)ten_etcd_number(lease->value, "ask");
+        row->ends_ms = now_ms + ten_max_u64(left_ms, 1);
+    } else if (fence->revision > 0) {
+        row->token = token_of(fence, fence->revision);
+        if (was_held(fence))
+            snprintf(row->holder, sizeof row->holder, "%.255s", holder_of(fence->value));
+        row->barred = json_is_true(json_object_get(fence->value, "barred"));
+    }
+}
+
+/* ---- deciding ---------------------------------------------------------------------------------------------- */
+
+static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_before) {
+    if (cell->result->outcome != TEN_OK)
+        return TEN_ETCD_NOTHING;
+    switch (cell->op.kind) {
+    case TEN_OP_ACQUIRE:
+    case TEN_OP_RENEW:
+        return TEN_ETCD_ATTACH;
+    case TEN_OP_RELEASE:
+        if ((cell->op.flags & TEN_OP_FORCE) && !(cell->op.flags & TEN_OP_FORCE_NOW))
+            return barred_before ? TEN_ETCD_NOTHING : TEN_ETCD_BAR;
+        return TEN_ETCD_REMOVE;
+    case TEN_OP_ASK:
+        return TEN_ETCD_ASK;
+    case TEN_OP_READ:
+    case TEN_OP_ANNOUNCE:
+    case TEN_OP_LEAVE:
+        break;
+    }
+    return TEN_ETCD_NOTHING;
+}
+
+/* The token of a new grant is the revision at which it will be written. */
+static bool has_new_token(const ten_etcd_cell *cell) {
+    return cell->effect.acquired && cell->op.kind == TEN_OP_ACQUIRE;
+}
+
+static void tell_feed(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_change changes[TEN_LEASE_CHANGES_MAX];
+    size_t count = ten_lease_changes(&cell->row, &cell->op, &cell->effect, changes);
+    for (size_t i = 0; i < count; i++) {
+        if (changes[i].kind == TEN_LEASE_ACQUIRED && has_new_token(cell))
+            changes[i].token = 0;
+        ten_etcd_change(chunk, &changes[i]);
+    }
+}
+
+/* The operation as the shared rules are to see it. */
+static void settle_operation(ten_etcd_cell *cell, const ten_lease_row *row) {
+    bool own = cell->op.kind == TEN_OP_ACQUIRE && cell->kv.revision > 0 && strcmp(row->holder, cell->op.holder) == 0;
+    if (own && cell->granted)
+        cell->op.flags &= ~(unsigned)TEN_OP_FRESH; /* this very call has got it */
+    if (own)                                       /* never shortened */
+        cell->op.ttl_ms = ten_max_u64(cell->op.ttl_ms, row->ttl_ms);
+}
+
+int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_etcd_store *store = chunk->store;
+    ten_result *result = cell->result;
+    ten_lease_context context = {.now_ms = ten_boot_ms(store->base.clock), .wall_ms = ten_wall_ms(store->base.clock)};
+    *result = (ten_result){0};
+    cell->write = TEN_ETCD_NOTHING;
+    cell->home = NULL;
+    uint64_t ttl_ms = ten_etcd_number(cell->kv.value, "ttl_ms");
+    ten_etcd_row_read(&cell->kv, &cell->behind, context.now_ms, ten_etcd_left_of(chunk, cell->kv.lease, ttl_ms),
+                      &cell->row);
+    if ((cell->op.flags & TEN_OP_REQUIRE_TARGET) && !cell->registered && !cell->row.exists) {
+        result->outcome = TEN_UNKNOWN;
+        return TENURE_OK;
+    }
+    if (cell->tombstone) {
+        result->error = TENURE_E_GONE;
+        return TENURE_OK;
+    }
+    bool barred_before = cell->row.barred;
+    settle_operation(cell, &cell->row);
+    if (ten_etcd_has_vanished(chunk, &cell->kv, &cell->behind))
+        context.recovering_ms = ten_max_u64(chunk->wait_left_ms, 1);
+    bool kept = cell->kv.revision > 0 && cell->op.kind == TEN_OP_ACQUIRE && cell->row.ends_ms > context.now_ms;
+    if (kept && strcmp(cell->row.holder, cell->op.holder) == 0)
+        cell->row.ends_ms = context.now_ms + 1; /* so that it is extended: what etcd says is left is not believed */
+    ten_lease_row_apply(&cell->row, &cell->op, &context, result, &cell->effect);
+    result->registered = cell->registered;
+    result->paused = cell->registered && cell->paused;
+    if (result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
+        return ten_etcd_no_memory(store);
+    cell->write = write_for(cell, barred_before);
+    if (cell->write == TEN_ETCD_ATTACH && !(cell->op.flags & TEN_OP_KEEP) && cell->row.ttl_ms > chunk->longest_ms) {
+        chunk->longest_ms = cell->row.ttl_ms;
+        chunk->raised = true;
+    }
+    if (cell->write != TEN_ETCD_NOTHING)
+        tell_feed(chunk, cell);
+    return TENURE_OK;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------- */
+
+static void write_lease_value(ten_buf *value, const ten_etcd_cell *cell) {
+    const ten_lease_row *row = &cell->row;
+    bool implied = has_new_token(cell) || (cell->kv.revision > 0 && cell->kv.created == row->token);
+    ten_buf_clear(value);
+    ten_json_open(value);
+    ten_json_text(value, "holder", row->holder);
+    ten_json_number(value, "ttl_ms", row->ttl_ms);
+    ten_json_number(value, "acquired_at_ms", row->acquired_at_ms);
+    if (row->barred)
+        ten_json_bool(value, "barred", true);
+    if (row->ask)
+        ten_json_number(value, "ask", row->ask);
+    if (!implied)
+        ten_json_number(value, "token", row->token);
+    ten_json_close(value);
+}
+
+static void put_fence(ten_etcd_chunk *chunk, const ten_etcd_cell *cell, bool held, uint64_t term, uint64_t lease) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_buf *value = &chunk->store->value;
+    ten_buf_clear(value);
+    ten_json_open(value);
+    ten_json_bool(value, "held", held);
+    ten_json_text(value, "holder", cell->row.holder[0] ? cell->row.holder : cell->effect.former_holder);
+    ten_json_number(value, "term", term);
+    ten_json_number(value, "lease", lease);
+    if (cell->row.barred)
+        ten_json_bool(value, "barred", true);
+    if (!has_new_token(cell))
+        ten_json_number(value, "token", cell->row.token);
+    ten_json_close(value);
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_FENCE, cell->op.target);
+    ten_etcd_compare(&chunk->store->txn, key, cell->behind.revision);
+    ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
+}
+
+static void put_lease(ten_etcd_chunk *chunk, ten_etcd_cell *cell, uint64_t lease) {
+    write_lease_value(&chunk->store->value, cell);
+    ten_etcd_put(&chunk->store->txn, cell->key, ten_buf_string(&chunk->store->value), lease);
+    cell->wrote = true;
+}
+
+/* A holder that is declared gone meanwhile gets nothing any more. */
+static void compare_tombstone(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (cell->op.kind != TEN_OP_ACQUIRE)
+        return;
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_GONE, cell->op.holder);
+    ten_etcd_compare(&chunk->store->txn, key, 0);
+}
+
+static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    compare_tombstone(chunk, cell);
+    int done = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms,
+                             chunk->deadline_ms, &cell->home);
+    if (done < 0)
+        return done;
+    bool there = !cell->effect.acquired && cell->kv.lease == cell->home->lease &&
+                 ten_etcd_number(cell->kv.value, "ttl_ms") == cell->row.ttl_ms;
+    if (there)
+        return TENURE_OK;
+    /* A holder that believes in what it lost to a hand is told. */
+    if (cell->kv.revision == 0 && was_held(&cell->behind))
+        ten_etcd_touch_group(chunk, ten_etcd_number(cell->behind.value, "lease"));
+    put_lease(chunk, cell, cell->home->lease);
+    put_fence(chunk, cell, true, cell->home->term, cell->home->lease);
+    return TENURE_OK;
+}
+
+/* Kept until whoever held it cannot believe in it any more, by an etcd lease that its holder does not keep alive. */
+static int bar(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, cell->kv.lease, cell->row.ttl_ms) + 1000, cell->row.ttl_ms);
+    int done = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->bar_lease);
+    if (done < 0)
+        return done;
+    put_lease(chunk, cell, cell->bar_lease);
+    put_fence(chunk, cell, true, chunk->store->head.term, cell->bar_lease);
+    return TENURE_OK;
+}
+
+int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    int done = TENURE_OK;
+    cell->wrote = false;
+    if (cell->write == TEN_ETCD_NOTHING)
+        return TENURE_OK;
+    ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    if (cell->write == TEN_ETCD_ATTACH)
+        done = attach(chunk, cell);
+    else if (cell->write == TEN_ETCD_BAR)
+        done = bar(chunk, cell);
+    else if (cell->write == TEN_ETCD_ASK)
+        put_lease(chunk, cell, cell->kv.lease);
+    if (cell->write == TEN_ETCD_REMOVE) {
+        ten_etcd_delete(&chunk->store->txn, cell->key);
+        put_fence(chunk, cell, false, 0, 0);
+        cell->wrote = true;
+    }
+    if (done == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(chunk->store, cell->kv.lease))
+        ten_etcd_touch_group(chunk, cell->kv.lease);
+    return done;
+}
+
+void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    ten_etcd_store *store = chunk->store;
+    if (has_new_token(cell))
+        cell->result->token = store->head.revision;
+    ten_etcd_hold *hold = NULL;
+    if (cell->write == TEN_ETCD_NOTHING)
+        ten_etcd_hold_doubt(store, cell->key, &cell->kv);
+    else if (cell->write == TEN_ETCD_ATTACH)
+        hold = ten_etcd_hold_set(store, cell->home, cell->key);
+    else if (cell->write == TEN_ETCD_ASK)
+        hold = ten_etcd_hold_find(store, cell->key);
+    else
+        ten_etcd_hold_drop(store, cell->key);
+    if (!hold)
+        return;
+    hold->revision = cell->wrote ? store->head.revision : cell->kv.revision;
+    hold->token = cell->write == TEN_ETCD_ATTACH ? cell->result->token : cell->row.token;
+    hold->ask = cell->row.ask;
+}

@@ -1,0 +1,433 @@
+/*
+ * See etcd_link.h. A call that timed out has lost its connection (libcurl closes it), so that a late answer is never
+ * taken for that of a later request. Called by the other files of the etcd store.
+ */
+#include "store/etcd/etcd_link.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+#define IN_FLIGHT  8u
+#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
+#define SLICE_MS   250u /* a member is given at least so long before the next one is tried */
+
+enum grpc_code {
+    GRPC_INVALID = 3,
+    GRPC_NOT_FOUND = 5,
+    GRPC_DENIED = 7,
+    GRPC_EXHAUSTED = 8,
+    GRPC_OUT_OF_RANGE = 11,
+    GRPC_UNAUTHENTICATED = 16,
+};
+
+/* A request under way. */
+struct flight {
+    CURL *easy;
+    ten_buf body;
+    char detail[CURL_ERROR_SIZE];
+    ten_etcd_call *call; /* NULL: free */
+    CURLcode code;
+    bool over;
+};
+
+struct ten_etcd_link {
+    const ten_etcd_settings *settings;
+    CURLM *multi;
+    struct flight flights[IN_FLIGHT];
+    struct curl_slist *headers;
+    size_t endpoint; /* in use */
+    char *token;     /* of the user; NULL: not had yet */
+};
+
+uint64_t ten_etcd_number(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : (uint64_t)json_integer_value(value);
+}
+
+const char *ten_etcd_endpoint(const ten_etcd_link *link) {
+    return link->settings->endpoints[link->endpoint];
+}
+
+void ten_etcd_next_endpoint(ten_etcd_link *link) {
+    link->endpoint = (link->endpoint + 1) % link->settings->endpoint_count;
+}
+
+/* ---- one attempt ----------------------------------------------------------------------------------------- */
+
+static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
+    struct flight *flight = userdata;
+    if (flight->body.size + size * count > ANSWER_MAX)
+        return 0;
+    ten_buf_add(&flight->body, data, size * count);
+    return flight->body.failed ? 0 : size * count;
+}
+
+static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
+    const struct flight *flight = userdata;
+    char text[64];
+    size_t length = size * count;
+    if (length > 6 && length < sizeof text && strncasecmp(data, "Date:", 5) == 0) {
+        snprintf(text, sizeof text, "%.*s", (int)(length - 5), data + 5);
+        flight->call->server_time_s = (long)curl_getdate(text, NULL);
+    }
+    return length;
+}
+
+static bool take_off(ten_etcd_link *link, struct flight *flight, ten_etcd_call *call, uint64_t timeout_ms) {
+    char url[512];
+    CURL *easy = flight->easy;
+    snprintf(url, sizeof url, "%s%s", ten_etcd_endpoint(link), call->path);
+    flight->call = call;
+    flight->over = false;
+    flight->detail[0] = '\0';
+    ten_buf_clear(&flight->body);
+    return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link->headers) == CURLE_OK &&
+           (call->body ? curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
+                             curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body) == CURLE_OK &&
+                             curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(call->body)) == CURLE_OK
+                       : curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK) &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
+           curl_multi_add_handle(link->multi, easy) == CURLM_OK;
+}
+
+static void note_ends(ten_etcd_link *link) {
+    int left;
+    for (CURLMsg *message; (message = curl_multi_info_read(link->multi, &left));) {
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        for (size_t i = 0; i < IN_FLIGHT; i++) {
+            if (link->flights[i].easy == message->easy_handle) {
+                link->flights[i].code = message->data.result;
+                link->flights[i].over = true;
+            }
+        }
+    }
+}
+
+/* What happened to a call, beyond the errors of tenure.h. */
+enum ending {
+    ENDED,        /* answered or refused: final */
+    NOT_SENT,     /* the member could not be reached */
+    NOT_ANSWERED, /* it may have arrived */
+    NOT_KNOWN,    /* the token is not (or no longer) good */
+};
+
+static void read_head(ten_etcd_call *call) {
+    const json_t *inner = json_object_get(call->answer, "result");
+    const json_t *header = json_object_get(inner ? inner : call->answer, "header");
+    call->head = (ten_etcd_head){.cluster = ten_etcd_number(header, "cluster_id"),
+                                 .member = ten_etcd_number(header, "member_id"),
+                                 .term = ten_etcd_number(header, "raft_term"),
+                                 .revision = ten_etcd_number(header, "revision")};
+}
+
+/* An answer that is an error, as the gateway writes it. */
+static enum ending refused(const ten_etcd_link *link, ten_etcd_call *call, const json_t *answer, long status,
+                           ten_error *error) {
+    const json_t *inner = json_object_get(answer, "error");
+    const json_t *place = json_is_object(inner) ? inner : answer; /* a stream's errors lie deeper */
+    const char *said = json_string_value(json_object_get(place, "message"));
+    int code = (int)json_integer_value(json_object_get(place, json_is_object(inner) ? "grpc_code" : "code"));
+    const char *where = ten_etcd_endpoint(link);
+    said = said ? said : "it said nothing more";
+    if (code == GRPC_UNAUTHENTICATED || strstr(said, "auth token") || strstr(said, "revision in header is old")) {
+        call->error = ten_fail(error, TENURE_E_DENIED, "etcd at %s does not know us: %s", where, said);
+        return NOT_KNOWN;
+    }
+    if (code == GRPC_NOT_FOUND) {
+        call->error = TENURE_E_GONE;
+        return ENDED;
+    }
+    if (code == GRPC_OUT_OF_RANGE)
+        call->error = ten_fail(error, TENURE_E_RESYNC, "etcd at %s has compacted what was asked for", where);
+    else if (code == GRPC_DENIED)
+        call->error = ten_fail(error, TENURE_E_DENIED,
+                               "etcd at %s does not allow that: %s (the user needs readwrite on the prefix %s/)", where,
+                               said, link->settings->prefix);
+    else if (strstr(said, "authentication failed") || strstr(said, "user name is empty"))
+        call->error = ten_fail(error, TENURE_E_DENIED, "etcd at %s refuses user and password: %s", where, said);
+    else if (code == GRPC_EXHAUSTED)
+        call->error =
+            ten_fail(error, TENURE_E_FULL, "etcd at %s has no room: %s (see etcdctl alarm list)", where, said);
+    else if (status == 404)
+        call->error =
+            ten_fail(error, TENURE_E_UNSUPPORTED, "%s has no /v3 gateway: is it an etcd, and at least 3.4?", where);
+    else if (code == GRPC_INVALID)
+        call->error = ten_fail(error, TENURE_E_STORE, "etcd at %s refuses a request: %s", where, said);
+    else {
+        call->error = ten_fail(error, TENURE_E_UNREACHABLE, "etcd at %s cannot answer now: %s", where, said);
+        return NOT_ANSWERED;
+    }
+    return ENDED;
+}
+
+static enum ending broken(const ten_etcd_link *link, struct flight *flight, ten_error *error) {
+    bool late = flight->code == CURLE_OPERATION_TIMEDOUT;
+    curl_off_t connected = 0;
+    (void)curl_easy_getinfo(flight->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
+    flight->call->error =
+        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s",
+                 ten_etcd_endpoint(link), flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
+    return connected == 0 ? NOT_SENT : NOT_ANSWERED;
+}
+
+static enum ending judge(const ten_etcd_link *link, struct flight *flight, ten_error *error) {
+    ten_etcd_call *call = flight->call;
+    if (flight->code != CURLE_OK)
+        return broken(link, flight, error);
+    long status = 0;
+    (void)curl_easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
+    json_t *answer = json_loadb(ten_buf_string(&flight->body), flight->body.size, JSON_DISABLE_EOF_CHECK, NULL);
+    enum ending ending = ENDED;
+    if (status < 200 || status > 299 || json_object_get(answer, "error")) {
+        ending = refused(link, call, answer, status, error);
+        json_decref(answer);
+    } else if (!json_is_object(answer)) {
+        call->error = ten_fail(error, TENURE_E_STORE, "%s answered what is not etcd's JSON; is it an etcd?",
+                               ten_etcd_endpoint(link));
+        json_decref(answer);
+    } else {
+        call->error = TENURE_OK;
+        call->answer = answer;
+        read_head(call);
+    }
+    return ending;
+}
+
+/* Up to IN_FLIGHT calls to the member in use, all to their ends. */
+static void fly(ten_etcd_link *link, ten_etcd_call **calls, enum ending *endings, size_t count, uint64_t timeout_ms,
+                ten_error *error) {
+    int running = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (!take_off(link, &link->flights[i], calls[i], timeout_ms)) {
+            link->flights[i].code = CURLE_OUT_OF_MEMORY;
+            link->flights[i].over = true;
+        }
+    }
+    while (running > 0) {
+        (void)curl_multi_perform(link->multi, &running);
+        note_ends(link);
+        if (running > 0)
+            (void)curl_multi_poll(link->multi, NULL, 0, 1000, NULL);
+    }
+    note_ends(link);
+    for (size_t i = 0; i < count; i++) {
+        endings[i] = judge(link, &link->flights[i], error);
+        (void)curl_multi_remove_handle(link->multi, link->flights[i].easy);
+        link->flights[i].call = NULL;
+    }
+}
+
+/* ---- authentication ---------------------------------------------------------------------------------------- */
+
+static bool set_headers(ten_etcd_link *link) {
+    curl_slist_free_all(link->headers);
+    link->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    struct curl_slist *more = link->headers ? curl_slist_append(link->headers, "Expect:") : NULL;
+    if (more && link->token) {
+        ten_buf line = {0};
+        ten_buf_format(&line, "Authorization: %s", link->token);
+        more = line.failed ? NULL : curl_slist_append(link->headers, line.data);
+        ten_buf_free(&line);
+    }
+    return more != NULL;
+}
+
+static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *error) {
+    ten_buf body = {0};
+    ten_free(link->token);
+    link->token = NULL;
+    bool ready = set_headers(link);
+    ten_json_open(&body);
+    ten_json_text(&body, "name", link->settings->user);
+    ten_json_text(&body, "password", link->settings->password);
+    ten_json_close(&body);
+    if (!ready || body.failed) {
+        ten_buf_free(&body);
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a request");
+    }
+    ten_etcd_call call = {.path = "/v3/auth/authenticate", .body = body.data};
+    ten_etcd_call *calls[] = {&call};
+    enum ending ending;
+    fly(link, calls, &ending, 1, timeout_ms, error);
+    explicit_bzero(body.data, body.size);
+    ten_buf_free(&body);
+    const char *token = json_string_value(json_object_get(call.answer, "token"));
+    if (call.error == TENURE_OK && !token)
+        call.error = ten_fail(error, TENURE_E_STORE, "etcd at %s gave no token", ten_etcd_endpoint(link));
+    if (call.error == TENURE_OK && (!(link->token = ten_strdup(token)) || !set_headers(link)))
+        call.error = ten_fail(error, TENURE_E_NOMEM, "out of memory for a token");
+    json_decref(call.answer);
+    return call.error;
+}
+
+const char *ten_etcd_token(ten_etcd_link *link, uint64_t deadline_ms, ten_error *error) {
+    uint64_t left_ms = ten_left_u64(deadline_ms, ten_boot_ms(&ten_system_clock));
+    if (link->settings->user && !link->token && left_ms > 0)
+        (void)authenticate(link, left_ms, error);
+    return link->token;
+}
+
+bool ten_etcd_is_known(const ten_etcd_link *link) {
+    return !link->settings->user || link->token;
+}
+
+void ten_etcd_forget_token(ten_etcd_link *link) {
+    ten_free(link->token);
+    link->token = NULL;
+}
+
+/* ---- attempts ------------------------------------------------------------------------------------------------ */
+
+struct attempt {
+    size_t members_tried;
+    bool authenticated_again;
+};
+
+/* Whether a call that failed so is tried once more, at the next member or with a new token. */
+static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, const ten_etcd_call *call,
+                      enum ending ending) {
+    if (ending == NOT_KNOWN)
+        return link->settings->user && !attempt->authenticated_again;
+    bool may_repeat = ending == NOT_SENT || (ending == NOT_ANSWERED && !call->once);
+    return may_repeat && attempt->members_tried + 1 < link->settings->endpoint_count;
+}
+
+/* What is pending goes to the member in use, in groups; returns how that member did. */
+static enum ending attempt_all(ten_etcd_link *link, const struct attempt *attempt, ten_etcd_call *calls, size_t count,
+                               uint64_t timeout_ms, ten_error *error) {
+    enum ending worst = ENDED;
+    for (size_t at = 0; at < count;) {
+        ten_etcd_call *group[IN_FLIGHT];
+        enum ending endings[IN_FLIGHT];
+        size_t size = 0;
+        for (; at < count && size < IN_FLIGHT; at++)
+            if (calls[at].pending)
+                group[size++] = &calls[at];
+        if (size == 0)
+            break;
+        fly(link, group, endings, size, timeout_ms, error);
+        for (size_t i = 0; i < size; i++) {
+            if (endings[i] != ENDED)
+                worst = endings[i];
+            group[i]->pending = endings[i] != ENDED && try_again(link, attempt, group[i], endings[i]);
+        }
+        if (worst != ENDED)
+            break;
+    }
+    return worst;
+}
+
+static int conclude(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ten_error *error) {
+    int first = TENURE_OK;
+    for (size_t i = 0; i < count; i++) {
+        /* Left over: a neighbour failed for good before its turn came. */
+        if (calls[i].pending)
+            calls[i].error = error->code < 0 ? error->code : TENURE_E_UNREACHABLE;
+        if (calls[i].error < 0 && calls[i].error != TENURE_E_GONE && first == TENURE_OK)
+            first = calls[i].error;
+    }
+    if (first < 0 && error->code >= 0)
+        (void)ten_fail(error, first, "etcd at %s did not answer in time", ten_etcd_endpoint(link));
+    return first;
+}
+
+int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, uint64_t deadline_ms, ten_error *error) {
+    struct attempt attempt = {0};
+    size_t members = link->settings->endpoint_count;
+    *error = (ten_error){0};
+    for (size_t i = 0; i < count; i++)
+        calls[i].pending = true;
+    for (bool more = true; more;) {
+        uint64_t left_ms = ten_left_u64(deadline_ms, ten_boot_ms(&ten_system_clock));
+        if (left_ms == 0) {
+            (void)ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
+            break;
+        }
+        uint64_t slice_ms = left_ms / (members - attempt.members_tried);
+        slice_ms = ten_min_u64(left_ms, ten_max_u64(slice_ms, SLICE_MS));
+        enum ending how = ENDED;
+        if (link->settings->user && !link->token && authenticate(link, slice_ms, error) < 0)
+            how = error->code == TENURE_E_DENIED ? ENDED : NOT_SENT;
+        if (how == ENDED && link->settings->user && !link->token)
+            break;
+        if (how == ENDED)
+            how = attempt_all(link, &attempt, calls, count, slice_ms, error);
+        if (how == NOT_KNOWN) {
+            ten_etcd_forget_token(link);
+            more = link->settings->user && !attempt.authenticated_again;
+            attempt.authenticated_again = true;
+        } else if (how != ENDED) {
+            ten_etcd_next_endpoint(link);
+            more = ++attempt.members_tried < members;
+        } else {
+            more = false;
+        }
+    }
+    return conclude(link, calls, count, error);
+}
+
+int ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t deadline_ms, ten_error *error) {
+    uint64_t left_ms = ten_left_u64(deadline_ms, ten_boot_ms(&ten_system_clock));
+    ten_etcd_call *calls[] = {call};
+    enum ending ending;
+    *error = (ten_error){0};
+    if (left_ms == 0)
+        return ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
+    fly(link, calls, &ending, 1, left_ms, error);
+    return call->error;
+}
+
+void ten_etcd_calls_free(ten_etcd_call *calls, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        json_decref(calls[i].answer);
+        calls[i].answer = NULL;
+    }
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------------------- */
+
+void ten_etcd_link_close(ten_etcd_link *link) {
+    if (!link)
+        return;
+    for (size_t i = 0; i < IN_FLIGHT; i++) {
+        curl_easy_cleanup(link->flights[i].easy);
+        ten_buf_free(&link->flights[i].body);
+    }
+    curl_multi_cleanup(link->multi);
+    curl_slist_free_all(link->headers);
+    ten_free(link->token);
+    ten_free(link);
+}
+
+int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_link, ten_error *error) {
+    ten_curl_start();
+    ten_etcd_link *link = ten_calloc(1, sizeof *link);
+    bool good = link != NULL;
+    if (good) {
+        link->settings = settings;
+        link->multi = curl_multi_init();
+        good = link->multi && set_headers(link);
+    }
+    for (size_t i = 0; good && i < IN_FLIGHT; i++) {
+        struct flight *flight = &link->flights[i];
+        CURL *easy = flight->easy = curl_easy_init();
+        good = easy && ten_curl_prepare(easy, &settings->files) &&
+               curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_WRITEDATA, flight) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_HEADERDATA, flight) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, flight->detail) == CURLE_OK;
+    }
+    if (!good) {
+        ten_etcd_link_close(link);
+        return ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
+    }
+    *ret_link = link;
+    return TENURE_OK;
+}

@@ -1,0 +1,356 @@
+/*
+ * The registry and the listings in etcd. A page is one transaction, so that what it shows was so at one moment. Called
+ * through store.h.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "store/etcd/etcd_cell.h"
+
+#define PAGE_MAX  1000u
+#define EDITS_MAX 100u /* in one transaction; of more, the first may be done when a later one fails */
+
+/* ---- the registry ------------------------------------------------------------------------------------------ */
+
+static void write_target(ten_buf *value, const tenure_target *target) {
+    ten_buf_clear(value);
+    ten_json_open(value);
+    if (target->url)
+        ten_json_text(value, "url", target->url);
+    if (target->exec)
+        ten_json_text(value, "exec", target->exec);
+    if (target->spec)
+        ten_json_text(value, "spec", target->spec);
+    ten_json_number(value, "every_ms", target->every_ms);
+    ten_json_bool(value, "paused", target->paused);
+    ten_json_close(value);
+}
+
+static tenure_target read_target(const char *id, const json_t *value) {
+    return (tenure_target){.id = id,
+                           .url = json_string_value(json_object_get(value, "url")),
+                           .exec = json_string_value(json_object_get(value, "exec")),
+                           .spec = json_string_value(json_object_get(value, "spec")),
+                           .every_ms = ten_etcd_number(value, "every_ms"),
+                           .paused = json_is_true(json_object_get(value, "paused"))};
+}
+
+static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edit, const ten_etcd_kv *kv,
+                 ten_buf *changes, size_t *change_count) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_change change = {.kind = TEN_TARGET_CHANGED, .target = edit->target.id, .instance = "", .actor = ""};
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edit->target.id);
+    edit->found = kv->revision > 0;
+    if (edit->action != TEN_TARGET_PUT && !edit->found)
+        return;
+    ten_etcd_compare(&store->txn, key, kv->revision);
+    if (edit->action == TEN_TARGET_REMOVE) {
+        ten_etcd_delete(&store->txn, key);
+        change.kind = TEN_TARGET_REMOVED;
+    } else {
+        tenure_target target = edit->target;
+        if (edit->action != TEN_TARGET_PUT) {
+            target = read_target(edit->target.id, kv->value);
+            target.paused = edit->action == TEN_TARGET_PAUSE;
+        } else if (!edit->found) {
+            change.kind = TEN_TARGET_ADDED;
+        }
+        write_target(&store->value, &target);
+        ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
+    }
+    ten_buf_text(changes, (*change_count)++ ? "," : "[");
+    ten_etcd_feed_add(changes, &change);
+}
+
+/* One try: read what is there, write what is to be. */
+static int edit_some(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
+                     uint64_t deadline_ms, bool *ret_succeeded) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    json_t *answer = NULL;
+    ten_buf changes = {0};
+    size_t change_count = 0;
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edits[i].target.id);
+        ten_etcd_get(&store->txn, key);
+    }
+    int done = ten_etcd_commit(store, false, deadline_ms, ret_succeeded, &answer);
+    if (done < 0)
+        return done;
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_kv kv = ten_etcd_kv_at(answer, i, &store->scratch);
+        edit(store, namespace_name, &edits[i], &kv, &changes, &change_count);
+        ten_etcd_kv_free(&kv);
+    }
+    json_decref(answer);
+    if (change_count > 0) {
+        ten_buf_char(&changes, ']');
+        ten_etcd_feed_put(store, namespace_name, ten_buf_string(&changes), change_count);
+        done =
+            changes.failed ? ten_etcd_no_memory(store) : ten_etcd_commit(store, true, deadline_ms, ret_succeeded, NULL);
+    }
+    ten_buf_free(&changes);
+    return done;
+}
+
+/* How many from the first on can go together: each id once. */
+static size_t run_length(const ten_target_edit *edits, size_t count) {
+    for (size_t i = 1; i < count && i < EDITS_MAX; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(edits[i].target.id, edits[j].target.id) == 0)
+                return i;
+    return ten_min_u64(count, EDITS_MAX);
+}
+
+int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                          uint64_t timeout_ms) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
+    int done = TENURE_OK;
+    for (size_t at = 0; done == TENURE_OK && at < count;) {
+        size_t some = run_length(edits + at, count - at);
+        bool succeeded = false;
+        done = edit_some(store, namespace_name, edits + at, some, deadline_ms, &succeeded);
+        if (done == TENURE_OK && succeeded)
+            at += some;
+    }
+    if (done == TENURE_OK)
+        ten_etcd_feed_trim(store, namespace_name, deadline_ms);
+    return done;
+}
+
+/* ---- targets ----------------------------------------------------------------------------------------------- */
+
+/* Three ranges that are walked together: registry, leases, fences. */
+struct walk {
+    const json_t *items;
+    size_t at;
+    size_t prefix_size;
+    bool more;                      /* etcd has more behind what was read */
+    char id[TENURE_TARGET_MAX + 1]; /* of the item at hand; "" at the end */
+};
+
+static void step(struct walk *walk, ten_buf *scratch) {
+    const char *text = json_string_value(json_object_get(json_array_get(walk->items, walk->at), "key"));
+    walk->id[0] = '\0';
+    if (text && ten_etcd_unbase64(scratch, text) && scratch->size > walk->prefix_size)
+        snprintf(walk->id, sizeof walk->id, "%.255s", scratch->data + walk->prefix_size);
+}
+
+enum { REGISTRY, LEASES, FENCES, WALKS };
+
+struct page {
+    ten_etcd_store *store;
+    const ten_query *query;
+    ten_row_fn each;
+    void *userdata;
+    uint64_t deadline_ms;
+    size_t given;
+    struct walk walks[WALKS];
+    char after[TENURE_TARGET_MAX + 1]; /* the last id that was looked at */
+    uint64_t *leases;                  /* of the page, and what is left of them */
+    uint64_t *left_ms;
+    size_t lease_count;
+};
+
+static int read_page(struct page *page, json_t **ret_answer) {
+    static const enum ten_etcd_kind kinds[WALKS] = {TEN_ETCD_TARGET, TEN_ETCD_LEASE, TEN_ETCD_FENCE};
+    ten_etcd_store *store = page->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    char after[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    uint64_t limit = ten_min_u64(PAGE_MAX, ten_max_u64(page->query->limit, 16));
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < WALKS; i++) {
+        ten_etcd_key_of(store, key, page->query->namespace_name, kinds[i], NULL);
+        ten_etcd_key_of(store, after, page->query->namespace_name, kinds[i], page->after);
+        ten_etcd_get_all(&store->txn, key,
+                         &(struct ten_etcd_range){.after = page->after[0] ? after : NULL, .limit = limit});
+        page->walks[i].prefix_size = strlen(key);
+    }
+    int done = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
+    for (size_t i = 0; done == TENURE_OK && i < WALKS; i++) {
+        page->walks[i].items = ten_etcd_kvs(*ret_answer, i);
+        page->walks[i].more = ten_etcd_has_more(*ret_answer, i);
+        page->walks[i].at = 0;
+        step(&page->walks[i], &store->scratch);
+    }
+    return done;
+}
+
+/* What is left of the leases of this page. */
+static int ask_time_left(struct page *page) {
+    const json_t *leases = page->walks[LEASES].items;
+    size_t count = json_array_size(leases);
+    ten_free(page->leases);
+    ten_free(page->left_ms);
+    page->leases = ten_calloc(count + 1, sizeof *page->leases);
+    page->left_ms = ten_calloc(count + 1, sizeof *page->left_ms);
+    page->lease_count = 0;
+    if (!page->leases || !page->left_ms)
+        return ten_etcd_no_memory(page->store);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t lease = ten_etcd_number(json_array_get(leases, i), "lease");
+        bool seen = false;
+        for (size_t j = 0; j < page->lease_count && !seen; j++)
+            seen = page->leases[j] == lease;
+        if (!seen)
+            page->leases[page->lease_count++] = lease;
+    }
+    return ten_etcd_time_left(page->store, page->leases, page->left_ms, page->lease_count, page->deadline_ms);
+}
+
+static uint64_t left_of(const struct page *page, uint64_t lease) {
+    for (size_t i = 0; i < page->lease_count; i++)
+        if (page->leases[i] == lease)
+            return page->left_ms[i];
+    return 1;
+}
+
+static ten_etcd_kv take(struct walk *walk, const char *id, ten_buf *scratch) {
+    ten_etcd_kv kv = {0};
+    if (strcmp(walk->id, id) != 0)
+        return kv;
+    kv = ten_etcd_kv_read(json_array_get(walk->items, walk->at), scratch);
+    walk->at++;
+    step(walk, scratch);
+    return kv;
+}
+
+static bool is_wanted(enum tenure_filter filter, bool registered, bool paused, bool held) {
+    switch (filter) {
+    case TENURE_LEASED:
+        return held;
+    case TENURE_FREE:
+        return !held && !paused;
+    case TENURE_REGISTERED:
+        return registered;
+    case TENURE_ALL:
+        break;
+    }
+    return true;
+}
+
+static int hand_out(struct page *page, const char *id) {
+    ten_buf *scratch = &page->store->scratch;
+    uint64_t now_ms = ten_boot_ms(page->store->base.clock);
+    ten_etcd_kv registry = take(&page->walks[REGISTRY], id, scratch);
+    ten_etcd_kv lease = take(&page->walks[LEASES], id, scratch);
+    ten_etcd_kv fence = take(&page->walks[FENCES], id, scratch);
+    bool registered = registry.revision > 0;
+    ten_lease_row row;
+    ten_etcd_row_read(&lease, &fence, now_ms, left_of(page, lease.lease), &row);
+    bool held = ten_lease_row_is_held(&row, now_ms);
+    tenure_target target = registered ? read_target(id, registry.value) : (tenure_target){.id = id};
+    int stopped = 0;
+    if (is_wanted(page->query->filter, registered, target.paused, held)) {
+        ten_row found = {.target = target, .registered = registered, .token = row.token};
+        if (held) {
+            found.holder = row.holder;
+            found.barred = row.barred;
+            found.ttl_ms = row.ttl_ms;
+            found.remaining_ms = ten_min_u64(row.ends_ms - now_ms, row.ttl_ms);
+            found.acquired_at_ms = row.acquired_at_ms;
+        }
+        stopped = page->each(&found, page->userdata);
+        page->given++;
+    }
+    ten_etcd_kv_free(&registry);
+    ten_etcd_kv_free(&lease);
+    ten_etcd_kv_free(&fence);
+    return stopped;
+}
+
+/* The smallest id at hand; false: this page is at its end. A range that etcd cut short ends the page with its last
+ * id: the others may have more before its next. */
+static bool next_id(const struct page *page, char id[TENURE_TARGET_MAX + 1]) {
+    id[0] = '\0';
+    for (size_t i = 0; i < WALKS; i++) {
+        const struct walk *walk = &page->walks[i];
+        if (walk->id[0] == '\0' && walk->more)
+            return false;
+        if (walk->id[0] && (id[0] == '\0' || strcmp(walk->id, id) < 0))
+            memcpy(id, walk->id, sizeof walk->id);
+    }
+    return id[0] != '\0';
+}
+
+int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    struct page page = {.store = (ten_etcd_store *)base,
+                        .query = query,
+                        .each = each,
+                        .userdata = userdata,
+                        .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
+    snprintf(page.after, sizeof page.after, "%.255s", query->after ? query->after : "");
+    int done = TENURE_OK;
+    for (bool more = true; done == TENURE_OK && more && page.given < query->limit;) {
+        json_t *answer = NULL;
+        char id[TENURE_TARGET_MAX + 1];
+        done = read_page(&page, &answer);
+        if (done == TENURE_OK)
+            done = ask_time_left(&page);
+        more = page.walks[REGISTRY].more || page.walks[LEASES].more || page.walks[FENCES].more;
+        while (done == TENURE_OK && page.given < query->limit && next_id(&page, id)) {
+            memcpy(page.after, id, sizeof id);
+            done = hand_out(&page, id);
+        }
+        json_decref(answer);
+    }
+    ten_free(page.leases);
+    ten_free(page.left_ms);
+    return done;
+}
+
+/* ---- instances --------------------------------------------------------------------------------------------- */
+
+static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t prefix_size, uint64_t left_ms,
+                             ten_instance_fn each, void *userdata) {
+    const char *text = json_string_value(json_object_get(item, "key"));
+    if (!text || !ten_etcd_unbase64(&store->value, text) || store->value.size <= prefix_size)
+        return TENURE_OK;
+    ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
+    uint64_t ttl_ms = ten_etcd_number(kv.value, "ttl_ms");
+    ten_instance instance = {.instance = store->value.data + prefix_size,
+                             .weight = (uint32_t)ten_etcd_number(kv.value, "weight"),
+                             .metadata = json_string_value(json_object_get(kv.value, "metadata")),
+                             .ttl_ms = ttl_ms,
+                             .remaining_ms = ten_min_u64(ten_max_u64(left_ms, 1), ttl_ms),
+                             .since_ms = ten_etcd_number(kv.value, "since_ms"),
+                             .ask = (enum ten_ask)ten_etcd_number(kv.value, "ask")};
+    int stopped = each(&instance, userdata);
+    ten_etcd_kv_free(&kv);
+    return stopped;
+}
+
+int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                            uint64_t timeout_ms) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_t *answer = NULL;
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_NODE, NULL);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){0});
+    int done = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    if (done < 0)
+        return done;
+    const json_t *nodes = ten_etcd_kvs(answer, 0);
+    size_t count = json_array_size(nodes);
+    uint64_t *leases = ten_calloc(count + 1, sizeof *leases);
+    uint64_t *left_ms = ten_calloc(count + 1, sizeof *left_ms);
+    if (!leases || !left_ms)
+        done = ten_etcd_no_memory(store);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        leases[i] = ten_etcd_number(json_array_get(nodes, i), "lease");
+    if (done == TENURE_OK)
+        done = ten_etcd_time_left(store, leases, left_ms, count, deadline_ms);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        done = hand_out_instance(store, json_array_get(nodes, i), strlen(key), left_ms[i], each, userdata);
+    json_decref(answer);
+    ten_free(leases);
+    ten_free(left_ms);
+    return done;
+}

@@ -1,0 +1,158 @@
+/*
+ * The insides of the etcd store, for its files.
+ *
+ * How leases are kept. A held target has a key PREFIX/NS/lease/TARGET that is attached to an etcd lease, so that it
+ * vanishes by itself; its token is the revision at which it was created. What one holder renews together is attached to
+ * one etcd lease (a group), so that a thousand renewals are one keep-alive and one transaction that compares. A group
+ * is kept alive only by a batch that renews all of it: whoever is left out moves nowhere and ends in time, the others
+ * move to another group.
+ *
+ * Why etcd's lease alone is not believed:
+ *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
+ *    it is answered by the same member in the same raft term was it the leader that counted.
+ *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
+ *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in
+ * which it was granted, and after a change of leader everything moves to a new one.
+ *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
+ *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
+ *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
+ */
+#ifndef TEN_STORE_ETCD_STATE_H
+#define TEN_STORE_ETCD_STATE_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "core/instance_row.h"
+#include "core/lease_row.h"
+#include "store/etcd/etcd_link.h"
+#include "store/etcd/etcd_txn.h"
+
+typedef struct ten_etcd_group ten_etcd_group;
+typedef struct ten_etcd_watch ten_etcd_watch;
+
+/* A key that this handle attached to one of its groups, as it last saw it. */
+typedef struct ten_etcd_hold {
+    ten_etcd_group *group;
+    size_t index; /* in the group */
+    char *key;
+    uint64_t revision;
+    uint64_t token; /* of a lease */
+    enum ten_ask ask;
+    uint32_t weight;     /* of an instance */
+    char *metadata;      /* of an instance; NULL: none */
+    uint64_t marked_in;  /* the call that last covered it */
+    uint64_t named_in;   /* the call that last named it in a renewal, */
+    uint64_t spoiled_in; /* and the one that last wanted something else of it, or named it twice */
+} ten_etcd_hold;
+
+/* An etcd lease of this handle, and what is attached to it. */
+struct ten_etcd_group {
+    ten_etcd_group *next;
+    char *namespace_name;
+    char *holder;
+    uint64_t lease; /* etcd's name for it */
+    uint64_t ttl_ms;
+    uint64_t term;          /* in which it was granted */
+    uint64_t revision;      /* at which its key was written; 0: not yet */
+    uint64_t seen_revision; /* what the key's revision was when it was found to be another, */
+    uint64_t seen_in;       /* and the call that found it */
+    uint64_t member;        /* which last kept it alive or granted it */
+    uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
+    ten_etcd_hold **holds;
+    size_t count;
+    size_t room;
+    size_t next_compared; /* of the holds, when not all fit into one transaction */
+    uint64_t covered_in;  /* the call that last covered some of its holds */
+    size_t covered;       /* how many */
+    size_t renewed;       /* and how many of them are to go on */
+    uint64_t home_in;     /* the call for which it has been kept alive */
+};
+
+typedef struct ten_etcd_store {
+    ten_store base; /* first */
+    ten_etcd_settings settings;
+    ten_etcd_link *link;
+    ten_etcd_head head; /* of the last answer */
+    ten_etcd_group *groups;
+    ten_map holds; /* by key */
+    ten_map homes; /* of this call, by namespace, holder and TTL */
+    uint64_t call; /* the calls are counted */
+    ten_arena results;
+    ten_etcd_txn txn;
+    ten_buf scratch;
+    ten_buf value;
+    size_t fed; /* changes since the feed was last looked at for its length */
+    ten_etcd_watch *watch;
+} ten_etcd_store;
+
+static inline uint64_t ten_etcd_seconds(uint64_t ttl_ms) {
+    return (ttl_ms + 999) / 1000;
+}
+
+/* etcd.c */
+int ten_etcd_no_memory(ten_etcd_store *store);
+/* One request; *ret_answer is the caller's. TENURE_E_GONE: an etcd lease is not there. */
+int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
+                 json_t **ret_answer);
+/* Carries store->txn out. *ret_succeeded: the comparisons held. */
+int ten_etcd_commit(ten_etcd_store *store, bool once, uint64_t deadline_ms, bool *ret_succeeded, json_t **ret_answer);
+void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
+                     enum ten_etcd_kind kind, const char *name);
+/* A new etcd lease, granted in the term of store->head. */
+int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms, uint64_t *ret_lease);
+/* What is left of each etcd lease, in ms, about; 0: it is not there any more. */
+int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *left_ms, size_t count,
+                       uint64_t deadline_ms);
+
+/* etcd_group.c: what this handle has attached to what */
+ten_etcd_hold *ten_etcd_hold_find(ten_etcd_store *store, const char *key);
+/* Notes that the key is attached to the group. NULL: out of memory, and nothing is known of the key any more. */
+ten_etcd_hold *ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key);
+void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
+/* The key was read: what is known of it is forgotten unless it is just so. */
+void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv);
+ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease);
+void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group);
+void ten_etcd_groups_free(ten_etcd_store *store);
+/* The groups that go on in this call are kept alive; of those that end nothing is known any more. */
+int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms);
+/* Where this call attaches what the holder renews or acquires: kept alive, or granted now. */
+int ten_etcd_home(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
+                  uint64_t deadline_ms, ten_etcd_group **ret_group);
+/* Whether what was compared or written by the answer of store->head counts for that group. */
+bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *group);
+
+/* etcd_renew.c: the renewals that change nothing. settled[i]: results[i] is final. */
+int ten_etcd_renew_steady(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
+                          uint64_t deadline_ms);
+/* The whole call has succeeded: what is attached to groups that others have written to has been read anew. */
+void ten_etcd_learn_revisions(ten_etcd_store *store);
+
+/* etcd_apply.c */
+int ten_etcd_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+/* etcd_feed.c */
+/* Adds an entry to the transaction; `changes` is a JSON array of that many. */
+void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const char *changes, size_t count);
+void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
+/* Now and then: cuts the feed when it has become too long. A failure is left to the next time. */
+void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
+int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
+                     void *userdata, uint64_t timeout_ms);
+
+/* etcd_read.c */
+int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
+                          uint64_t timeout_ms);
+int ten_etcd_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_etcd_list_instances(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
+                            uint64_t timeout_ms);
+
+/* etcd_watch.c */
+int ten_etcd_watch_open(ten_store *store, const char *namespace_name, int *ret_fd);
+void ten_etcd_watch_clear(ten_store *store);
+void ten_etcd_watch_close(ten_etcd_watch *watch);
+
+/* etcd_check.c */
+int ten_etcd_check(ten_store *store, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+
+#endif

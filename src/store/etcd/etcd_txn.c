@@ -1,0 +1,211 @@
+/*
+ * See etcd_txn.h. Called by the other files of the etcd store.
+ */
+#include "store/etcd/etcd_txn.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "store/etcd/etcd_link.h"
+
+/* ---- keys ------------------------------------------------------------------------------------------------ */
+
+void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
+                  enum ten_etcd_kind kind, const char *name) {
+    static const char *const kinds[] = {"lease/", "fence/", "target/", "node/", "member/", "gone/",
+                                        "group/", "feed/",  "trimmed", "term",  "wait"};
+    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s%s", prefix, namespace_name, kinds[kind], name ? name : "");
+}
+
+/* ---- base64 ------------------------------------------------------------------------------------------------ */
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void ten_etcd_base64(ten_buf *out, const char *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    for (size_t i = 0; i < size; i += 3) {
+        unsigned one = bytes[i];
+        unsigned two = i + 1 < size ? bytes[i + 1] : 0;
+        unsigned three = i + 2 < size ? bytes[i + 2] : 0;
+        char four[4] = {letters[one >> 2], letters[(one & 3) << 4 | two >> 4],
+                        i + 1 < size ? letters[(two & 15) << 2 | three >> 6] : '=',
+                        i + 2 < size ? letters[three & 63] : '='};
+        ten_buf_add(out, four, sizeof four);
+    }
+}
+
+static int value_of(char letter) {
+    const char *at = letter ? strchr(letters, letter) : NULL;
+    return at ? (int)(at - letters) : -1;
+}
+
+bool ten_etcd_unbase64(ten_buf *out, const char *text) {
+    size_t size = strlen(text);
+    ten_buf_clear(out);
+    if (size % 4 != 0)
+        return false;
+    for (size_t i = 0; i < size; i += 4) {
+        bool last = i + 4 == size;
+        int padding = last && text[i + 3] == '=' ? (text[i + 2] == '=' ? 2 : 1) : 0;
+        unsigned bits = 0;
+        for (size_t j = 0; j < 4; j++) {
+            int value = j < 4u - (unsigned)padding ? value_of(text[i + j]) : 0;
+            if (value < 0)
+                return false;
+            bits = bits << 6 | (unsigned)value;
+        }
+        char three[3] = {(char)(bits >> 16 & 255), (char)(bits >> 8 & 255), (char)(bits & 255)};
+        ten_buf_add(out, three, 3u - (unsigned)padding);
+    }
+    return !out->failed;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------- */
+
+void ten_etcd_txn_clear(ten_etcd_txn *txn) {
+    ten_buf_clear(&txn->compares);
+    ten_buf_clear(&txn->operations);
+    ten_buf_clear(&txn->otherwise);
+    txn->compares.failed = txn->operations.failed = txn->otherwise.failed = false;
+    txn->compare_count = txn->operation_count = txn->otherwise_count = 0;
+}
+
+void ten_etcd_txn_free(ten_etcd_txn *txn) {
+    ten_buf_free(&txn->compares);
+    ten_buf_free(&txn->operations);
+    ten_buf_free(&txn->otherwise);
+    ten_buf_free(&txn->body);
+}
+
+static void add_base64(ten_buf *out, const char *name, const char *data, size_t size) {
+    ten_buf_format(out, "\"%s\":\"", name);
+    ten_etcd_base64(out, data, size);
+    ten_buf_char(out, '"');
+}
+
+static void add_number(ten_buf *out, const char *name, uint64_t number) {
+    ten_buf_format(out, ",\"%s\":\"%llu\"", name, (unsigned long long)number);
+}
+
+void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision) {
+    ten_buf *out = &txn->compares;
+    ten_buf_text(out, txn->compare_count++ ? ",{\"target\":\"MOD\"," : "{\"target\":\"MOD\",");
+    add_base64(out, "key", key, strlen(key));
+    add_number(out, "mod_revision", revision);
+    ten_buf_char(out, '}');
+}
+
+static ten_buf *begin(ten_etcd_txn *txn, const char *what) {
+    ten_buf_format(&txn->operations, "%s{\"%s\":{", txn->operation_count++ ? "," : "", what);
+    return &txn->operations;
+}
+
+void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease) {
+    ten_buf *out = begin(txn, "requestPut");
+    add_base64(out, "key", key, strlen(key));
+    ten_buf_char(out, ',');
+    add_base64(out, "value", value, strlen(value));
+    if (lease)
+        add_number(out, "lease", lease);
+    ten_buf_text(out, "}}");
+}
+
+void ten_etcd_touch(ten_etcd_txn *txn, const char *key) {
+    ten_buf *out = begin(txn, "requestTxn");
+    ten_buf_text(out, "\"compare\":[{\"target\":\"VERSION\",\"result\":\"GREATER\",");
+    add_base64(out, "key", key, strlen(key));
+    ten_buf_text(out, ",\"version\":\"0\"}],\"success\":[{\"requestPut\":{");
+    add_base64(out, "key", key, strlen(key));
+    ten_buf_text(out, ",\"value\":\"e30=\",\"ignore_lease\":true}}]}}");
+}
+
+void ten_etcd_delete(ten_etcd_txn *txn, const char *key) {
+    ten_buf *out = begin(txn, "requestDeleteRange");
+    add_base64(out, "key", key, strlen(key));
+    ten_buf_text(out, "}}");
+}
+
+void ten_etcd_delete_between(ten_etcd_txn *txn, const char *from, const char *to) {
+    ten_buf *out = begin(txn, "requestDeleteRange");
+    add_base64(out, "key", from, strlen(from));
+    ten_buf_char(out, ',');
+    add_base64(out, "range_end", to, strlen(to));
+    ten_buf_text(out, "}}");
+}
+
+void ten_etcd_get(ten_etcd_txn *txn, const char *key) {
+    ten_buf *out = begin(txn, "requestRange");
+    add_base64(out, "key", key, strlen(key));
+    ten_buf_text(out, "}}");
+}
+
+void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key) {
+    ten_buf_text(&txn->otherwise, txn->otherwise_count++ ? ",{\"requestRange\":{" : "{\"requestRange\":{");
+    add_base64(&txn->otherwise, "key", key, strlen(key));
+    ten_buf_text(&txn->otherwise, "}}");
+}
+
+void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range) {
+    char end[TEN_ETCD_KEY_MAX + 1];
+    ten_buf *out = begin(txn, "requestRange");
+    snprintf(end, sizeof end, "%s", prefix_key);
+    end[strlen(end) - 1]++; /* the last byte is a slash: what follows it sorts behind everything below */
+    if (range->after)
+        add_base64(out, "key", range->after, strlen(range->after) + 1); /* with its NUL: the next possible key */
+    else
+        add_base64(out, "key", range->from ? range->from : prefix_key, strlen(range->from ? range->from : prefix_key));
+    ten_buf_char(out, ',');
+    add_base64(out, "range_end", end, strlen(end));
+    if (range->limit)
+        add_number(out, "limit", range->limit);
+    if (range->changed_since)
+        add_number(out, "min_mod_revision", range->changed_since);
+    if (range->keys_only)
+        ten_buf_text(out, ",\"keys_only\":true");
+    if (range->by_change)
+        ten_buf_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"MOD\"");
+    ten_buf_text(out, "}}");
+}
+
+const char *ten_etcd_txn_body(ten_etcd_txn *txn) {
+    ten_buf_clear(&txn->body);
+    ten_buf_format(&txn->body, "{\"compare\":[%s],\"success\":[%s],\"failure\":[%s]}", ten_buf_string(&txn->compares),
+                   ten_buf_string(&txn->operations), ten_buf_string(&txn->otherwise));
+    bool failed = txn->body.failed || txn->compares.failed || txn->operations.failed || txn->otherwise.failed;
+    return failed ? NULL : txn->body.data;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------ */
+
+static const json_t *range_of(const json_t *answer, size_t operation) {
+    const json_t *response = json_array_get(json_object_get(answer, "responses"), operation);
+    return json_object_get(response, "response_range");
+}
+
+const json_t *ten_etcd_kvs(const json_t *answer, size_t operation) {
+    return json_object_get(range_of(answer, operation), "kvs");
+}
+
+bool ten_etcd_has_more(const json_t *answer, size_t operation) {
+    return json_is_true(json_object_get(range_of(answer, operation), "more"));
+}
+
+ten_etcd_kv ten_etcd_kv_read(const json_t *item, ten_buf *scratch) {
+    ten_etcd_kv kv = {.revision = ten_etcd_number(item, "mod_revision"),
+                      .created = ten_etcd_number(item, "create_revision"),
+                      .lease = ten_etcd_number(item, "lease")};
+    const char *value = json_string_value(json_object_get(item, "value"));
+    if (value && ten_etcd_unbase64(scratch, value))
+        kv.value = json_loadb(ten_buf_string(scratch), scratch->size, JSON_REJECT_DUPLICATES, NULL);
+    return kv;
+}
+
+ten_etcd_kv ten_etcd_kv_at(const json_t *answer, size_t operation, ten_buf *scratch) {
+    const json_t *item = json_array_get(ten_etcd_kvs(answer, operation), 0);
+    return item ? ten_etcd_kv_read(item, scratch) : (ten_etcd_kv){0};
+}
+
+void ten_etcd_kv_free(ten_etcd_kv *kv) {
+    json_decref(kv->value);
+    kv->value = NULL;
+}

@@ -1,0 +1,129 @@
+/*
+ * Hearing of changes in etcd: a watch of the namespace's keys, read by a thread of its own (stream_watch.h). A stream
+ * that etcd cancels or compacts away ends, and the next one begins with the present: whoever waits is woken then, and
+ * reads the feed, so that nothing is missed. Called through store.h.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/common/stream_watch.h"
+#include "store/etcd/etcd_state.h"
+
+#define IDLE_MS 4000u /* after so much silence the member is asked whether it still is one */
+#define ASK_MS  2000u
+
+struct ten_etcd_watch {
+    ten_etcd_link *link; /* the thread's own */
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    ten_buf body;
+    struct curl_slist *headers;
+    const ten_etcd_settings *settings;
+    ten_stream_watch *stream;
+    bool tried;
+};
+
+static bool set_headers(ten_etcd_watch *watch) {
+    ten_error error = {0};
+    const char *token = ten_etcd_token(watch->link, ten_boot_ms(&ten_system_clock) + ASK_MS, &error);
+    curl_slist_free_all(watch->headers);
+    watch->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (!watch->headers || (watch->settings->user && !token))
+        return false;
+    if (!token)
+        return true;
+    ten_buf line = {0};
+    ten_buf_format(&line, "Authorization: %s", token);
+    bool good = !line.failed && curl_slist_append(watch->headers, line.data);
+    ten_buf_free(&line);
+    return good;
+}
+
+static bool prepare(CURL *easy, void *userdata) {
+    ten_etcd_watch *watch = userdata;
+    char url[512];
+    if (watch->tried) { /* the last stream has ended: another member, and a new token */
+        ten_etcd_next_endpoint(watch->link);
+        ten_etcd_forget_token(watch->link);
+    }
+    watch->tried = true;
+    if (!set_headers(watch))
+        return false;
+    snprintf(url, sizeof url, "%s/v3/watch", ten_etcd_endpoint(watch->link));
+    return ten_curl_prepare(easy, &watch->settings->files) && curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, watch->headers) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, watch->body.data) == CURLE_OK;
+}
+
+/* A member that stands still, or is cut from the others, tells nothing and never says so. */
+static bool is_alive(void *userdata) {
+    const ten_etcd_watch *watch = userdata;
+    ten_error error = {0};
+    ten_etcd_call call = {.path = "/health", .once = true};
+    const char *before = ten_etcd_endpoint(watch->link);
+    (void)ten_etcd_perform(watch->link, &call, 1, ten_boot_ms(&ten_system_clock) + ASK_MS, &error);
+    const char *health = json_string_value(json_object_get(call.answer, "health"));
+    bool alive = before == ten_etcd_endpoint(watch->link) && health && strcmp(health, "true") == 0;
+    ten_etcd_calls_free(&call, 1);
+    return alive;
+}
+
+/* Everything below PREFIX/NS/. */
+static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    snprintf(key, sizeof key, "%s/%s/", store->settings.prefix, watch->namespace_name);
+    size_t size = strlen(key);
+    ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
+    ten_etcd_base64(&watch->body, key, size);
+    key[size - 1]++;
+    ten_buf_text(&watch->body, "\",\"range_end\":\"");
+    ten_etcd_base64(&watch->body, key, size);
+    ten_buf_text(&watch->body, "\"}}");
+}
+
+void ten_etcd_watch_close(ten_etcd_watch *watch) {
+    if (!watch)
+        return;
+    ten_stream_watch_close(watch->stream);
+    ten_etcd_link_close(watch->link);
+    curl_slist_free_all(watch->headers);
+    ten_buf_free(&watch->body);
+    ten_free(watch);
+}
+
+static int open_watch(ten_etcd_store *store, const char *namespace_name) {
+    ten_etcd_watch *watch = ten_calloc(1, sizeof *watch);
+    if (!watch)
+        return ten_etcd_no_memory(store);
+    watch->settings = &store->settings;
+    snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
+    write_request(store, watch);
+    ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch};
+    int done = watch->body.failed ? ten_etcd_no_memory(store) : TENURE_OK;
+    if (done == TENURE_OK)
+        done = ten_etcd_link_open(&store->settings, &watch->link, &store->base.error);
+    if (done == TENURE_OK)
+        done = ten_stream_watch_open(&stream, &watch->stream, &store->base.error);
+    if (done < 0)
+        ten_etcd_watch_close(watch);
+    else
+        store->watch = watch;
+    return done;
+}
+
+int ten_etcd_watch_open(ten_store *base, const char *namespace_name, int *ret_fd) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    if (store->watch && strcmp(store->watch->namespace_name, namespace_name) != 0) {
+        ten_etcd_watch_close(store->watch);
+        store->watch = NULL;
+    }
+    int done = store->watch ? TENURE_OK : open_watch(store, namespace_name);
+    if (done == TENURE_OK)
+        *ret_fd = ten_stream_watch_fd(store->watch->stream);
+    return done;
+}
+
+void ten_etcd_watch_clear(ten_store *base) {
+    const ten_etcd_store *store = (ten_etcd_store *)base;
+    if (store->watch)
+        ten_stream_watch_clear(store->watch->stream);
+}

@@ -1,0 +1,260 @@
+/*
+ * The store behind `tenure serve`: the REST client as a backend, so that agents, elections and the conformance suite
+ * run against http://... unchanged. It connects when it is first used: a fleet may start before its manager does.
+ * Called through store.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "store/http/http_state.h"
+
+#define ANSWER_MAX     ((size_t)64 * 1024 * 1024)
+#define TOKEN_MAX      4096u
+#define CLOCK_APART_MS 2000
+
+uint64_t ten_http_now_ms(void) {
+    return ten_boot_ms(&ten_system_clock);
+}
+
+/* ---- a request */
+
+static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
+    ten_http_store *store = userdata;
+    if (store->body.size + size * count > ANSWER_MAX)
+        return 0;
+    ten_buf_add(&store->body, data, size * count);
+    return store->body.failed ? 0 : size * count;
+}
+
+static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
+    static const char name[] = "X-Tenure-Cursor:";
+    ten_http_store *store = userdata;
+    size_t length = size * count;
+    if (length > 5 && strncasecmp(data, "Link:", 5) == 0)
+        store->more = true;
+    if (length > sizeof name && strncasecmp(data, name, sizeof name - 1) == 0)
+        snprintf(store->cursor, sizeof store->cursor, "%.*s", (int)(length - sizeof name), data + sizeof name);
+    return length;
+}
+
+bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
+    bool good = ten_curl_prepare(easy, &settings->files);
+    if (settings->socket_path)
+        good = good && curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, settings->socket_path) == CURLE_OK;
+    if (settings->token)
+        good = good && curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, settings->token) == CURLE_OK;
+    return good;
+}
+
+static int refused(ten_http_store *store) {
+    const json_t *error = json_object_get(store->answer, "error");
+    const char *message = ten_http_text(error, "message");
+    const char *said = message ? message : "it said nothing more";
+    ten_error *told = &store->base.error;
+    const char *where = store->settings.base;
+    if (store->status == 400 || store->status == 413)
+        return ten_fail(told, TENURE_E_INVALID, "%s refuses the request: %s", where, said);
+    if (store->status == 401 || store->status == 403)
+        return ten_fail(told, TENURE_E_DENIED, "%s does not allow that: %s (token_file= names a file with the token)",
+                        where, said);
+    if (store->status == 503 || store->status == 429)
+        return ten_fail(told, TENURE_E_UNREACHABLE, "%s cannot answer now: %s", where, said);
+    return ten_fail(told, TENURE_E_STORE, "%s answered %ld: %s; is it a Tenure server?", where, store->status, said);
+}
+
+static int failed(ten_http_store *store, CURLcode code, const char *detail) {
+    const char *why = detail[0] ? detail : curl_easy_strerror(code);
+    bool late = code == CURLE_OPERATION_TIMEDOUT;
+    return ten_fail(&store->base.error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach %s: %s",
+                    store->settings.base, why);
+}
+
+int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
+    char detail[CURL_ERROR_SIZE] = "";
+    uint64_t left_ms = ten_left_u64(deadline_ms, ten_http_now_ms());
+    if (left_ms == 0)
+        return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "no time was left to ask %s", store->settings.base);
+    ten_buf url = {0};
+    ten_buf_format(&url, "%s%s", store->settings.base, path);
+    ten_buf_clear(&store->body);
+    json_decref(store->answer);
+    store->answer = NULL;
+    store->cursor[0] = '\0';
+    store->more = false;
+    CURL *easy = store->easy;
+    bool good = !url.failed && curl_easy_setopt(easy, CURLOPT_URL, url.data) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, body ? (long)strlen(body) : 0L) == CURLE_OK &&
+                curl_easy_setopt(easy, body ? CURLOPT_POST : CURLOPT_HTTPGET, 1L) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)left_ms) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)left_ms) == CURLE_OK;
+    CURLcode code = good ? curl_easy_perform(easy) : CURLE_OUT_OF_MEMORY;
+    (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
+    ten_buf_free(&url);
+    if (code != CURLE_OK)
+        return failed(store, code, detail);
+    (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &store->status);
+    if (store->body.size > 0)
+        store->answer = json_loadb(store->body.data, store->body.size, JSON_REJECT_DUPLICATES, NULL);
+    if (store->status < 200 || store->status > 299)
+        return refused(store);
+    if (store->body.size > 0 && !store->answer)
+        return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered what is not JSON; is it a Tenure server?",
+                        store->settings.base);
+    return TENURE_OK;
+}
+
+void ten_http_begin(ten_http_store *store) {
+    for (size_t i = 0; i < store->kept_count; i++)
+        json_decref(store->kept[i]);
+    store->kept_count = 0;
+}
+
+bool ten_http_keep(ten_http_store *store) {
+    json_t **kept = ten_realloc(store->kept, (store->kept_count + 1) * sizeof(json_t *));
+    if (!kept)
+        return false;
+    store->kept = kept;
+    kept[store->kept_count++] = store->answer;
+    store->answer = NULL;
+    return true;
+}
+
+/* ---- ping and check */
+
+static int ping(ten_store *base, uint64_t timeout_ms) {
+    return ten_http_ask((ten_http_store *)base, "GET", "/readyz", NULL, ten_http_now_ms() + timeout_ms);
+}
+
+static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    int done = ping(base, timeout_ms);
+    if (done < 0)
+        return done;
+    char text[200];
+    snprintf(text, sizeof text, "Tenure %s on the store %s",
+             ten_http_text(store->answer, "version") ? ten_http_text(store->answer, "version") : "of unknown version",
+             ten_http_text(store->answer, "store") ? ten_http_text(store->answer, "store") : "?");
+    each(TENURE_CHECK_OK, "server", text, "", userdata);
+    uint64_t server_ms = ten_http_number(store->answer, "at_ms");
+    int64_t apart_ms = server_ms ? (int64_t)server_ms - (int64_t)ten_wall_ms(base->clock) : 0;
+    bool close = apart_ms < CLOCK_APART_MS && apart_ms > -CLOCK_APART_MS;
+    snprintf(text, sizeof text, "%+lld ms from this host's", (long long)apart_ms);
+    each(close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "server's clock", text,
+         close ? "" : "leases do not mind (each side counts by itself), but logs will not match: let NTP steer it",
+         userdata);
+    bool clear = strncmp(store->settings.base, "http://", 7) == 0 && !store->settings.socket_path;
+    bool local = strstr(store->settings.base, "//127.") || strstr(store->settings.base, "//localhost");
+    if (clear && !local)
+        each(TENURE_CHECK_WARN, "encryption", "leases go over the network in clear", "use https://", userdata);
+    return TENURE_OK;
+}
+
+/* ---- opening and closing */
+
+static int read_token(const char *path, char **ret_token, ten_error *error) {
+    char text[TOKEN_MAX];
+    ssize_t size = ten_read_line(path, text, sizeof text);
+    if (size <= 0)
+        return ten_fail(error, TENURE_E_INVALID, "cannot read the token from %s: %s", path,
+                        size < 0 ? strerrordesc_np((int)-size) : "its first line is empty");
+    *ret_token = ten_strdup(text);
+    return *ret_token ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory");
+}
+
+static int read_settings(const ten_url *url, ten_http_settings *settings, ten_error *error) {
+    static const char *const options[] = {"ca_file", "cert_file", "key_file", "token_file", "socket", "timeout", NULL};
+    int done = ten_url_check_options(url, options, error);
+    if (done == TENURE_OK && (!url->hosts || url->hosts[0] == '\0'))
+        done = ten_fail(error, TENURE_E_INVALID, "which server? A store URL looks like http://127.0.0.1:7480");
+    if (done == TENURE_OK && url->path[0] != '\0' && strcmp(url->path, "/") != 0)
+        done = ten_fail(error, TENURE_E_INVALID, "a store URL of a Tenure server has no path: %s://%s", url->scheme,
+                        url->hosts);
+    if (done == TENURE_OK && (url->user || url->password))
+        done = ten_fail(error, TENURE_E_INVALID, "the token of a Tenure server comes from a file: token_file=PATH");
+    ten_buf base = {0};
+    ten_buf_format(&base, "%s://%s", url->scheme, url->hosts ? url->hosts : "");
+    settings->base = base.data;
+    if (done == TENURE_OK && base.failed)
+        done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    if (done == TENURE_OK)
+        done = ten_curl_files_read(url, &settings->files, error);
+    const char *socket_path = ten_url_option(url, "socket");
+    if (done == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
+        done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    const char *token_file = ten_url_option(url, "token_file");
+    return done == TENURE_OK && token_file ? read_token(token_file, &settings->token, error) : done;
+}
+
+static void close_store(ten_store *base) {
+    ten_http_store *store = (ten_http_store *)base;
+    ten_http_watch_close(store->watch);
+    ten_http_begin(store);
+    json_decref(store->answer);
+    curl_easy_cleanup(store->easy);
+    curl_slist_free_all(store->headers);
+    ten_buf_free(&store->body);
+    ten_buf_free(&store->out);
+    ten_free(store->kept);
+    ten_curl_files_free(&store->settings.files);
+    char *texts[] = {store->settings.base, store->settings.socket_path, store->settings.token};
+    for (size_t i = 0; i < TEN_COUNT(texts); i++)
+        ten_free(texts[i]);
+    ten_free(store);
+}
+
+static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    ten_http_store *store = ten_calloc(1, sizeof *store);
+    if (!store)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the store");
+    store->base = (ten_store){.clock = config->clock,
+                              .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                                               .shared_between_processes = true,
+                                               .survives_restart = true,
+                                               .expiry_clock = "the server's store",
+                                               .change_notice = "server-sent events"}};
+    int done = read_settings(url, &store->settings, error);
+    ten_curl_start();
+    if (done == TENURE_OK) {
+        store->easy = curl_easy_init();
+        store->headers = curl_slist_append(NULL, "Content-Type: application/json");
+        struct curl_slist *more = curl_slist_append(store->headers, "Expect:");
+        bool good = store->easy && more && ten_http_prepare(store->easy, &store->settings) &&
+                    curl_easy_setopt(store->easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+                    curl_easy_setopt(store->easy, CURLOPT_WRITEDATA, store) == CURLE_OK &&
+                    curl_easy_setopt(store->easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+                    curl_easy_setopt(store->easy, CURLOPT_HEADERDATA, store) == CURLE_OK &&
+                    curl_easy_setopt(store->easy, CURLOPT_HTTPHEADER, store->headers) == CURLE_OK;
+        if (!good)
+            done = ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
+    }
+    if (done < 0) {
+        close_store(&store->base);
+        return done;
+    }
+    *ret_store = &store->base;
+    return TENURE_OK;
+}
+
+const ten_store_ops ten_http_ops = {
+    .name = "http",
+    .open = open_store,
+    .close = close_store,
+    .apply = ten_http_apply,
+    .edit_targets = ten_http_edit_targets,
+    .list = ten_http_list,
+    .list_instances = ten_http_list_instances,
+    .changes = ten_http_changes,
+    .watch = ten_http_watch_open,
+    .watch_clear = ten_http_watch_clear,
+    .ping = ping,
+    .check = check,
+};

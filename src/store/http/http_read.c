@@ -1,0 +1,220 @@
+/*
+ * Listings, the registry and the feed over HTTP. Called through store.h.
+ */
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/json.h"
+#include "store/common/change_json.h"
+#include "store/http/http_state.h"
+
+#define PAGE_MAX   10000u
+#define EDITS_MAX  10000u
+#define EDITS_SIZE ((size_t)512 * 1024) /* and one more */
+
+/* An id as a part of a query. */
+static void add_encoded(ten_buf *path, const char *id) {
+    for (; *id; id++) {
+        if (strchr("/+%&#?@:~", *id))
+            ten_buf_format(path, "%%%02X", (unsigned char)*id);
+        else
+            ten_buf_char(path, *id);
+    }
+}
+
+static int no_memory(ten_http_store *store) {
+    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a request");
+}
+
+static int not_a_list(ten_http_store *store) {
+    return ten_fail(&store->base.error, TENURE_E_STORE,
+                    "%s answered something else than a list; is it a Tenure server?", store->settings.base);
+}
+
+/* ---- the registry */
+
+static void write_target(ten_buf *out, const tenure_target *target, bool whole) {
+    char every[TEN_DURATION_SIZE];
+    ten_json_open(out);
+    ten_json_text(out, "id", target->id);
+    if (whole && target->url)
+        ten_json_text(out, "url", target->url);
+    if (whole && target->exec)
+        ten_json_text(out, "exec", target->exec);
+    if (whole && target->every_ms) {
+        snprintf(every, sizeof every, "%llums", (unsigned long long)target->every_ms);
+        ten_json_text(out, "every", every);
+    }
+    if (whole && target->paused)
+        ten_json_bool(out, "paused", true);
+    if (whole && target->spec)
+        ten_json_raw(out, "spec", target->spec);
+    ten_json_close(out);
+}
+
+/* As many as fit into one request, at least one; how many they are. */
+static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t count) {
+    static const char *const words[] = {"put", "remove", "pause", "resume"};
+    size_t i = 0;
+    ten_buf_clear(out);
+    ten_buf_text(out, "{\"edits\":[");
+    for (; i < count && i < EDITS_MAX && out->size < EDITS_SIZE; i++) {
+        ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", words[edits[i].action]);
+        write_target(out, &edits[i].target, edits[i].action == TEN_TARGET_PUT);
+        ten_buf_char(out, '}');
+    }
+    ten_buf_text(out, "]}");
+    return i;
+}
+
+/* All or none in one request; of more than fit into one, those of the first requests may be done when a later one
+ * fails.
+ */
+int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                          uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    char path[TENURE_NAMESPACE_MAX + 32];
+    snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
+    int done = TENURE_OK;
+    for (size_t at = 0, some; done == TENURE_OK && at < count; at += some) {
+        some = write_edits(&store->out, edits + at, count - at);
+        if (store->out.failed)
+            return no_memory(store);
+        done = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
+        if (done == TENURE_OK && json_array_size(store->answer) != some)
+            return not_a_list(store);
+        for (size_t i = 0; done == TENURE_OK && i < some; i++)
+            edits[at + i].found = json_is_true(json_object_get(json_array_get(store->answer, i), "found"));
+    }
+    return done;
+}
+
+/* ---- listings */
+
+static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {
+    json_t *spec = json_object_get(item, "spec");
+    char *spec_text = spec ? json_dumps(spec, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    ten_row row = {.target = {.id = ten_http_text(item, "id"),
+                              .url = ten_http_text(item, "url"),
+                              .exec = ten_http_text(item, "exec"),
+                              .spec = spec_text,
+                              .every_ms = ten_http_number(item, "every_ms"),
+                              .paused = json_is_true(json_object_get(item, "paused"))},
+                   .registered = json_is_true(json_object_get(item, "registered")),
+                   .barred = json_is_true(json_object_get(item, "barred")),
+                   .holder = ten_http_text(item, "holder_id"),
+                   .token = ten_http_number(item, "version"),
+                   .ttl_ms = ten_http_number(item, "ttl_ms"),
+                   .remaining_ms = ten_http_number(item, "remaining_ms"),
+                   .acquired_at_ms = ten_http_number(item, "acquired_at_ms")};
+    int stopped = row.target.id ? each(&row, userdata) : TENURE_E_STORE;
+    free(spec_text);
+    return stopped;
+}
+
+/* One page of the server's, up to `limit` rows; *ret_count: how many came. */
+static int list_page(ten_http_store *store, const ten_query *query, const char *after, size_t limit, ten_row_fn each,
+                     void *userdata, uint64_t deadline_ms, size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
+    static const char *const filters[] = {"", "&leased=true", "&leased=false", "&registered=true"};
+    ten_buf path = {0};
+    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
+    if (after && after[0]) {
+        ten_buf_text(&path, "&after=");
+        add_encoded(&path, after);
+    }
+    int done = path.failed ? no_memory(store) : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
+    ten_buf_free(&path);
+    if (done == TENURE_OK && !json_is_array(store->answer))
+        done = not_a_list(store);
+    size_t count = done == TENURE_OK ? json_array_size(store->answer) : 0;
+    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+        const json_t *item = json_array_get(store->answer, i);
+        const char *id = ten_http_text(item, "id");
+        snprintf(last, TENURE_TARGET_MAX + 1, "%s", id ? id : "");
+        done = hand_out_row(item, each, userdata);
+    }
+    *ret_count = count;
+    return done;
+}
+
+int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    char last[TENURE_TARGET_MAX + 1];
+    size_t left = query->limit;
+    int done = TENURE_OK;
+    ten_http_begin(store);
+    snprintf(last, sizeof last, "%s", query->after ? query->after : "");
+    while (done == TENURE_OK && left > 0) {
+        size_t wanted = ten_min_u64(left, PAGE_MAX);
+        size_t count = 0;
+        char after[TENURE_TARGET_MAX + 1];
+        memcpy(after, last, sizeof after);
+        done = list_page(store, query, after, wanted, each, userdata, deadline_ms, &count, last);
+        left -= ten_min_u64(count, left);
+        if (!store->more || count == 0)
+            break;
+    }
+    return done;
+}
+
+int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                            uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    char path[TENURE_NAMESPACE_MAX + 32];
+    snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
+    ten_http_begin(store);
+    int done = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    if (done == TENURE_OK && !json_is_array(store->answer))
+        done = not_a_list(store);
+    size_t count = done == TENURE_OK ? json_array_size(store->answer) : 0;
+    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+        const json_t *item = json_array_get(store->answer, i);
+        ten_instance instance = {.instance = ten_http_text(item, "instance"),
+                                 .weight = (uint32_t)ten_http_number(item, "weight"),
+                                 .metadata = ten_http_text(item, "metadata"),
+                                 .ttl_ms = ten_http_number(item, "ttl_ms"),
+                                 .remaining_ms = ten_http_number(item, "remaining_ms"),
+                                 .since_ms = ten_http_number(item, "since_ms"),
+                                 .ask = (enum ten_ask)ten_http_number(item, "ask")};
+        done = instance.instance ? each(&instance, userdata) : not_a_list(store);
+    }
+    return done;
+}
+
+/* ---- the feed */
+
+int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
+                     void *userdata, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    char path[TENURE_NAMESPACE_MAX + 96];
+    char after[24] = "now";
+    if (*cursor == TEN_CURSOR_OLDEST)
+        snprintf(after, sizeof after, "oldest");
+    else if (*cursor != TEN_CURSOR_NOW)
+        snprintf(after, sizeof after, "%llu", (unsigned long long)*cursor);
+    snprintf(path, sizeof path, "/api/v1/%s/history?limit=%zu&after=%s", namespace_name,
+             (size_t)ten_min_u64(limit, PAGE_MAX), after);
+    ten_http_begin(store);
+    int done = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    if (done < 0)
+        return done;
+    if (!json_is_array(store->answer) || store->cursor[0] == '\0')
+        return not_a_list(store);
+    bool resync = strstr(store->cursor, "resync") != NULL;
+    uint64_t to = strtoull(store->cursor, NULL, 10);
+    size_t count = resync ? 0 : json_array_size(store->answer);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(store->answer, i);
+        ten_change change = {.cursor = ten_http_number(item, "cursor"), .at_ms = ten_http_number(item, "at_ms")};
+        /* What a newer server tells and this does not know is passed over. */
+        int stopped = ten_change_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
+        if (stopped) {
+            *cursor = change.cursor;
+            return stopped;
+        }
+    }
+    *cursor = to;
+    return resync ? ten_fail(&store->base.error, TENURE_E_RESYNC, "changes were missed: list again") : TENURE_OK;
+}

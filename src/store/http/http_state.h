@@ -1,0 +1,80 @@
+/*
+ * The insides of the HTTP store, for its files.
+ */
+#ifndef TEN_STORE_HTTP_STATE_H
+#define TEN_STORE_HTTP_STATE_H
+
+#include <curl/curl.h>
+#include <jansson.h>
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "store/common/curl_setup.h"
+#include "store/store.h"
+
+/* How the server is reached; shared with the thread that listens for changes, and never changed. */
+typedef struct ten_http_settings {
+    char *base; /* http://host:port, or http://localhost for a socket */
+    char *socket_path;
+    char *token; /* of the bearer; NULL: none */
+    ten_curl_files files;
+} ten_http_settings;
+
+typedef struct ten_http_watch ten_http_watch;
+
+typedef struct ten_http_store {
+    ten_store base; /* first */
+    ten_http_settings settings;
+    CURL *easy;
+    struct curl_slist *headers;
+    ten_buf body;    /* of the last answer */
+    ten_buf out;     /* of the request */
+    char cursor[64]; /* the header that says how far the feed was read */
+    bool more;       /* a header names the next page */
+    long status;     /* of the last answer */
+    json_t *answer;  /* of the last call: its results point into it */
+    json_t **kept;   /* of a call of several requests, the earlier ones */
+    size_t kept_count;
+    ten_http_watch *watch;
+} ten_http_store;
+
+/* http.c */
+uint64_t ten_http_now_ms(void);
+/* One request. `body` NULL: none. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
+ * it has none). */
+int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
+/* What the answers of this call have been so far is kept, too, until the next call. */
+bool ten_http_keep(ten_http_store *store);
+/* A call begins: what earlier answers held is gone. */
+void ten_http_begin(ten_http_store *store);
+/* Options that every connection has. False: curl refused one. */
+bool ten_http_prepare(CURL *easy, const ten_http_settings *settings);
+
+/* http_apply.c */
+int ten_http_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+/* http_read.c */
+int ten_http_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
+                          uint64_t timeout_ms);
+int ten_http_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_http_list_instances(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
+                            uint64_t timeout_ms);
+int ten_http_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
+                     void *userdata, uint64_t timeout_ms);
+
+/* http_watch.c */
+int ten_http_watch_open(ten_store *store, const char *namespace_name, int *ret_fd);
+void ten_http_watch_clear(ten_store *store);
+void ten_http_watch_close(ten_http_watch *watch);
+
+/* Members of an answer. */
+static inline uint64_t ten_http_number(const json_t *object, const char *name) {
+    json_int_t number = json_integer_value(json_object_get(object, name));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static inline const char *ten_http_text(const json_t *object, const char *name) {
+    return json_string_value(json_object_get(object, name));
+}
+
+#endif

@@ -1,0 +1,455 @@
+/*
+ * The memory backend: a store inside one process, for tests and the simulator. `memory:NAME` is shared by all handles
+ * of the process that name it, as long as one of them is open; `memory:` alone is private. Nothing survives the last
+ * close.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "store/memory/memory_core.h"
+
+static int no_memory(ten_store *store) {
+    return ten_fail(&store->error, TENURE_E_NOMEM, "out of memory in the memory store");
+}
+
+/* ---- operations ---------------------------------------------------------------------------------------- */
+
+static int feed(struct ten_memory_store *store, const ten_change *change) {
+    return ten_memory_feed(store->core, change, ten_wall_ms(store->base.clock)) ? TENURE_OK : no_memory(&store->base);
+}
+
+static bool is_tombstone(struct ten_memory_core *core, const ten_op *op, uint64_t now_ms) {
+    const struct ten_memory_member *member =
+        op->kind == TEN_OP_ACQUIRE ? ten_memory_find_member(core, op->namespace_name, op->holder) : NULL;
+    return member && ten_instance_row_is_tombstone(&member->row, now_ms);
+}
+
+static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
+    static ten_lease_row none;
+    struct ten_memory_core *core = store->core;
+    struct ten_memory_entry *entry = ten_memory_find(core, op->namespace_name, op->target);
+    bool known = entry && (entry->registered || entry->lease.exists);
+    ten_lease_context context = {.now_ms = ten_boot_ms(store->base.clock), .wall_ms = ten_wall_ms(store->base.clock)};
+    if ((op->flags & TEN_OP_REQUIRE_TARGET) && !known) {
+        result->outcome = TEN_UNKNOWN;
+        return TENURE_OK;
+    }
+    if (is_tombstone(core, op, context.now_ms)) {
+        result->error = TENURE_E_GONE;
+        return TENURE_OK;
+    }
+    if (!entry && op->kind == TEN_OP_ACQUIRE) {
+        entry = ten_memory_make(core, op->namespace_name, op->target);
+        if (!entry)
+            return no_memory(&store->base);
+    }
+    ten_lease_effect effect;
+    ten_lease_row row = entry ? entry->lease : none;
+    ten_lease_row_apply(&row, op, &context, result, &effect);
+    if (result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
+        return no_memory(&store->base);
+    result->registered = entry && entry->registered;
+    result->paused = entry && entry->registered && entry->paused;
+    ten_change changes[TEN_LEASE_CHANGES_MAX];
+    size_t count = ten_lease_changes(&row, op, &effect, changes);
+    int done = TENURE_OK;
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        done = feed(store, &changes[i]);
+    if (done == TENURE_OK && effect.row_changed)
+        entry->lease = row;
+    return done;
+}
+
+/* Instances that have expired are noticed when one joins; a join is rare, and must look at the others anyway. */
+static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint64_t now_ms,
+                         uint64_t *ret_fleet_ttl_ms) {
+    struct ten_memory_core *core = store->core;
+    *ret_fleet_ttl_ms = 0;
+    for (size_t at = 0;;) {
+        const ten_map_entry *found = ten_map_next(&core->members, &at);
+        if (!found)
+            return TENURE_OK;
+        struct ten_memory_member *member = found->value;
+        if (strcmp(member->namespace_name, op->namespace_name) != 0 || strcmp(member->id, op->holder) == 0)
+            continue;
+        if (ten_instance_row_is_live(&member->row, now_ms)) {
+            *ret_fleet_ttl_ms = member->row.ttl_ms;
+            continue;
+        }
+        if (member->row.ends_ms > now_ms)
+            continue;
+        int done = TENURE_OK;
+        if (!member->row.gone)
+            done = feed(store, &(ten_change){.kind = TEN_INSTANCE_LEFT,
+                                             .reason = TEN_REASON_EXPIRED,
+                                             .namespace_name = op->namespace_name,
+                                             .target = "",
+                                             .instance = member->id,
+                                             .actor = ""});
+        if (done < 0)
+            return done;
+        ten_memory_remove_member(core, member);
+        at = 0; /* removal moves entries */
+    }
+}
+
+static int apply_to_instance(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
+    static ten_instance_row none;
+    uint64_t now_ms = ten_boot_ms(store->base.clock);
+    uint64_t fleet_ttl_ms = 0;
+    struct ten_memory_member *member = ten_memory_find_member(store->core, op->namespace_name, op->holder);
+    bool joins = op->kind == TEN_OP_ANNOUNCE && !(member && ten_instance_row_is_live(&member->row, now_ms));
+    int done = joins ? look_at_fleet(store, op, now_ms, &fleet_ttl_ms) : TENURE_OK;
+    if (done < 0)
+        return done;
+    member = ten_memory_find_member(store->core, op->namespace_name, op->holder);
+    const char *old = member && member->metadata ? member->metadata : "";
+    bool differs = op->kind == TEN_OP_ANNOUNCE && strcmp(old, op->metadata ? op->metadata : "") != 0;
+    ten_instance_row row = member ? member->row : none;
+    ten_instance_effect effect;
+    ten_instance_row_apply(&row, op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl_ms, result, &effect);
+    if (effect.changed)
+        done = feed(store, &(ten_change){.kind = effect.change,
+                                         .reason = effect.reason,
+                                         .namespace_name = op->namespace_name,
+                                         .target = "",
+                                         .instance = op->holder,
+                                         .actor = op->actor ? op->actor : ""});
+    if (done < 0)
+        return done;
+    if (effect.row_removed)
+        ten_memory_remove_member(store->core, member);
+    if (!effect.row_changed)
+        return TENURE_OK;
+    member = ten_memory_make_member(store->core, op->namespace_name, op->holder);
+    char *metadata = differs && op->metadata ? ten_strdup(op->metadata) : NULL;
+    if (!member || (differs && op->metadata && !metadata)) {
+        ten_free(metadata);
+        return no_memory(&store->base);
+    }
+    if (differs) {
+        ten_free(member->metadata);
+        member->metadata = metadata;
+    }
+    member->row = row;
+    return TENURE_OK;
+}
+
+static int memory_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms; /* nothing here waits but for a lock that is held for microseconds */
+    int done = TENURE_OK;
+    ten_arena_reset(&store->results);
+    pthread_mutex_lock(&store->core->lock);
+    uint64_t before = store->core->last_cursor;
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        done = ops[i].target ? apply_to_lease(store, &ops[i], &results[i])
+                             : apply_to_instance(store, &ops[i], &results[i]);
+    if (store->core->last_cursor != before)
+        ten_memory_wake_all(store->core);
+    pthread_mutex_unlock(&store->core->lock);
+    return done;
+}
+
+/* ---- targets ------------------------------------------------------------------------------------------- */
+
+static bool copy_text(const char *text, char **ret_copy) {
+    *ret_copy = text ? ten_strdup(text) : NULL;
+    return !text || *ret_copy;
+}
+
+static int put_target(struct ten_memory_store *store, const char *namespace_name, const tenure_target *target) {
+    struct ten_memory_entry *entry = ten_memory_make(store->core, namespace_name, target->id);
+    char *url = NULL;
+    char *exec = NULL;
+    char *spec = NULL;
+    if (!entry || !copy_text(target->url, &url) || !copy_text(target->exec, &exec) || !copy_text(target->spec, &spec)) {
+        ten_free(url);
+        ten_free(exec);
+        return no_memory(&store->base);
+    }
+    ten_free(entry->url);
+    ten_free(entry->exec);
+    ten_free(entry->spec);
+    entry->url = url;
+    entry->exec = exec;
+    entry->spec = spec;
+    entry->every_ms = target->every_ms;
+    entry->paused = target->paused;
+    entry->registered = true;
+    return TENURE_OK;
+}
+
+static int edit_target(struct ten_memory_store *store, const char *namespace_name, ten_target_edit *edit) {
+    struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, edit->target.id);
+    edit->found = entry && entry->registered;
+    int done = TENURE_OK;
+    ten_change change = {.kind = TEN_TARGET_CHANGED,
+                         .namespace_name = namespace_name,
+                         .target = edit->target.id,
+                         .instance = "",
+                         .actor = ""};
+    if (edit->action == TEN_TARGET_PUT) {
+        done = put_target(store, namespace_name, &edit->target);
+        if (!edit->found)
+            change.kind = TEN_TARGET_ADDED;
+    } else if (!edit->found) {
+        return TENURE_OK;
+    } else if (edit->action == TEN_TARGET_REMOVE) {
+        entry->registered = false;
+        change.kind = TEN_TARGET_REMOVED;
+    } else {
+        entry->paused = edit->action == TEN_TARGET_PAUSE;
+    }
+    return done < 0 ? done : feed(store, &change);
+}
+
+static int memory_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                               uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms;
+    int done = TENURE_OK;
+    pthread_mutex_lock(&store->core->lock);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        done = edit_target(store, namespace_name, &edits[i]);
+    ten_memory_wake_all(store->core);
+    pthread_mutex_unlock(&store->core->lock);
+    return done;
+}
+
+/* ---- listings ------------------------------------------------------------------------------------------ */
+
+static int compare_entries(const void *a, const void *b) {
+    const struct ten_memory_entry *first = *(struct ten_memory_entry *const *)a;
+    const struct ten_memory_entry *second = *(struct ten_memory_entry *const *)b;
+    int order = strcmp(first->namespace_name, second->namespace_name);
+    return order ? order : strcmp(first->id, second->id);
+}
+
+static bool matches(const struct ten_memory_entry *entry, enum tenure_filter filter, bool held) {
+    switch (filter) {
+    case TENURE_LEASED:
+        return held;
+    case TENURE_FREE:
+        return !held && !(entry->registered && entry->paused) && (entry->registered || entry->lease.exists);
+    case TENURE_REGISTERED:
+        return entry->registered;
+    case TENURE_ALL:
+        break;
+    }
+    return entry->registered || entry->lease.exists;
+}
+
+static ten_row make_row(const struct ten_memory_entry *entry, uint64_t now_ms) {
+    const ten_lease_row *lease = &entry->lease;
+    bool held = ten_lease_row_is_held(lease, now_ms);
+    ten_row row = {.target = {.id = entry->id}, .registered = entry->registered, .token = lease->token};
+    if (entry->registered)
+        row.target = (tenure_target){.id = entry->id,
+                                     .url = entry->url,
+                                     .exec = entry->exec,
+                                     .spec = entry->spec,
+                                     .every_ms = entry->every_ms,
+                                     .paused = entry->paused};
+    if (held) {
+        row.holder = lease->holder;
+        row.barred = lease->barred;
+        row.ttl_ms = lease->ttl_ms;
+        row.remaining_ms = lease->ends_ms - now_ms;
+        row.acquired_at_ms = lease->acquired_at_ms;
+    }
+    return row;
+}
+
+static size_t first_after(const struct ten_memory_core *core, const ten_query *query) {
+    size_t low = 0;
+    size_t high = core->entries.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct ten_memory_entry *entry = core->sorted[middle];
+        int order = strcmp(entry->namespace_name, query->namespace_name);
+        if (order < 0 || (order == 0 && query->after && strcmp(entry->id, query->after) <= 0))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int memory_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    struct ten_memory_core *core = store->core;
+    (void)timeout_ms;
+    int stopped = 0;
+    pthread_mutex_lock(&core->lock);
+    if (!core->in_order && core->entries.count > 0)
+        qsort(core->sorted, core->entries.count, sizeof *core->sorted, compare_entries);
+    core->in_order = true;
+    uint64_t now_ms = ten_boot_ms(base->clock);
+    size_t given = 0;
+    for (size_t i = first_after(core, query); !stopped && given < query->limit && i < core->entries.count; i++) {
+        const struct ten_memory_entry *entry = core->sorted[i];
+        if (strcmp(entry->namespace_name, query->namespace_name) != 0)
+            break;
+        if (!matches(entry, query->filter, ten_lease_row_is_held(&entry->lease, now_ms)))
+            continue;
+        ten_row row = make_row(entry, now_ms);
+        stopped = each(&row, userdata);
+        given++;
+    }
+    pthread_mutex_unlock(&core->lock);
+    return stopped;
+}
+
+static int memory_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                                 uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms;
+    int stopped = 0;
+    pthread_mutex_lock(&store->core->lock);
+    uint64_t now_ms = ten_boot_ms(base->clock);
+    const ten_map_entry *found;
+    for (size_t at = 0; !stopped && (found = ten_map_next(&store->core->members, &at));) {
+        const struct ten_memory_member *member = found->value;
+        if (strcmp(member->namespace_name, namespace_name) != 0 || !ten_instance_row_is_live(&member->row, now_ms))
+            continue;
+        ten_instance instance = {.instance = member->id,
+                                 .weight = member->row.weight,
+                                 .metadata = member->metadata,
+                                 .ttl_ms = member->row.ttl_ms,
+                                 .remaining_ms = member->row.ends_ms - now_ms,
+                                 .since_ms = member->row.since_ms,
+                                 .ask = member->row.ask};
+        stopped = each(&instance, userdata);
+    }
+    pthread_mutex_unlock(&store->core->lock);
+    return stopped;
+}
+
+static int memory_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
+                          ten_change_fn each, void *userdata, uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    struct ten_memory_core *core = store->core;
+    (void)timeout_ms;
+    int result = TENURE_OK;
+    pthread_mutex_lock(&core->lock);
+    uint64_t oldest = core->last_cursor > TEN_FEED_MAX ? core->last_cursor - TEN_FEED_MAX : 0;
+    if (*cursor == TEN_CURSOR_NOW) {
+        *cursor = core->last_cursor;
+    } else if (*cursor == TEN_CURSOR_OLDEST) {
+        *cursor = oldest;
+    } else if (*cursor > core->last_cursor || *cursor < oldest) {
+        *cursor = core->last_cursor;
+        result =
+            ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps the last %u", TEN_FEED_MAX);
+    }
+    for (size_t given = 0; result == 0 && given < limit && *cursor < core->last_cursor;) {
+        const ten_change *change = &core->feed[++*cursor % TEN_FEED_MAX].change;
+        if (namespace_name && strcmp(change->namespace_name, namespace_name) != 0)
+            continue;
+        result = each(change, userdata);
+        given++;
+    }
+    pthread_mutex_unlock(&core->lock);
+    return result;
+}
+
+/* ---- the handle ---------------------------------------------------------------------------------------- */
+
+static int memory_watch(ten_store *base, const char *namespace_name, int *ret_fd) {
+    (void)namespace_name; /* whatever changes wakes everybody */
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    pthread_mutex_lock(&store->core->lock);
+    if (store->watch_fd < 0)
+        store->watch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = store->watch_fd < 0 ? errno : 0;
+    pthread_mutex_unlock(&store->core->lock);
+    if (failed)
+        return ten_fail_errno(&base->error, TENURE_E_SYSTEM, failed, "cannot watch the memory store");
+    *ret_fd = store->watch_fd;
+    return TENURE_OK;
+}
+
+static void memory_watch_clear(ten_store *base) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    uint64_t count;
+    if (store->watch_fd >= 0)
+        (void)ten_read_some(store->watch_fd, &count, sizeof count);
+}
+
+static int memory_ping(ten_store *base, uint64_t timeout_ms) {
+    (void)base;
+    (void)timeout_ms;
+    return TENURE_OK;
+}
+
+static int memory_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+    (void)base;
+    (void)timeout_ms;
+    each(TENURE_CHECK_WARN, "durability", "this store lives inside one process and ends with it",
+         "use it in tests only; sqlite:PATH is the embedded store", userdata);
+    return TENURE_OK;
+}
+
+static int memory_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    static const char *const options[] = {"timeout", NULL};
+    int checked = ten_url_check_options(url, options, error);
+    if (checked < 0)
+        return checked;
+    struct ten_memory_store *store = ten_calloc(1, sizeof *store);
+    struct ten_memory_core *core = store ? ten_memory_core_get(url->path) : NULL;
+    if (!core) {
+        ten_free(store);
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the memory store");
+    }
+    store->base = (ten_store){
+        .clock = config->clock,
+        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                         .expiry_clock = "this process's boot clock",
+                         .change_notice = "direct"},
+    };
+    store->watch_fd = -1;
+    store->core = core;
+    pthread_mutex_lock(&core->lock);
+    store->next = core->handles;
+    core->handles = store;
+    pthread_mutex_unlock(&core->lock);
+    *ret_store = &store->base;
+    return TENURE_OK;
+}
+
+static void memory_close(ten_store *base) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    pthread_mutex_lock(&store->core->lock);
+    for (struct ten_memory_store **at = &store->core->handles; *at; at = &(*at)->next) {
+        if (*at == store) {
+            *at = store->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&store->core->lock);
+    ten_memory_core_drop(store->core);
+    ten_close_fd(&store->watch_fd);
+    ten_arena_free(&store->results);
+    ten_free(store);
+}
+
+const ten_store_ops ten_memory_ops = {
+    .name = "memory",
+    .open = memory_open,
+    .close = memory_close,
+    .apply = memory_apply,
+    .edit_targets = memory_edit_targets,
+    .list = memory_list,
+    .list_instances = memory_list_instances,
+    .changes = memory_changes,
+    .watch = memory_watch,
+    .watch_clear = memory_watch_clear,
+    .ping = memory_ping,
+    .check = memory_check,
+};

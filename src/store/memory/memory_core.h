@@ -1,0 +1,82 @@
+/*
+ * What the memory backend keeps: targets with their leases, instances, and the feed. memory.c gives it the shape of a
+ * store.
+ */
+#ifndef TEN_STORE_MEMORY_CORE_H
+#define TEN_STORE_MEMORY_CORE_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "core/instance_row.h"
+#include "core/lease_row.h"
+#include "store/store.h"
+
+/* A target: its registration and its lease. Entries are never removed: the lease row is the token counter. */
+struct ten_memory_entry {
+    char *namespace_name;
+    char *id;
+    ten_lease_row lease;
+    bool registered;
+    bool paused;
+    uint64_t every_ms;
+    char *url;
+    char *exec;
+    char *spec;
+};
+
+struct ten_memory_member {
+    char *namespace_name;
+    char *id;
+    ten_instance_row row;
+    char *metadata;
+};
+
+struct ten_memory_feed_entry {
+    ten_change change;
+    char *texts; /* what the change points to */
+};
+
+struct ten_memory_store;
+
+struct ten_memory_core {
+    char *name; /* "": private */
+    size_t references;
+    pthread_mutex_t lock;
+    ten_map entries; /* "namespace/target": a namespace has no slash */
+    ten_map members;
+    struct ten_memory_entry **sorted; /* by namespace and id, when `in_order` */
+    size_t sorted_room;
+    bool in_order;
+    struct ten_memory_feed_entry *feed; /* cursor c lies at c % TEN_FEED_MAX */
+    uint64_t last_cursor;
+    struct ten_memory_store *handles;
+    struct ten_memory_core *next;
+};
+
+struct ten_memory_store {
+    ten_store base;
+    struct ten_memory_core *core;
+    ten_arena results;
+    int watch_fd;
+    struct ten_memory_store *next;
+};
+
+/* The core of that name, made if need be, with a reference more; "" is a new one each time. NULL: out of memory. */
+struct ten_memory_core *ten_memory_core_get(const char *name);
+void ten_memory_core_drop(struct ten_memory_core *core);
+
+/* For the rest the core's lock is held. NULL from a `find`: not there; from a `make`: out of memory. */
+struct ten_memory_entry *ten_memory_find(struct ten_memory_core *core, const char *namespace_name, const char *id);
+struct ten_memory_entry *ten_memory_make(struct ten_memory_core *core, const char *namespace_name, const char *id);
+struct ten_memory_member *ten_memory_find_member(struct ten_memory_core *core, const char *namespace_name,
+                                                 const char *id);
+struct ten_memory_member *ten_memory_make_member(struct ten_memory_core *core, const char *namespace_name,
+                                                 const char *id);
+void ten_memory_remove_member(struct ten_memory_core *core, struct ten_memory_member *member);
+/* Appends to the feed; false: out of memory. */
+bool ten_memory_feed(struct ten_memory_core *core, const ten_change *news, uint64_t wall_ms);
+void ten_memory_wake_all(struct ten_memory_core *core);
+
+#endif

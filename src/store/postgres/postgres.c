@@ -1,0 +1,364 @@
+/*
+ * The PostgreSQL backend: opening, and running transactions. A transaction is one round trip: everything from BEGIN to
+ * COMMIT is sent at once, and no client stands between a lock and the commit that frees it. Nothing is left behind in
+ * the session (no prepared statements, settings that end with the transaction), so that a pooler may give each
+ * transaction to another server connection.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/random.h"
+#include "store/postgres/postgres_schema_sql.h"
+#include "store/postgres/postgres_state.h"
+
+#define BACKOFF_FIRST_MS 10u
+#define BACKOFF_MOST_MS  500u
+#define TRIES            20u /* when others are in the way */
+#define PAUSE_US         1000u
+
+static ten_postgres_store *self(ten_store *base) {
+    return (ten_postgres_store *)base;
+}
+
+int ten_postgres_misunderstood(ten_postgres_store *store) {
+    return ten_fail(&store->base.error, TENURE_E_STORE, "%s gave an answer that is not understood",
+                    ten_postgres_settings_name(store->settings));
+}
+
+int ten_postgres_no_memory(ten_postgres_store *store) {
+    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a call to PostgreSQL");
+}
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+
+static void start_element(ten_buf *list) {
+    ten_buf_char(list, list->size == 0 ? '{' : ',');
+}
+
+void ten_postgres_add_text(ten_buf *list, const char *text) {
+    start_element(list);
+    if (!text) {
+        ten_buf_text(list, "NULL");
+        return;
+    }
+    ten_buf_char(list, '"');
+    for (size_t size; (size = strcspn(text, "\"\\")), ten_buf_add(list, text, size), text[size]; text += size + 1) {
+        ten_buf_char(list, '\\');
+        ten_buf_char(list, text[size]);
+    }
+    ten_buf_char(list, '"');
+}
+
+const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number) {
+    char *at = &text[TEN_POSTGRES_NUMBER_SIZE - 1];
+    *at = '\0';
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    return at;
+}
+
+void ten_postgres_add_number(ten_buf *list, uint64_t number) {
+    char text[TEN_POSTGRES_NUMBER_SIZE];
+    start_element(list);
+    ten_buf_text(list, ten_postgres_write_number(text, number));
+}
+
+void ten_postgres_end_list(ten_buf *list) {
+    ten_buf_text(list, list->size == 0 ? "{}" : "}");
+}
+
+const char *ten_postgres_text(const PGresult *result, int row, int column) {
+    return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
+}
+
+uint64_t ten_postgres_number(const PGresult *result, int row, int column) {
+    return strtoull(PQgetvalue(result, row, column), NULL, 10);
+}
+
+bool ten_postgres_flag(const PGresult *result, int row, int column) {
+    return PQgetvalue(result, row, column)[0] == 't';
+}
+
+/* ---- connecting ---------------------------------------------------------------------------------------- */
+
+void ten_postgres_disconnect(ten_postgres_store *store) {
+    ten_postgres_link_close(store->link);
+    store->link = NULL;
+}
+
+/* Many instances lose the same server at the same moment: they come back spread out, and the less often the longer it
+ * is away. */
+static void back_off(ten_postgres_store *store) {
+    uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
+    store->backoff_ms = backoff_ms;
+    store->dial_ms = ten_postgres_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
+}
+
+static int wait_for_turn(ten_postgres_store *store, uint64_t deadline_ms) {
+    uint64_t now_ms = ten_postgres_now_ms();
+    if (store->dial_ms <= now_ms)
+        return TENURE_OK;
+    if (store->dial_ms >= deadline_ms)
+        return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "%s was out of reach a moment ago",
+                        ten_postgres_settings_name(store->settings));
+    ten_sleep_us((store->dial_ms - now_ms) * 1000);
+    return TENURE_OK;
+}
+
+int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
+    if (store->link && !ten_postgres_link_is_fresh(store->link))
+        ten_postgres_disconnect(store);
+    if (store->link)
+        return TENURE_OK;
+    int done = wait_for_turn(store, deadline_ms);
+    if (done < 0)
+        return done; /* not a try: it must not put the next one off */
+    done = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
+    if (done < 0) {
+        back_off(store);
+        return done;
+    }
+    store->backoff_ms = 0;
+    store->dial_ms = 0;
+    return TENURE_OK;
+}
+
+/* ---- transactions -------------------------------------------------------------------------------------- */
+
+/* What one try came to, beside done and an error that is final. */
+enum trial {
+    TRIAL_ENDED,   /* well or with a final error */
+    TRIAL_AGAIN,   /* others were in the way, and nothing has happened */
+    TRIAL_REFUSED, /* a statement of ours refused to go on, and nothing has happened */
+    TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
+};
+
+enum { AT_WORK = 2 }; /* statements before it: BEGIN, the gate */
+
+int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values) {
+    store->sent++;
+    return ten_postgres_link_send(store->link, statement, count, values, &store->base.error);
+}
+
+/* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
+static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
+    char numbers[3][TEN_POSTGRES_NUMBER_SIZE];
+    uint64_t left_ms = ten_left_u64(deadline_ms, ten_postgres_now_ms());
+    uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
+    const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
+                            ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
+                            ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)),
+                            work->lists ? "on" : "off"};
+    return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
+}
+
+static int send_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
+    store->sent = 0;
+    int done = ten_postgres_send(store, PG_BEGIN, 0, NULL);
+    if (done == TENURE_OK)
+        done = send_gate(store, work, deadline_ms);
+    if (done == TENURE_OK)
+        done = work->send(store, work->userdata);
+    if (done == TENURE_OK)
+        done = ten_postgres_send(store, PG_COMMIT, 0, NULL);
+    return done == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : done;
+}
+
+static enum trial judge_failure(const PGresult *result) {
+    static const char *const refusals[] = {"22P02", "42P01",
+                                           "3F000"}; /* a text that is no number; no table, no schema */
+    const char *state = ten_postgres_sqlstate(result);
+    for (size_t i = 0; i < TEN_COUNT(refusals); i++)
+        if (strcmp(state, refusals[i]) == 0)
+            return TRIAL_REFUSED;
+    return strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0 ? TRIAL_AGAIN : TRIAL_ENDED;
+}
+
+/* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
+static int receive_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms,
+                       enum trial *ret_trial, bool *ret_in_step) {
+    int outcome = TENURE_OK;
+    for (size_t i = 0;; i++) {
+        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+        int done = ten_postgres_link_receive(store->link, deadline_ms, &result, &store->base.error);
+        if (done < 0)
+            return done;
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_PIPELINE_SYNC) {
+            *ret_in_step = i == store->sent;
+            return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
+        }
+        if (outcome != TENURE_OK)
+            continue; /* what comes behind an error was not executed */
+        if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+            *ret_trial = judge_failure(result);
+            outcome = ten_postgres_failed(result, work->what, &store->base.error);
+        } else if (i >= AT_WORK && i + 1 < store->sent) {
+            outcome = work->take(store, i - AT_WORK, result, work->userdata);
+        } else if (i + 1 == store->sent && strcmp(PQcmdStatus((PGresult *)(uintptr_t)result), "COMMIT") != 0) {
+            outcome = ten_postgres_misunderstood(store);
+        }
+    }
+}
+
+/* COMMIT stood behind the error, and was not executed either. The error itself is kept. */
+static bool roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
+    ten_error error;
+    bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, &error) == TENURE_OK &&
+                ten_postgres_link_sync(store->link, deadline_ms, &error) == TENURE_OK;
+    for (int i = 0; done && i < 2; i++) {
+        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+        done = ten_postgres_link_receive(store->link, deadline_ms, &result, &error) == TENURE_OK;
+    }
+    return done && PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
+}
+
+static int try_once(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms,
+                    enum trial *ret_trial) {
+    bool was_connected = store->link != NULL;
+    bool in_step = false;
+    *ret_trial = TRIAL_ENDED;
+    int done = ten_postgres_connect(store, deadline_ms);
+    if (done < 0)
+        return done;
+    done = send_all(store, work, deadline_ms);
+    if (done == TENURE_OK)
+        done = receive_all(store, work, deadline_ms, ret_trial, &in_step);
+    if (done == TENURE_E_UNREACHABLE && was_connected)
+        *ret_trial = TRIAL_CUT;
+    /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
+     * successor. */
+    if (in_step && done < 0)
+        in_step = roll_back(store, deadline_ms);
+    if (!in_step || done == TENURE_E_UNREACHABLE)
+        ten_postgres_disconnect(store);
+    return done;
+}
+
+static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
+    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: others were in the way all the time", work->what);
+}
+
+int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
+    bool was_cut = false;
+    for (unsigned tries = 1;; tries++) {
+        enum trial trial;
+        int done = try_once(store, work, deadline_ms, &trial);
+        bool last = tries == TRIES || ten_postgres_now_ms() >= deadline_ms;
+        if (trial == TRIAL_REFUSED && work->hopeful)
+            return TEN_POSTGRES_REFUSED;
+        if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
+            return done;
+        if (last)
+            return gave_up(store, work);
+        was_cut |= trial == TRIAL_CUT;
+        if (trial == TRIAL_REFUSED && (done = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
+            return done;
+        if (tries > 1)
+            ten_sleep_us(PAUSE_US * tries + ten_random_u64() % (PAUSE_US * tries));
+    }
+}
+
+/* ---- the handle ---------------------------------------------------------------------------------------- */
+
+static int send_ping(ten_postgres_store *store, void *userdata) {
+    (void)userdata;
+    return ten_postgres_send(store, PG_PING, 0, NULL);
+}
+
+static int take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
+    (void)store;
+    (void)statement;
+    (void)result;
+    (void)userdata;
+    return TENURE_OK;
+}
+
+static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
+    ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = take_nothing};
+    return ten_postgres_transact(self(base), &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
+}
+
+static void postgres_close(ten_store *base) {
+    ten_postgres_store *store = self(base);
+    ten_postgres_watch_close(&store->watch);
+    ten_postgres_disconnect(store);
+    ten_postgres_settings_free(store->settings);
+    ten_postgres_settings_free(store->listen_settings);
+    ten_arena_free(&store->results);
+    ten_free(store);
+}
+
+static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_error *error) {
+    const char *text = ten_url_option(url, "listen_url");
+    ten_url parsed;
+    if (!text)
+        return TENURE_OK;
+    int done = ten_url_parse(text, &parsed, error);
+    if (done < 0)
+        return done;
+    if (strcmp(parsed.scheme, "postgres") != 0 && strcmp(parsed.scheme, "postgresql") != 0)
+        done = ten_fail(error, TENURE_E_INVALID, "listen_url is a postgres:// URL, with %%26 for & inside of it");
+    else
+        done = ten_postgres_settings_make(&parsed, &store->listen_settings, error);
+    ten_url_free(&parsed);
+    return done;
+}
+
+static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
+    uint64_t deadline_ms = ten_add_u64(ten_postgres_now_ms(), timeout_ms);
+    int done = ten_postgres_connect(store, deadline_ms);
+    return done < 0 ? done : ten_postgres_migrate(store, deadline_ms);
+}
+
+static int postgres_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    if (!url->hosts)
+        return ten_fail(error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
+                        url->scheme);
+    ten_postgres_store *store = ten_calloc(1, sizeof *store);
+    if (!store)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the PostgreSQL store");
+    store->base = (ten_store){
+        .clock = config->clock,
+        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                         .shared_between_processes = true,
+                         .survives_restart = true,
+                         .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
+                         .change_notice = "LISTEN and NOTIFY"},
+    };
+    store->watch.epoll_fd = store->watch.timer_fd = -1;
+    int done = ten_postgres_settings_make(url, &store->settings, error);
+    if (done == TENURE_OK)
+        done = take_listen_url(url, store, error);
+    if (done == TENURE_OK) {
+        done = open_connection(store, config->timeout_ms);
+        if (done < 0 && error)
+            *error = store->base.error;
+    }
+    if (done < 0) {
+        postgres_close(&store->base);
+        return done;
+    }
+    *ret_store = &store->base;
+    return TENURE_OK;
+}
+
+const ten_store_ops ten_postgres_ops = {
+    .name = "postgres",
+    .open = postgres_open,
+    .close = postgres_close,
+    .apply = ten_postgres_apply,
+    .edit_targets = ten_postgres_edit,
+    .list = ten_postgres_list,
+    .list_instances = ten_postgres_list_instances,
+    .changes = ten_postgres_changes,
+    .watch = ten_postgres_watch_get,
+    .watch_clear = ten_postgres_watch_clear,
+    .ping = postgres_ping,
+    .check = ten_postgres_check,
+};

@@ -1,0 +1,313 @@
+/*
+ * One connection to a PostgreSQL server. See postgres_link.h. libpq never waits here: it is asked what it waits for,
+ * and poll() waits for that until the call's deadline.
+ */
+#include "store/postgres/postgres_link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "store/postgres/postgres_settings.h"
+
+#define PASSWORD_SIZE 16384u /* some are tokens that somebody signed */
+
+struct ten_postgres_link {
+    PGconn *connection;
+    const char *name; /* the settings' */
+};
+
+uint64_t ten_postgres_now_ms(void) {
+    return ten_boot_ms(&ten_system_clock);
+}
+
+PGconn *ten_postgres_link_connection(ten_postgres_link *link) {
+    return link->connection;
+}
+
+/* ---- errors -------------------------------------------------------------------------------------------- */
+
+/* By SQLSTATE, or by its class of two characters; what is not here is TENURE_E_STORE. */
+static const struct {
+    const char *start;
+    int error;
+    const char *advice;
+} meanings[] = {
+    {"08", TENURE_E_UNREACHABLE, ""},
+    {"28", TENURE_E_DENIED, ""},
+    {"42501", TENURE_E_DENIED, ""},
+    {"3D000", TENURE_E_INVALID, ""}, /* no such database */
+    {"22021", TENURE_E_INVALID, ""}, /* text that is none in the database's encoding */
+    {"22P05", TENURE_E_INVALID, ""},
+    {"53300", TENURE_E_UNREACHABLE, ""}, /* too many connections */
+    {"53100", TENURE_E_FULL, ""},
+    {"25006", TENURE_E_UNREACHABLE, ": the server is a standby, or read-only"},
+    {"55000", TENURE_E_UNREACHABLE, ": the server is a standby"},
+    {"57P01", TENURE_E_UNREACHABLE, ""}, /* shut down, or terminated by an administrator */
+    {"57P02", TENURE_E_UNREACHABLE, ""},
+    {"57P03", TENURE_E_UNREACHABLE, ""}, /* starting up */
+    {"57P05", TENURE_E_UNREACHABLE, ""},
+    {"25P03", TENURE_E_TIMEOUT, ""}, /* idle in a transaction */
+    {"55P03", TENURE_E_TIMEOUT, ": somebody else has locked it"},
+    {"57014", TENURE_E_TIMEOUT, ""},
+    {"40", TENURE_E_TIMEOUT, ""}, /* others were in the way until the end */
+};
+
+static int fail_by_state(const char *state, const char *what, const char *message, ten_error *error) {
+    size_t size = strcspn(message, "\n");
+    for (size_t i = 0; i < TEN_COUNT(meanings); i++)
+        if (strncmp(state, meanings[i].start, strlen(meanings[i].start)) == 0)
+            return ten_fail(error, meanings[i].error, "%s: %.*s%s", what, (int)size, message, meanings[i].advice);
+    return ten_fail(error, TENURE_E_STORE, "%s: %.*s (SQLSTATE %s)", what, (int)size, message, state);
+}
+
+const char *ten_postgres_sqlstate(const PGresult *result) {
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    return state ? state : "";
+}
+
+int ten_postgres_failed(const PGresult *result, const char *what, ten_error *error) {
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *state = ten_postgres_sqlstate(result);
+    /* Without a state it is libpq that speaks: the connection is gone. */
+    return fail_by_state(state[0] ? state : "08006", what, message ? message : PQresultErrorMessage(result), error);
+}
+
+/* libpq tells the state of a refused connection in its text only, and only when it is to be verbose:
+ * "...FATAL:  28P01: password authentication failed...". A text without one is libpq's own, or the system's. */
+static int fail_to_connect(const ten_postgres_link *link, ten_error *error) {
+    const char *message = PQerrorMessage(link->connection);
+    const char *state = "08001";
+    char found[TEN_POSTGRES_SQLSTATE_SIZE];
+    for (const char *at = strstr(message, ":  "); at; at = strstr(at + 1, ":  ")) {
+        if (strspn(at + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && at[8] == ':' && at[9] == ' ') {
+            snprintf(found, sizeof found, "%s", at + 3);
+            state = found;
+            message = at + 10;
+            break;
+        }
+    }
+    if (PQconnectionNeedsPassword(link->connection))
+        state = "28P01";
+    const char *last = strstr(message, "failed: "); /* behind the address, which has been named */
+    return fail_by_state(state, link->name, last ? last + 8 : message, error);
+}
+
+static int too_late(const ten_postgres_link *link, ten_error *error) {
+    return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
+}
+
+static int broken(const ten_postgres_link *link, ten_error *error) {
+    const char *message = PQerrorMessage(link->connection);
+    return ten_fail(error, TENURE_E_UNREACHABLE, "%s: %.*s", link->name, (int)strcspn(message, "\n"),
+                    message[0] ? message : "the connection is closed");
+}
+
+/* ---- connecting ---------------------------------------------------------------------------------------- */
+
+/* 1: ready, 0: too late, or a negative errno. */
+static int wait_for(const ten_postgres_link *link, short events, uint64_t deadline_ms) {
+    struct pollfd place = {.fd = PQsocket(link->connection), .events = events};
+    for (;;) {
+        uint64_t left_ms = ten_left_u64(deadline_ms, ten_postgres_now_ms());
+        int ready = poll(&place, 1, (int)ten_min_u64(left_ms, 60000));
+        if (ready > 0)
+            return 1;
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        if (ten_postgres_now_ms() >= deadline_ms)
+            return 0;
+    }
+}
+
+static int finish_connecting(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
+    for (PostgresPollingStatusType next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK;) {
+        int ready = wait_for(link, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ms);
+        if (ready == 0)
+            return ten_fail(error, TENURE_E_TIMEOUT, "%s: no connection in time", link->name);
+        if (ready < 0)
+            return ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "%s", link->name);
+        next = PQconnectPoll(link->connection);
+        if (next == PGRES_POLLING_FAILED)
+            return fail_to_connect(link, error);
+    }
+    return TENURE_OK;
+}
+
+static void ignore_notice(void *arg, const PGresult *result) {
+    (void)arg;
+    (void)result; /* libpq would print it */
+}
+
+static int connect_to(ten_postgres_link *link, const ten_postgres_settings *settings, const ten_postgres_place *place,
+                      const char *password, uint64_t deadline_ms, ten_error *error) {
+    const char *keywords[TEN_POSTGRES_KEYWORDS_MAX];
+    const char *values[TEN_POSTGRES_KEYWORDS_MAX];
+    ten_postgres_parameters(settings, place, password, keywords, values);
+    PQfinish(link->connection);
+    link->connection = PQconnectStartParams(keywords, values, 0);
+    if (!link->connection)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", link->name);
+    PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
+    PQsetNoticeReceiver(link->connection, ignore_notice, NULL);
+    if (PQstatus(link->connection) == CONNECTION_BAD)
+        return fail_to_connect(link, error);
+    int done = finish_connecting(link, deadline_ms, error);
+    PQsetErrorVerbosity(link->connection, PQERRORS_DEFAULT);
+    if (done == TENURE_OK && (PQsetnonblocking(link->connection, 1) != 0 || !PQenterPipelineMode(link->connection)))
+        done = broken(link, error);
+    if (done == TENURE_OK && PQserverVersion(link->connection) < 120000)
+        done = ten_fail(error, TENURE_E_UNSUPPORTED, "%s is PostgreSQL %d: at least version 12 is needed", link->name,
+                        PQserverVersion(link->connection) / 10000);
+    return done;
+}
+
+/* Each place gets its share of the time that is left, so that one which is silent does not cost the others theirs. */
+static int connect_somewhere(ten_postgres_link *link, const ten_postgres_settings *settings, const char *password,
+                             uint64_t deadline_ms, ten_error *error) {
+    ten_postgres_place places[TEN_POSTGRES_PLACES_MAX];
+    size_t count = 0;
+    int done = ten_postgres_places(settings, deadline_ms, places, &count, error);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t now_ms = ten_postgres_now_ms();
+        uint64_t share_ms = ten_left_u64(deadline_ms, now_ms) / (count - i);
+        done = connect_to(link, settings, &places[i], password, ten_add_u64(now_ms, share_ms), error);
+        if (done == TENURE_OK)
+            break;
+    }
+    return done;
+}
+
+int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_link **ret_link,
+                           ten_error *error) {
+    ten_postgres_link *link = ten_calloc(1, sizeof *link);
+    char *password = settings->password_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
+    int done = TENURE_OK;
+    if (!link || (settings->password_file && !password))
+        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
+    ssize_t size = done == TENURE_OK && password ? ten_read_line(settings->password_file, password, PASSWORD_SIZE) : 0;
+    if (size < 0)
+        done =
+            ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s", settings->password_file);
+    if (done == TENURE_OK) {
+        link->name = settings->name;
+        done = connect_somewhere(link, settings, password, deadline_ms, error);
+    }
+    if (password)
+        explicit_bzero(password, PASSWORD_SIZE);
+    ten_free(password);
+    if (done < 0)
+        ten_postgres_link_close(link);
+    else
+        *ret_link = link;
+    return done;
+}
+
+void ten_postgres_link_close(ten_postgres_link *link) {
+    if (!link)
+        return;
+    PQfinish(link->connection);
+    ten_free(link);
+}
+
+/* On a link where nothing is under way the server speaks only to say farewell, or that a setting has changed. */
+bool ten_postgres_link_is_fresh(ten_postgres_link *link) {
+    while (wait_for(link, POLLIN, 0) == 1)
+        if (!PQconsumeInput(link->connection))
+            return false;
+    return PQstatus(link->connection) == CONNECTION_OK;
+}
+
+/* ---- statements ---------------------------------------------------------------------------------------- */
+
+int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
+                           ten_error *error) {
+    return PQsendQueryParams(link->connection, statement, count, NULL, values, NULL, NULL, 0) ? TENURE_OK
+                                                                                              : broken(link, error);
+}
+
+static int flush(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
+    int left;
+    while ((left = PQflush(link->connection)) == 1) {
+        int ready = wait_for(link, POLLIN | POLLOUT, deadline_ms);
+        if (ready <= 0)
+            return ready == 0 ? too_late(link, error) : broken(link, error);
+        /* The server may not read on before it has got rid of what it has to say. */
+        if (!PQconsumeInput(link->connection))
+            return broken(link, error);
+    }
+    return left == 0 ? TENURE_OK : broken(link, error);
+}
+
+int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
+    return PQpipelineSync(link->connection) ? flush(link, deadline_ms, error) : broken(link, error);
+}
+
+/* The next thing that libpq has to give, which may be NULL: the end of a statement's results. */
+static int get_result(ten_postgres_link *link, uint64_t deadline_ms, PGresult **ret_result, ten_error *error) {
+    while (PQisBusy(link->connection)) {
+        int ready = wait_for(link, POLLIN, deadline_ms);
+        if (ready <= 0)
+            return ready == 0 ? too_late(link, error) : broken(link, error);
+        if (!PQconsumeInput(link->connection))
+            return broken(link, error);
+    }
+    *ret_result = PQgetResult(link->connection);
+    return TENURE_OK;
+}
+
+int ten_postgres_link_receive(ten_postgres_link *link, uint64_t deadline_ms, PGresult **ret_result, ten_error *error) {
+    PGresult *result = NULL;
+    PGresult *end = NULL;
+    int done = get_result(link, deadline_ms, &result, error);
+    if (done == TENURE_OK && !result)
+        return broken(link, error);
+    if (done == TENURE_OK && PQstatus(link->connection) == CONNECTION_BAD) {
+        done = ten_postgres_failed(result, link->name, error);
+        PQclear(result);
+        return done;
+    }
+    if (done == TENURE_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC)
+        done = get_result(link, deadline_ms, &end, error);
+    if (done == TENURE_OK && end)
+        done = ten_fail(error, TENURE_E_STORE, "%s answered more than was asked", link->name);
+    PQclear(end);
+    if (done < 0)
+        PQclear(result);
+    else
+        *ret_result = result;
+    return done;
+}
+
+int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t deadline_ms, PGresult **ret_result,
+                          ten_error *error) {
+    if (PQpipelineStatus(link->connection) != PQ_PIPELINE_OFF && !PQexitPipelineMode(link->connection))
+        return broken(link, error);
+    int done = PQsendQuery(link->connection, script) ? flush(link, deadline_ms, error) : broken(link, error);
+    PGresult *last = NULL;
+    for (PGresult *result = NULL; done == TENURE_OK;) {
+        done = get_result(link, deadline_ms, &result, error);
+        if (done < 0 || !result)
+            break;
+        /* What follows an error is its consequence. */
+        if (last && PQresultStatus(last) == PGRES_FATAL_ERROR) {
+            PQclear(result);
+        } else {
+            PQclear(last);
+            last = result;
+        }
+    }
+    if (done == TENURE_OK && (!last || PQstatus(link->connection) == CONNECTION_BAD))
+        done = broken(link, error);
+    if (done == TENURE_OK && !PQenterPipelineMode(link->connection))
+        done = broken(link, error);
+    if (done < 0)
+        PQclear(last);
+    else
+        *ret_result = last;
+    return done;
+}

@@ -1,0 +1,287 @@
+/*
+ * What the PostgreSQL backend reads (targets with their leases, instances, changes), and edits of the registry. Each is
+ * one round trip.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "store/postgres/postgres_instance_sql.h"
+#include "store/postgres/postgres_state.h"
+#include "store/postgres/postgres_target_sql.h"
+
+#define LIMIT_MOST INT32_MAX
+
+static ten_postgres_store *self(ten_store *base) {
+    return (ten_postgres_store *)base;
+}
+
+/* A listing: one statement, whose rows are handed out after the transaction has ended, because then the connection is
+ * free again. */
+struct listing {
+    const char *statement;
+    int count;
+    const char *const *values;
+    int fields;
+    PGresult *rows;
+};
+
+static int send_listing(ten_postgres_store *store, void *userdata) {
+    const struct listing *listing = userdata;
+    return ten_postgres_send(store, listing->statement, listing->count, listing->values);
+}
+
+static int take_listing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
+    struct listing *listing = userdata;
+    (void)statement;
+    if (PQnfields(result) != listing->fields)
+        return ten_postgres_misunderstood(store);
+    PQclear(listing->rows);
+    listing->rows = PQcopyResult(result, PG_COPYRES_TUPLES);
+    return listing->rows ? TENURE_OK : ten_postgres_no_memory(store);
+}
+
+static int read_rows(ten_store *base, const char *what, struct listing *listing, uint64_t timeout_ms) {
+    ten_postgres_work work = {
+        .what = what, .lists = true, .send = send_listing, .take = take_listing, .userdata = listing};
+    int done = ten_postgres_transact(self(base), &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
+    if (done < 0) {
+        PQclear(listing->rows);
+        listing->rows = NULL;
+    }
+    return done;
+}
+
+/* ---- targets with their leases ------------------------------------------------------------------------- */
+
+enum { LIST_FIELDS = 13, INSTANCE_FIELDS = 7, CHANGE_FIELDS = 10 };
+
+static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *userdata) {
+    ten_row row = {.target = {.id = PQgetvalue(rows, at, 0)},
+                   .registered = ten_postgres_flag(rows, at, 1),
+                   .token = ten_postgres_number(rows, at, 7),
+                   .holder = ten_postgres_text(rows, at, 8)};
+    if (row.registered) {
+        row.target.url = ten_postgres_text(rows, at, 2);
+        row.target.exec = ten_postgres_text(rows, at, 3);
+        row.target.spec = ten_postgres_text(rows, at, 4);
+        row.target.every_ms = ten_postgres_number(rows, at, 5);
+        row.target.paused = ten_postgres_flag(rows, at, 6);
+    }
+    if (row.holder) {
+        row.ttl_ms = ten_postgres_number(rows, at, 9);
+        row.remaining_ms = ten_postgres_number(rows, at, 10);
+        row.acquired_at_ms = ten_postgres_number(rows, at, 11);
+        row.barred = ten_postgres_flag(rows, at, 12);
+    }
+    return each(&row, userdata);
+}
+
+int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    static const char *const filters[] = {
+        [TENURE_ALL] = "all", [TENURE_LEASED] = "leased", [TENURE_FREE] = "free", [TENURE_REGISTERED] = "registered"};
+    char limit[TEN_POSTGRES_NUMBER_SIZE];
+    const char *values[] = {query->namespace_name, query->after ? query->after : "", filters[query->filter],
+                            ten_postgres_write_number(limit, ten_min_u64(query->limit, LIMIT_MOST))};
+    struct listing listing = {
+        .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
+    int done = read_rows(base, "listing targets", &listing, timeout_ms);
+    for (int i = 0; done == TENURE_OK && i < PQntuples(listing.rows); i++)
+        done = hand_out_row(listing.rows, i, each, userdata);
+    PQclear(listing.rows);
+    return done;
+}
+
+/* ---- instances ----------------------------------------------------------------------------------------- */
+
+int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                                uint64_t timeout_ms) {
+    struct listing listing = {
+        .statement = PG_LIST_INSTANCES, .count = 1, .values = &namespace_name, .fields = INSTANCE_FIELDS};
+    int done = read_rows(base, "listing instances", &listing, timeout_ms);
+    for (int i = 0; done == TENURE_OK && i < PQntuples(listing.rows); i++) {
+        const char *metadata = PQgetvalue(listing.rows, i, 2);
+        ten_instance instance = {.instance = PQgetvalue(listing.rows, i, 0),
+                                 .weight = (uint32_t)ten_postgres_number(listing.rows, i, 1),
+                                 .metadata = metadata[0] ? metadata : NULL,
+                                 .ttl_ms = ten_postgres_number(listing.rows, i, 3),
+                                 .remaining_ms = ten_postgres_number(listing.rows, i, 4),
+                                 .since_ms = ten_postgres_number(listing.rows, i, 5),
+                                 .ask = (enum ten_ask)ten_postgres_number(listing.rows, i, 6)};
+        done = each(&instance, userdata);
+    }
+    PQclear(listing.rows);
+    return done;
+}
+
+/* ---- changes ------------------------------------------------------------------------------------------- */
+
+static enum ten_change_kind kind_of(const char *event) {
+    unsigned kind = 0;
+    while (kind < TEN_CHANGE_COUNT && strcmp(ten_change_name((enum ten_change_kind)kind), event) != 0)
+        kind++;
+    return (enum ten_change_kind)kind;
+}
+
+static enum ten_reason reason_of(const char *word) {
+    unsigned reason = 0;
+    while (reason < TEN_REASON_COUNT && strcmp(ten_reason_name((enum ten_reason)reason), word) != 0)
+        reason++;
+    return reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE;
+}
+
+static int hand_out_changes(const PGresult *rows, const char *namespace_name, uint64_t *cursor, ten_change_fn each,
+                            void *userdata) {
+    int done = TENURE_OK;
+    for (int i = 0; done == TENURE_OK && i < PQntuples(rows); i++) {
+        if (!ten_postgres_text(rows, i, 2))
+            break; /* there are none */
+        ten_change change = {.cursor = ten_postgres_number(rows, i, 2),
+                             .at_ms = ten_postgres_number(rows, i, 3),
+                             .kind = kind_of(PQgetvalue(rows, i, 4)),
+                             .reason = reason_of(PQgetvalue(rows, i, 5)),
+                             .namespace_name = namespace_name,
+                             .target = PQgetvalue(rows, i, 6),
+                             .instance = PQgetvalue(rows, i, 7),
+                             .actor = PQgetvalue(rows, i, 8),
+                             .token = ten_postgres_number(rows, i, 9)};
+        *cursor = change.cursor;
+        /* A kind that a newer version writes is nothing to this one. */
+        if (change.kind < TEN_CHANGE_COUNT)
+            done = each(&change, userdata);
+    }
+    return done;
+}
+
+int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
+                         ten_change_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char numbers[2][TEN_POSTGRES_NUMBER_SIZE];
+    bool now = *cursor == TEN_CURSOR_NOW;
+    bool oldest = *cursor == TEN_CURSOR_OLDEST;
+    uint64_t from = oldest ? 0 : ten_min_u64(*cursor, INT64_MAX);
+    const char *values[] = {namespace_name, ten_postgres_write_number(numbers[0], from),
+                            ten_postgres_write_number(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
+    struct listing listing = {
+        .statement = PG_LIST_CHANGES, .count = TEN_COUNT(values), .values = values, .fields = CHANGE_FIELDS};
+    ten_postgres_watch_mend(store);
+    int done = read_rows(base, "reading the feed", &listing, timeout_ms);
+    if (done < 0)
+        return done;
+    bool exists = PQntuples(listing.rows) > 0;
+    uint64_t last = exists ? ten_postgres_number(listing.rows, 0, 0) : 0;
+    uint64_t first = exists ? ten_postgres_number(listing.rows, 0, 1) : 0;
+    if (oldest) {
+        *cursor = last; /* unless there is something to read */
+        done = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
+    } else if (now || *cursor > last || *cursor < first) {
+        *cursor = last;
+        if (!now)
+            done = ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
+                            TEN_FEED_MAX);
+    } else {
+        done = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
+    }
+    PQclear(listing.rows);
+    return done;
+}
+
+/* ---- the registry -------------------------------------------------------------------------------------- */
+
+/* Edits go in rounds, none of which has an id twice: a statement sees nothing of what it does itself. */
+struct edits {
+    const char *namespace_name;
+    ten_target_edit *at;
+    size_t count;
+    unsigned *rounds; /* of each */
+    unsigned last_round;
+};
+
+enum { EDIT_COLUMNS = 7 };
+
+static int number_rounds(ten_postgres_store *store, struct edits *edits) {
+    ten_map times = {0};
+    bool failed = !(edits->rounds = ten_calloc(edits->count ? edits->count : 1, sizeof *edits->rounds));
+    for (size_t i = 0; !failed && i < edits->count; i++) {
+        uintptr_t round = (uintptr_t)ten_map_get(&times, edits->at[i].target.id) + 1;
+        edits->rounds[i] = (unsigned)round;
+        edits->last_round = edits->rounds[i] > edits->last_round ? edits->rounds[i] : edits->last_round;
+        failed = !ten_map_put(&times, edits->at[i].target.id, (void *)round);
+    }
+    ten_map_free(&times);
+    return failed ? ten_postgres_no_memory(store) : TENURE_OK;
+}
+
+static void write_edit(ten_buf *lists, const ten_target_edit *edit) {
+    static const char *const actions[] = {"put", "remove", "pause", "resume"};
+    const tenure_target *target = &edit->target;
+    ten_postgres_add_text(lists++, actions[edit->action]);
+    ten_postgres_add_text(lists++, target->id);
+    ten_postgres_add_text(lists++, target->url);
+    ten_postgres_add_text(lists++, target->exec);
+    ten_postgres_add_text(lists++, target->spec);
+    ten_postgres_add_number(lists++, target->every_ms);
+    ten_postgres_add_text(lists++, target->paused ? "t" : "f");
+}
+
+static int send_round(ten_postgres_store *store, const struct edits *edits, unsigned round) {
+    ten_buf lists[EDIT_COLUMNS] = {0};
+    const char *values[EDIT_COLUMNS + 1] = {edits->namespace_name};
+    bool failed = false;
+    for (size_t i = 0; i < edits->count; i++)
+        if (edits->rounds[i] == round)
+            write_edit(lists, &edits->at[i]);
+    for (size_t i = 0; i < EDIT_COLUMNS; i++) {
+        ten_postgres_end_list(&lists[i]);
+        values[i + 1] = lists[i].data;
+        failed |= lists[i].failed;
+    }
+    int done =
+        failed ? ten_postgres_no_memory(store) : ten_postgres_send(store, PG_EDIT_TARGETS, TEN_COUNT(values), values);
+    for (size_t i = 0; i < EDIT_COLUMNS; i++)
+        ten_buf_free(&lists[i]);
+    return done;
+}
+
+static int send_edits(ten_postgres_store *store, void *userdata) {
+    const struct edits *edits = userdata;
+    int done = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, &edits->namespace_name);
+    for (unsigned round = 1; done == TENURE_OK && round <= edits->last_round; round++)
+        done = send_round(store, edits, round);
+    return done;
+}
+
+static int take_edits(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
+    struct edits *edits = userdata;
+    int row = 0;
+    if (statement == 0)
+        return TENURE_OK; /* the lock */
+    for (size_t i = 0; i < edits->count; i++) {
+        if (edits->rounds[i] != statement)
+            continue;
+        if (row >= PQntuples(result))
+            return ten_postgres_misunderstood(store);
+        edits->at[i].found = ten_postgres_flag(result, row++, 0);
+    }
+    return TENURE_OK;
+}
+
+int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                      uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    struct edits all = {.namespace_name = namespace_name, .at = edits, .count = count};
+    ten_buf namespaces = {0};
+    ten_postgres_add_text(&namespaces, namespace_name);
+    ten_postgres_end_list(&namespaces);
+    int done = namespaces.failed ? ten_postgres_no_memory(store) : number_rounds(store, &all);
+    ten_postgres_work work = {.what = "editing targets",
+                              .namespaces = namespaces.data,
+                              .send = send_edits,
+                              .take = take_edits,
+                              .userdata = &all};
+    if (done == TENURE_OK && count > 0)
+        done = ten_postgres_transact(store, &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
+    ten_free(all.rounds);
+    ten_buf_free(&namespaces);
+    return done;
+}

@@ -1,0 +1,148 @@
+/*
+ * What must be there before a transaction can work: the schema, its one row, the namespace, and an epoch that is this
+ * server's. Looked at when a store is opened, and when a transaction was refused at the gate (postgres_schema.sql).
+ */
+#include "store/postgres/postgres_schema_sql.h"
+
+#include <string.h>
+
+#include "store/postgres/postgres_state.h"
+
+#define SCHEMA_VERSION 1u
+
+struct found {
+    bool has_schema;
+    bool has_store;
+    char user[64];
+    char database[64];
+};
+
+static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
+               PGresult **ret_result) {
+    PGresult *result = NULL;
+    int done = ten_postgres_link_run(store->link, script, deadline_ms, &result, &store->base.error);
+    if (done == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
+        done = ten_postgres_failed(result, what, &store->base.error);
+    if (done == TENURE_OK && ret_result)
+        *ret_result = result;
+    else
+        PQclear(result);
+    return done;
+}
+
+static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *found) {
+    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+    int done = run(store, "looking for the schema", PG_FIND_SCHEMA, deadline_ms, &result);
+    if (done < 0)
+        return done;
+    if (PQntuples(result) != 1)
+        return ten_postgres_misunderstood(store);
+    found->has_schema = ten_postgres_flag(result, 0, 0);
+    found->has_store = ten_postgres_flag(result, 0, 1);
+    snprintf(found->user, sizeof found->user, "%s", ten_postgres_text(result, 0, 2));
+    snprintf(found->database, sizeof found->database, "%s", ten_postgres_text(result, 0, 3));
+    return TENURE_OK;
+}
+
+/* The version of the schema that is there. */
+static int check_version(ten_postgres_store *store, const struct found *found, uint64_t deadline_ms) {
+    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+    int done = run(store, "reading the version of the schema", PG_GET_VERSION, deadline_ms, &result);
+    if (done == TENURE_E_DENIED)
+        return ten_fail(
+            &store->base.error, done,
+            "the role %s may not use the schema tenure of the database %s: let its owner GRANT USAGE ON SCHEMA "
+            "tenure, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure",
+            found->user, found->database);
+    if (done < 0)
+        return done;
+    uint64_t version = PQntuples(result) == 1 ? ten_postgres_number(result, 0, 0) : 0;
+    if (version > SCHEMA_VERSION)
+        return ten_fail(&store->base.error, TENURE_E_SCHEMA,
+                        "the schema tenure of the database %s has version %llu, this program knows %u: use a newer one",
+                        found->database, (unsigned long long)version, SCHEMA_VERSION);
+    if (version == 0)
+        return ten_fail(&store->base.error, TENURE_E_STORE,
+                        "tenure.store of the database %s has lost its row: the schema tenure is damaged",
+                        found->database);
+    return TENURE_OK;
+}
+
+static int create(ten_postgres_store *store, const struct found *found, uint64_t deadline_ms) {
+    TEN_CLEANUP(ten_postgres_clear) PGresult *may_identify = NULL;
+    int done = run(store, "looking at the server", PG_MAY_IDENTIFY, deadline_ms, &may_identify);
+    if (done == TENURE_OK && !found->has_schema)
+        done = run(store, "creating the schema", PG_SCHEMA, deadline_ms, NULL);
+    if (done == TENURE_OK)
+        done = run(store, "creating the tables", PG_TABLES_1, deadline_ms, NULL);
+    if (done == TENURE_OK)
+        done = run(store, "creating the tables",
+                   ten_postgres_flag(may_identify, 0, 0) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START, deadline_ms, NULL);
+    if (done == TENURE_OK)
+        done = run(store, "creating the tables", PG_FIRST_ROW, deadline_ms, NULL);
+    if (done == TENURE_E_DENIED)
+        return ten_fail(
+            &store->base.error, done,
+            "the role %s may not create the schema tenure in the database %s: run `tenure doctor --migrate` once "
+            "as a role that may, or let the owner GRANT CREATE ON DATABASE %s TO %s",
+            found->user, found->database, found->database, found->user);
+    return done;
+}
+
+/* Two that start together both find nothing: whoever has the lock second looks again. */
+static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
+    int done = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
+    if (done == TENURE_OK)
+        done = run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
+    if (done == TENURE_OK)
+        done = look(store, deadline_ms, found);
+    if (done == TENURE_OK && !found->has_store)
+        done = create(store, found, deadline_ms);
+    ten_error why = store->base.error;
+    int ended = run(store, "ending", done < 0 ? PG_ROLLBACK : PG_COMMIT, deadline_ms, NULL);
+    if (done < 0)
+        store->base.error = why;
+    return done < 0 ? done : ended;
+}
+
+int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
+    struct found found = {0};
+    int done = look(store, deadline_ms, &found);
+    if (done == TENURE_OK && !found.has_store)
+        done = create_alone(store, &found, deadline_ms);
+    if (done == TENURE_OK)
+        done = check_version(store, &found, deadline_ms);
+    return done;
+}
+
+static int add_namespaces(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
+    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+    TEN_CLEANUP(ten_postgres_clear) PGresult *end = NULL;
+    ten_error *error = &store->base.error;
+    int done = ten_postgres_link_send(store->link, PG_ADD_NAMESPACES, 1, &namespaces, error);
+    if (done == TENURE_OK)
+        done = ten_postgres_link_sync(store->link, deadline_ms, error);
+    if (done == TENURE_OK)
+        done = ten_postgres_link_receive(store->link, deadline_ms, &result, error);
+    if (done == TENURE_OK)
+        done = ten_postgres_link_receive(store->link, deadline_ms, &end, error);
+    if (done == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
+        done = ten_postgres_failed(result, "adding a namespace", error);
+    return done;
+}
+
+static int enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
+    int done = ten_postgres_migrate(store, deadline_ms);
+    if (done == TENURE_OK)
+        done = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
+    if (done == TENURE_OK && namespaces)
+        done = add_namespaces(store, namespaces, deadline_ms);
+    return done;
+}
+
+int ten_postgres_enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
+    int done = ten_postgres_connect(store, deadline_ms);
+    if (done == TENURE_OK && (done = enter(store, namespaces, deadline_ms)) < 0)
+        ten_postgres_disconnect(store);
+    return done;
+}

@@ -1,0 +1,268 @@
+/*
+ * From a URL to libpq's parameters. The URL is libpq's own but for our options, which are taken out; host names are
+ * looked up here, because libpq would wait for the resolver without end.
+ */
+#include "store/postgres/postgres_settings.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+#define POSTGRES_PORT 5432u
+
+/* Our words for what libpq calls otherwise; NULL: none of its business. */
+static const struct {
+    const char *ours;
+    const char *theirs;
+} own_options[] = {
+    {"timeout", NULL},          {"listen_url", NULL},     {"password_file", NULL},
+    {"ca_file", "sslrootcert"}, {"cert_file", "sslcert"}, {"key_file", "sslkey"},
+};
+
+/* What a URL may change. Read-write: a standby is no place for leases. A peer that vanished is noticed by the calls'
+ * own deadlines; the rest is for the connection that only listens. */
+static const struct {
+    const char *keyword;
+    const char *value;
+} defaults[] = {
+    {"target_session_attrs", "read-write"},
+    {"fallback_application_name", "tenure"},
+    {"keepalives_idle", "10"},
+    {"keepalives_interval", "5"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "10000"},
+};
+
+static int no_memory(ten_error *error) {
+    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of a PostgreSQL connection");
+}
+
+/* ---- the URL, once more as text ------------------------------------------------------------------------ */
+
+static void escape(ten_buf *text, const char *part, const char *also_plain) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    for (; *part; part++) {
+        if (strchr(plain, *part) || strchr(also_plain, *part))
+            ten_buf_char(text, *part);
+        else
+            ten_buf_format(text, "%%%02X", (unsigned char)*part);
+    }
+}
+
+/* What libpq calls the option; NULL: it is ours alone. */
+static const char *name_of_option(const char *key) {
+    for (size_t i = 0; i < TEN_COUNT(own_options); i++)
+        if (strcmp(own_options[i].ours, key) == 0)
+            return own_options[i].theirs;
+    return key;
+}
+
+static void write_url(ten_buf *text, const ten_url *url) {
+    ten_buf_text(text, "postgresql://");
+    if (url->user)
+        escape(text, url->user, "");
+    if (url->password) {
+        ten_buf_char(text, ':');
+        escape(text, url->password, "");
+    }
+    if (url->user || url->password)
+        ten_buf_char(text, '@');
+    escape(text, url->hosts ? url->hosts : "", ":,[]");
+    ten_buf_char(text, '/');
+    escape(text, url->path[0] == '/' ? url->path + 1 : url->path, "");
+    char before = '?';
+    for (size_t i = 0; i < url->option_count; i++) {
+        const char *name = name_of_option(url->options[i].key);
+        if (!name)
+            continue;
+        ten_buf_char(text, before);
+        escape(text, name, "");
+        ten_buf_char(text, '=');
+        escape(text, url->options[i].value, "");
+        before = '&';
+    }
+    /* Who names an authority wants the server to be the one that it vouches for. */
+    if (ten_url_option(url, "ca_file") && !ten_url_option(url, "sslmode")) {
+        ten_buf_char(text, before);
+        ten_buf_text(text, "sslmode=verify-full");
+    }
+}
+
+static int parse(const ten_url *url, ten_postgres_settings *settings, ten_error *error) {
+    ten_buf text = {0};
+    char *why = NULL;
+    write_url(&text, url);
+    if (!text.failed)
+        settings->options = PQconninfoParse(text.data, &why);
+    if (text.data)
+        explicit_bzero(text.data, text.size);
+    int done = text.failed         ? no_memory(error)
+               : settings->options ? TENURE_OK
+                                   : ten_fail(error, TENURE_E_INVALID, "the %s: URL is not valid: %.200s", url->scheme,
+                                              why ? why : "out of memory");
+    for (char *end = error->message + strlen(error->message); done < 0 && end > error->message && end[-1] == '\n';)
+        *--end = '\0';
+    ten_buf_free(&text);
+    PQfreemem(why);
+    return done;
+}
+
+/* ---- files */
+
+static int take_files(const ten_url *url, ten_postgres_settings *settings, ten_error *error) {
+    static const char *const files[] = {"password_file", "ca_file", "cert_file", "key_file"};
+    for (size_t i = 0; i < TEN_COUNT(files); i++) {
+        const char *path = ten_url_option(url, files[i]);
+        if (path && access(path, R_OK) != 0)
+            return ten_fail_errno(error, TENURE_E_INVALID, errno, "%s=%s cannot be read", files[i], path);
+    }
+    const char *path = ten_url_option(url, "password_file");
+    if (path && (url->password || ten_url_option(url, "password")))
+        return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
+    settings->password_file = path ? ten_strdup(path) : NULL;
+    return path && !settings->password_file ? no_memory(error) : TENURE_OK;
+}
+
+const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword) {
+    for (const PQconninfoOption *at = settings->options; at->keyword; at++)
+        if (strcmp(at->keyword, keyword) == 0)
+            return at->val && at->val[0] ? at->val : NULL;
+    return NULL;
+}
+
+static int make_name(const ten_url *url, ten_postgres_settings *settings, ten_error *error) {
+    const char *host = ten_postgres_option(settings, "host");
+    const char *port = ten_postgres_option(settings, "port");
+    const char *database = ten_postgres_option(settings, "dbname");
+    const char *hosts = url->hosts && url->hosts[0] ? url->hosts : host ? host : "";
+    ten_buf name = {0};
+    ten_buf_format(&name, "postgres://%s", hosts);
+    if (hosts == host && host && port)
+        ten_buf_format(&name, ":%s", port);
+    ten_buf_format(&name, "/%s", database ? database : "");
+    settings->name = name.data;
+    return name.failed ? no_memory(error) : TENURE_OK;
+}
+
+int ten_postgres_settings_make(const ten_url *url, ten_postgres_settings **ret_settings, ten_error *error) {
+    ten_postgres_settings *settings = ten_calloc(1, sizeof *settings);
+    ten_error here = {0};
+    if (!settings)
+        return no_memory(error);
+    int done = parse(url, settings, &here);
+    if (done == TENURE_OK)
+        done = take_files(url, settings, &here);
+    if (done == TENURE_OK)
+        done = make_name(url, settings, &here);
+    if (done < 0) {
+        ten_postgres_settings_free(settings);
+        return ten_fail(error, done, "%s", here.message);
+    }
+    *ret_settings = settings;
+    return TENURE_OK;
+}
+
+void ten_postgres_settings_free(ten_postgres_settings *settings) {
+    if (!settings)
+        return;
+    for (PQconninfoOption *at = settings->options; at && at->keyword; at++)
+        if (at->val && strcmp(at->keyword, "password") == 0)
+            explicit_bzero(at->val, strlen(at->val));
+    PQconninfoFree(settings->options);
+    ten_free(settings->name);
+    ten_free(settings->password_file);
+    ten_free(settings);
+}
+
+const char *ten_postgres_settings_name(const ten_postgres_settings *settings) {
+    return settings->name;
+}
+
+/* ---- places -------------------------------------------------------------------------------------------- */
+
+/* The nth of a list with commas; the last one counts for all that follow, as with libpq's ports. */
+static void take_nth(const char *list, size_t nth, char *text, size_t size) {
+    const char *at = list ? list : "";
+    size_t length = strcspn(at, ",");
+    for (; nth > 0 && at[length] == ','; nth--) {
+        at += length + 1;
+        length = strcspn(at, ",");
+    }
+    snprintf(text, size, "%.*s", (int)length, at);
+}
+
+static bool is_socket(const char *host) {
+    return host[0] == '\0' || host[0] == '/' || host[0] == '@';
+}
+
+static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, ten_postgres_place *places,
+                         size_t *count, ten_error *error) {
+    ten_addresses found;
+    uint16_t port = (uint16_t)(named->port[0] ? strtoul(named->port, NULL, 10) : POSTGRES_PORT);
+    int done = ten_resolve(named->host, port, deadline_ms, &found, error);
+    for (size_t i = 0; done == TENURE_OK && i < found.count && *count < TEN_POSTGRES_PLACES_MAX; i++) {
+        ten_postgres_place *place = &places[(*count)++];
+        *place = *named;
+        if (getnameinfo((const struct sockaddr *)&found.at[i].address, found.at[i].size, place->address,
+                        sizeof place->address, NULL, 0, NI_NUMERICHOST) != 0)
+            --*count;
+    }
+    return done;
+}
+
+int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_place *places,
+                        size_t *ret_count, ten_error *error) {
+    const char *hosts = ten_postgres_option(settings, "host");
+    size_t named = hosts ? 1 : 0;
+    size_t count = 0;
+    int failed = TENURE_OK;
+    for (const char *at = hosts; at && (at = strchr(at, ',')); at++)
+        named++;
+    if (!hosts || ten_postgres_option(settings, "hostaddr")) {
+        places[count++] = (ten_postgres_place){0};
+        named = 0;
+    }
+    for (size_t i = 0; i < named && count < TEN_POSTGRES_PLACES_MAX; i++) {
+        ten_postgres_place place = {0};
+        take_nth(hosts, i, place.host, sizeof place.host);
+        take_nth(ten_postgres_option(settings, "port"), i, place.port, sizeof place.port);
+        if (is_socket(place.host))
+            places[count++] = place;
+        else
+            failed = add_addresses(&place, deadline_ms, places, &count, error);
+    }
+    *ret_count = count;
+    return count > 0 ? TENURE_OK : failed; /* one that is known is enough */
+}
+
+void ten_postgres_parameters(const ten_postgres_settings *settings, const ten_postgres_place *place,
+                             const char *password, const char **keywords, const char **values) {
+    size_t count = 0;
+    for (size_t i = 0; i < TEN_COUNT(defaults); i++) {
+        keywords[count] = defaults[i].keyword;
+        values[count++] = defaults[i].value;
+    }
+    for (const PQconninfoOption *at = settings->options; at->keyword && count < TEN_POSTGRES_KEYWORDS_MAX - 8; at++) {
+        if (!at->val || !at->val[0])
+            continue;
+        keywords[count] = at->keyword;
+        values[count++] = at->val;
+    }
+    const char *const more[][2] = {
+        {"host", place->host},  {"hostaddr", place->address}, {"port", place->port},
+        {"password", password}, {"client_encoding", "UTF8"},
+    };
+    for (size_t i = 0; i < TEN_COUNT(more); i++) {
+        if (!more[i][1] || !more[i][1][0])
+            continue;
+        keywords[count] = more[i][0];
+        values[count++] = more[i][1];
+    }
+    keywords[count] = NULL;
+    values[count] = NULL;
+}

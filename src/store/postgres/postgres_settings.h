@@ -1,0 +1,36 @@
+/*
+ * The inside of the settings: what postgres_settings.c makes of a URL, for postgres_link.c.
+ */
+#ifndef TEN_STORE_POSTGRES_SETTINGS_H
+#define TEN_STORE_POSTGRES_SETTINGS_H
+
+#include "base/resolve.h"
+#include "store/postgres/postgres_link.h"
+
+#define TEN_POSTGRES_PLACES_MAX   16u /* addresses of all hosts together */
+#define TEN_POSTGRES_KEYWORDS_MAX 64u
+
+struct ten_postgres_settings {
+    char *name;
+    PQconninfoOption *options; /* what the URL says, in libpq's words */
+    char *password_file;
+};
+
+/* Where to try. A place without a host is libpq's to find: from its environment, a service file, or a socket. */
+typedef struct ten_postgres_place {
+    char host[256];
+    char address[64]; /* "": a socket, or unknown */
+    char port[8];     /* "": the usual one */
+} ten_postgres_place;
+
+/* The places that the URL names, its names looked up by deadline_ms; at least one. */
+int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_place *places,
+                        size_t *ret_count, ten_error *error);
+
+/* The parameters for one place, NULL-terminated; they point into the settings, the place and `password`. */
+void ten_postgres_parameters(const ten_postgres_settings *settings, const ten_postgres_place *place,
+                             const char *password, const char **keywords, const char **values);
+/* The value that the URL gives to a keyword of libpq, or NULL. */
+const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword);
+
+#endif

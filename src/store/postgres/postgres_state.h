@@ -1,0 +1,101 @@
+/*
+ * The inside of the PostgreSQL backend: its handle, and how its parts run a transaction. postgres.c opens and runs
+ * transactions, postgres_schema.c creates what they need, postgres_apply.c carries batches, postgres_read.c lists and
+ * edits the registry, postgres_watch.c hears of changes, postgres_check.c is the doctor's.
+ */
+#ifndef TEN_STORE_POSTGRES_STATE_H
+#define TEN_STORE_POSTGRES_STATE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "store/postgres/postgres_link.h"
+#include "store/store.h"
+
+/* The connection that listens, behind a descriptor that stays the same when it is made anew. */
+typedef struct ten_postgres_watch {
+    int epoll_fd; /* -1: nobody watches */
+    int timer_fd;
+    ten_postgres_link *link; /* NULL: down */
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    uint64_t retry_ms; /* not before this, when it is down */
+    unsigned failures; /* in a row */
+    bool ping_sent;
+    bool pooled; /* a pooler stands in front of the server, and nobody can listen through it */
+} ten_postgres_watch;
+
+typedef struct ten_postgres_store {
+    ten_store base;
+    ten_postgres_settings *settings;
+    ten_postgres_settings *listen_settings; /* NULL: the same */
+    ten_postgres_link *link;                /* NULL: not connected */
+    uint64_t dial_ms;                       /* not before this: the last try failed */
+    uint64_t backoff_ms;
+    size_t sent; /* statements of the transaction that is put together */
+    ten_arena results;
+    ten_postgres_watch watch;
+} ten_postgres_store;
+
+/* ---- transactions; all by deadline_ms on the boot clock, errors in store->base.error */
+
+/* The work of one transaction: what is sent, all at once, and what is done with each answer. It may be called again
+ * when others were in the way, or the server had gone. */
+typedef struct ten_postgres_work {
+    const char *what;       /* for messages */
+    const char *namespaces; /* that must be there, an array as text; NULL: the work only reads */
+    bool lists;             /* a listing, read row by row; else rows are found by an array of keys */
+    bool once;              /* not to be repeated when it may have been done: it would hit somebody else */
+    bool hopeful;           /* when it refused by itself the caller has another way: TEN_POSTGRES_REFUSED */
+    int (*send)(ten_postgres_store *store, void *userdata);
+    int (*take)(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata);
+    void *userdata;
+} ten_postgres_work;
+
+#define TEN_POSTGRES_REFUSED 1
+
+int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms);
+/* For `send`: the next statement. */
+int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values);
+/* Connected. */
+int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms);
+void ten_postgres_disconnect(ten_postgres_store *store);
+/* TENURE_E_STORE: the answer is not one of our statements'. */
+int ten_postgres_misunderstood(ten_postgres_store *store);
+int ten_postgres_no_memory(ten_postgres_store *store);
+
+/* Creates the schema when there is none and the role may; TENURE_E_SCHEMA when it is a newer one. */
+int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms);
+/* After a transaction was refused at the gate: begins an epoch, adds the namespaces, as needed. */
+int ten_postgres_enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms);
+
+/* ---- values */
+
+/* Arrays as text: elements one after the other, then the end. */
+void ten_postgres_add_text(ten_buf *list, const char *text); /* NULL is NULL */
+void ten_postgres_add_number(ten_buf *list, uint64_t number);
+void ten_postgres_end_list(ten_buf *list);
+/* Of a result: "" and 0 for NULL. */
+uint64_t ten_postgres_number(const PGresult *result, int row, int column);
+bool ten_postgres_flag(const PGresult *result, int row, int column);
+const char *ten_postgres_text(const PGresult *result, int row, int column); /* NULL for NULL */
+
+#define TEN_POSTGRES_NUMBER_SIZE 24u
+const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number);
+
+/* ---- the ops */
+
+int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                      uint64_t timeout_ms);
+int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                                uint64_t timeout_ms);
+int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
+                         ten_change_fn each, void *userdata, uint64_t timeout_ms);
+int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
+void ten_postgres_watch_clear(ten_store *base);
+void ten_postgres_watch_close(ten_postgres_watch *watch);
+/* Listens again if that is due; what happens before is seen by the changes that are read after. */
+void ten_postgres_watch_mend(ten_postgres_store *store);
+int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+
+#endif

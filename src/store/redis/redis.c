@@ -1,0 +1,361 @@
+/*
+ * The Redis backend: opening, connecting, and calling scripts. A batch is a few EVALSHA in a pipeline; whatever must be
+ * atomic is inside one script (redis_*.lua). A server that restarts, forgets its scripts or is no longer the master is
+ * met by connecting again and sending the same once more, which is harmless by the store contract.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/random.h"
+#include "store/redis/redis_lua.h"
+#include "store/redis/redis_state.h"
+
+#define BACKOFF_FIRST_MS 10u
+#define BACKOFF_MOST_MS  500u
+
+static const struct {
+    const char *text;
+    bool prelude;
+} scripts[TEN_REDIS_SCRIPT_COUNT] = {
+    [TEN_REDIS_APPLY] = {LUA_APPLY, true},      [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
+    [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},    [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
+    [TEN_REDIS_LIST] = {LUA_LIST, false},       [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
+    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},
+};
+
+static ten_redis_store *self(ten_store *base) {
+    return (ten_redis_store *)base;
+}
+
+uint64_t ten_redis_now_ms(void) {
+    return ten_boot_ms(&ten_system_clock);
+}
+
+/* ---- words --------------------------------------------------------------------------------------------- */
+
+static void start_command(ten_redis_words *words) {
+    ten_buf_clear(&words->text);
+    words->text.failed = false;
+    words->failed = false;
+    words->count = 0;
+}
+
+static void end_word(ten_redis_words *words) {
+    if (words->count == words->room) {
+        size_t room = words->room ? words->room * 2 : 64;
+        size_t *ends = ten_realloc(words->ends, room * sizeof *words->ends);
+        if (ends)
+            words->ends = ends;
+        const char **starts = ends ? ten_realloc(words->starts, room * sizeof *words->starts) : NULL;
+        if (starts)
+            words->starts = starts;
+        size_t *sizes = starts ? ten_realloc(words->sizes, room * sizeof *words->sizes) : NULL;
+        if (!sizes) {
+            words->failed = true;
+            return;
+        }
+        words->sizes = sizes;
+        words->room = room;
+    }
+    words->ends[words->count++] = words->text.size;
+}
+
+void ten_redis_word_bytes(ten_redis_words *words, const char *data, size_t size) {
+    ten_buf_add(&words->text, data, size);
+    end_word(words);
+}
+
+void ten_redis_word(ten_redis_words *words, const char *text) {
+    ten_redis_word_bytes(words, text, strlen(text));
+}
+
+void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
+    ten_buf_format(&words->text, "%llu", (unsigned long long)number);
+    end_word(words);
+}
+
+void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id) {
+    ten_buf_text(&words->text, pattern->before);
+    ten_buf_text(&words->text, id);
+    ten_redis_word(words, pattern->after);
+}
+
+void ten_redis_words_free(ten_redis_words *words) {
+    ten_buf_free(&words->text);
+    ten_free(words->ends);
+    ten_free(words->starts);
+    ten_free(words->sizes);
+    *words = (ten_redis_words){0};
+}
+
+void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size_t key_count) {
+    start_command(&store->words);
+    ten_redis_word(&store->words, "EVALSHA");
+    ten_redis_word(&store->words, store->shas[script]);
+    ten_redis_word_number(&store->words, key_count);
+}
+
+void ten_redis_script_in(ten_redis_store *store, enum ten_redis_script script, const ten_redis_space *space,
+                         size_t key_count) {
+    ten_redis_script(store, script, TEN_REDIS_OWN_COUNT + key_count);
+    for (size_t i = 0; i < TEN_REDIS_OWN_COUNT; i++)
+        ten_redis_word(&store->words, space->own[i]);
+}
+
+void ten_redis_arguments(ten_redis_store *store, const ten_redis_space *space) {
+    ten_redis_word(&store->words, space->lease.before);
+    ten_redis_word(&store->words, space->lease.after);
+    ten_redis_word(&store->words, space->node.before);
+    ten_redis_word(&store->words, space->node.after);
+    ten_redis_word(&store->words, store->fresh ? "fresh" : "");
+    ten_redis_word_number(&store->words, ten_redis_settings_database(store->settings));
+}
+
+/* ---- sending and receiving ----------------------------------------------------------------------------- */
+
+int ten_redis_send(ten_redis_store *store) {
+    ten_redis_words *words = &store->words;
+    if (words->failed || words->text.failed)
+        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a command to Redis");
+    size_t start = 0;
+    for (size_t i = 0; i < words->count; i++) {
+        words->starts[i] = words->text.data + start;
+        words->sizes[i] = words->ends[i] - start;
+        start = words->ends[i];
+    }
+    return ten_redis_link_send(store->link, words->count, words->starts, words->sizes, &store->base.error);
+}
+
+int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply) {
+    redisReply *reply = NULL;
+    int done = ten_redis_link_receive(store->link, deadline_ms, &reply, &store->base.error);
+    if (done < 0)
+        return done;
+    *ret_reply = reply;
+    if (reply->type != REDIS_REPLY_ERROR)
+        return TENURE_OK;
+    *ret_reply = NULL;
+    if (strncmp(reply->str, "NOSCRIPT", 8) != 0)
+        done = ten_redis_refusal(reply, what, &store->base.error);
+    freeReplyObject(reply);
+    return done;
+}
+
+int ten_redis_misunderstood(ten_redis_store *store) {
+    return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
+                    ten_redis_settings_name(store->settings));
+}
+
+const char *ten_redis_text(const redisReply *reply) {
+    return reply && reply->str && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS) ? reply->str
+                                                                                                           : "";
+}
+
+uint64_t ten_redis_number(const redisReply *reply) {
+    if (reply && reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer > 0 ? (uint64_t)reply->integer : 0;
+    return strtoull(ten_redis_text(reply), NULL, 10);
+}
+
+/* ---- connecting ---------------------------------------------------------------------------------------- */
+
+static int send_script(ten_redis_store *store, enum ten_redis_script script) {
+    start_command(&store->words);
+    ten_redis_word(&store->words, "SCRIPT");
+    ten_redis_word(&store->words, "LOAD");
+    if (scripts[script].prelude)
+        ten_buf_text(&store->words.text, LUA_PRELUDE);
+    ten_redis_word(&store->words, scripts[script].text);
+    return ten_redis_send(store);
+}
+
+int ten_redis_load_scripts(ten_redis_store *store, uint64_t deadline_ms) {
+    int done = TENURE_OK;
+    for (unsigned i = 0; done == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++)
+        done = send_script(store, (enum ten_redis_script)i);
+    for (unsigned i = 0; done == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        done = ten_redis_receive(store, "loading a script", deadline_ms, &reply);
+        if (done == TENURE_OK)
+            snprintf(store->shas[i], sizeof store->shas[i], "%s", ten_redis_text(reply));
+    }
+    return done;
+}
+
+void ten_redis_disconnect(ten_redis_store *store) {
+    ten_redis_link_close(store->link);
+    store->link = NULL;
+}
+
+/* Many instances lose the same server at the same moment: they come back spread out, and the less often the longer it
+ * is away. */
+static void back_off(ten_redis_store *store) {
+    uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
+    store->backoff_ms = backoff_ms;
+    store->dial_ms = ten_redis_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
+}
+
+static int wait_for_turn(ten_redis_store *store, uint64_t deadline_ms) {
+    uint64_t now_ms = ten_redis_now_ms();
+    if (store->dial_ms <= now_ms)
+        return TENURE_OK;
+    if (store->dial_ms >= deadline_ms)
+        return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "%s was out of reach a moment ago",
+                        ten_redis_settings_name(store->settings));
+    ten_sleep_us((store->dial_ms - now_ms) * 1000);
+    return TENURE_OK;
+}
+
+int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
+    if (store->link && !ten_redis_link_is_fresh(store->link)) {
+        ten_redis_disconnect(store);
+        store->dial_ms = ten_redis_now_ms() + ten_random_u64() % BACKOFF_FIRST_MS;
+    }
+    if (store->link)
+        return TENURE_OK;
+    int done = wait_for_turn(store, deadline_ms);
+    if (done < 0)
+        return done; /* not a try: it must not put the next one off */
+    done = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
+    if (done == TENURE_OK)
+        done = ten_redis_load_scripts(store, deadline_ms);
+    if (done < 0) {
+        ten_redis_disconnect(store);
+        back_off(store);
+        return done;
+    }
+    store->backoff_ms = 0;
+    store->dial_ms = 0;
+    return TENURE_OK;
+}
+
+bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms) {
+    return error == TENURE_E_UNREACHABLE && was_connected && ten_redis_now_ms() < deadline_ms;
+}
+
+static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
+                     uint64_t deadline_ms, redisReply **ret_reply) {
+    int done = ten_redis_connect(store, deadline_ms);
+    redisReply *reply = NULL;
+    for (int tries = 0; done == TENURE_OK && !reply && tries < 2; tries++) {
+        if (tries > 0)
+            done = ten_redis_load_scripts(store, deadline_ms);
+        if (done == TENURE_OK) {
+            make(store, userdata);
+            done = ten_redis_send(store);
+        }
+        if (done == TENURE_OK)
+            done = ten_redis_receive(store, what, deadline_ms, &reply);
+    }
+    if (done == TENURE_OK && !reply)
+        done = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the server forgets its scripts at once", what);
+    if (done < 0)
+        ten_redis_disconnect(store);
+    else
+        *ret_reply = reply;
+    return done;
+}
+
+int ten_redis_call(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
+                   uint64_t timeout_ms, redisReply **ret_reply) {
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    bool was_connected = store->link != NULL;
+    int done = call_once(store, what, make, userdata, deadline_ms, ret_reply);
+    if (ten_redis_worth_another(done, was_connected, deadline_ms))
+        done = call_once(store, what, make, userdata, deadline_ms, ret_reply);
+    return done;
+}
+
+/* ---- the handle ---------------------------------------------------------------------------------------- */
+
+static void make_ping(ten_redis_store *store, void *userdata) {
+    (void)userdata;
+    start_command(&store->words);
+    ten_redis_word(&store->words, "PING");
+}
+
+static int redis_ping(ten_store *base, uint64_t timeout_ms) {
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    return ten_redis_call(self(base), "PING", make_ping, NULL, timeout_ms, &reply);
+}
+
+static void redis_close(ten_store *base) {
+    ten_redis_store *store = self(base);
+    ten_redis_watch_close(&store->watch);
+    ten_redis_disconnect(store);
+    ten_redis_layout_free(&store->layout);
+    ten_redis_settings_free(store->settings);
+    ten_redis_words_free(&store->words);
+    ten_arena_free(&store->results);
+    ten_free(store);
+}
+
+static int take_options(const ten_url *url, ten_redis_store *store, ten_error *error) {
+    const char *replicas = ten_url_option(url, "wait_replicas");
+    const char *fresh = ten_url_option(url, "fresh");
+    char *end = NULL;
+    if (replicas) {
+        store->wait_replicas = strtoull(replicas, &end, 10);
+        if (replicas[0] < '0' || replicas[0] > '9' || *end != '\0' || store->wait_replicas > 100)
+            return ten_fail(error, TENURE_E_INVALID, "wait_replicas is a number of replicas, 0 to 100, not '%.20s'",
+                            replicas);
+    }
+    if (fresh && strcmp(fresh, "1") != 0 && strcmp(fresh, "0") != 0)
+        return ten_fail(error, TENURE_E_INVALID, "fresh is 1 (this Redis has never held a lease) or 0, not '%.20s'",
+                        fresh);
+    store->fresh = fresh && fresh[0] == '1';
+    return TENURE_OK;
+}
+
+static int redis_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    static const char *const options[] = {TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh",
+                                          NULL};
+    int done = ten_url_check_options(url, options, error);
+    if (done < 0)
+        return done;
+    ten_redis_store *store = ten_calloc(1, sizeof *store);
+    if (!store)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the Redis store");
+    store->base = (ten_store){
+        .clock = config->clock,
+        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                         .shared_between_processes = true,
+                         .survives_restart = true,
+                         .expiry_clock = "the Redis server's clock",
+                         .change_notice = "PUBLISH from the scripts"},
+    };
+    store->watch.epoll_fd = store->watch.timer_fd = -1;
+    done = take_options(url, store, error);
+    if (done == TENURE_OK)
+        done = ten_redis_settings_make(url, &store->settings, error);
+    if (done == TENURE_OK)
+        done = ten_redis_layout_make(url, &store->layout, error);
+    if (done == TENURE_OK) {
+        done = ten_redis_connect(store, ten_add_u64(ten_redis_now_ms(), config->timeout_ms));
+        if (done < 0 && error)
+            *error = store->base.error;
+    }
+    if (done < 0) {
+        redis_close(&store->base);
+        return done;
+    }
+    *ret_store = &store->base;
+    return TENURE_OK;
+}
+
+const ten_store_ops ten_redis_ops = {
+    .name = "redis",
+    .open = redis_open,
+    .close = redis_close,
+    .apply = ten_redis_apply,
+    .edit_targets = ten_redis_edit,
+    .list = ten_redis_list,
+    .list_instances = ten_redis_list_instances,
+    .changes = ten_redis_changes,
+    .watch = ten_redis_watch_get,
+    .watch_clear = ten_redis_watch_clear,
+    .ping = redis_ping,
+    .check = ten_redis_check,
+};

@@ -1,0 +1,462 @@
+/*
+ * A batch of operations on Redis. It is cut into calls of the script redis_apply.lua, each with up to CALL_KEYS keys,
+ * so that no call holds the server for more than about a millisecond; a few calls are under way at a time. Inside a
+ * call the operations are runs that have everything but the key and the token in common.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "store/redis/redis_state.h"
+
+#define CALL_KEYS     250u
+#define CALL_ACQUIRES 100u /* they write five times as much */
+#define IN_FLIGHT     4u
+#define SWEEP_KEYS    "1000"
+#define SEEN_ROOM     1024u /* a power of two, well above CALL_KEYS */
+
+/* Operations [first, first + count) of the batch travel in one call. */
+struct call {
+    size_t first;
+    size_t count;
+    bool done;
+    uint64_t signature; /* of renewals that are one run; 0: something else */
+};
+
+struct batch {
+    ten_redis_store *store;
+    const ten_op *ops;
+    ten_result *results;
+    size_t count;
+    uint64_t deadline_ms;
+    struct call *calls;
+    size_t call_count;
+    bool announces; /* a heartbeat is among them */
+    bool writes;
+    bool forces;      /* not to be repeated: it would hit the next holder */
+    bool only_renews; /* beside heartbeats */
+};
+
+/* ---- runs and calls ------------------------------------------------------------------------------------ */
+
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool alike(const ten_op *a, const ten_op *b) {
+    return a->kind == b->kind && a->flags == b->flags && a->ttl_ms == b->ttl_ms && a->reason == b->reason &&
+           a->ask == b->ask && a->target && b->target && same_text(a->holder, b->holder) &&
+           same_text(a->actor, b->actor);
+}
+
+/* The targets of a run, so that none comes twice: the script reads them all before it changes the first. */
+struct seen {
+    const char *places[SEEN_ROOM];
+    size_t used[CALL_KEYS];
+    size_t count;
+};
+
+static void forget_seen(struct seen *seen) {
+    for (size_t i = 0; i < seen->count; i++)
+        seen->places[seen->used[i]] = NULL;
+    seen->count = 0;
+}
+
+static bool see(struct seen *seen, const char *target, uint64_t hash) {
+    size_t at = (size_t)hash & (SEEN_ROOM - 1);
+    for (; seen->places[at]; at = (at + 1) & (SEEN_ROOM - 1))
+        if (strcmp(seen->places[at], target) == 0)
+            return false;
+    seen->places[at] = target;
+    seen->used[seen->count++] = at;
+    return true;
+}
+
+/* How many operations from `first` on, at most `limit`, make one run; *ret_signature is that of its targets and tokens.
+ */
+static size_t run_length(const ten_op *ops, size_t limit, uint64_t *ret_signature) {
+    static _Thread_local struct seen seen;
+    size_t length = 0;
+    *ret_signature = 1;
+    if (!ops[0].target)
+        return 1;
+    while (length < limit && alike(&ops[0], &ops[length])) {
+        uint64_t hash = ten_hash_mix(ten_hash_text(ops[length].target));
+        if (!see(&seen, ops[length].target, hash))
+            break;
+        *ret_signature = ten_hash_mix(*ret_signature ^ hash) + ops[length].token;
+        length++;
+    }
+    forget_seen(&seen);
+    return length;
+}
+
+/* The length of the call that starts at `first`: one namespace, one kind (renewals by themselves are the usual case,
+ * for which the script has a short way), and not too many keys. */
+static size_t call_length(const struct batch *batch, size_t first) {
+    size_t length = 1;
+    size_t most = batch->ops[first].kind == TEN_OP_ACQUIRE ? CALL_ACQUIRES : CALL_KEYS;
+    while (first + length < batch->count && length < most &&
+           batch->ops[first].kind == batch->ops[first + length].kind &&
+           same_text(batch->ops[first].namespace_name, batch->ops[first + length].namespace_name))
+        length++;
+    return length;
+}
+
+static int cut_into_calls(struct batch *batch) {
+    size_t calls = 0;
+    for (size_t i = 0; i < batch->count; i += call_length(batch, i))
+        calls++;
+    batch->calls = ten_calloc(calls, sizeof *batch->calls);
+    if (!batch->calls)
+        return ten_fail(&batch->store->base.error, TENURE_E_NOMEM, "out of memory for a batch of %zu operations",
+                        batch->count);
+    for (size_t i = 0; i < batch->count; i += batch->calls[batch->call_count++].count)
+        batch->calls[batch->call_count] = (struct call){.first = i, .count = call_length(batch, i)};
+    batch->only_renews = true;
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->only_renews &= batch->ops[i].kind == TEN_OP_RENEW || batch->ops[i].kind == TEN_OP_ANNOUNCE;
+        batch->announces |= batch->ops[i].kind == TEN_OP_ANNOUNCE;
+        batch->writes |= batch->ops[i].kind != TEN_OP_READ;
+        batch->forces |= (batch->ops[i].flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    }
+    return TENURE_OK;
+}
+
+/* ---- out ----------------------------------------------------------------------------------------------- */
+
+static const char *kind_word(const ten_op *op) {
+    static const char *const words[] = {"acquire", "renew", "release", "read", "announce", "leave", "ask"};
+    return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : words[op->kind];
+}
+
+static const char *flag_words(unsigned flags) {
+    if (flags & TEN_OP_FORCE_NOW)
+        return "force now";
+    if (flags & TEN_OP_FORCE)
+        return "force";
+    if (flags & TEN_OP_KEEP)
+        return "keep";
+    if (flags & TEN_OP_FRESH)
+        return flags & TEN_OP_REQUIRE_TARGET ? "fresh require" : "fresh";
+    return flags & TEN_OP_REQUIRE_TARGET ? "require" : "";
+}
+
+static const char *or_empty(const char *text) {
+    return text ? text : "";
+}
+
+/* Digits from the back of `end`; where they start. For each renewal, so without snprintf(). */
+static char *put_digits(char *end, uint64_t number) {
+    do {
+        *--end = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    return end;
+}
+
+/* "token ttl" lines, exactly as the fence has them while nothing has changed: the script compares all of them at once.
+ */
+static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) {
+    char line[64];
+    char *end = line + sizeof line;
+    bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE;
+    char *middle = put_digits(end, ops[0].ttl_ms); /* a run has one TTL */
+    *--middle = ' ';
+    for (size_t i = 0; counts && i < count; i++) {
+        char *start = put_digits(middle, ops[i].token);
+        if (i > 0)
+            *--start = '\n';
+        ten_buf_add(&words->text, start, (size_t)(end - start));
+    }
+    ten_redis_word(words, "");
+}
+
+static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, const char *proof) {
+    const ten_op *op = &ops[0];
+    ten_redis_word(words, kind_word(op));
+    ten_redis_word_number(words, count);
+    ten_redis_word(words, flag_words(op->flags));
+    ten_redis_word(words, or_empty(op->holder));
+    ten_redis_word_number(words, op->ttl_ms);
+    ten_redis_word_number(words, op->reason);
+    ten_redis_word(words, or_empty(op->actor));
+    ten_redis_word_number(words, op->kind == TEN_OP_ANNOUNCE ? op->weight : op->ask);
+    ten_redis_word(words, or_empty(op->metadata));
+    if (proof)
+        ten_redis_word(words, proof);
+    else
+        add_tokens(words, ops, count);
+}
+
+static uint64_t *place_of_proof(ten_redis_store *store, uint64_t signature) {
+    return &store->proved[signature % TEN_REDIS_PROOFS];
+}
+
+static uint64_t sign(const ten_op *op, uint64_t signature) {
+    signature = ten_hash_mix(signature ^ ten_hash_text(op->namespace_name)) + op->ttl_ms;
+    signature = ten_hash_mix(signature ^ ten_hash_text(op->holder));
+    return signature ? signature : 1;
+}
+
+static int send_call(struct batch *batch, struct call *call) {
+    ten_redis_store *store = batch->store;
+    const ten_op *ops = &batch->ops[call->first];
+    const ten_redis_space *space;
+    int done = ten_redis_space_get(&store->layout, ops[0].namespace_name, &space, &store->base.error);
+    if (done < 0)
+        return done;
+    ten_redis_script_in(store, TEN_REDIS_APPLY, space, call->count);
+    for (size_t i = 0; i < call->count; i++)
+        ten_redis_word_key(&store->words, ops[i].target ? &space->lease : &space->node,
+                           ops[i].target ? ops[i].target : ops[i].holder);
+    ten_redis_arguments(store, space);
+    for (size_t i = 0; i < call->count;) {
+        uint64_t signature;
+        size_t length = run_length(&ops[i], call->count - i, &signature);
+        bool provable = batch->only_renews && length == call->count && ops[0].target && ops[0].holder;
+        call->signature = provable ? sign(ops, signature) : 0;
+        bool proved = provable && store->proof[0] && *place_of_proof(store, call->signature) == call->signature;
+        add_run(&store->words, &ops[i], length, proved ? store->proof : NULL);
+        i += length;
+    }
+    return ten_redis_send(store);
+}
+
+/* ---- in ------------------------------------------------------------------------------------------------ */
+
+/* Done as it was asked. */
+static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, ten_result *result) {
+    result->outcome = TEN_OK;
+    result->token = token;
+    result->ttl_ms = op->ttl_ms;
+    result->remaining_ms = op->ttl_ms;
+    result->holder = op->holder ? ten_arena_text(&store->results, op->holder) : NULL;
+    return op->holder && !result->holder ? ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory") : TENURE_OK;
+}
+
+static int take_error(ten_redis_store *store, redisReply *const *fields, ten_result *result) {
+    const char *name = ten_redis_text(fields[1]);
+    result->outcome = TEN_ERROR;
+    if (strcmp(name, "gone") == 0)
+        result->error = TENURE_E_GONE;
+    else if (strcmp(name, "token") == 0)
+        result->error = TENURE_E_TOKEN;
+    else if (strcmp(name, "ttl") == 0)
+        result->error = TENURE_E_TTL;
+    else if (strcmp(name, "type") == 0)
+        result->error = TENURE_E_STORE;
+    else
+        return ten_redis_misunderstood(store);
+    if (result->error == TENURE_E_TTL)
+        result->ttl_ms = ten_redis_number(fields[2]);
+    return TENURE_OK;
+}
+
+enum { IS_BARRED = 1, IS_RECOVERING = 2, IS_REGISTERED = 4, IS_PAUSED = 8 };
+
+static int take_details(ten_redis_store *store, const redisReply *reply, ten_result *result) {
+    redisReply *const *fields = reply->element;
+    uint64_t outcome = reply->elements > 0 ? ten_redis_number(fields[0]) : UINT64_MAX;
+    if (outcome == TEN_UNKNOWN) {
+        result->outcome = TEN_UNKNOWN;
+        return TENURE_OK;
+    }
+    if (outcome == TEN_ERROR && reply->elements == 3)
+        return take_error(store, fields, result);
+    if (outcome > TEN_UNKNOWN || reply->elements != 8)
+        return ten_redis_misunderstood(store);
+    uint64_t flags = ten_redis_number(fields[5]);
+    result->outcome = (enum ten_outcome)outcome;
+    result->token = ten_redis_number(fields[1]);
+    result->ttl_ms = ten_redis_number(fields[2]);
+    result->remaining_ms = ten_redis_number(fields[3]);
+    result->barred = flags & IS_BARRED;
+    result->recovering = flags & IS_RECOVERING;
+    result->registered = flags & IS_REGISTERED;
+    result->paused = flags & IS_PAUSED;
+    result->ask = (enum ten_ask)ten_redis_number(fields[6]);
+    result->acquired_at_ms = ten_redis_number(fields[7]);
+    if (fields[4]->type == REDIS_REPLY_STRING && !(result->holder = ten_arena_text(&store->results, fields[4]->str)))
+        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory");
+    return TENURE_OK;
+}
+
+static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *reply, ten_result *result) {
+    *result = (ten_result){0};
+    if (!reply)
+        return take_plain(store, op, op->token, result);
+    if (reply->type == REDIS_REPLY_INTEGER && op->kind == TEN_OP_ACQUIRE && reply->integer > 0 &&
+        (uint64_t)reply->integer <= TENURE_TOKEN_MAX)
+        return take_plain(store, op, ten_redis_number(reply), result);
+    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, reply, result) : ten_redis_misunderstood(store);
+}
+
+static void forget_proofs(ten_redis_store *store) {
+    memset(store->proved, 0, sizeof store->proved);
+    store->proof[0] = '\0';
+}
+
+static void keep_proof(ten_redis_store *store, const struct call *call, const char *proof) {
+    if (!call->signature || strlen(proof) >= sizeof store->proof)
+        return;
+    if (strcmp(store->proof, proof) != 0) {
+        forget_proofs(store);
+        snprintf(store->proof, sizeof store->proof, "%s", proof);
+    }
+    *place_of_proof(store, call->signature) = call->signature;
+}
+
+static int take_call(struct batch *batch, const struct call *call, const redisReply *reply) {
+    ten_redis_store *store = batch->store;
+    const ten_op *ops = &batch->ops[call->first];
+    ten_result *results = &batch->results[call->first];
+    size_t run = 0;
+    int done = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : ten_redis_misunderstood(store);
+    for (size_t i = 0; done == TENURE_OK && i < call->count; run++) {
+        uint64_t ignored;
+        size_t length = call->signature ? call->count : run_length(&ops[i], call->count - i, &ignored);
+        const redisReply *answers = run < reply->elements ? reply->element[run] : NULL;
+        bool plain = answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 0;
+        if (answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 1 &&
+            answers->element[0]->type == REDIS_REPLY_STRING) {
+            plain = true;
+            keep_proof(store, call, answers->element[0]->str);
+        }
+        if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length) ||
+            (plain && ops[i].kind != TEN_OP_RENEW))
+            return ten_redis_misunderstood(store);
+        for (size_t j = 0; done == TENURE_OK && j < length; j++)
+            done = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
+        i += length;
+    }
+    return done;
+}
+
+/* ---- the batch ----------------------------------------------------------------------------------------- */
+
+static bool is_again(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_STATUS;
+}
+
+/* Sends the calls that are not done, a few ahead of the answers. *ret_forgotten: the server did not know the script. */
+static int exchange(struct batch *batch, bool *ret_forgotten, bool *ret_again) {
+    size_t sent = 0;
+    size_t under_way = 0;
+    int done = TENURE_OK;
+    *ret_forgotten = *ret_again = false;
+    for (size_t i = 0; i < batch->call_count; i++) {
+        struct call *call = &batch->calls[i];
+        for (; done == TENURE_OK && sent < batch->call_count && under_way < IN_FLIGHT; sent++) {
+            if (batch->calls[sent].done)
+                continue;
+            done = send_call(batch, &batch->calls[sent]);
+            if (done == TENURE_OK) /* the server starts while the next is put together */
+                done = ten_redis_link_flush(batch->store->link, batch->deadline_ms, &batch->store->base.error);
+            under_way++;
+        }
+        if (call->done)
+            continue;
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        if (done == TENURE_OK)
+            done = ten_redis_receive(batch->store, "a batch of leases", batch->deadline_ms, &reply);
+        if (done < 0)
+            return done;
+        under_way--;
+        *ret_forgotten |= !reply;
+        if (reply && is_again(reply)) {
+            forget_proofs(batch->store);
+            *ret_again = true;
+            continue;
+        }
+        if (!reply)
+            continue;
+        done = take_call(batch, call, reply);
+        call->done = true;
+    }
+    return done;
+}
+
+static int run_calls(struct batch *batch) {
+    bool forgotten = false, again = false;
+    int done = exchange(batch, &forgotten, &again);
+    for (unsigned tries = 0; tries < 3 && done == TENURE_OK && (forgotten || again); tries++) {
+        if (forgotten)
+            done = ten_redis_load_scripts(batch->store, batch->deadline_ms);
+        if (done == TENURE_OK)
+            done = exchange(batch, &forgotten, &again);
+    }
+    if (done == TENURE_OK && (forgotten || again))
+        done = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the server forgets its scripts at once");
+    return done;
+}
+
+/* With wait_replicas nothing counts that is not on that many replicas: a failover would forget it. */
+static int wait_for_replicas(struct batch *batch) {
+    ten_redis_store *store = batch->store;
+    uint64_t left_ms = ten_left_u64(batch->deadline_ms, ten_redis_now_ms());
+    char number[24];
+    char time[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)store->wait_replicas);
+    /* Redis looks after its waiting clients ten times a second: its own "not enough" is to come before our deadline. */
+    snprintf(time, sizeof time, "%llu", (unsigned long long)ten_max_u64(ten_left_u64(left_ms, left_ms / 4 + 100), 1));
+    const char *const words[] = {"WAIT", number, time};
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    int done = ten_redis_link_ask(store->link, batch->deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
+    if (done == TENURE_OK && ten_redis_number(reply) < store->wait_replicas)
+        done = ten_fail(&store->base.error, TENURE_E_TIMEOUT,
+                        "only %llu of the %s replicas that wait_replicas asks for have it; nothing counts as granted",
+                        (unsigned long long)ten_redis_number(reply), number);
+    return done;
+}
+
+/* A step in the search for instances that another program announced. What it finds comes by the feed; that it fails is
+ * nobody's concern. */
+static int sweep(struct batch *batch) {
+    ten_redis_store *store = batch->store;
+    const ten_redis_space *space;
+    int done = ten_redis_space_get(&store->layout, batch->ops[0].namespace_name, &space, &store->base.error);
+    if (done < 0)
+        return done;
+    ten_redis_script_in(store, TEN_REDIS_SWEEP, space, 0);
+    ten_redis_arguments(store, space);
+    ten_redis_word(&store->words, space->node_glob);
+    ten_redis_word(&store->words, SWEEP_KEYS);
+    done = ten_redis_send(store);
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    return done < 0 ? done : ten_redis_link_receive(store->link, batch->deadline_ms, &reply, &store->base.error);
+}
+
+static int run_batch(struct batch *batch) {
+    int done = ten_redis_connect(batch->store, batch->deadline_ms);
+    if (done == TENURE_OK)
+        done = run_calls(batch);
+    if (done == TENURE_OK && batch->writes && batch->store->wait_replicas > 0)
+        done = wait_for_replicas(batch);
+    if (done < 0)
+        ten_redis_disconnect(batch->store);
+    else if (batch->announces && sweep(batch) < 0)
+        ten_redis_disconnect(batch->store);
+    return done;
+}
+
+int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    ten_redis_store *store = (ten_redis_store *)base;
+    struct batch batch = {.store = store,
+                          .ops = ops,
+                          .results = results,
+                          .count = count,
+                          .deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms)};
+    ten_arena_reset(&store->results);
+    int done = cut_into_calls(&batch);
+    bool was_connected = store->link != NULL;
+    if (done == TENURE_OK)
+        done = run_batch(&batch);
+    if (batch.calls && !batch.forces && ten_redis_worth_another(done, was_connected, batch.deadline_ms)) {
+        for (size_t i = 0; i < batch.call_count; i++)
+            batch.calls[i].done = false;
+        done = run_batch(&batch);
+    }
+    ten_free(batch.calls);
+    return done;
+}

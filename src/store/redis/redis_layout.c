@@ -1,0 +1,203 @@
+/*
+ * Patterns of keys. See redis_layout.h.
+ */
+#include "store/redis/redis_layout.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+#define OWN_PREFIX       "tenure:"
+#define PATTERN_MAX      200u
+#define LEADER_NAMESPACE "leader"
+
+static const char *const own_names[TEN_REDIS_OWN_COUNT] = {"epoch", "fence",     "held", "marks", "feed",
+                                                           "nodes", "instances", "gone", "ids",   "targets"};
+
+/* Writes the pattern for a namespace into `text`; *ret_place is where the id goes. */
+static int expand(const char *pattern, const char *word, const char *namespace_name, ten_buf *text, size_t *ret_place,
+                  ten_error *error) {
+    size_t places = 0;
+    size_t word_size = strlen(word);
+    for (const char *at = pattern; *at;) {
+        if (strncmp(at, "{{", 2) == 0 || strncmp(at, "}}", 2) == 0) {
+            ten_buf_char(text, *at);
+            at += 2;
+        } else if (strncmp(at, "{ns}", 4) == 0) {
+            ten_buf_text(text, namespace_name);
+            at += 4;
+        } else if (at[0] == '{' && strncmp(at + 1, word, word_size) == 0 && at[1 + word_size] == '}') {
+            *ret_place = text->size;
+            places++;
+            at += word_size + 2;
+        } else if (*at == '{') {
+            return ten_fail(error, TENURE_E_INVALID,
+                            "the key pattern '%s' has a brace that is neither {ns} nor {%s}; {{ is a literal one",
+                            pattern, word);
+        } else {
+            ten_buf_char(text, *at++);
+        }
+    }
+    if (places != 1)
+        return ten_fail(error, TENURE_E_INVALID, "the key pattern '%s' must have {%s} in it, once", pattern, word);
+    return text->failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern") : TENURE_OK;
+}
+
+static int make_pattern(const char *pattern, const char *word, const char *namespace_name, ten_redis_pattern *ret,
+                        ten_error *error) {
+    ten_buf text = {0};
+    size_t place = 0;
+    int done = expand(pattern, word, namespace_name, &text, &place, error);
+    if (done == TENURE_OK) {
+        const char *all = ten_buf_string(&text);
+        ret->after = ten_strdup(all + place);
+        ret->before = ten_strdup(all);
+        if (ret->before)
+            ret->before[place] = '\0';
+        if (!ret->before || !ret->after)
+            done = ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
+    }
+    ten_buf_free(&text);
+    return done;
+}
+
+static void free_pattern(ten_redis_pattern *pattern) {
+    ten_free(pattern->before);
+    ten_free(pattern->after);
+}
+
+/* Two patterns that can give the same key would make a heartbeat look like a lease. */
+static bool may_collide(const ten_redis_pattern *a, const ten_redis_pattern *b) {
+    size_t common = ten_min_u64(strlen(a->before), strlen(b->before));
+    size_t a_after = strlen(a->after);
+    size_t b_after = strlen(b->after);
+    size_t ending = ten_min_u64(a_after, b_after);
+    return strncmp(a->before, b->before, common) == 0 &&
+           strcmp(a->after + a_after - ending, b->after + b_after - ending) == 0;
+}
+
+static int check_pattern(const char *pattern, const char *word, ten_error *error) {
+    if (strlen(pattern) > PATTERN_MAX)
+        return ten_fail(error, TENURE_E_INVALID, "the key pattern '%.40s...' is longer than %u bytes", pattern,
+                        PATTERN_MAX);
+    for (const char *at = pattern; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return ten_fail(error, TENURE_E_INVALID, "a key pattern for {%s} has a control character", word);
+    if (strncmp(pattern, OWN_PREFIX, strlen(OWN_PREFIX)) == 0)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "the key pattern '%s' starts with '%s', which is for Tenure's own keys", pattern, OWN_PREFIX);
+    ten_redis_pattern made = {0};
+    int done = make_pattern(pattern, word, "ns", &made, error);
+    free_pattern(&made);
+    return done;
+}
+
+static int take_option(const ten_url *url, const char *option, const char *standard, const char *word, char **ret_text,
+                       ten_error *error) {
+    const char *given = ten_url_option(url, option);
+    int done = given ? check_pattern(given, word, error) : TENURE_OK;
+    if (done < 0)
+        return done;
+    *ret_text = ten_strdup(given ? given : standard);
+    return *ret_text ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
+}
+
+static void free_space(ten_redis_space *space) {
+    for (size_t i = 0; i < TEN_REDIS_OWN_COUNT; i++)
+        ten_free(space->own[i]);
+    free_pattern(&space->lease);
+    free_pattern(&space->node);
+    ten_free(space->node_glob);
+    ten_free(space);
+}
+
+int ten_redis_layout_make(const ten_url *url, ten_redis_layout *layout, ten_error *error) {
+    *layout = (ten_redis_layout){0};
+    int done = take_option(url, "lease_key", "{ns}:lease:{id}", "id", &layout->lease_key, error);
+    if (done == TENURE_OK)
+        done = take_option(url, "node_key", "{ns}:node:{instance}", "instance", &layout->node_key, error);
+    if (done == TENURE_OK)
+        done = take_option(url, "leader_key", "{ns}:{role}", "role", &layout->leader_key, error);
+    const ten_redis_space *space;
+    if (done == TENURE_OK)
+        done = ten_redis_space_get(layout, "poll", &space, error);
+    if (done < 0)
+        ten_redis_layout_free(layout);
+    return done;
+}
+
+void ten_redis_layout_free(ten_redis_layout *layout) {
+    const ten_map_entry *found;
+    for (size_t at = 0; (found = ten_map_next(&layout->spaces, &at));)
+        free_space(found->value);
+    ten_map_free(&layout->spaces);
+    ten_free(layout->lease_key);
+    ten_free(layout->node_key);
+    ten_free(layout->leader_key);
+    *layout = (ten_redis_layout){0};
+}
+
+/* For SCAN's MATCH: what is special there is escaped. */
+static void add_escaped(ten_buf *glob, const char *text) {
+    for (const char *at = text; *at; at++) {
+        if (strchr("*?[]^\\", *at))
+            ten_buf_char(glob, '\\');
+        ten_buf_char(glob, *at);
+    }
+}
+
+static int fill_space(const ten_redis_layout *layout, const char *namespace_name, ten_redis_space *space,
+                      ten_error *error) {
+    ten_buf text = {0};
+    for (size_t i = 0; i < TEN_REDIS_OWN_COUNT && !text.failed; i++) {
+        ten_buf_clear(&text);
+        ten_buf_format(&text, OWN_PREFIX "%s:%s", namespace_name, own_names[i]);
+        space->own[i] = text.failed ? NULL : ten_strdup(text.data);
+        text.failed |= !space->own[i];
+    }
+    bool elects = strcmp(namespace_name, LEADER_NAMESPACE) == 0;
+    int done = text.failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace") : TENURE_OK;
+    if (done == TENURE_OK)
+        done = make_pattern(elects ? layout->leader_key : layout->lease_key, elects ? "role" : "id", namespace_name,
+                            &space->lease, error);
+    if (done == TENURE_OK)
+        done = make_pattern(layout->node_key, "instance", namespace_name, &space->node, error);
+    if (done == TENURE_OK && !elects && may_collide(&space->lease, &space->node))
+        done = ten_fail(error, TENURE_E_INVALID,
+                        "a key could be a lease's by lease_key=%s and an instance's by node_key=%s: make them differ "
+                        "before the id",
+                        layout->lease_key, layout->node_key);
+    if (done == TENURE_OK) {
+        ten_buf_clear(&text);
+        add_escaped(&text, space->node.before);
+        ten_buf_char(&text, '*');
+        add_escaped(&text, space->node.after);
+        space->node_glob = text.failed ? NULL : ten_strdup(text.data);
+        if (!space->node_glob)
+            done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+    }
+    ten_buf_free(&text);
+    return done;
+}
+
+int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, const ten_redis_space **ret_space,
+                        ten_error *error) {
+    ten_redis_space *space = ten_map_get(&layout->spaces, namespace_name);
+    if (space) {
+        *ret_space = space;
+        return TENURE_OK;
+    }
+    space = ten_calloc(1, sizeof *space);
+    if (!space)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+    int done = fill_space(layout, namespace_name, space, error);
+    if (done == TENURE_OK && !ten_map_put(&layout->spaces, namespace_name, space))
+        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+    if (done < 0) {
+        free_space(space);
+        return done;
+    }
+    *ret_space = space;
+    return TENURE_OK;
+}

@@ -1,0 +1,419 @@
+/*
+ * Commands out and replies in, on a connection that redis_dial.c has made. See redis_link.h.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/utf8.h"
+#include "store/redis/redis_link_state.h"
+
+#define READ_SIZE    65536u
+#define TAKE_READS   16u                   /* of a take(), so that a flood does not keep it for ever */
+#define REPLY_MAX    (UINT64_C(64) << 20)  /* bytes of a reply */
+#define ELEMENTS_MAX (UINT64_C(1) << 20)   /* of a reply, in all of its arrays */
+#define BACKLOG_MAX  (UINT64_C(256) << 20) /* bytes of replies that come while commands are written */
+#define BUFFER_KEPT  (UINT64_C(1) << 20)   /* a buffer that grew larger is given back */
+#define IDLE_MAX_MS  (UINT64_C(5) * 60 * 1000)
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
+/* hiredis makes room for an array as soon as its size is announced: a few bytes could cost gigabytes. */
+static void *make_bounded_array(const redisReadTask *task, element_count count) {
+    ten_redis_link *link = task->privdata;
+    link->elements += (size_t)count;
+    link->too_large |= link->elements > ELEMENTS_MAX;
+    return link->too_large ? NULL : link->usual_functions->createArray(task, count);
+}
+
+static bool make_reader(ten_redis_link *link) {
+    link->reader = redisReaderCreate();
+    if (!link->reader)
+        return false;
+    link->usual_functions = link->reader->fn;
+    link->functions = *link->usual_functions;
+    link->functions.createArray = make_bounded_array;
+    link->reader->fn = &link->functions;
+    link->reader->privdata = link;
+    link->reader->maxbuf = BUFFER_KEPT;
+    return true;
+}
+
+int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, const char *name, uint64_t deadline_ms,
+                        ten_redis_link **ret_link, ten_error *error) {
+    ten_redis_link *link = ten_calloc(1, sizeof *link);
+    if (!link) {
+        close(fd);
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", name);
+    }
+    link->fd = fd;
+    link->wants = POLLIN;
+    link->used_ms = ten_link_now_ms();
+    snprintf(link->host, sizeof link->host, "%s", host);
+    snprintf(link->name, sizeof link->name, "%s", name);
+    int done =
+        make_reader(link) ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", name);
+    if (done == TENURE_OK && settings->tls)
+        done = ten_redis_tls_start(settings, link, deadline_ms, error);
+    if (done < 0)
+        ten_redis_link_close(link);
+    else
+        *ret_link = link;
+    return done;
+}
+
+void ten_redis_link_close(ten_redis_link *link) {
+    if (!link)
+        return;
+    /* Without a goodbye: a late one could be taken for data, and writing could wait. */
+    SSL_free(link->tls);
+    if (link->reader)
+        redisReaderFree(link->reader);
+    ten_buf_free(&link->out);
+    ten_buf_free(&link->in);
+    ten_close_fd(&link->fd);
+    ten_free(link);
+}
+
+const ten_redis_server *ten_redis_link_server(const ten_redis_link *link) {
+    return &link->server;
+}
+
+int ten_redis_link_fd(const ten_redis_link *link) {
+    return link->fd;
+}
+
+static bool has_backlog(const ten_redis_link *link) {
+    return link->taken < link->in.size;
+}
+
+bool ten_redis_link_is_fresh(ten_redis_link *link) {
+    char byte;
+    if (ten_link_now_ms() - link->used_ms > IDLE_MAX_MS || has_backlog(link) || link->reader->pos < link->reader->len)
+        return false;
+    if (link->tls)
+        return ten_redis_tls_is_fresh(link);
+    ssize_t count = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* ---- the socket ---------------------------------------------------------------------------------------- */
+
+int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error) {
+    for (;;) {
+        /* Looked at first: a peer that always has something for us must not hold us beyond it. */
+        uint64_t left_ms = ten_left_u64(deadline_ms, ten_link_now_ms());
+        if (left_ms == 0)
+            return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
+        struct pollfd place = {.fd = link->fd, .events = events};
+        int ready = poll(&place, 1, (int)ten_min_u64(left_ms, 60000));
+        if (ready > 0)
+            return TENURE_OK;
+        if (ready < 0 && errno != EINTR)
+            return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot wait for %s", link->name);
+    }
+}
+
+static ssize_t read_socket(ten_redis_link *link, void *data, size_t size) {
+    link->wants = POLLIN;
+    if (link->tls)
+        return ten_redis_tls_read(link, data, size, &link->wants);
+    ssize_t count = recv(link->fd, data, size, MSG_DONTWAIT);
+    return count >= 0 ? count : errno == EINTR ? -EAGAIN : -errno;
+}
+
+static ssize_t write_socket(ten_redis_link *link, const void *data, size_t size, short *ret_events) {
+    if (link->tls)
+        return ten_redis_tls_write(link, data, size, ret_events);
+    ssize_t count = send(link->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    *ret_events = POLLOUT;
+    return count >= 0 ? count : errno == EINTR ? -EAGAIN : -errno;
+}
+
+static int lost(const ten_redis_link *link, ssize_t failure, ten_error *error) {
+    if (link->tls_error)
+        return ten_redis_tls_lost(link, error);
+    if (failure == 0 || failure == -ECONNRESET || failure == -EPIPE)
+        return ten_fail(error, TENURE_E_UNREACHABLE, "%s closed the connection%s", link->name,
+                        link->heard || link->tls ? "" : " before it said anything; does it want TLS (rediss://)?");
+    return ten_fail_errno(error, TENURE_E_UNREACHABLE, (int)-failure, "the connection to %s failed", link->name);
+}
+
+/* What has come, up to READ_SIZE bytes; *ret_size is 0 when there was nothing. */
+static int read_some(ten_redis_link *link, char *data, size_t *ret_size, ten_error *error) {
+    ssize_t count = read_socket(link, data, READ_SIZE);
+    *ret_size = count > 0 ? (size_t)count : 0;
+    if (count <= 0 && count != -EAGAIN)
+        return lost(link, count, error);
+    link->heard |= count > 0;
+    return TENURE_OK;
+}
+
+/* Keeps what has come for take(). The reader is not fed with it: it moves all that it has with every reply. */
+static int read_backlog(ten_redis_link *link, ten_error *error) {
+    char data[READ_SIZE];
+    size_t size;
+    int done = read_some(link, data, &size, error);
+    if (done == TENURE_OK && link->in.size - link->taken > BACKLOG_MAX)
+        return ten_fail(error, TENURE_E_STORE, "%s sends more than it was asked for", link->name);
+    ten_buf_add(&link->in, data, size);
+    if (done == TENURE_OK && link->in.failed)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
+    return done;
+}
+
+static void let_go(ten_buf *buf) {
+    if (buf->room > BUFFER_KEPT)
+        ten_buf_free(buf);
+    else
+        ten_buf_clear(buf);
+}
+
+/* Until nothing more can be written at this moment; *ret_events: 0 when all is out. */
+static int write_some(ten_redis_link *link, short *ret_events, ten_error *error) {
+    *ret_events = 0;
+    while (link->written < link->out.size) {
+        ssize_t count = write_socket(link, link->out.data + link->written, link->out.size - link->written, ret_events);
+        if (count == -EAGAIN)
+            return TENURE_OK;
+        if (count <= 0)
+            return lost(link, count, error);
+        link->written += (size_t)count;
+    }
+    *ret_events = 0;
+    link->written = 0;
+    let_go(&link->out);
+    link->used_ms = ten_link_now_ms();
+    return TENURE_OK;
+}
+
+/* ---- commands and replies ------------------------------------------------------------------------------ */
+
+/* "$5\r\n" or "*3\r\n" */
+static void add_size(ten_buf *out, char kind, size_t size) {
+    char text[24];
+    char *end = text + sizeof text;
+    *--end = '\n';
+    *--end = '\r';
+    do {
+        *--end = (char)('0' + size % 10);
+        size /= 10;
+    } while (size > 0);
+    *--end = kind;
+    ten_buf_add(out, end, (size_t)(text + sizeof text - end));
+}
+
+/* By hand: hiredis would print every size with sprintf(), and copy everything twice. */
+int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *words, const size_t *sizes,
+                        ten_error *error) {
+    add_size(&link->out, '*', count);
+    for (size_t i = 0; i < count; i++) {
+        add_size(&link->out, '$', sizes[i]);
+        ten_buf_add(&link->out, words[i], sizes[i]);
+        ten_buf_add(&link->out, "\r\n", 2);
+    }
+    return link->out.failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for a command to %s", link->name)
+                            : TENURE_OK;
+}
+
+int ten_redis_link_flush(ten_redis_link *link, uint64_t deadline_ms, ten_error *error) {
+    for (;;) {
+        short events = 0;
+        int done = write_some(link, &events, error);
+        if (done < 0 || events == 0)
+            return done;
+        /* A server that waits until its replies are read reads no more commands. */
+        done = ten_redis_link_wait(link, (short)(events | POLLIN), deadline_ms, error);
+        if (done == TENURE_OK)
+            done = read_backlog(link, error);
+        if (done < 0)
+            return done;
+    }
+}
+
+static int not_redis(const ten_redis_link *link, ten_error *error) {
+    return ten_fail(error, TENURE_E_STORE,
+                    "%s does not speak the Redis protocol (%s); is it another service, or one "
+                    "with TLS (rediss://)?",
+                    link->name, link->reader->errstr);
+}
+
+static int too_large(const ten_redis_link *link, ten_error *error) {
+    return ten_fail(error, TENURE_E_STORE, "%s sends a reply that is too large for anything that was asked",
+                    link->name);
+}
+
+static int feed(ten_redis_link *link, const char *data, size_t size, ten_error *error) {
+    link->bytes += size;
+    if (link->bytes > REPLY_MAX)
+        return too_large(link, error);
+    return redisReaderFeed(link->reader, data, size) == REDIS_OK
+               ? TENURE_OK
+               : ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
+}
+
+static int feed_from_backlog(ten_redis_link *link, ten_error *error) {
+    size_t size = ten_min_u64(link->in.size - link->taken, READ_SIZE);
+    int done = feed(link, link->in.data + link->taken, size, error);
+    link->taken += size;
+    if (!has_backlog(link)) {
+        let_go(&link->in);
+        link->taken = 0;
+    }
+    return done;
+}
+
+static int feed_from_socket(ten_redis_link *link, bool *ret_came, ten_error *error) {
+    char data[READ_SIZE];
+    size_t size = 0;
+    int done = read_some(link, data, &size, error);
+    *ret_came = size > 0;
+    return done == TENURE_OK && size > 0 ? feed(link, data, size, error) : done;
+}
+
+static int reader_failed(const ten_redis_link *link, ten_error *error) {
+    if (link->too_large)
+        return too_large(link, error);
+    if (link->reader->err == REDIS_ERR_OOM)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
+    return not_redis(link, error);
+}
+
+int ten_redis_link_take(ten_redis_link *link, redisReply **ret_reply, ten_error *error) {
+    *ret_reply = NULL;
+    for (unsigned reads = 0;;) {
+        void *reply = NULL;
+        if (redisReaderGetReply(link->reader, &reply) != REDIS_OK)
+            return reader_failed(link, error);
+        if (reply) {
+            link->bytes = link->reader->len - link->reader->pos;
+            link->elements = 0;
+            *ret_reply = reply;
+            return TENURE_OK;
+        }
+        bool came = true;
+        int done = TENURE_OK;
+        if (has_backlog(link))
+            done = feed_from_backlog(link, error);
+        else if (reads++ < TAKE_READS)
+            done = feed_from_socket(link, &came, error);
+        else
+            came = false;
+        if (done < 0 || !came)
+            return done;
+    }
+}
+
+/* A peer that hangs up has perhaps said why before. */
+static int take_last_words(ten_redis_link *link, int lost_by, redisReply **ret_reply, ten_error *error) {
+    int done = ten_redis_link_take(link, ret_reply, error);
+    return *ret_reply || done < 0 ? done : lost_by;
+}
+
+int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisReply **ret_reply, ten_error *error) {
+    redisReply *reply = NULL;
+    int done = ten_redis_link_flush(link, deadline_ms, error);
+    if (done == TENURE_E_UNREACHABLE)
+        done = take_last_words(link, done, &reply, error);
+    while (done == TENURE_OK && !reply) {
+        done = ten_redis_link_take(link, &reply, error);
+        if (done == TENURE_OK && !reply)
+            done = ten_redis_link_wait(link, link->wants, deadline_ms, error);
+    }
+    if (done < 0)
+        return done;
+    link->used_ms = ten_link_now_ms();
+    *ret_reply = reply;
+    return TENURE_OK;
+}
+
+int ten_redis_link_ask(ten_redis_link *link, uint64_t deadline_ms, redisReply **ret_reply, ten_error *error,
+                       const char *const *words, size_t count) {
+    size_t sizes[16];
+    TEN_INVARIANT(count <= TEN_COUNT(sizes));
+    for (size_t i = 0; i < count; i++)
+        sizes[i] = strlen(words[i]);
+    redisReply *reply = NULL;
+    int done = ten_redis_link_send(link, count, words, sizes, error);
+    if (done == TENURE_OK)
+        done = ten_redis_link_receive(link, deadline_ms, &reply, error);
+    if (done == TENURE_OK && reply->type == REDIS_REPLY_ERROR) {
+        done = ten_redis_refusal(reply, words[0], error);
+        freeReplyObject(reply);
+        reply = NULL;
+    }
+    if (reply)
+        *ret_reply = reply;
+    return done;
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *word;
+    int code;
+    const char *advice;
+} refusals[] = {
+    {"READONLY", TENURE_E_UNREACHABLE, "it is a replica now: leases need the master"},
+    {"LOADING", TENURE_E_UNREACHABLE, "it is reading its data after a start"},
+    {"MASTERDOWN", TENURE_E_UNREACHABLE, "it is a replica without its master"},
+    {"NOREPLICAS", TENURE_E_UNREACHABLE, "it has fewer replicas than min-replicas-to-write asks for"},
+    {"TRYAGAIN", TENURE_E_UNREACHABLE, ""},
+    {"CLUSTERDOWN", TENURE_E_UNREACHABLE, ""},
+    {"BUSY", TENURE_E_UNREACHABLE, "somebody's script runs on it without end"},
+    {"MISCONF", TENURE_E_UNREACHABLE, "it cannot write to its disk, and refuses to change anything"},
+    {"NOAUTH", TENURE_E_DENIED, "name a password: redis://:password@host, or password_file=PATH"},
+    {"WRONGPASS", TENURE_E_DENIED, "the user or the password is wrong"},
+    {"DENIED", TENURE_E_DENIED, "it is in protected mode: give it a password, and name that here"},
+    {"NOPERM", TENURE_E_DENIED, "the ACL user lacks this permission"},
+    {"OOM", TENURE_E_FULL, "raise maxmemory, or make room: nothing can be granted or renewed until then"},
+    {"MOVED", TENURE_E_UNSUPPORTED, "a Redis Cluster; Tenure needs a single Redis for now"},
+    {"ASK", TENURE_E_UNSUPPORTED, "a Redis Cluster; Tenure needs a single Redis for now"},
+    {"ERR max number of clients reached", TENURE_E_UNREACHABLE, "raise its maxclients, or see who has so many"},
+};
+
+static bool starts_with(const char *text, const char *word) {
+    size_t size = strlen(word);
+    return strncmp(text, word, size) == 0 && (text[size] == ' ' || text[size] == '\0');
+}
+
+/* For people: whatever a stranger sends, it is one line of text. */
+static void show_text(const char *text, size_t size, char *shown, size_t room) {
+    size_t used = 0;
+    for (size_t at = 0; at < size && used + 4 < room;) {
+        size_t step = ten_utf8_step(text + at, size - at);
+        bool fit = step > 0 && ten_utf8_is_printable(text + at, step);
+        memcpy(shown + used, fit ? text + at : "?", fit ? step : 1);
+        used += fit ? step : 1;
+        at += step > 0 ? step : 1;
+    }
+    shown[used] = '\0';
+}
+
+/* Redis 6 gives a script's inner error inside of its own text: "ERR Error running script (...): @...: -READONLY ..." */
+int ten_redis_refusal(const redisReply *reply, const char *what, ten_error *error) {
+    const char *given = reply->str ? reply->str : "";
+    char shown[200];
+    show_text(given, strlen(given), shown, sizeof shown);
+    for (size_t i = 0; i < TEN_COUNT(refusals); i++) {
+        const char *advice = refusals[i].advice;
+        char inner[48];
+        snprintf(inner, sizeof inner, ": -%s ", refusals[i].word);
+        if (!starts_with(given, refusals[i].word) && !strstr(given, inner))
+            continue;
+        size_t size = strlen(shown);
+        bool stops = advice[0] && size > 0 && shown[size - 1] == '.';
+        return ten_fail(error, refusals[i].code, "%s: %.*s%s%s", what, (int)(size - stops), shown,
+                        advice[0] ? "; " : "", advice);
+    }
+    return ten_fail(error, TENURE_E_STORE, "%s: %s", what, shown);
+}

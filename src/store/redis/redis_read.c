@@ -1,0 +1,394 @@
+/*
+ * What the Redis backend reads (targets with their leases, instances, changes), and edits of the registry. A listing is
+ * read page by page, so that no call holds the server for long.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "store/redis/redis_state.h"
+
+#define LOOK_AT      250u /* ids that one call looks at */
+#define EDITS_A_CALL 250u
+#define NODES_A_CALL 1000u
+#define ENTRIES      64u
+#define LINE_FIELDS  7u
+#define NUMBER_BASE  10
+
+static ten_redis_store *self(ten_store *base) {
+    return (ten_redis_store *)base;
+}
+
+static uint64_t left_ms(uint64_t deadline_ms) {
+    return ten_left_u64(deadline_ms, ten_redis_now_ms());
+}
+
+/* ---- the registry -------------------------------------------------------------------------------------- */
+
+/* "+" or "-" (paused), then what people can read with redis-cli. */
+static void describe(ten_buf *text, const tenure_target *target) {
+    ten_buf_char(text, target->paused ? '-' : '+');
+    ten_json_open(text);
+    if (target->url)
+        ten_json_text(text, "url", target->url);
+    if (target->exec)
+        ten_json_text(text, "exec", target->exec);
+    if (target->spec)
+        ten_json_text(text, "spec", target->spec);
+    if (target->every_ms)
+        ten_json_number(text, "every_ms", target->every_ms);
+    ten_json_close(text);
+}
+
+static json_t *parse_description(const char *text, tenure_target *target) {
+    json_t *object = json_loads(text[0] ? text + 1 : "", JSON_ALLOW_NUL, NULL);
+    target->paused = text[0] == '-';
+    target->url = json_string_value(json_object_get(object, "url"));
+    target->exec = json_string_value(json_object_get(object, "exec"));
+    target->spec = json_string_value(json_object_get(object, "spec"));
+    json_int_t every_ms = json_integer_value(json_object_get(object, "every_ms"));
+    target->every_ms = every_ms > 0 ? (uint64_t)every_ms : 0;
+    return object;
+}
+
+struct edits {
+    const ten_redis_space *space;
+    ten_target_edit *at;
+    size_t count;
+    ten_buf text;
+};
+
+static void make_edits(ten_redis_store *store, void *userdata) {
+    static const char *const actions[] = {"put", "remove", "pause", "resume"};
+    struct edits *edits = userdata;
+    ten_redis_script_in(store, TEN_REDIS_EDIT_TARGETS, edits->space, edits->count);
+    for (size_t i = 0; i < edits->count; i++)
+        ten_redis_word_key(&store->words, &edits->space->lease, edits->at[i].target.id);
+    ten_redis_arguments(store, edits->space);
+    for (size_t i = 0; i < edits->count; i++) {
+        const ten_target_edit *edit = &edits->at[i];
+        ten_buf_clear(&edits->text);
+        if (edit->action == TEN_TARGET_PUT)
+            describe(&edits->text, &edit->target);
+        ten_redis_word(&store->words, actions[edit->action]);
+        ten_redis_word(&store->words, edit->target.id);
+        ten_redis_word(&store->words, ten_buf_string(&edits->text));
+    }
+    store->words.failed |= edits->text.failed;
+}
+
+int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                   uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    struct edits call = {0};
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    int done = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
+    for (size_t first = 0; done == TENURE_OK && first < count; first += call.count) {
+        call.at = &edits[first];
+        call.count = ten_min_u64(count - first, EDITS_A_CALL);
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        done = ten_redis_call(store, "editing targets", make_edits, &call, left_ms(deadline_ms), &reply);
+        if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != call.count))
+            done = ten_redis_misunderstood(store);
+        for (size_t i = 0; done == TENURE_OK && i < call.count; i++)
+            call.at[i].found = ten_redis_number(reply->element[i]) == 1;
+    }
+    ten_buf_free(&call.text);
+    return done;
+}
+
+/* ---- targets with their leases ------------------------------------------------------------------------- */
+
+struct listing {
+    const ten_redis_space *space;
+    const char *filter;
+    const char *after;
+    size_t limit;
+};
+
+static void make_listing(ten_redis_store *store, void *userdata) {
+    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD, TEN_REDIS_MARKS, TEN_REDIS_IDS,
+                                              TEN_REDIS_TARGETS};
+    const struct listing *listing = userdata;
+    ten_redis_script(store, TEN_REDIS_LIST, TEN_COUNT(keys));
+    for (size_t i = 0; i < TEN_COUNT(keys); i++)
+        ten_redis_word(&store->words, listing->space->own[keys[i]]);
+    ten_redis_word(&store->words, listing->space->lease.before);
+    ten_redis_word(&store->words, listing->space->lease.after);
+    ten_redis_word(&store->words, listing->filter);
+    ten_redis_word(&store->words, listing->after);
+    ten_redis_word_number(&store->words, listing->limit);
+    ten_redis_word_number(&store->words, LOOK_AT);
+}
+
+/* fields: id, description, holder, ms left, fence "token ttl", held "acquired_at holder", mark "token barred ask" */
+static int hand_out_row(redisReply *const *fields, ten_row_fn each, void *userdata) {
+    ten_row row = {.target = {.id = ten_redis_text(fields[0])}};
+    const char *description = ten_redis_text(fields[1]);
+    json_t *object = NULL;
+    row.registered = description[0] != '\0';
+    if (row.registered)
+        object = parse_description(description, &row.target);
+    char *end = NULL;
+    row.token = strtoull(ten_redis_text(fields[4]), &end, NUMBER_BASE);
+    if (fields[2]->type == REDIS_REPLY_STRING) {
+        char *name = NULL;
+        uint64_t acquired_at_ms = strtoull(ten_redis_text(fields[5]), &name, NUMBER_BASE);
+        char *mark = NULL;
+        bool marked = strtoull(ten_redis_text(fields[6]), &mark, NUMBER_BASE) == row.token && *mark == ' ';
+        row.holder = fields[2]->str;
+        row.remaining_ms = ten_max_u64(ten_redis_number(fields[3]), 1);
+        bool ours = *name == ' ' && strcmp(name + 1, row.holder) == 0;
+        row.ttl_ms = ours ? strtoull(end, NULL, NUMBER_BASE) : 0;
+        row.acquired_at_ms = ours ? acquired_at_ms : 0;
+        row.barred = marked && mark[1] == '1';
+    }
+    int stopped = each(&row, userdata);
+    json_decref(object);
+    return stopped;
+}
+
+int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    static const char *const filters[] = {
+        [TENURE_ALL] = "all", [TENURE_LEASED] = "leased", [TENURE_FREE] = "free", [TENURE_REGISTERED] = "registered"};
+    ten_redis_store *store = self(base);
+    char after[TENURE_TARGET_MAX + 3];
+    snprintf(after, sizeof after, "%s", query->after ? query->after : "");
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    struct listing listing = {.filter = filters[query->filter], .after = after, .limit = query->limit};
+    int done = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
+    while (done == TENURE_OK && listing.limit > 0) {
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        done = ten_redis_call(store, "listing targets", make_listing, &listing, left_ms(deadline_ms), &reply);
+        if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
+            done = ten_redis_misunderstood(store);
+        for (size_t i = 1; done == TENURE_OK && i < reply->elements && listing.limit > 0; i++) {
+            const redisReply *row = reply->element[i];
+            done = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
+                                                                        : ten_redis_misunderstood(store);
+            listing.limit--;
+        }
+        if (done != TENURE_OK || ten_redis_text(reply->element[0])[0] == '\0')
+            break;
+        snprintf(after, sizeof after, "%s", ten_redis_text(reply->element[0]));
+    }
+    return done;
+}
+
+/* ---- instances ----------------------------------------------------------------------------------------- */
+
+struct roll {
+    const ten_redis_space *space;
+    size_t from;
+};
+
+static void make_roll(ten_redis_store *store, void *userdata) {
+    const struct roll *roll = userdata;
+    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 2);
+    ten_redis_word(&store->words, roll->space->own[TEN_REDIS_NODES]);
+    ten_redis_word(&store->words, roll->space->own[TEN_REDIS_INSTANCES]);
+    ten_redis_word(&store->words, roll->space->node.before);
+    ten_redis_word(&store->words, roll->space->node.after);
+    ten_redis_word_number(&store->words, roll->from);
+    ten_redis_word_number(&store->words, NODES_A_CALL);
+}
+
+/* fields: instance, weight, ms left, "ttl since ask metadata". Another program's heartbeat has no record; one that says
+ * nothing sensible about its weight counts once. */
+static int hand_out_instance(redisReply *const *fields, ten_instance_fn each, void *userdata) {
+    char *rest = NULL;
+    const char *weight = ten_redis_text(fields[1]);
+    unsigned long long number = strtoull(weight, &rest, NUMBER_BASE);
+    bool sensible = weight[0] >= '0' && weight[0] <= '9' && *rest == '\0' && number <= UINT32_MAX;
+    ten_instance instance = {.instance = ten_redis_text(fields[0]),
+                             .weight = sensible ? (uint32_t)number : 1,
+                             .remaining_ms = ten_max_u64(ten_redis_number(fields[2]), 1)};
+    instance.ttl_ms = strtoull(ten_redis_text(fields[3]), &rest, NUMBER_BASE);
+    if (*rest == ' ')
+        instance.since_ms = strtoull(rest, &rest, NUMBER_BASE);
+    if (*rest == ' ')
+        instance.ask = (enum ten_ask)strtoul(rest, &rest, NUMBER_BASE);
+    if (*rest == ' ' && rest[1] != '\0')
+        instance.metadata = rest + 1;
+    return each(&instance, userdata);
+}
+
+int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                             uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    struct roll roll = {0};
+    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    size_t found = NODES_A_CALL;
+    int done = ten_redis_space_get(&store->layout, namespace_name, &roll.space, &base->error);
+    for (; done == TENURE_OK && found == NODES_A_CALL; roll.from += found) {
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        done = ten_redis_call(store, "listing instances", make_roll, &roll, left_ms(deadline_ms), &reply);
+        if (done == TENURE_OK && reply->type != REDIS_REPLY_ARRAY)
+            done = ten_redis_misunderstood(store);
+        found = done == TENURE_OK ? reply->elements : 0;
+        for (size_t i = 0; done == TENURE_OK && i < found; i++) {
+            const redisReply *one = reply->element[i];
+            if (one->type != REDIS_REPLY_ARRAY || one->elements != 4)
+                done = ten_redis_misunderstood(store);
+            else if (one->element[1]->type == REDIS_REPLY_STRING)
+                done = hand_out_instance(one->element, each, userdata);
+        }
+    }
+    return done;
+}
+
+/* ---- changes ------------------------------------------------------------------------------------------- */
+
+struct reading {
+    const ten_redis_space *space;
+    uint64_t cursor;
+    bool all; /* also what is of an epoch before this */
+};
+
+static void make_cursor(ten_redis_store *store, void *userdata) {
+    const struct reading *reading = userdata;
+    ten_redis_script_in(store, TEN_REDIS_CURSOR, reading->space, 0);
+    ten_redis_arguments(store, reading->space);
+}
+
+static void make_reading(ten_redis_store *store, void *userdata) {
+    const struct reading *reading = userdata;
+    ten_redis_script(store, TEN_REDIS_CHANGES, 2);
+    ten_redis_word(&store->words, reading->space->own[TEN_REDIS_EPOCH]);
+    ten_redis_word(&store->words, reading->space->own[TEN_REDIS_FEED]);
+    ten_redis_word_number(&store->words, reading->cursor);
+    ten_redis_word_number(&store->words, ENTRIES);
+    ten_redis_word_number(&store->words, reading->all);
+}
+
+static void unescape(char *text) {
+    char *to = text;
+    for (const char *at = text; *at; at++) {
+        if (*at == '\\' && at[1] != '\0') {
+            at++;
+            *to++ = *at == 't' ? '\t' : *at == 'n' ? '\n' : *at;
+        } else {
+            *to++ = *at;
+        }
+    }
+    *to = '\0';
+}
+
+/* A line of an entry: kind, reason, token, at, target, instance, actor, with tabs between them; it is cut in place. */
+static bool parse_line(char *line, ten_change *change) {
+    char *fields[LINE_FIELDS];
+    for (size_t i = 0; i < LINE_FIELDS; i++) {
+        fields[i] = line;
+        line = strchr(line, '\t');
+        if ((line == NULL) != (i + 1 == LINE_FIELDS))
+            return false;
+        if (line)
+            *line++ = '\0';
+    }
+    unsigned long kind = strtoul(fields[0], NULL, NUMBER_BASE);
+    unsigned long reason = strtoul(fields[1], NULL, NUMBER_BASE);
+    if (kind >= TEN_CHANGE_COUNT || reason >= TEN_REASON_COUNT)
+        return false;
+    change->kind = (enum ten_change_kind)kind;
+    change->reason = (enum ten_reason)reason;
+    change->token = strtoull(fields[2], NULL, NUMBER_BASE);
+    change->at_ms = strtoull(fields[3], NULL, NUMBER_BASE);
+    for (size_t i = 4; i < LINE_FIELDS; i++)
+        unescape(fields[i]);
+    change->target = fields[4];
+    change->instance = fields[5];
+    change->actor = fields[6];
+    return true;
+}
+
+/* An entry: the cursor of its last change, then a line for each. Those that were read before are passed over. */
+static int hand_out_entry(char *text, const char *namespace_name, uint64_t *cursor, size_t *limit, ten_change_fn each,
+                          void *userdata) {
+    size_t lines = 0;
+    for (const char *at = strchr(text, '\n'); at; at = strchr(at + 1, '\n'))
+        lines++;
+    uint64_t last = strtoull(text, NULL, NUMBER_BASE);
+    uint64_t at_cursor = last - lines;
+    char *line = strchr(text, '\n');
+    int done = TENURE_OK;
+    while (done == TENURE_OK && line && *limit > 0) {
+        char *start = line + 1;
+        line = strchr(start, '\n');
+        if (line)
+            *line = '\0';
+        if (++at_cursor <= *cursor)
+            continue;
+        ten_change change = {.cursor = at_cursor, .namespace_name = namespace_name};
+        *cursor = at_cursor;
+        if (!parse_line(start, &change))
+            continue; /* by a version that is newer, or by a stranger's hand: it must not hide the rest */
+        --*limit;
+        done = each(&change, userdata);
+    }
+    return done;
+}
+
+static int read_cursor(ten_redis_store *store, struct reading *reading, uint64_t timeout_ms, uint64_t *cursor) {
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    int done = ten_redis_call(store, "reading the feed", make_cursor, reading, timeout_ms, &reply);
+    if (done == TENURE_OK)
+        *cursor = ten_redis_number(reply);
+    return done;
+}
+
+/* What came with the notices, if it goes on from the cursor. Then the server need not be asked; what it may have told
+ * since wakes the caller again. */
+static int hand_out_heard(ten_redis_store *store, const char *namespace_name, uint64_t *cursor, size_t limit,
+                          ten_change_fn each, void *userdata) {
+    ten_redis_watch *watch = &store->watch;
+    int done = TENURE_OK;
+    for (size_t at = 0; done == TENURE_OK && limit > 0 && at < watch->heard.size;) {
+        size_t size = strlen(watch->heard.data + at) + 1; /* before it is cut into lines */
+        done = hand_out_entry(watch->heard.data + at, namespace_name, cursor, &limit, each, userdata);
+        at += size;
+    }
+    ten_redis_watch_forget(watch);
+    return done;
+}
+
+static bool has_heard(const ten_redis_watch *watch, const char *namespace_name, uint64_t cursor) {
+    return watch->heard.size > 0 && !watch->heard.failed && watch->heard_from <= cursor && cursor < watch->heard_to &&
+           strcmp(watch->namespace_name, namespace_name) == 0;
+}
+
+int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
+                      void *userdata, uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    struct reading reading = {.cursor = *cursor};
+    int done = ten_redis_space_get(&store->layout, namespace_name, &reading.space, &base->error);
+    ten_redis_watch_mend(store);
+    if (done < 0 || *cursor == TEN_CURSOR_NOW)
+        return done < 0 ? done : read_cursor(store, &reading, timeout_ms, cursor);
+    reading.all = *cursor == TEN_CURSOR_OLDEST;
+    if (reading.all)
+        *cursor = 0;
+    if (limit > 0 && has_heard(&store->watch, namespace_name, *cursor))
+        return hand_out_heard(store, namespace_name, cursor, limit, each, userdata);
+    for (bool more = true; done == TENURE_OK && more && limit > 0;) {
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        reading.cursor = *cursor;
+        done = ten_redis_call(store, "reading the feed", make_reading, &reading, timeout_ms, &reply);
+        if (done == TENURE_OK && reply->type == REDIS_REPLY_INTEGER) {
+            done = read_cursor(store, &reading, timeout_ms, cursor);
+            return done < 0 ? done
+                            : ten_fail(&base->error, TENURE_E_RESYNC,
+                                       "changes were missed: the feed keeps the last %u of an epoch", TEN_FEED_MAX);
+        }
+        if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
+            done = ten_redis_misunderstood(store);
+        for (size_t i = 1; done == TENURE_OK && i < reply->elements && limit > 0; i++)
+            done = reply->element[i]->type == REDIS_REPLY_STRING
+                       ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
+                       : ten_redis_misunderstood(store);
+        more = done == TENURE_OK && reply->elements == ENTRIES + 1;
+        if (done == TENURE_OK && reading.all && *cursor == 0) /* there are none */
+            *cursor = ten_redis_number(reply->element[0]);
+    }
+    return done;
+}

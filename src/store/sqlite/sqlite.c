@@ -1,0 +1,504 @@
+/*
+ * The SQLite backend: the store contract on one database file, for processes of one host. A batch is one transaction.
+ * The rules for leases and instances are lease_row.c's and instance_row.c's; the file, the clock and the epoch are
+ * sqlite_db.c's.
+ *
+ * A transaction of plain renewals and heartbeats is committed without waiting for the disk. Losing it with the power is
+ * harmless: every holder on this host is gone then, too, and after a reboot a lease is kept for its whole TTL.
+ * Everything else waits for the disk, so that a token once granted is never granted again.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "core/instance_row.h"
+#include "core/lease_row.h"
+#include "store/sqlite/sqlite_db.h"
+
+struct sqlite_store {
+    ten_store base;
+    ten_db db;
+    ten_arena results;
+};
+
+static struct sqlite_store *self(ten_store *store) {
+    return (struct sqlite_store *)store;
+}
+
+/* ---- leases -------------------------------------------------------------------------------------------- */
+
+static void copy_holder(char *holder, const char *text) {
+    snprintf(holder, TENURE_HOLDER_MAX + 1, "%s", text ? text : "");
+}
+
+static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_LEASE);
+    if (!statement)
+        return db->error->code;
+    *row = (ten_lease_row){0};
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->target);
+    int found = ten_db_step(db, statement);
+    if (found > 0) {
+        const char *holder = ten_column_text(statement, 0);
+        row->exists = true;
+        copy_holder(row->holder, holder);
+        row->token = ten_column_u64(statement, 1);
+        /* A holder that could not be read must not pass for none; nor a token that no store grants for one to count on
+         * from. */
+        if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+            found = ten_fail(db->error, TENURE_E_NOMEM, "out of memory while reading the lease on %s", op->target);
+        else if (row->token > TENURE_TOKEN_MAX)
+            found = ten_fail(db->error, TENURE_E_STORE, "%s: the token of %s is out of range; the database is damaged",
+                             db->path, op->target);
+        row->ends_ms = ten_column_u64(statement, 2);
+        row->ttl_ms = ten_column_u64(statement, 3);
+        row->acquired_at_ms = ten_column_u64(statement, 4);
+        row->barred = ten_column_u64(statement, 5) != 0;
+        row->ask = (enum ten_ask)ten_column_u64(statement, 6);
+    }
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int put_lease(ten_db *db, const ten_op *op, const ten_lease_row *row) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_LEASE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->target);
+    ten_bind_text(statement, 3, row->holder[0] ? row->holder : NULL);
+    ten_bind_u64(statement, 4, row->token);
+    ten_bind_u64(statement, 5, row->ends_ms);
+    ten_bind_u64(statement, 6, row->ttl_ms);
+    ten_bind_u64(statement, 7, row->acquired_at_ms);
+    ten_bind_u64(statement, 8, row->barred);
+    ten_bind_u64(statement, 9, (uint64_t)row->ask);
+    return ten_db_run(db, statement);
+}
+
+static int get_registration(ten_db *db, const char *namespace_name, const char *id, bool *ret_registered,
+                            bool *ret_paused) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_TARGET);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, namespace_name);
+    ten_bind_text(statement, 2, id);
+    int found = ten_db_step(db, statement);
+    *ret_registered = found > 0;
+    *ret_paused = found > 0 && ten_column_u64(statement, 0) != 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int get_instance(ten_db *db, const ten_op *op, ten_instance_row *row, bool *ret_same_metadata) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_INSTANCE);
+    if (!statement)
+        return db->error->code;
+    *row = (ten_instance_row){0};
+    *ret_same_metadata = false;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->holder);
+    ten_bind_text(statement, 3, op->metadata ? op->metadata : "");
+    int found = ten_db_step(db, statement);
+    if (found > 0) {
+        row->exists = true;
+        row->weight = (uint32_t)ten_column_u64(statement, 0);
+        row->ttl_ms = ten_column_u64(statement, 1);
+        row->ends_ms = ten_column_u64(statement, 2);
+        row->since_ms = ten_column_u64(statement, 3);
+        row->gone = ten_column_u64(statement, 4) != 0;
+        row->ask = (enum ten_ask)ten_column_u64(statement, 5);
+        *ret_same_metadata = ten_column_u64(statement, 6) != 0;
+    }
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+/* One statement for nearly every renewal; 1 when it matched, 0 when the rules have to be asked. */
+static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
+    if (!op->holder || op->ttl_ms == 0)
+        return 0;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RENEW);
+    if (!statement)
+        return db->error->code;
+    uint64_t ends_ms = db->context.now_ms + op->ttl_ms;
+    ten_bind_u64(statement, 1, ends_ms);
+    ten_bind_text(statement, 2, op->namespace_name);
+    ten_bind_text(statement, 3, op->target);
+    ten_bind_u64(statement, 4, op->token);
+    ten_bind_text(statement, 5, op->holder);
+    ten_bind_u64(statement, 6, op->ttl_ms);
+    ten_bind_u64(statement, 7, db->context.now_ms);
+    int done = ten_db_run(db, statement);
+    if (done < 0)
+        return done;
+    if (sqlite3_changes(db->connection) == 0)
+        return 0;
+    ten_db_note_end(db, ends_ms);
+    *result = (ten_result){
+        .outcome = TEN_OK, .token = op->token, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms, .holder = op->holder};
+    return 1;
+}
+
+/* What an acquire or a read has to know beside the lease. 1: the result is settled. */
+static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, ten_result *result) {
+    int done = TENURE_OK;
+    if (op->kind == TEN_OP_READ || (op->flags & TEN_OP_REQUIRE_TARGET))
+        done = get_registration(db, op->namespace_name, op->target, &result->registered, &result->paused);
+    if (done == TENURE_OK && (op->flags & TEN_OP_REQUIRE_TARGET) && !result->registered && !row->exists) {
+        result->outcome = TEN_UNKNOWN;
+        return 1;
+    }
+    if (done == TENURE_OK && op->kind == TEN_OP_ACQUIRE) {
+        ten_instance_row instance;
+        bool same_metadata;
+        done = get_instance(db, op, &instance, &same_metadata);
+        if (done == TENURE_OK && ten_instance_row_is_tombstone(&instance, db->context.now_ms)) {
+            result->error = TENURE_E_GONE;
+            return 1;
+        }
+    }
+    return done;
+}
+
+static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_result *result, bool *must_last) {
+    ten_db *db = &store->db;
+    int done = op->kind == TEN_OP_RENEW ? renew_plainly(db, op, result) : 0;
+    if (done != 0)
+        return done < 0 ? done : TENURE_OK;
+    ten_lease_row row;
+    ten_lease_effect effect;
+    done = get_lease(db, op, &row);
+    if (done == TENURE_OK)
+        done = look_before(db, op, &row, result);
+    if (done != TENURE_OK)
+        return done < 0 ? done : TENURE_OK;
+    ten_lease_row_apply(&row, op, &db->context, result, &effect);
+    if (effect.row_changed) {
+        *must_last |= effect.must_last;
+        ten_db_note_end(db, row.ends_ms);
+        done = put_lease(db, op, &row);
+    }
+    ten_change changes[TEN_LEASE_CHANGES_MAX];
+    size_t count = ten_lease_changes(&row, op, &effect, changes);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        done = ten_db_add_change(db, &changes[i]);
+    if (done == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
+        done = ten_fail(db->error, TENURE_E_NOMEM, "out of memory for the answer about %s", op->target);
+    return done;
+}
+
+/* ---- instances ----------------------------------------------------------------------------------------- */
+
+/* One statement for nearly every heartbeat; 1 when it matched. */
+static int beat_plainly(ten_db *db, const ten_op *op, ten_result *result) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BEAT);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, db->context.now_ms + op->ttl_ms);
+    ten_bind_text(statement, 2, op->namespace_name);
+    ten_bind_text(statement, 3, op->holder);
+    ten_bind_u64(statement, 4, op->weight);
+    ten_bind_text(statement, 5, op->metadata ? op->metadata : "");
+    ten_bind_u64(statement, 6, op->ttl_ms);
+    ten_bind_u64(statement, 7, db->context.now_ms);
+    int done = ten_db_run(db, statement);
+    if (done < 0 || sqlite3_changes(db->connection) == 0)
+        return done;
+    *result = (ten_result){.outcome = TEN_OK, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms};
+    return 1;
+}
+
+/* Takes out the instances that have expired, and tells the feed. They are noticed when one joins; that is rare, and
+ * must look at the others anyway. */
+static int sweep_instances(ten_db *db, const ten_op *op) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_EXPIRED_INSTANCES);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->holder);
+    ten_bind_u64(statement, 3, db->context.now_ms);
+    int found;
+    while ((found = ten_db_step(db, statement)) > 0) {
+        ten_change change = {.kind = TEN_INSTANCE_LEFT,
+                             .reason = TEN_REASON_EXPIRED,
+                             .namespace_name = op->namespace_name,
+                             .target = "",
+                             .instance = ten_column_text(statement, 0),
+                             .actor = ""};
+        bool gone = ten_column_u64(statement, 1) != 0;
+        found = gone ? TENURE_OK : ten_db_add_change(db, &change);
+        if (found < 0)
+            break;
+    }
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int get_fleet_ttl(ten_db *db, const ten_op *op, uint64_t *ret_ttl_ms) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_FLEET_TTL);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->holder);
+    ten_bind_u64(statement, 3, db->context.now_ms);
+    int found = ten_db_step(db, statement);
+    *ret_ttl_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int put_instance(ten_db *db, const ten_op *op, const ten_instance_row *row) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_INSTANCE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->holder);
+    ten_bind_u64(statement, 3, row->weight);
+    ten_bind_text(statement, 4, op->kind != TEN_OP_ANNOUNCE ? NULL : op->metadata ? op->metadata : "");
+    ten_bind_u64(statement, 5, row->ttl_ms);
+    ten_bind_u64(statement, 6, row->ends_ms);
+    ten_bind_u64(statement, 7, row->since_ms);
+    ten_bind_u64(statement, 8, row->gone);
+    ten_bind_u64(statement, 9, (uint64_t)row->ask);
+    return ten_db_run(db, statement);
+}
+
+static int remove_instance(ten_db *db, const ten_op *op) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_REMOVE_INSTANCE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->holder);
+    return ten_db_run(db, statement);
+}
+
+static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, bool *must_last) {
+    int done = op->kind == TEN_OP_ANNOUNCE ? beat_plainly(db, op, result) : 0;
+    if (done != 0)
+        return done < 0 ? done : TENURE_OK;
+    ten_instance_row row;
+    ten_instance_effect effect;
+    bool same_metadata;
+    uint64_t fleet_ttl_ms = 0;
+    done = get_instance(db, op, &row, &same_metadata);
+    bool joins = op->kind == TEN_OP_ANNOUNCE && !ten_instance_row_is_live(&row, db->context.now_ms);
+    if (done == TENURE_OK && joins)
+        done = sweep_instances(db, op);
+    if (done == TENURE_OK && joins)
+        done = get_fleet_ttl(db, op, &fleet_ttl_ms);
+    if (done < 0)
+        return done;
+    ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms, result,
+                           &effect);
+    *must_last |= effect.must_last;
+    if (effect.row_removed)
+        done = remove_instance(db, op);
+    else if (effect.row_changed)
+        done = put_instance(db, op, &row);
+    if (done == TENURE_OK && effect.changed)
+        done = ten_db_add_change(db, &(ten_change){.kind = effect.change,
+                                                   .reason = effect.reason,
+                                                   .namespace_name = op->namespace_name,
+                                                   .target = "",
+                                                   .instance = op->holder,
+                                                   .actor = op->actor ? op->actor : ""});
+    return done;
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------- */
+
+enum weight { ONLY_READS, ONLY_RENEWALS, CHANGES };
+
+static enum weight weigh(const ten_op *ops, size_t count) {
+    enum weight weight = ONLY_READS;
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].kind == TEN_OP_RENEW || ops[i].kind == TEN_OP_ANNOUNCE)
+            weight = ONLY_RENEWALS;
+        else if (ops[i].kind != TEN_OP_READ)
+            return CHANGES;
+    }
+    return weight;
+}
+
+static int apply_all(struct sqlite_store *store, const ten_op *ops, ten_result *results, size_t count,
+                     bool *must_last) {
+    int done = TENURE_OK;
+    ten_arena_reset(&store->results);
+    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+        results[i] = (ten_result){0};
+        done = ops[i].target ? apply_to_lease(store, &ops[i], &results[i], must_last)
+                             : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
+    }
+    return done;
+}
+
+static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    struct sqlite_store *store = self(base);
+    enum weight weight = weigh(ops, count);
+    bool must_last = false;
+    int done = weight == ONLY_READS ? ten_db_begin_read(&store->db, timeout_ms)
+                                    : ten_db_begin_write(&store->db, weight == CHANGES, timeout_ms);
+    if (done < 0)
+        return done;
+    done = apply_all(store, ops, results, count, &must_last);
+    if (done < 0 || weight == CHANGES || !must_last)
+        return ten_db_end(&store->db, done);
+    /* A renewal turned out to be more than that (another TTL, a lease put back, a join): once more, to last. Nothing
+     * was committed. */
+    ten_error cancelled = {.code = TENURE_E_CANCELLED};
+    (void)ten_db_end(&store->db, cancelled.code);
+    done = ten_db_begin_write(&store->db, true, ten_left_u64(store->db.end_us, ten_boot_us()) / 1000u);
+    return done < 0 ? done : ten_db_end(&store->db, apply_all(store, ops, results, count, &must_last));
+}
+
+/* ---- targets ------------------------------------------------------------------------------------------- */
+
+static int run_edit(ten_db *db, const char *namespace_name, const ten_target_edit *edit) {
+    static const enum ten_sql ids[] = {TEN_SQL_PUT_TARGET, TEN_SQL_REMOVE_TARGET, TEN_SQL_PAUSE_TARGET,
+                                       TEN_SQL_PAUSE_TARGET};
+    const tenure_target *target = &edit->target;
+    sqlite3_stmt *statement = ten_db_statement(db, ids[edit->action]);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, namespace_name);
+    ten_bind_text(statement, 2, target->id);
+    if (edit->action == TEN_TARGET_PUT) {
+        ten_bind_text(statement, 3, target->url);
+        ten_bind_text(statement, 4, target->exec);
+        ten_bind_text(statement, 5, target->spec);
+        ten_bind_u64(statement, 6, target->every_ms);
+        ten_bind_u64(statement, 7, target->paused);
+    } else if (edit->action != TEN_TARGET_REMOVE) {
+        ten_bind_u64(statement, 3, edit->action == TEN_TARGET_PAUSE);
+    }
+    return ten_db_run(db, statement);
+}
+
+static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *edit) {
+    bool paused;
+    int done = get_registration(db, namespace_name, edit->target.id, &edit->found, &paused);
+    if (done < 0 || (!edit->found && edit->action != TEN_TARGET_PUT))
+        return done;
+    done = run_edit(db, namespace_name, edit);
+    if (done < 0)
+        return done;
+    enum ten_change_kind kind = edit->action == TEN_TARGET_REMOVE ? TEN_TARGET_REMOVED
+                                : edit->found                     ? TEN_TARGET_CHANGED
+                                                                  : TEN_TARGET_ADDED;
+    return ten_db_add_change(
+        db,
+        &(ten_change){
+            .kind = kind, .namespace_name = namespace_name, .target = edit->target.id, .instance = "", .actor = ""});
+}
+
+static int sqlite_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
+                               uint64_t timeout_ms) {
+    ten_db *db = &self(base)->db;
+    int done = ten_db_begin_write(db, true, timeout_ms);
+    if (done < 0)
+        return done;
+    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        done = edit_target(db, namespace_name, &edits[i]);
+    return ten_db_end(db, done);
+}
+
+/* ---- listings ------------------------------------------------------------------------------------------ */
+
+static int sqlite_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    return ten_db_list(&self(base)->db, query, each, userdata, timeout_ms);
+}
+
+static int sqlite_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                                 uint64_t timeout_ms) {
+    return ten_db_list_instances(&self(base)->db, namespace_name, each, userdata, timeout_ms);
+}
+
+static int sqlite_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
+                          ten_change_fn each, void *userdata, uint64_t timeout_ms) {
+    return ten_db_changes(&self(base)->db, namespace_name, cursor, limit, each, userdata, timeout_ms);
+}
+
+/* ---- the handle ---------------------------------------------------------------------------------------- */
+
+static int sqlite_watch(ten_store *base, const char *namespace_name, int *ret_fd) {
+    (void)namespace_name; /* a notice says that the file has changed, and no more */
+    ten_db *db = &self(base)->db;
+    int done = ten_side_watch(&db->side, &base->error);
+    if (done == TENURE_OK)
+        *ret_fd = db->side.watch_fd;
+    return done;
+}
+
+static void sqlite_watch_clear(ten_store *base) {
+    ten_side_watch_clear(&self(base)->db.side);
+}
+
+static int sqlite_ping(ten_store *base, uint64_t timeout_ms) {
+    ten_db *db = &self(base)->db;
+    int done = ten_db_begin_write(db, false, timeout_ms);
+    if (done < 0)
+        return done;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PING);
+    return ten_db_end(db, statement ? ten_db_run(db, statement) : db->error->code);
+}
+
+static int sqlite_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+    return ten_db_check(&self(base)->db, each, userdata, timeout_ms);
+}
+
+static void sqlite_close(ten_store *base) {
+    struct sqlite_store *store = self(base);
+    ten_db_close(&store->db);
+    ten_arena_free(&store->results);
+    ten_free(store);
+}
+
+static int sqlite_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    static const char *const options[] = {"timeout", NULL};
+    int done = ten_url_check_options(url, options, error);
+    if (done < 0)
+        return done;
+    if (url->hosts && url->hosts[0] != '\0')
+        return ten_fail(error, TENURE_E_INVALID,
+                        "a sqlite: URL names a file on this host and no host: write sqlite:/%s%s", url->hosts,
+                        url->path);
+    if (url->path[0] == '\0')
+        return ten_fail(error, TENURE_E_INVALID,
+                        "a sqlite: URL names a file: write sqlite:/var/lib/jobs.db or sqlite:jobs.db");
+    struct sqlite_store *store = ten_calloc(1, sizeof *store);
+    if (!store)
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening %s", url->path);
+    store->base = (ten_store){
+        .clock = config->clock,
+        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                         .shared_between_processes = true,
+                         .survives_restart = true,
+                         .expiry_clock = "this host's boot clock, read after the lock is had",
+                         .change_notice = "inotify on the side file"},
+    };
+    done = ten_db_open(&store->db, url->path, config->clock, &store->base.error, config->timeout_ms);
+    if (done < 0) {
+        *error = store->base.error;
+        sqlite_close(&store->base);
+        return done;
+    }
+    *ret_store = &store->base;
+    return TENURE_OK;
+}
+
+const ten_store_ops ten_sqlite_ops = {
+    .name = "sqlite",
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .apply = sqlite_apply,
+    .edit_targets = sqlite_edit_targets,
+    .list = sqlite_list,
+    .list_instances = sqlite_list_instances,
+    .changes = sqlite_changes,
+    .watch = sqlite_watch,
+    .watch_clear = sqlite_watch_clear,
+    .ping = sqlite_ping,
+    .check = sqlite_check,
+};

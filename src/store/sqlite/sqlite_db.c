@@ -1,0 +1,232 @@
+/*
+ * The connection of a SQLite store: its transactions. Called by sqlite.c and sqlite_list.c.
+ *
+ * Why a transaction here is more than BEGIN and COMMIT: it waits for its turn (sqlite_side.h); it reads the clock only
+ * when it has the lock, so that a lease cannot be renewed after a wait in which it ended; it makes sure that the file
+ * is still the one at the path; and it looks whether an epoch has to begin (sqlite_epoch.c).
+ */
+#include "store/sqlite/sqlite_db.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "store/sqlite/sqlite_inherited.h"
+
+#define TRIM_EVERY 512u
+
+uint64_t ten_db_patience_end_us(const ten_db *db) {
+    return db->start_us + ten_max_u64((db->end_us - db->start_us) / 4, 20000);
+}
+
+void ten_db_disconnect(ten_db *db) {
+    for (size_t i = 0; i < TEN_SQL_COUNT; i++) {
+        sqlite3_finalize(db->statements[i]);
+        db->statements[i] = NULL;
+    }
+    sqlite3_close_v2(db->connection);
+    ten_inherited_forget(db->noted - 1);
+    db->noted = 0;
+    db->connection = NULL;
+    db->path = NULL;
+}
+
+/* ---- transactions -------------------------------------------------------------------------------------- */
+
+static void set_bounds(ten_db *db, uint64_t timeout_ms) {
+    db->start_us = ten_boot_us();
+    db->end_us = db->start_us + ten_min_u64(timeout_ms, TENURE_TTL_MAX_MS) * 1000u;
+}
+
+static bool has_moved(ten_db *db) {
+    int moved = 0;
+    return sqlite3_file_control(db->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+static void read_clocks(ten_db *db) {
+    db->context.now_ms = ten_boot_ms(db->clock);
+    db->context.wall_ms = ten_wall_ms(db->clock);
+}
+
+static int set_lasting(ten_db *db, bool lasting) {
+    if (db->lasting == lasting)
+        return TENURE_OK;
+    int done = ten_db_execute(db, lasting ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+    if (done == TENURE_OK)
+        db->lasting = lasting;
+    return done;
+}
+
+/* After an error that may be the connection's fault the next call opens a new one. */
+static void undo(ten_db *db, int done) {
+    if (db->connection && !sqlite3_get_autocommit(db->connection) && ten_db_run_plain(db, TEN_SQL_ROLLBACK) < 0)
+        done = TENURE_E_STORE;
+    db->writing = false;
+    ten_side_leave(&db->side);
+    if (done == TENURE_E_STORE || done == TENURE_E_UNREACHABLE)
+        ten_db_disconnect(db);
+}
+
+/* Rolls back and keeps the error that led to it. */
+static int give_up(ten_db *db, int done) {
+    ten_error first = *db->error;
+    undo(db, done);
+    *db->error = first;
+    return done;
+}
+
+enum { AGAIN = 1 }; /* the file was replaced, or the epoch's change must last: once more */
+
+static int try_begin_write(ten_db *db, bool *lasting) {
+    int done = ten_db_connect(db);
+    if (done < 0)
+        return done;
+    ten_side_enter(&db->side, ten_db_patience_end_us(db));
+    done = set_lasting(db, *lasting);
+    if (done == TENURE_OK)
+        done = ten_db_run_plain(db, TEN_SQL_BEGIN_WRITE);
+    if (done < 0)
+        return give_up(db, done);
+    db->writing = true;
+    db->last_end_ms = 0;
+    if (has_moved(db)) {
+        undo(db, TENURE_OK);
+        ten_db_disconnect(db);
+        return AGAIN;
+    }
+    read_clocks(db);
+    bool changed = false;
+    done = ten_db_check_epoch(db, &changed);
+    if (done < 0)
+        return give_up(db, done);
+    if (changed && !*lasting) {
+        undo(db, TENURE_OK);
+        *lasting = true;
+        return AGAIN;
+    }
+    return TENURE_OK;
+}
+
+int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms) {
+    set_bounds(db, timeout_ms);
+    for (int tries = 0; tries < 4; tries++) {
+        int done = try_begin_write(db, &lasting);
+        if (done != AGAIN)
+            return done;
+    }
+    return ten_fail(db->error, TENURE_E_STORE, "%s is being replaced again and again", db->given_path);
+}
+
+int ten_db_begin_read(ten_db *db, uint64_t timeout_ms) {
+    set_bounds(db, timeout_ms);
+    if (db->connection && has_moved(db))
+        ten_db_disconnect(db);
+    if (!db->connection) {
+        /* A new connection looks at the epoch first; that needs the lock. */
+        int done = ten_db_begin_write(db, false, timeout_ms);
+        if (done == TENURE_OK)
+            done = ten_db_end(db, TENURE_OK);
+        if (done < 0)
+            return done;
+    }
+    int done = ten_db_run_plain(db, TEN_SQL_BEGIN_READ);
+    read_clocks(db);
+    return done;
+}
+
+static int commit_write(ten_db *db) {
+    uint64_t last_end_ms = ten_max_u64(db->memory.last_end_ms, db->last_end_ms);
+    bool changed = db->cursor > db->memory.cursor;
+    int done = TENURE_OK;
+    if (last_end_ms > db->memory.last_end_ms) {
+        /* Before the commit: a lease that is granted but not remembered could be forgotten with the database. */
+        db->memory.last_end_ms = last_end_ms;
+        done = ten_side_write(&db->side, &db->memory, db->error);
+    }
+    if (done == TENURE_OK)
+        done = ten_db_run_plain(db, TEN_SQL_COMMIT);
+    if (done < 0)
+        return give_up(db, done);
+    if (changed) {
+        /* After the commit: a cursor that the database never had would look like lost data. */
+        ten_error ignored;
+        db->memory.cursor = db->cursor;
+        (void)ten_side_write(&db->side, &db->memory, &ignored);
+        ten_side_notify(&db->side);
+    }
+    db->writing = false;
+    ten_side_leave(&db->side);
+    return TENURE_OK;
+}
+
+int ten_db_end(ten_db *db, int done) {
+    if (done < 0)
+        return give_up(db, done);
+    if (db->writing)
+        return commit_write(db);
+    int ended = ten_db_run_plain(db, TEN_SQL_COMMIT);
+    return ended < 0 ? give_up(db, ended) : done;
+}
+
+void ten_db_note_end(ten_db *db, uint64_t ends_ms) {
+    db->last_end_ms = ten_max_u64(db->last_end_ms, ends_ms);
+}
+
+static int trim_changes(ten_db *db) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TRIM_CHANGES);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, ten_left_u64(db->cursor, TEN_FEED_MAX));
+    ten_bind_u64(statement, 2, ten_left_u64(db->context.wall_ms, TEN_FEED_AGE_MS));
+    return ten_db_run(db, statement);
+}
+
+int ten_db_add_change(ten_db *db, const ten_change *change) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_ADD_CHANGE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, db->cursor + 1);
+    ten_bind_u64(statement, 2, change->at_ms ? change->at_ms : db->context.wall_ms);
+    ten_bind_text(statement, 3, ten_change_name(change->kind));
+    ten_bind_text(statement, 4, ten_reason_name(change->reason));
+    ten_bind_text(statement, 5, change->namespace_name);
+    ten_bind_text(statement, 6, change->target);
+    ten_bind_text(statement, 7, change->instance);
+    ten_bind_text(statement, 8, change->actor);
+    ten_bind_u64(statement, 9, change->token);
+    int done = ten_db_run(db, statement);
+    if (done < 0)
+        return done;
+    db->cursor++;
+    return db->cursor % TRIM_EVERY == 0 ? trim_changes(db) : done;
+}
+
+/* ---- the handle ---------------------------------------------------------------------------------------- */
+
+/* The program may change its directory before the file is opened again. */
+static int make_absolute(ten_db *db, const char *path) {
+    char directory[4096] = "";
+    if (path[0] != '/' && !getcwd(directory, sizeof directory))
+        return ten_fail_errno(db->error, TENURE_E_SYSTEM, errno, "cannot open %s", path);
+    size_t size = strlen(directory) + strlen(path) + 2;
+    db->given_path = ten_malloc(size);
+    if (!db->given_path)
+        return ten_fail(db->error, TENURE_E_NOMEM, "out of memory while opening %s", path);
+    snprintf(db->given_path, size, "%s%s%s", directory, directory[0] ? "/" : "", path);
+    return TENURE_OK;
+}
+
+int ten_db_open(ten_db *db, const char *path, const ten_clock *clock, ten_error *error, uint64_t timeout_ms) {
+    *db = (ten_db){.clock = clock, .error = error, .side = {.fd = -1, .watch_fd = -1}};
+    int done = make_absolute(db, path);
+    if (done == TENURE_OK)
+        done = ten_db_begin_write(db, false, timeout_ms);
+    return done < 0 ? done : ten_db_end(db, TENURE_OK);
+}
+
+void ten_db_close(ten_db *db) {
+    ten_db_disconnect(db);
+    ten_side_close(&db->side);
+    ten_free(db->given_path);
+}

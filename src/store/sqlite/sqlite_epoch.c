@@ -1,0 +1,138 @@
+/*
+ * Epochs of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are counted
+ * anew; when it is a copy, a backup, or a new file beside an old side file, an epoch begins, in which newcomers wait
+ * until every lease that it may have forgotten has ended. Called at the start of each write transaction.
+ */
+#include <string.h>
+
+#include "store/sqlite/sqlite_db.h"
+
+#define RECOVERING_MIN_MS TENURE_TTL_DEFAULT_MS
+
+struct store_row {
+    bool exists;
+    bool same_boot;
+    bool same_file; /* at the same place, and not restored into it */
+    uint64_t schema_cookie;
+    uint64_t time_namespace;
+    uint64_t recovering_until_ms;
+    uint64_t token_floor;
+    uint64_t cursor;
+};
+
+static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    *ret_cookie = found > 0 ? ten_column_u64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int get_store_row(ten_db *db, struct store_row *row) {
+    *row = (struct store_row){0};
+    int done = get_schema_cookie(db, &row->schema_cookie);
+    if (done < 0)
+        return done;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    if (found > 0) {
+        const char *boot_id = ten_column_text(statement, 0);
+        row->exists = true;
+        row->same_boot = boot_id && strcmp(boot_id, db->boot_id) == 0;
+        row->time_namespace = ten_column_u64(statement, 1);
+        /* A device may have another number after a reboot. */
+        row->same_file = ten_column_u64(statement, 7) == row->schema_cookie &&
+                         ten_column_u64(statement, 3) == db->inode &&
+                         (!row->same_boot || ten_column_u64(statement, 2) == db->device);
+        row->recovering_until_ms = ten_column_u64(statement, 4);
+        row->token_floor = ten_column_u64(statement, 5);
+        row->cursor = ten_column_u64(statement, 6);
+    }
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int put_store_row(ten_db *db, const struct store_row *row) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_STORE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, db->boot_id);
+    ten_bind_u64(statement, 2, db->time_namespace);
+    ten_bind_u64(statement, 3, db->device);
+    ten_bind_u64(statement, 4, db->inode);
+    ten_bind_u64(statement, 5, row->recovering_until_ms);
+    ten_bind_u64(statement, 6, row->token_floor);
+    ten_bind_u64(statement, 7, row->schema_cookie);
+    return ten_db_run(db, statement);
+}
+
+/* Every lease that the database may have forgotten has ended by then: the side file remembers the latest end; where it
+ * does not, the longest TTL that is known, and at least the default one. */
+static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LONGEST_TTL);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    uint64_t longest_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    *ret_until_ms = db->context.now_ms + ten_max_u64(longest_ms, RECOVERING_MIN_MS);
+    if (strcmp(db->memory.boot_id, db->boot_id) == 0)
+        *ret_until_ms = ten_max_u64(db->memory.last_end_ms, db->context.now_ms + longest_ms);
+    return found < 0 ? found : TENURE_OK;
+}
+
+/* The database is not the one that it was: a copy, a backup, or a new file beside an old side file. */
+static int begin_epoch(ten_db *db, struct store_row *row) {
+    row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(db->context.wall_ms, TENURE_TOKEN_MAX / 2));
+    int done = recovering_end(db, &row->recovering_until_ms);
+    /* The gap in the cursors makes every reader of the old feed start over. */
+    db->cursor = ten_max_u64(row->cursor, db->memory.cursor) + 1;
+    if (done == TENURE_OK)
+        done = ten_db_run_number(db, TEN_SQL_TRIM_CHANGES, db->cursor);
+    if (done == TENURE_OK)
+        done = ten_db_add_change(
+            db, &(ten_change){
+                    .kind = TEN_STORE_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""});
+    return done;
+}
+
+static int restart_times(ten_db *db, struct store_row *row) {
+    row->recovering_until_ms = 0;
+    int done = ten_db_run_number(db, TEN_SQL_RESTART_LEASES, db->context.now_ms);
+    return done < 0 ? done : ten_db_run_number(db, TEN_SQL_RESTART_INSTANCES, db->context.now_ms);
+}
+
+/* Compares what the store says of itself with what is found. *ret_changed: it was brought up to date, which must last.
+ */
+int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
+    struct store_row row;
+    int done = get_store_row(db, &row);
+    if (done == TENURE_OK)
+        done = ten_side_read(&db->side, &db->memory, db->error);
+    if (done < 0)
+        return done;
+    db->cursor = row.cursor;
+    if (row.exists && row.same_boot && row.time_namespace != db->time_namespace)
+        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+                        "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "
+                        "them in the same one",
+                        db->path);
+    bool data_lost = (row.exists && !row.same_file) || db->memory.cursor > row.cursor;
+    *ret_changed = !row.exists || !row.same_boot || !row.same_file || data_lost;
+    if (*ret_changed && !row.same_boot)
+        done = restart_times(db, &row);
+    if (done == TENURE_OK && data_lost)
+        done = begin_epoch(db, &row);
+    if (done == TENURE_OK && *ret_changed)
+        done = put_store_row(db, &row);
+    if (strcmp(db->memory.boot_id, db->boot_id) != 0)
+        db->memory = (ten_side_memory){.cursor = db->memory.cursor};
+    memcpy(db->memory.boot_id, db->boot_id, sizeof db->boot_id);
+    db->context.token_floor = row.token_floor;
+    db->context.recovering_ms = ten_left_u64(row.recovering_until_ms, db->context.now_ms);
+    return done;
+}

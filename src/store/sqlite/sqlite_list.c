@@ -1,0 +1,227 @@
+/*
+ * What a SQLite store lists: targets with their leases, live instances, and the feed of changes. Called through
+ * sqlite.c.
+ */
+#include <string.h>
+
+#include "store/sqlite/sqlite_db.h"
+
+/* ---- listings ------------------------------------------------------------------------------------------ */
+
+/* Leases and registrations are two tables in the same order; a listing is their merge, read as far as the page goes. */
+struct merge {
+    sqlite3_stmt *leases;
+    sqlite3_stmt *targets;
+    const char *lease_id; /* NULL: at the end */
+    const char *target_id;
+};
+
+static int advance(ten_db *db, sqlite3_stmt *statement, const char **ret_id) {
+    int found = ten_db_step(db, statement);
+    *ret_id = found > 0 ? ten_column_text(statement, 0) : NULL;
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int start_merge(ten_db *db, const ten_query *query, struct merge *merge) {
+    merge->leases = ten_db_statement(db, TEN_SQL_LIST_LEASES);
+    merge->targets = ten_db_statement(db, TEN_SQL_LIST_TARGETS);
+    if (!merge->leases || !merge->targets)
+        return db->error->code;
+    sqlite3_stmt *both[] = {merge->leases, merge->targets};
+    for (size_t i = 0; i < TEN_COUNT(both); i++) {
+        ten_bind_text(both[i], 1, query->namespace_name);
+        ten_bind_text(both[i], 2, query->after ? query->after : "");
+    }
+    int done = advance(db, merge->leases, &merge->lease_id);
+    return done < 0 ? done : advance(db, merge->targets, &merge->target_id);
+}
+
+static void read_lease_columns(sqlite3_stmt *leases, uint64_t now_ms, ten_row *row) {
+    const char *holder = ten_column_text(leases, 1);
+    uint64_t ends_ms = ten_column_u64(leases, 3);
+    row->token = ten_column_u64(leases, 2);
+    if (!holder || ends_ms <= now_ms)
+        return;
+    row->holder = holder;
+    row->remaining_ms = ends_ms - now_ms;
+    row->ttl_ms = ten_column_u64(leases, 4);
+    row->acquired_at_ms = ten_column_u64(leases, 5);
+    row->barred = ten_column_u64(leases, 6) != 0;
+}
+
+static void read_target_columns(sqlite3_stmt *targets, ten_row *row) {
+    row->registered = true;
+    row->target.url = ten_column_text(targets, 1);
+    row->target.exec = ten_column_text(targets, 2);
+    row->target.spec = ten_column_text(targets, 3);
+    row->target.every_ms = ten_column_u64(targets, 4);
+    row->target.paused = ten_column_u64(targets, 5) != 0;
+}
+
+static bool matches(const ten_row *row, enum tenure_filter filter) {
+    switch (filter) {
+    case TENURE_LEASED:
+        return row->holder != NULL;
+    case TENURE_FREE:
+        return row->holder == NULL && !row->target.paused;
+    case TENURE_REGISTERED:
+        return row->registered;
+    case TENURE_ALL:
+        break;
+    }
+    return true;
+}
+
+static int list_merged(ten_db *db, const ten_query *query, struct merge *merge, ten_row_fn each, void *userdata) {
+    size_t given = 0;
+    int done = TENURE_OK;
+    while (done == TENURE_OK && given < query->limit && (merge->lease_id || merge->target_id)) {
+        int order = !merge->lease_id ? 1 : !merge->target_id ? -1 : strcmp(merge->lease_id, merge->target_id);
+        ten_row row = {.target = {.id = order <= 0 ? merge->lease_id : merge->target_id}};
+        if (order <= 0)
+            read_lease_columns(merge->leases, db->context.now_ms, &row);
+        if (order >= 0)
+            read_target_columns(merge->targets, &row);
+        if (matches(&row, query->filter)) {
+            done = each(&row, userdata);
+            given++;
+        }
+        if (done == TENURE_OK && order <= 0)
+            done = advance(db, merge->leases, &merge->lease_id);
+        if (done == TENURE_OK && order >= 0)
+            done = advance(db, merge->targets, &merge->target_id);
+    }
+    return done;
+}
+
+int ten_db_list(ten_db *db, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    struct merge merge = {0};
+    int done = ten_db_begin_read(db, timeout_ms);
+    if (done < 0)
+        return done;
+    done = start_merge(db, query, &merge);
+    if (done == TENURE_OK)
+        done = list_merged(db, query, &merge, each, userdata);
+    sqlite3_reset(merge.leases);
+    sqlite3_reset(merge.targets);
+    return ten_db_end(db, done);
+}
+
+int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_fn each, void *userdata,
+                          uint64_t timeout_ms) {
+    int done = ten_db_begin_read(db, timeout_ms);
+    sqlite3_stmt *statement = done == TENURE_OK ? ten_db_statement(db, TEN_SQL_LIST_INSTANCES) : NULL;
+    if (!statement)
+        return done < 0 ? done : ten_db_end(db, db->error->code);
+    ten_bind_text(statement, 1, namespace_name);
+    ten_bind_u64(statement, 2, db->context.now_ms);
+    int stopped = 0;
+    while (stopped == 0 && (done = ten_db_step(db, statement)) > 0) {
+        const char *metadata = ten_column_text(statement, 2);
+        ten_instance instance = {
+            .instance = ten_column_text(statement, 0),
+            .weight = (uint32_t)ten_column_u64(statement, 1),
+            .metadata = metadata && metadata[0] ? metadata : NULL,
+            .ttl_ms = ten_column_u64(statement, 3),
+            .remaining_ms = ten_left_u64(ten_column_u64(statement, 4), db->context.now_ms),
+            .since_ms = ten_column_u64(statement, 5),
+            .ask = (enum ten_ask)ten_column_u64(statement, 6),
+        };
+        stopped = each(&instance, userdata);
+    }
+    sqlite3_reset(statement);
+    return ten_db_end(db, stopped ? stopped : done);
+}
+
+/* ---- changes ------------------------------------------------------------------------------------------- */
+
+static unsigned name_index(const char *name, const char *(*name_of)(unsigned), unsigned count) {
+    for (unsigned i = 0; name && i < count; i++)
+        if (strcmp(name_of(i), name) == 0)
+            return i;
+    return count;
+}
+
+static const char *change_name(unsigned kind) {
+    return ten_change_name((enum ten_change_kind)kind);
+}
+
+static const char *reason_name(unsigned reason) {
+    return ten_reason_name((enum ten_reason)reason);
+}
+
+/* Moves the cursor to where reading can start; TENURE_E_RESYNC when it had to be moved. */
+static int place_cursor(ten_db *db, uint64_t *cursor) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_CHANGE_RANGE);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    uint64_t first = found > 0 ? ten_column_u64(statement, 0) : 1;
+    uint64_t last = found > 0 ? ten_column_u64(statement, 1) : 0;
+    sqlite3_reset(statement);
+    if (found < 0)
+        return found;
+    if (*cursor == TEN_CURSOR_OLDEST)
+        *cursor = first - 1;
+    if (*cursor != TEN_CURSOR_NOW && *cursor <= last && *cursor + 1 >= first)
+        return TENURE_OK;
+    bool missed = *cursor != TEN_CURSOR_NOW;
+    *cursor = last;
+    return missed ? ten_fail(db->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
+                             TEN_FEED_MAX)
+                  : 1;
+}
+
+static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
+                        void *userdata) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LIST_CHANGES);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, *cursor);
+    ten_bind_text(statement, 2, namespace_name);
+    ten_bind_u64(statement, 3, limit);
+    int done;
+    int stopped = 0;
+    size_t given = 0;
+    while (stopped == 0 && (done = ten_db_step(db, statement)) > 0) {
+        unsigned kind = name_index(ten_column_text(statement, 2), change_name, TEN_CHANGE_COUNT);
+        unsigned reason = name_index(ten_column_text(statement, 3), reason_name, TEN_REASON_COUNT);
+        ten_change change = {
+            .cursor = ten_column_u64(statement, 0),
+            .at_ms = ten_column_u64(statement, 1),
+            .kind = (enum ten_change_kind)kind,
+            .reason = reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE,
+            .namespace_name = ten_column_text(statement, 4),
+            .target = ten_column_text(statement, 5),
+            .instance = ten_column_text(statement, 6),
+            .actor = ten_column_text(statement, 7),
+            .token = ten_column_u64(statement, 8),
+        };
+        *cursor = change.cursor;
+        given++;
+        /* A kind that a newer version of this schema writes is nothing to this one. */
+        if (kind < TEN_CHANGE_COUNT)
+            stopped = each(&change, userdata);
+    }
+    sqlite3_reset(statement);
+    if (stopped != 0 || done < 0)
+        return stopped ? stopped : done;
+    /* Read to the end: what other namespaces wrote need not be skipped again. */
+    uint64_t last = TEN_CURSOR_NOW;
+    if (given < limit && place_cursor(db, &last) > 0)
+        *cursor = ten_max_u64(*cursor, last);
+    return TENURE_OK;
+}
+
+int ten_db_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
+                   void *userdata, uint64_t timeout_ms) {
+    int done = ten_db_begin_read(db, timeout_ms);
+    if (done < 0)
+        return done;
+    done = place_cursor(db, cursor);
+    if (done == TENURE_OK)
+        done = read_changes(db, namespace_name, cursor, limit, each, userdata);
+    else if (done > 0)
+        done = TENURE_OK;
+    return ten_db_end(db, done);
+}

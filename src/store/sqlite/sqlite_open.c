@@ -1,0 +1,246 @@
+/*
+ * Opening a SQLite store: is the file in a place where leases may live, is it ours, and is its schema one that we know?
+ * Called by the transactions of sqlite_db.c when there is no connection.
+ */
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/io.h"
+#include "store/sqlite/sqlite_db.h"
+#include "store/sqlite/sqlite_inherited.h"
+
+#include "store/sqlite/sqlite_sql.h"
+
+#define APPLICATION_ID 0x54656e75 /* "Tenu" */
+#define SCHEMA_VERSION ((int)TEN_COUNT(migrations))
+
+/* migrations[n] takes a database from version n to n + 1. */
+static const char *const migrations[] = {SQL_SCHEMA_1};
+
+/* Local file systems only: on a network one locks and the boot clock belong to different machines. By an allow-list,
+ * since nobody can list all that would be wrong. */
+bool ten_db_filesystem_allowed(long type, const char **ret_name) {
+    static const struct {
+        long type;
+        bool allowed;
+        const char *name;
+    } known[] = {
+        {EXT4_SUPER_MAGIC, true, "ext4"},
+        {XFS_SUPER_MAGIC, true, "xfs"},
+        {BTRFS_SUPER_MAGIC, true, "btrfs"},
+        {TMPFS_MAGIC, true, "tmpfs"},
+        {RAMFS_MAGIC, true, "ramfs"},
+        {OVERLAYFS_SUPER_MAGIC, true, "overlayfs"},
+        {F2FS_SUPER_MAGIC, true, "f2fs"},
+        {0x2fc12fc1, true, "zfs"},
+        {0xca451a4e, true, "bcachefs"},
+        {0x3153464a, true, "jfs"},
+        {REISERFS_SUPER_MAGIC, true, "reiserfs"},
+        {NILFS_SUPER_MAGIC, true, "nilfs2"},
+        {NFS_SUPER_MAGIC, false, "nfs"},
+        {SMB_SUPER_MAGIC, false, "smb"},
+        {0xff534d42, false, "cifs"},
+        {0xfe534d42, false, "smb2"},
+        {V9FS_MAGIC, false, "9p"},
+        {FUSE_SUPER_MAGIC, false, "fuse"},
+        {CODA_SUPER_MAGIC, false, "coda"},
+        {AFS_SUPER_MAGIC, false, "afs"},
+        {0x00c36400, false, "ceph"},
+        {0x01161970, false, "gfs2"},
+        {0x7461636f, false, "ocfs2"},
+        {0x0bd00bd0, false, "lustre"},
+        {PROC_SUPER_MAGIC, false, "proc"},
+        {SYSFS_MAGIC, false, "sysfs"},
+    };
+    for (size_t i = 0; i < TEN_COUNT(known); i++) {
+        if (known[i].type == (type & 0xffffffff)) {
+            *ret_name = known[i].name;
+            return known[i].allowed;
+        }
+    }
+    *ret_name = NULL;
+    return false;
+}
+
+static int check_filesystem(ten_db *db, const char *path) {
+    struct statfs found;
+    const char *name;
+    if (statfs(path, &found) != 0)
+        return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "cannot open the store %s: %s", db->given_path,
+                              path);
+    if (ten_db_filesystem_allowed((long)found.f_type, &name))
+        return TENURE_OK;
+    return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+                    "%s lies on a file system (%s, type 0x%lx) that may be shared between machines, or is not known to "
+                    "keep locks and writes; put the store on a local disk, or use a store that is made for several "
+                    "hosts",
+                    db->given_path, name ? name : "unknown", (unsigned long)found.f_type & 0xffffffffu);
+}
+
+/* Before the file is opened, so that none is made in a wrong place. */
+static int check_directory(ten_db *db) {
+    char directory[4096];
+    size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
+    if (size >= sizeof directory)
+        return ten_fail(db->error, TENURE_E_INVALID, "the path of the store is too long");
+    memcpy(directory, db->given_path, size);
+    directory[size] = '\0';
+    return check_filesystem(db, directory);
+}
+
+static int read_identity(ten_db *db) {
+    struct stat info;
+    db->clock->boot_id(db->clock->arg, db->boot_id);
+    db->time_namespace = db->clock->time_namespace(db->clock->arg);
+    if (db->boot_id[0] == '\0')
+        return ten_fail(
+            db->error, TENURE_E_UNSUPPORTED,
+            "this system has no boot id (/proc/sys/kernel/random/boot_id), so a reboot could not be noticed");
+    if (stat(db->path, &info) != 0)
+        return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "%s", db->path);
+    db->device = (uint64_t)info.st_dev;
+    db->inode = (uint64_t)info.st_ino;
+    ten_inherited_forget(db->noted - 1);
+    db->noted = ten_inherited_note(db->device, db->inode) + 1;
+    /* Once is enough, ten_side_read() follows the file; a second time would lose the descriptor that somebody watches.
+     */
+    return db->side.path ? TENURE_OK : ten_side_open(&db->side, db->path, info.st_mode, db->error);
+}
+
+/* SQLite calls this when another connection has the lock. After the queue that is rare: a program that is not ours, or
+ * a process that was not waited for. */
+static int wait_for_lock(void *arg, int tries) {
+    const ten_db *db = arg;
+    (void)tries;
+    if (ten_boot_us() >= db->end_us)
+        return 0;
+    ten_sleep_us(500);
+    return 1;
+}
+
+static int migrate(ten_db *db, uint64_t version) {
+    int done = TENURE_OK;
+    for (uint64_t v = version; done == TENURE_OK && v < TEN_COUNT(migrations); v++)
+        done = ten_db_execute(db, migrations[v]);
+    char pragmas[96];
+    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+             SCHEMA_VERSION);
+    return done < 0 ? done : ten_db_execute(db, pragmas);
+}
+
+/* What the file says that it is. */
+static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_application, uint64_t *ret_tables) {
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->connection, SQL_GET_VERSION, -1, &statement, NULL);
+    int found = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
+    if (found > 0) {
+        *ret_version = ten_column_u64(statement, 0);
+        *ret_application = ten_column_u64(statement, 1);
+        *ret_tables = ten_column_u64(statement, 2);
+    }
+    sqlite3_finalize(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int check_version(ten_db *db, uint64_t *ret_version) {
+    uint64_t application = 0;
+    uint64_t tables = 0;
+    int done = read_version(db, ret_version, &application, &tables);
+    if (done < 0)
+        return done;
+    if (tables > 0 && application != APPLICATION_ID)
+        return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
+                        db->path);
+    if (*ret_version > TEN_COUNT(migrations))
+        return ten_fail(db->error, TENURE_E_SCHEMA,
+                        "%s has schema version %llu, and this version of Tenure (" TENURE_VERSION
+                        ") knows up to %d: use the newer one",
+                        db->path, (unsigned long long)*ret_version, SCHEMA_VERSION);
+    return TENURE_OK;
+}
+
+static int make_schema(ten_db *db) {
+    uint64_t version = 0;
+    int done = check_version(db, &version);
+    if (done < 0 || version == TEN_COUNT(migrations))
+        return done;
+    done = ten_db_execute(db, "BEGIN IMMEDIATE");
+    if (done < 0)
+        return done;
+    /* Another process may have been here while this one waited. */
+    done = check_version(db, &version);
+    if (done == TENURE_OK)
+        done = migrate(db, version);
+    if (done == TENURE_OK)
+        done = ten_db_execute(db, "COMMIT");
+    if (done < 0)
+        (void)sqlite3_exec(db->connection, "ROLLBACK", NULL, NULL, NULL);
+    return done;
+}
+
+/* WAL, so that readers and the writer do not wait for each other. It fails with BUSY without waiting when two processes
+ * make the same new database; the queue keeps ours apart. */
+static int use_wal(ten_db *db) {
+    int done;
+    do {
+        done = ten_db_execute(db, "PRAGMA journal_mode = WAL");
+        if (done == TENURE_E_TIMEOUT)
+            ten_sleep_us(1000);
+    } while (done == TENURE_E_TIMEOUT && ten_boot_us() < db->end_us);
+    if (done == TENURE_OK)
+        done = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF");
+    db->lasting = true;
+    return done;
+}
+
+static int refuse_inherited(ten_db *db) {
+    struct stat info;
+    if (stat(db->given_path, &info) != 0 || !ten_inherited_is_open((uint64_t)info.st_dev, (uint64_t)info.st_ino))
+        return TENURE_OK;
+    return ten_fail(
+        db->error, TENURE_E_FORKED,
+        "%s was open in the parent when this process was forked, and SQLite cannot open it in both: start a "
+        "new program (exec), or fork before the store is opened",
+        db->given_path);
+}
+
+/* Looked at before anything is written, the side file included: a database of another program stays as it is. */
+static int open_file(ten_db *db) {
+    int done = refuse_inherited(db);
+    if (done < 0)
+        return done;
+    int code =
+        sqlite3_open_v2(db->given_path, &db->connection,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    if (code != SQLITE_OK)
+        return ten_db_failed(db, code);
+    db->path = sqlite3_db_filename(db->connection, "main");
+    sqlite3_busy_handler(db->connection, wait_for_lock, db);
+    uint64_t version;
+    /* Again, since the path may have been a link to somewhere else. */
+    done = check_filesystem(db, db->path);
+    return done < 0 ? done : check_version(db, &version);
+}
+
+int ten_db_connect(ten_db *db) {
+    if (db->connection)
+        return TENURE_OK;
+    int done = check_directory(db);
+    if (done == TENURE_OK)
+        done = open_file(db);
+    if (done == TENURE_OK)
+        done = read_identity(db);
+    if (done == TENURE_OK) {
+        ten_side_enter(&db->side, ten_db_patience_end_us(db));
+        done = use_wal(db);
+        if (done == TENURE_OK)
+            done = make_schema(db);
+        ten_side_leave(&db->side);
+    }
+    if (done < 0)
+        ten_db_disconnect(db);
+    return done;
+}

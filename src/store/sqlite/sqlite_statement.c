@@ -1,0 +1,147 @@
+/*
+ * Statements of a SQLite store: prepared once, bound, stepped, and SQLite's errors told in our words. Called by the
+ * other sqlite_*.c files.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "store/sqlite/sqlite_db.h"
+
+#include "store/sqlite/sqlite_sql.h"
+
+static const char *const texts[TEN_SQL_COUNT] = {
+    [TEN_SQL_BEGIN_READ] = "BEGIN",
+    [TEN_SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+    [TEN_SQL_COMMIT] = "COMMIT",
+    [TEN_SQL_ROLLBACK] = "ROLLBACK",
+    [TEN_SQL_GET_STORE] = SQL_GET_STORE,
+    [TEN_SQL_PUT_STORE] = SQL_PUT_STORE,
+    [TEN_SQL_SCHEMA_COOKIE] = SQL_SCHEMA_COOKIE,
+    [TEN_SQL_PING] = SQL_PING,
+    [TEN_SQL_RESTART_LEASES] = SQL_RESTART_LEASES,
+    [TEN_SQL_RESTART_INSTANCES] = SQL_RESTART_INSTANCES,
+    [TEN_SQL_LONGEST_TTL] = SQL_LONGEST_TTL,
+    [TEN_SQL_GET_LEASE] = SQL_GET_LEASE,
+    [TEN_SQL_PUT_LEASE] = SQL_PUT_LEASE,
+    [TEN_SQL_RENEW] = SQL_RENEW,
+    [TEN_SQL_LIST_LEASES] = SQL_LIST_LEASES,
+    [TEN_SQL_GET_TARGET] = SQL_GET_TARGET,
+    [TEN_SQL_PUT_TARGET] = SQL_PUT_TARGET,
+    [TEN_SQL_REMOVE_TARGET] = SQL_REMOVE_TARGET,
+    [TEN_SQL_PAUSE_TARGET] = SQL_PAUSE_TARGET,
+    [TEN_SQL_LIST_TARGETS] = SQL_LIST_TARGETS,
+    [TEN_SQL_GET_INSTANCE] = SQL_GET_INSTANCE,
+    [TEN_SQL_PUT_INSTANCE] = SQL_PUT_INSTANCE,
+    [TEN_SQL_BEAT] = SQL_BEAT,
+    [TEN_SQL_REMOVE_INSTANCE] = SQL_REMOVE_INSTANCE,
+    [TEN_SQL_FLEET_TTL] = SQL_FLEET_TTL,
+    [TEN_SQL_EXPIRED_INSTANCES] = SQL_EXPIRED_INSTANCES,
+    [TEN_SQL_LIST_INSTANCES] = SQL_LIST_INSTANCES,
+    [TEN_SQL_ADD_CHANGE] = SQL_ADD_CHANGE,
+    [TEN_SQL_TRIM_CHANGES] = SQL_TRIM_CHANGES,
+    [TEN_SQL_CHANGE_RANGE] = SQL_CHANGE_RANGE,
+    [TEN_SQL_LIST_CHANGES] = SQL_LIST_CHANGES,
+};
+
+void ten_bind_text(sqlite3_stmt *statement, int at, const char *text) {
+    sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+}
+
+void ten_bind_u64(sqlite3_stmt *statement, int at, uint64_t number) {
+    sqlite3_bind_int64(statement, at, (sqlite3_int64)number);
+}
+
+const char *ten_column_text(sqlite3_stmt *statement, int at) {
+    return (const char *)sqlite3_column_text(statement, at);
+}
+
+uint64_t ten_column_u64(sqlite3_stmt *statement, int at) {
+    return (uint64_t)sqlite3_column_int64(statement, at);
+}
+
+static const char *shown_path(const ten_db *db) {
+    return db->path ? db->path : db->given_path;
+}
+
+static int error_code(int code) {
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return TENURE_E_TIMEOUT;
+    case SQLITE_FULL:
+        return TENURE_E_FULL;
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+        return TENURE_E_UNREACHABLE;
+    case SQLITE_NOMEM:
+        return TENURE_E_NOMEM;
+    default:
+        return TENURE_E_STORE;
+    }
+}
+
+/* A WAL or its index that finds no room is an I/O error to SQLite, and "full" to whoever has to make room. */
+static bool has_no_room(const ten_db *db, int code) {
+    int reason = (code & 0xff) == SQLITE_IOERR && db->connection ? sqlite3_system_errno(db->connection) : 0;
+    return reason == ENOSPC || reason == EDQUOT;
+}
+
+/* Tells what SQLite said. The connection is not closed here: a transaction may be open on it. */
+int ten_db_failed(ten_db *db, int code) {
+    int error = has_no_room(db, code) ? TENURE_E_FULL : error_code(code);
+    switch (error) {
+    case TENURE_E_TIMEOUT:
+        return ten_fail(db->error, error, "%s was locked by another process for the whole time-out of %llu ms",
+                        shown_path(db), (unsigned long long)((db->end_us - db->start_us) / 1000u));
+    case TENURE_E_FULL:
+        return ten_fail(db->error, error, "no room on the disk of %s; nothing was changed", shown_path(db));
+    default:
+        return ten_fail(db->error, error, "%s: %s", shown_path(db),
+                        (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database"
+                        : db->connection               ? sqlite3_errmsg(db->connection)
+                                                       : sqlite3_errstr(code));
+    }
+}
+
+sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id) {
+    if (!db->statements[id]) {
+        int code =
+            sqlite3_prepare_v3(db->connection, texts[id], -1, SQLITE_PREPARE_PERSISTENT, &db->statements[id], NULL);
+        if (code != SQLITE_OK)
+            ten_db_failed(db, code);
+    }
+    return db->statements[id];
+}
+
+int ten_db_step(ten_db *db, sqlite3_stmt *statement) {
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        return 1;
+    return code == SQLITE_DONE ? 0 : ten_db_failed(db, code);
+}
+
+int ten_db_run(ten_db *db, sqlite3_stmt *statement) {
+    int done = ten_db_step(db, statement);
+    sqlite3_reset(statement);
+    return done < 0 ? done : TENURE_OK;
+}
+
+int ten_db_run_plain(ten_db *db, enum ten_sql id) {
+    sqlite3_stmt *statement = ten_db_statement(db, id);
+    return statement ? ten_db_run(db, statement) : db->error->code;
+}
+
+int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number) {
+    sqlite3_stmt *statement = ten_db_statement(db, id);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, number);
+    return ten_db_run(db, statement);
+}
+
+int ten_db_execute(ten_db *db, const char *text) {
+    int code = sqlite3_exec(db->connection, text, NULL, NULL, NULL);
+    return code == SQLITE_OK ? TENURE_OK : ten_db_failed(db, code);
+}

@@ -1,0 +1,239 @@
+/*
+ * The election part, continued: work that runs on the leader only, once. It keeps its role for as long as it runs and
+ * for its least time, on the store's clock, whatever becomes of the process.
+ */
+#include "conformance/elections/candidates.h"
+
+#include <stdio.h>
+
+#define TTL_MS      UINT64_C(20000)
+#define NOTICE_MS   UINT64_C(5000)
+#define MIDDLE_MS   UINT64_C(8000)
+#define BRIEF_MS    UINT64_C(2000)
+#define ROUNDING_MS 5u
+
+/* A TTL below BRIEF_MS, where the store has one. */
+static uint64_t shortest_ms(const struct election_place *election) {
+    return ten_max_u64(BRIEF_MS / 2, election->place.store->capabilities.ttl_min_ms);
+}
+
+/* One call of tenure_leader_only(), from a thread of its own or not, and what the function saw. */
+struct job {
+    const char *role;
+    const char *name; /* of the instance; NULL: the host's */
+    uint64_t ttl_ms;
+    uint64_t at_least_ms;
+    uint64_t wait_ms;
+    uint64_t runs_ms;       /* for how long */
+    atomic_uint *waits_for; /* until this has reached `waits_until` */
+    atomic_uint *returned;  /* counts calls that have returned */
+    pthread_t thread;
+    uint64_t began_ms;
+    uint64_t noticed_ms; /* that it leads no more */
+    uint64_t ended_ms;
+    uint64_t token;
+    uint64_t token_at_end;
+    unsigned waits_until;
+    int result;
+    bool until_lost; /* it runs until it leads no more */
+    bool led_at_start;
+    bool led_at_end;
+    atomic_bool running; /* has begun */
+};
+
+static int work(tenure_election *election, void *arg) {
+    struct job *job = arg;
+    job->began_ms = now_ms();
+    job->led_at_start = tenure_is_leader(election);
+    job->token = tenure_election_token(election);
+    atomic_store(&job->running, true);
+    uint64_t end_ms = job->began_ms + 30000;
+    while (now_ms() < end_ms && job->waits_for && atomic_load(job->waits_for) < job->waits_until)
+        sleep_ms(1);
+    while (now_ms() < end_ms && job->until_lost && tenure_is_leader(election))
+        sleep_ms(1);
+    job->noticed_ms = now_ms();
+    if (job->runs_ms)
+        sleep_ms(job->runs_ms);
+    (void)tenure_election_wait(election, job->until_lost ? 0 : job->ttl_ms / 2); /* over a pause */
+    job->led_at_end = tenure_is_leader(election);
+    job->token_at_end = tenure_election_token(election);
+    return 7;
+}
+
+static void run_job(struct job *job) {
+    tenure_election_options options = {
+        .size = sizeof options, .instance_name = job->name, .ttl_ms = job->ttl_ms, .at_least_ms = job->at_least_ms};
+    job->result = tenure_leader_only(suite_fixture.url, job->role, &options, job->wait_ms, work, job);
+    job->ended_ms = now_ms();
+    if (job->returned)
+        atomic_fetch_add(job->returned, 1);
+}
+
+static void *run_in_thread(void *arg) {
+    run_job(arg);
+    return NULL;
+}
+
+static void start_job(struct job *job) {
+    assert_int_equal(pthread_create(&job->thread, NULL, run_in_thread, job), 0);
+}
+
+static void await_work(struct job *job) {
+    for (uint64_t end_ms = now_ms() + 10000; !atomic_load(&job->running) && now_ms() < end_ms;)
+        sleep_ms(1);
+}
+
+static void expect_done(const struct job *job) {
+    assert_int_equal(job->result, 7);
+    assert_true(job->led_at_start && job->led_at_end);
+    assert_true(job->token != 0);
+    assert_int_equal(job->token_at_end, job->token);
+}
+
+/* ---- on one only --------------------------------------------------------------------------------------- */
+
+static void of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_leads(void **state) {
+    enum { JOBS = 5 };
+    const struct election_place *election = *state;
+    struct job jobs[JOBS];
+    atomic_uint returned = 0;
+    for (int i = 0; i < JOBS; i++)
+        jobs[i] = (struct job){.role = election->role,
+                               .ttl_ms = MIDDLE_MS,
+                               .wait_ms = 200,
+                               .waits_for = &returned,
+                               .waits_until = JOBS - 1,
+                               .returned = &returned};
+    for (int i = 0; i < JOBS; i++)
+        start_job(&jobs[i]);
+    for (int i = 0; i < JOBS; i++)
+        pthread_join(jobs[i].thread, NULL);
+    int ran = 0;
+    for (int i = 0; i < JOBS; i++) {
+        if (atomic_load(&jobs[i].running)) {
+            expect_done(&jobs[i]);
+            ran++;
+        } else {
+            assert_int_equal(jobs[i].result, TENURE_E_HELD);
+        }
+    }
+    assert_int_equal(ran, 1);
+    expect_holder(read_role(election), NULL);
+}
+
+static void one_that_waits_runs_by_notice_when_the_work_of_the_other_is_done(void **state) {
+    const struct election_place *election = *state;
+    atomic_uint go = 0;
+    struct job first = {.role = election->role, .ttl_ms = TTL_MS, .wait_ms = 5000, .waits_for = &go, .waits_until = 1};
+    struct job second = {.role = election->role, .ttl_ms = TTL_MS, .wait_ms = 20000};
+    start_job(&first);
+    await_work(&first);
+    start_job(&second);
+    sleep_ms(400); /* it has been refused by now, and knows for how long */
+    bool early = atomic_load(&second.running);
+    atomic_store(&go, 1);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    assert_false(early);
+    expect_done(&first);
+    expect_done(&second);
+    assert_true(second.token > first.token);
+    assert_true(second.began_ms - first.ended_ms < NOTICE_MS || second.began_ms < first.ended_ms);
+}
+
+/* ---- for its least time -------------------------------------------------------------------------------- */
+
+/* The first one's work is over at once; the second may not begin before the least time has passed since it began. */
+static void expect_least_time(struct election_place *election, uint64_t ttl_ms, uint64_t at_least_ms) {
+    struct job first = {
+        .role = election->role, .name = "first", .ttl_ms = ttl_ms, .at_least_ms = at_least_ms, .wait_ms = 5000};
+    struct job late = {.role = election->role, .ttl_ms = ttl_ms, .wait_ms = 0};
+    struct job second = {.role = election->role, .ttl_ms = ttl_ms, .wait_ms = at_least_ms + 10000};
+    run_job(&first);
+    expect_done(&first);
+    assert_true(first.ended_ms - first.began_ms < at_least_ms / 2); /* nobody waits for it in there */
+    ten_result role = read_role(election);
+    assert_non_null(role.holder);
+    assert_int_equal(strncmp(role.holder, "first-", 6), 0);
+    assert_int_equal(role.token, first.token);
+    assert_in_range(role.remaining_ms, at_least_ms / 2, at_least_ms);
+    run_job(&late);
+    assert_int_equal(late.result, TENURE_E_HELD);
+    run_job(&second);
+    expect_done(&second);
+    assert_true(second.token > first.token);
+    if (second.began_ms + ROUNDING_MS < first.began_ms + at_least_ms ||
+        second.began_ms > first.began_ms + at_least_ms + slack_ms(election))
+        fail_msg("the next one began after %llu ms", (unsigned long long)(second.began_ms - first.began_ms));
+}
+
+static void a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over(void **state) {
+    expect_least_time(*state, shortest_ms(*state), 2 * BRIEF_MS);
+}
+
+static void a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is(void **state) {
+    expect_least_time(*state, MIDDLE_MS, MIDDLE_MS / 2);
+}
+
+static void the_least_time_is_kept_although_the_process_was_killed(void **state) {
+    struct election_place *election = *state;
+    if (!has_processes(election))
+        return; /* does not apply */
+    uint64_t ttl_ms = shortest_ms(election);
+    election->arena->ttl_ms = ttl_ms;
+    election->arena->at_least_ms = 2 * BRIEF_MS;
+    start_candidate(election, 0, IN_PROCESSES);
+    (void)await_leader(election, CANDIDATES_MAX, 10000);
+    uint64_t began_ms = atomic_load(&election->arena->at[0].elected_ms);
+    kill_candidate(election, 0);
+    /* It was kept before the work began, and so for a TTL longer than the least time. */
+    assert_in_range(read_role(election).remaining_ms, BRIEF_MS, 2 * BRIEF_MS + ttl_ms);
+    struct job next = {.role = election->role, .ttl_ms = ttl_ms, .wait_ms = 5 * BRIEF_MS};
+    run_job(&next);
+    expect_done(&next);
+    uint64_t after_ms = next.began_ms - began_ms;
+    if (after_ms + ROUNDING_MS < 2 * BRIEF_MS || after_ms > 2 * BRIEF_MS + ttl_ms + slack_ms(election))
+        fail_msg("the next one began after %llu ms", (unsigned long long)after_ms);
+}
+
+/* ---- longer than the TTL, and lost --------------------------------------------------------------------- */
+
+static void work_that_takes_longer_than_the_ttl_keeps_its_role(void **state) {
+    const struct election_place *election = *state;
+    struct job work_of_length = {
+        .role = election->role, .ttl_ms = BRIEF_MS, .wait_ms = 5000, .runs_ms = 2 * BRIEF_MS + BRIEF_MS / 4};
+    start_job(&work_of_length);
+    await_work(&work_of_length);
+    struct job other = {.role = election->role, .ttl_ms = BRIEF_MS, .wait_ms = BRIEF_MS + BRIEF_MS / 2};
+    run_job(&other);
+    pthread_join(work_of_length.thread, NULL);
+    assert_int_equal(other.result, TENURE_E_HELD);
+    expect_done(&work_of_length);
+}
+
+static void work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_was_lost(void **state) {
+    const struct election_place *election = *state;
+    struct job job = {.role = election->role, .ttl_ms = TTL_MS, .wait_ms = 5000, .until_lost = true};
+    start_job(&job);
+    await_work(&job);
+    uint64_t forced_ms = now_ms();
+    ten_result result = force_role(election, TEN_OP_FORCE);
+    pthread_join(job.thread, NULL);
+    expect_outcome(result, TEN_OK);
+    assert_true(job.led_at_start);
+    assert_true(job.noticed_ms - forced_ms < NOTICE_MS);
+    assert_int_equal(job.result, TENURE_E_LOST);
+}
+
+static const struct CMUnitTest tests[] = {
+    ELECTION_CASE(of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_leads),
+    ELECTION_CASE(one_that_waits_runs_by_notice_when_the_work_of_the_other_is_done),
+    ELECTION_CASE(a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over),
+    ELECTION_CASE(a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is),
+    ELECTION_CASE(the_least_time_is_kept_although_the_process_was_killed),
+    ELECTION_CASE(work_that_takes_longer_than_the_ttl_keeps_its_role),
+    ELECTION_CASE(work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_was_lost),
+};
+
+const struct topic leader_only_topic = {tests, TEN_COUNT(tests)};

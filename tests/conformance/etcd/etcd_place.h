@@ -1,0 +1,69 @@
+/*
+ * What the tests of the etcd store share: one private member for the whole program, two handles and a namespace for
+ * each case, etcdctl to look into it and to do harm by hand, and a hook on every request that the store sends
+ * (-Wl,--wrap=ten_etcd_perform), by which replies are lost or things happen in between.
+ */
+#ifndef CONFORMANCE_ETCD_PLACE_H
+#define CONFORMANCE_ETCD_PLACE_H
+
+#include "conformance/suite.h"
+#include "lib/etcd_server.h"
+#include "store/etcd/etcd_state.h"
+
+extern etcd_server etcd_member;
+
+int etcd_group_setup(void **state);
+int etcd_group_teardown(void **state);
+int etcd_place_setup(void **state);
+int etcd_place_teardown(void **state);
+#define ETCD_CASE(function) cmocka_unit_test_setup_teardown(function, etcd_place_setup, etcd_place_teardown)
+
+/* The member's URL, with this after it. */
+void etcd_url(char url[FIXTURE_URL_SIZE], const char *rest);
+/* Killed and started with its data: the term has grown. The handles are to find out by themselves. */
+void etcd_restart(void);
+
+/* etcdctl with these words, which the shell reads; what it printed is valid until the next one. A failure fails the
+ * test. */
+const char *etcdctl(const char *format, ...) TEN_PRINTF(1, 2);
+/* A fact of the lease key of a target: "create_revision", "lease"; 0: there is no such key. */
+uint64_t etcd_key_fact(const struct place *place, const char *target, const char *fact);
+void etcd_delete_key(const struct place *place, const char *target);
+void etcd_revoke(uint64_t lease);
+/* How many calls of its KV and Lease services the member has got, by its own count. */
+uint64_t etcd_calls_served(void);
+
+/* ---- the hook */
+
+struct etcd_wire {
+    /* The reply of the next request with this path, and this in its body (NULL: any), is lost after it took effect. */
+    const char *lose_path;
+    const char *lose_body;
+    unsigned lost;
+    /* Called once before, or after, the next request with this path. */
+    const char *hook_path;
+    void (*before)(const struct place *place);
+    void (*after)(ten_etcd_call *call);
+    const struct place *place;
+    unsigned hooked;
+    unsigned kept_alive; /* how many keep-alives were sent */
+};
+extern struct etcd_wire etcd_wire; /* cleared for each case */
+
+/* ---- many leases */
+
+#define MANY_MAX 1000u
+struct many {
+    size_t count;
+    const char *holder;
+    uint64_t ttl_ms;
+    char targets[MANY_MAX][24];
+    ten_op ops[MANY_MAX];
+    ten_result results[MANY_MAX];
+};
+/* As many as wanted, acquired in one batch. */
+struct many *many_acquire(const struct place *place, size_t count, const char *holder, uint64_t ttl_ms);
+/* One batch; how many are not TEN_OK. */
+size_t many_renew(const struct place *place, struct many *many);
+
+#endif

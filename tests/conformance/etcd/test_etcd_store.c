@@ -1,0 +1,567 @@
+/*
+ * What is etcd's own: tokens that are revisions, etcd leases that are shared, what is done to keys by hand, lost
+ * replies, and garbage of others. A change of leader is test_etcd_term.c; the contract itself is the conformance
+ * suite's.
+ */
+#include "conformance/etcd/etcd_place.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TTL_MS  UINT64_C(2000)
+#define LATE_MS UINT64_C(1500) /* by how much etcd may be late */
+#define BUSY_MS UINT64_C(1000) /* and a busy machine */
+
+/* The same place by its second handle. */
+static struct place elsewhere_of(const struct place *place) {
+    struct place elsewhere = {.store = place->other, .other = place->store};
+    memcpy(elsewhere.ns, place->ns, sizeof elsewhere.ns);
+    return elsewhere;
+}
+
+/* From `since_ms` on nobody renewed the target: it ends, not before its TTL and not long after. */
+static void expect_end(const struct place *place, const char *target, uint64_t since_ms) {
+    struct place rival = elsewhere_of(place);
+    ten_result result = acquire_within(&rival, target, "rival", TTL_MS, TTL_MS + LATE_MS + BUSY_MS);
+    expect_outcome(result, TEN_OK);
+    if (now_ms() - since_ms < TTL_MS)
+        fail_msg("%s was taken after %llu ms", target, (unsigned long long)(now_ms() - since_ms));
+}
+
+/* ---- tokens and groups */
+
+static void a_token_is_the_revision_at_which_its_key_was_created(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, 2 * LONG_MS), TEN_OK); /* it moves */
+    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    uint64_t next = must_acquire(place, "t", "b", LONG_MS);
+    assert_true(next > token);
+    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), next);
+}
+
+static void renewing_a_thousand_leases_of_one_holder_is_two_requests(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 1000, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0); /* all of them are in one group now */
+    uint64_t created = etcd_key_fact(place, "t-999", "mod_revision");
+    uint64_t before = etcd_calls_served();
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(many_renew(place, many), 0);
+    uint64_t calls = etcd_calls_served() - before;
+    if (calls > 20 || calls < 10)
+        fail_msg("10 renewals of 1,000 leases were %llu requests", (unsigned long long)calls);
+    assert_int_equal(etcd_key_fact(place, "t-999", "mod_revision"), created); /* and nothing was written */
+    assert_int_equal(etcd_key_fact(place, "t-0", "lease"), etcd_key_fact(place, "t-999", "lease"));
+}
+
+/* Whoever writes to a lease makes its holder look at all of them once, not for ever. */
+static void renewals_are_cheap_again_after_somebody_has_asked_for_a_lease(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t-5", .ask = TEN_ASK_RESIGN};
+    expect_outcome(apply_one(place->other, ask), TEN_OK);
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many->results[5].ask, TEN_ASK_RESIGN);
+    assert_int_equal(many_renew(place, many), 0);
+    uint64_t before = etcd_calls_served();
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many->results[5].ask, TEN_ASK_RESIGN);
+    uint64_t calls = etcd_calls_served() - before;
+    if (calls > 10)
+        fail_msg("5 renewals of 300 leases were %llu requests", (unsigned long long)calls);
+}
+
+static void a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 3, "a", TTL_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    uint64_t since_ms = now_ms();
+    assert_int_equal(many_renew(place, many), 0);
+    many->count = 2;
+    struct place rival = elsewhere_of(place);
+    bool taken = false;
+    while (!taken && now_ms() - since_ms < TTL_MS + LATE_MS + BUSY_MS) {
+        assert_int_equal(many_renew(place, many), 0);
+        taken = acquire(&rival, "t-2", "rival", TTL_MS).outcome == TEN_OK;
+        assert_true(!taken || now_ms() - since_ms >= TTL_MS);
+        sleep_ms(200);
+    }
+    assert_true(taken);
+    assert_int_equal(many_renew(place, many), 0);
+    /* And what was left out is lost for its former holder. */
+    many->count = 3;
+    assert_int_equal(many_renew(place, many), 1);
+    expect_outcome(many->results[2], TEN_LOST);
+}
+
+static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    struct many *many = many_acquire(place, 2, "a", TTL_MS);
+    uint64_t token = many->ops[1].token;
+    uint64_t home = etcd_key_fact(place, "t-1", "lease");
+    many->count = 1;
+    uint64_t until_ms = now_ms() + TTL_MS + LATE_MS + BUSY_MS;
+    for (bool first = true; now_ms() < until_ms; first = false) {
+        ten_result result = renew(&elsewhere, "t-1", NULL, token, 0); /* by its token alone */
+        expect_outcome(result, TEN_OK);
+        expect_holder(result, "a");
+        if (first)
+            assert_true(etcd_key_fact(place, "t-1", "lease") != home);
+        assert_int_equal(many_renew(place, many), 0);
+        sleep_ms(300);
+    }
+    /* It comes back to the first handle, and lives by that one's renewals again. */
+    many->count = 2;
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many->results[1].token, token);
+    uint64_t since_ms = now_ms();
+    assert_int_equal(many_renew(place, many), 0);
+    expect_end(place, "t-1", since_ms);
+}
+
+/* ---- by hand */
+
+static void delete_and_take(const struct place *place, const char *target) {
+    struct place rival = elsewhere_of(place);
+    etcd_delete_key(place, target);
+    must_acquire(&rival, target, "rival", LONG_MS);
+}
+
+static void a_lease_whose_key_was_deleted_is_lost(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    etcd_delete_key(place, "t");
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    assert_int_equal(etcd_key_fact(place, "t", "lease"), 0);
+}
+
+static void a_lease_whose_key_was_deleted_and_taken_is_lost(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    delete_and_take(place, "t");
+    ten_result result = renew(place, "t", "a", token, LONG_MS);
+    expect_outcome(result, TEN_LOST);
+    expect_holder(result, "rival");
+}
+
+/* Not all of them are compared by each renewal, but each in its turn. */
+static void a_deleted_key_among_three_hundred_is_noticed_within_four_renewals(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    etcd_delete_key(place, "t-217");
+    size_t bad = 0;
+    for (int i = 0; i < 4 && bad == 0; i++)
+        bad = many_renew(place, many);
+    assert_int_equal(bad, 1);
+    expect_outcome(many->results[217], TEN_LOST);
+    assert_int_equal(many_renew(place, many), 1);
+}
+
+static void a_lease_among_three_hundred_that_was_deleted_and_taken_is_lost_at_once(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    static const size_t chosen[] = {0, 150, 299};
+    assert_int_equal(many_renew(place, many), 0);
+    for (size_t i = 0; i < TEN_COUNT(chosen); i++) {
+        delete_and_take(place, many->targets[chosen[i]]);
+        assert_int_equal(many_renew(place, many), i + 1);
+        for (size_t j = 0; j <= i; j++) {
+            expect_outcome(many->results[chosen[j]], TEN_LOST);
+            expect_holder(many->results[chosen[j]], "rival");
+        }
+    }
+}
+
+static void delete_and_take_the_first(const struct place *place) {
+    delete_and_take(place, "t-0");
+}
+
+/* The keep-alive has succeeded, and what it kept alive is another's when it is compared. */
+static void what_is_taken_between_keep_alive_and_comparison_is_lost(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    etcd_wire.place = place;
+    etcd_wire.before = delete_and_take_the_first;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    assert_int_equal(many_renew(place, many), 1);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_outcome(many->results[0], TEN_LOST);
+}
+
+static void take_the_second(const struct place *place) {
+    struct place rival = elsewhere_of(place);
+    must_acquire(&rival, "t-1", "rival", LONG_MS);
+}
+
+/* Between an acquire's reading, which found it free, and its writing. */
+static void whoever_comes_in_between_is_not_overwritten(void **state) {
+    const struct place *place = *state;
+    must_acquire(place, "t-0", "a", LONG_MS);
+    etcd_wire.place = place;
+    etcd_wire.before = take_the_second;
+    etcd_wire.hook_path = "/v3/lease/grant"; /* another TTL is another etcd lease */
+    ten_result result = acquire(place, "t-1", "a", LONG_MS / 2);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, "rival");
+}
+
+static void declare_gone(const struct place *place) {
+    ten_op leave = {.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "dying", .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->other, leave), TEN_LOST);
+}
+
+static void whoever_is_declared_gone_in_between_gets_nothing(void **state) {
+    const struct place *place = *state;
+    etcd_wire.place = place;
+    etcd_wire.hook_path = "/v3/lease/grant"; /* after its reading, before its writing */
+    etcd_wire.before = declare_gone;
+    ten_result result = acquire(place, "t", "dying", LONG_MS);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_outcome(result, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_GONE);
+    expect_holder(read_lease(place, "t"), NULL);
+}
+
+static void a_forced_lease_ends_although_its_holder_renews_the_others(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 3, "a", TTL_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    struct place elsewhere = elsewhere_of(place);
+    uint64_t since_ms = now_ms();
+    expect_outcome(force(&elsewhere, "t-1", TEN_OP_FORCE, "me"), TEN_OK);
+    bool taken = false;
+    while (!taken && now_ms() - since_ms < TTL_MS + 1000 + LATE_MS + BUSY_MS) {
+        assert_int_equal(many_renew(place, many), 1);
+        expect_outcome(many->results[1], TEN_LOST);
+        taken = acquire(&elsewhere, "t-1", "rival", TTL_MS).outcome == TEN_OK;
+        sleep_ms(200);
+    }
+    assert_true(taken);
+    assert_int_equal(many_renew(place, many), 1);
+}
+
+/* ---- batches */
+
+static void batches_of_more_than_a_transaction_are_carried_out_in_order(void **state) {
+    const struct place *place = *state;
+    enum { COUNT = 150 };
+    static char targets[COUNT][16];
+    static ten_op ops[4 * COUNT];
+    static ten_result results[4 * COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(targets[i], sizeof targets[i], "t-%zu", i);
+        ten_op op = {.namespace_name = place->ns, .target = targets[i], .holder = "a", .ttl_ms = LONG_MS};
+        for (size_t j = 0; j < 4; j++)
+            ops[j * COUNT + i] = op;
+        ops[i].kind = TEN_OP_ACQUIRE;
+        ops[COUNT + i].kind = TEN_OP_RENEW; /* by the holder alone */
+        ops[2 * COUNT + i].kind = i % 2 ? TEN_OP_RELEASE : TEN_OP_READ;
+        ops[3 * COUNT + i].kind = TEN_OP_ACQUIRE;
+        ops[3 * COUNT + i].holder = "b";
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), 4 * CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        expect_outcome(results[i], TEN_OK);
+        expect_outcome(results[COUNT + i], TEN_OK);
+        assert_int_equal(results[COUNT + i].token, results[i].token);
+        expect_outcome(results[2 * COUNT + i], TEN_OK);
+        expect_outcome(results[3 * COUNT + i], i % 2 ? TEN_OK : TEN_HELD);
+        assert_true(i % 2 ? results[3 * COUNT + i].token > results[i].token
+                          : results[3 * COUNT + i].token == results[i].token);
+    }
+}
+
+static void many_namespaces_are_renewed_in_one_batch(void **state) {
+    const struct place *place = *state;
+    enum { COUNT = 150 };
+    static char namespaces[COUNT][TENURE_NAMESPACE_MAX + 1];
+    static ten_op ops[COUNT];
+    static ten_result results[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(namespaces[i], sizeof namespaces[i], "%.50s-%zu", place->ns, i);
+        ops[i] = (ten_op){
+            .kind = TEN_OP_ACQUIRE, .namespace_name = namespaces[i], .target = "t", .holder = "a", .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, 4 * CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        expect_outcome(results[i], TEN_OK);
+        ops[i].kind = TEN_OP_RENEW;
+        ops[i].token = results[i].token;
+    }
+    (void)etcdctl("del tenure/%s/lease/t", namespaces[COUNT - 1]);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, 4 * CALL_MS), TENURE_OK);
+        for (size_t i = 0; i + 1 < COUNT; i++)
+            expect_outcome(results[i], TEN_OK);
+    }
+    expect_outcome(results[COUNT - 1], TEN_LOST);
+}
+
+static void two_prefixes_do_not_see_each_other(void **state) {
+    const struct place *place = *state;
+    char url[FIXTURE_URL_SIZE];
+    etcd_url(url, "/elsewhere");
+    struct place apart = {.store = open_store(url)};
+    memcpy(apart.ns, place->ns, sizeof apart.ns);
+    etcd_url(url, "/tenure/"); /* that is the usual one */
+    struct place same = {.store = open_store(url)};
+    memcpy(same.ns, place->ns, sizeof same.ns);
+    uint64_t cursor = cursor_now(apart.store, apart.ns);
+    must_acquire(place, "t", "a", LONG_MS);
+    must_acquire(&apart, "t", "b", LONG_MS);
+    expect_holder(acquire(&same, "t", "c", LONG_MS), "a");
+    struct seen seen;
+    read_changes(apart.store, apart.ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_string_equal(seen.at[0].instance, "b");
+    ten_store_close(apart.store);
+    ten_store_close(same.store);
+}
+
+/* ---- hearing of changes */
+
+static bool is_woken(const struct place *place, int fd, uint64_t within_ms) {
+    bool woken = ten_wait_readable(fd, -1, within_ms) > 0;
+    place->other->ops->watch_clear(place->other);
+    return woken;
+}
+
+/* What came since, and only that. */
+static void expect_acquired(const struct place *place, uint64_t *cursor, const char *target) {
+    struct seen seen;
+    read_changes(place->other, place->ns, cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TEN_LEASE_ACQUIRED);
+    assert_string_equal(seen.at[0].target, target);
+}
+
+static void compact(void) {
+    const char *status = etcdctl("endpoint status -w json");
+    const char *revision = strstr(status, "\"revision\":");
+    assert_non_null(revision);
+    (void)etcdctl("compaction --physical %llu", strtoull(revision + 11, NULL, 10));
+}
+
+static void compaction_under_a_watch_hides_no_change(void **state) {
+    const struct place *place = *state;
+    char target[16];
+    int fd;
+    uint64_t cursor = cursor_now(place->other, place->ns);
+    assert_int_equal(place->other->ops->watch(place->other, place->ns, &fd), TENURE_OK);
+    sleep_ms(300);
+    for (int i = 0; i < 3; i++) {
+        (void)is_woken(place, fd, 0);
+        snprintf(target, sizeof target, "t-%d", i);
+        must_acquire(place, target, "a", LONG_MS);
+        compact();
+        assert_true(is_woken(place, fd, 2000));
+        expect_acquired(place, &cursor, target);
+    }
+}
+
+/* The member goes away and comes back, and forgets what it had before: the stream has ended, what came meanwhile is in
+ * the feed, and what comes later is heard of. */
+static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
+    const struct place *place = *state;
+    int fd;
+    uint64_t cursor = cursor_now(place->other, place->ns);
+    assert_int_equal(place->other->ops->watch(place->other, place->ns, &fd), TENURE_OK);
+    sleep_ms(300);
+    (void)is_woken(place, fd, 0);
+    etcd_restart();
+    must_acquire(place, "t-0", "a", LONG_MS);
+    compact();
+    assert_true(is_woken(place, fd, 3000));
+    expect_acquired(place, &cursor, "t-0");
+    sleep_ms(1500); /* by now it listens again */
+    (void)is_woken(place, fd, 0);
+    must_acquire(place, "t-1", "a", LONG_MS);
+    assert_true(is_woken(place, fd, 1000));
+    expect_acquired(place, &cursor, "t-1");
+}
+
+/* ---- garbage of others */
+
+static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void **state) {
+    const struct place *place = *state;
+    static const char *const garbage[] = {"''",      "garbage",          "'[1,2]'", "42",
+                                          "'\"a\"'", "'{\"holder\":7}'", "'{}'",    "'{\"holder\":\"\"}'"};
+    for (size_t i = 0; i < TEN_COUNT(garbage); i++) {
+        char target[16];
+        snprintf(target, sizeof target, "t-%zu", i);
+        (void)etcdctl("put tenure/%s/lease/%s %s", place->ns, target, garbage[i]);
+        for (int round = 0; round < 2; round++) {
+            ten_result result = acquire(place, target, "a", LONG_MS);
+            expect_outcome(result, TEN_HELD);
+            expect_holder(result, "?");
+            assert_true(result.remaining_ms >= 1);
+        }
+        expect_holder(read_lease(place, target), "?");
+        expect_outcome(renew(place, target, "a", read_lease(place, target).token, LONG_MS), TEN_LOST);
+        expect_outcome(release(place, target, "a", read_lease(place, target).token), TEN_LOST);
+        etcd_delete_key(place, target);
+        must_acquire(place, target, "a", LONG_MS);
+    }
+}
+
+static void garbage_in_the_feed_and_in_fences_stops_nothing(void **state) {
+    const struct place *place = *state;
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    (void)etcdctl("put tenure/%s/feed/garbage garbage", place->ns);
+    (void)etcdctl("put tenure/%s/feed/0000000000000001-x-9 '{\"changes\":[{\"event\":\"no\"},3]}'", place->ns);
+    (void)etcdctl("put tenure/%s/fence/t garbage", place->ns);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(token, etcd_key_fact(place, "t", "create_revision"));
+    struct place elsewhere = elsewhere_of(place); /* so that this handle reads */
+    expect_acquired(&elsewhere, &cursor, "t");
+}
+
+/* ---- lost replies */
+
+static void expect_lost_reply(const struct place *place, ten_op op) {
+    ten_result result;
+    unsigned before = etcd_wire.lost;
+    int done = ten_store_apply(place->store, &op, &result, 1, CALL_MS);
+    assert_int_equal(done, TENURE_E_TIMEOUT);
+    assert_int_equal(etcd_wire.lost, before + 1);
+    expect_outcome(result, TEN_ERROR);
+}
+
+/* Fault 7. */
+static void an_acquire_whose_reply_was_lost_recognises_itself(void **state) {
+    const struct place *place = *state;
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
+    must_acquire(place, "warm", "a", LONG_MS);
+    etcd_wire.lose_path = "/v3/kv/txn";
+    etcd_wire.lose_body = "requestPut";
+    expect_lost_reply(place, op);
+    uint64_t created = etcd_key_fact(place, "t", "create_revision");
+    assert_true(created > 0); /* else nothing is tested */
+    expect_holder(acquire(place, "t", "b", LONG_MS), "a");
+    assert_int_equal(must_acquire(place, "t", "a", LONG_MS), created);
+    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), created);
+    expect_outcome(renew(place, "t", "a", created, LONG_MS), TEN_OK);
+}
+
+/* Fault 6. */
+static void a_renewal_whose_reply_was_lost_can_be_repeated(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .namespace_name = place->ns,
+                 .target = "t",
+                 .holder = "a",
+                 .token = token,
+                 .ttl_ms = LONG_MS};
+    etcd_wire.lose_path = "/v3/lease/keepalive";
+    expect_lost_reply(place, op);
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+    etcd_wire.lose_path = "/v3/kv/txn";
+    expect_lost_reply(place, op);
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+    op.ttl_ms = LONG_MS / 2; /* this one moves the key */
+    etcd_wire.lose_path = "/v3/kv/txn";
+    etcd_wire.lose_body = "requestPut";
+    expect_lost_reply(place, op);
+    ten_result result = apply_one(place->store, op);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, token);
+    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
+}
+
+/* What was to be read anew has not been: the next renewal must not believe in it. */
+static void a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    delete_and_take(place, "t-50"); /* its turn to be compared is not soon */
+    etcd_wire.lose_path = "/v3/kv/txn";
+    etcd_wire.lose_body = "{\"compare\":[],\"success\":[{\"requestRange\"";
+    assert_int_equal(ten_store_apply(place->store, many->ops, many->results, many->count, CALL_MS), TENURE_E_TIMEOUT);
+    assert_int_equal(etcd_wire.lost, 1);
+    assert_int_equal(many_renew(place, many), 1);
+    expect_outcome(many->results[50], TEN_LOST);
+    expect_holder(many->results[50], "rival");
+}
+
+/* And when another has it by then, the repetition does not take it back. */
+static void a_renewal_whose_reply_was_lost_does_not_touch_a_successor(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_op op = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
+    etcd_wire.lose_path = "/v3/kv/txn";
+    etcd_wire.lose_body = "requestDelete";
+    expect_lost_reply(place, op);
+    uint64_t next = must_acquire(place, "t", "b", LONG_MS);
+    expect_outcome(apply_one(place->store, op), TEN_LOST);
+    op.kind = TEN_OP_RENEW;
+    op.ttl_ms = LONG_MS;
+    expect_outcome(apply_one(place->store, op), TEN_LOST);
+    expect_outcome(renew(place, "t", "b", next, LONG_MS), TEN_OK);
+}
+
+/* The real thing: the member stands still. */
+static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_op op = {.kind = TEN_OP_RENEW, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
+    ten_result result;
+    kill(etcd_member.pid, SIGSTOP);
+    uint64_t began_ms = now_ms();
+    int renewed = ten_store_apply(place->store, &op, &result, 1, 400);
+    op.kind = TEN_OP_ACQUIRE;
+    op.target = "u";
+    op.ttl_ms = LONG_MS;
+    int acquired = ten_store_apply(place->store, &op, &result, 1, 400);
+    uint64_t took_ms = now_ms() - began_ms;
+    kill(etcd_member.pid, SIGCONT);
+    assert_int_equal(renewed, TENURE_E_TIMEOUT);
+    assert_int_equal(acquired, TENURE_E_TIMEOUT);
+    assert_in_range(took_ms, 700, 800 + BUSY_MS);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    must_acquire(place, "u", "a", LONG_MS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ETCD_CASE(a_token_is_the_revision_at_which_its_key_was_created),
+        ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests),
+        ETCD_CASE(renewals_are_cheap_again_after_somebody_has_asked_for_a_lease),
+        ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
+        ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
+        ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
+        ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost),
+        ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals),
+        ETCD_CASE(a_lease_among_three_hundred_that_was_deleted_and_taken_is_lost_at_once),
+        ETCD_CASE(what_is_taken_between_keep_alive_and_comparison_is_lost),
+        ETCD_CASE(whoever_comes_in_between_is_not_overwritten),
+        ETCD_CASE(whoever_is_declared_gone_in_between_gets_nothing),
+        ETCD_CASE(a_forced_lease_ends_although_its_holder_renews_the_others),
+        ETCD_CASE(batches_of_more_than_a_transaction_are_carried_out_in_order),
+        ETCD_CASE(many_namespaces_are_renewed_in_one_batch),
+        ETCD_CASE(two_prefixes_do_not_see_each_other),
+        ETCD_CASE(compaction_under_a_watch_hides_no_change),
+        ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
+        ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
+        ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
+        ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
+        ETCD_CASE(a_renewal_whose_reply_was_lost_can_be_repeated),
+        ETCD_CASE(a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost),
+        ETCD_CASE(a_renewal_whose_reply_was_lost_does_not_touch_a_successor),
+        ETCD_CASE(a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out),
+    };
+    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
+}

@@ -1,0 +1,237 @@
+/*
+ * PostgreSQL stores that may have lost something, and servers whose clock is set: epochs, standbys, dumps. What every
+ * store does with an epoch is the contract's; here is what begins one.
+ */
+#include "conformance/postgres/postgres_place.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TTL_MS   UINT64_C(800)
+#define AFTER_MS (TTL_MS + 150)
+
+static struct place *open_place(void **state) {
+    struct postgres_place *postgres = *state;
+    postgres_place_open(postgres, "");
+    return &postgres->place;
+}
+
+/* ---- epochs */
+
+static void expect_recovering(ten_result result) {
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    assert_null(result.holder);
+    assert_in_range(result.remaining_ms, 1, TTL_MS);
+}
+
+/* The holder goes on, newcomers wait, and whoever comes after has a higher token. */
+static void expect_survival(const struct place *place, uint64_t token) {
+    expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
+    expect_recovering(acquire(place, "never-seen", "newcomer", TTL_MS));
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    ten_result back = renew(place, "t", "a", token, TTL_MS);
+    expect_outcome(back, TEN_OK);
+    assert_int_equal(back.token, token);
+    expect_holder(acquire(place, "t", "newcomer", TTL_MS), "a");
+    sleep_ms(AFTER_MS / 2);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    sleep_ms(AFTER_MS / 2 + 100);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    assert_true(must_acquire(place, "t", "newcomer", TTL_MS) > token);
+}
+
+static void lose_something(struct postgres_place *postgres) {
+    (void)postgres_text(postgres, "UPDATE tenure.store SET identity = 'another server'");
+}
+
+static void another_identity_begins_an_epoch(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    assert_int_equal(token, 1);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    lose_something(postgres);
+    expect_survival(place, token);
+    struct seen seen = {0};
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
+                     TENURE_E_RESYNC);
+    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE event = 'store_recovering'"),
+                        "1");
+}
+
+static void a_lease_that_the_data_do_not_know_is_put_back_and_counted(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", TTL_MS);
+    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
+    (void)postgres_text(postgres, "DELETE FROM tenure.lease WHERE target_id = 'u'");
+    (void)postgres_text(postgres, "DELETE FROM tenure.namespace");
+    lose_something(postgres);
+    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
+    expect_holder(read_lease(place, "u"), "b");
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
+}
+
+static void older_data_do_not_bring_a_former_holder_back(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "CREATE TABLE backup AS SELECT * FROM tenure.lease");
+    expect_outcome(release(place, "t", "a", first), TEN_OK);
+    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
+    (void)postgres_text(postgres, "DELETE FROM tenure.lease; INSERT INTO tenure.lease SELECT * FROM backup");
+    lose_something(postgres);
+    ten_result again = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(again, TEN_HELD);
+    assert_true(again.recovering);
+    expect_outcome(renew(place, "t", "b", second, TTL_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
+    expect_holder(read_lease(place, "t"), "b");
+}
+
+static void tokens_that_are_shown_while_recovering_count_if_they_can_be_true(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    (void)read_lease(place, "t");
+    lose_something(postgres);
+    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
+    expect_outcome(renew(place, "t", NULL, shown, TTL_MS), TEN_LOST);
+    expect_outcome(renew(place, "u", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "t", "a", TTL_MS) > shown);
+    assert_true(must_acquire(place, "u", "a", TTL_MS) < shown);
+}
+
+static void a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    ten_op keep = {.kind = TEN_OP_RENEW,
+                   .flags = TEN_OP_KEEP,
+                   .namespace_name = place->ns,
+                   .target = "t",
+                   .holder = "a",
+                   .token = token,
+                   .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->store, keep), TEN_OK);
+    lose_something(postgres);
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    expect_outcome(apply_one(place->store, keep), TEN_OK);
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "u", "b", TTL_MS);
+    expect_holder(read_lease(place, "t"), "a");
+}
+
+static void a_database_that_was_restored_from_a_dump_begins_an_epoch(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    char command[1024];
+    char copy[32];
+    snprintf(copy, sizeof copy, "%.20scopy", postgres->database);
+    (void)postgres_text(postgres, "CREATE DATABASE %s", copy);
+    snprintf(command, sizeof command, "pg_dump -h %s -U %s %s | psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s >/dev/null",
+             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory,
+             POSTGRES_SERVER_USER, copy);
+    assert_int_equal(system(command), 0);
+    snprintf(postgres->database, sizeof postgres->database, "%s", copy);
+    postgres_place_open(postgres, "");
+    expect_survival(place, token);
+}
+
+/* Fault 11. */
+static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(postgres_server_start_standby(&postgres->standby, postgres->server), 0);
+    struct postgres_server *primary = postgres->server;
+    ten_error error;
+    postgres->server = &postgres->standby;
+    assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_UNREACHABLE);
+    assert_non_null(strstr(error.message, "read-only"));
+    char url[FIXTURE_URL_SIZE];
+    ten_store *store = NULL;
+    /* Who insists gets in, and is told why nothing works. */
+    postgres_server_url(&postgres->standby, postgres->database, POSTGRES_SERVER_USER, "&target_session_attrs=any", url,
+                        sizeof url);
+    assert_int_equal(ten_store_open(url, NULL, &store, &error), TENURE_OK);
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = TTL_MS};
+    ten_result result;
+    assert_int_equal(ten_store_apply(store, &op, &result, 1, CALL_MS), TENURE_E_UNREACHABLE);
+    assert_non_null(strstr(store->error.message, "standby"));
+    ten_store_close(store);
+    /* Both are named: whoever can write is found, before the failover and after. */
+    postgres_place_close(postgres);
+    snprintf(url, sizeof url, "postgres:///%s?host=%s,%s&user=%s", postgres->database, postgres->standby.directory,
+             primary->directory, POSTGRES_SERVER_USER);
+    place->store = open_store(url);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    sleep_ms(100);
+    postgres_server_stop(primary);
+    bool done;
+    free(postgres_server_query(&postgres->standby, "postgres", "SELECT pg_promote()", &done));
+    assert_true(done);
+    expect_survival(place, token);
+    postgres->server = primary;
+    assert_int_equal(postgres_server_start_again(primary), 0);
+}
+
+/* ---- the wall clock (fault 13) */
+
+static void set_clock(struct postgres_place *postgres, const char *offset) {
+    assert_int_equal(postgres_server_set_clock(postgres->server, offset), 0);
+    /* A process asks the file when it asks the clock. */
+    sleep_ms(20);
+}
+
+static void a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token(void **state) {
+    struct postgres_place *postgres = *state;
+    postgres_server_stop(postgres->server);
+    set_clock(postgres, "+0");
+    assert_int_equal(postgres_server_start_again(postgres->server), 0);
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    set_clock(postgres, "+10m");
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    assert_int_equal(must_acquire(place, "t", "b", LONG_MS), token + 1);
+}
+
+static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    set_clock(postgres, "+5m");
+    ten_result result = acquire(place, "t", "b", LONG_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_in_range(result.remaining_ms, 4 * LONG_MS, 7 * LONG_MS);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS / 2, LONG_MS);
+    /* An epoch that began in what is now the future does not last until then. */
+    lose_something(postgres);
+    assert_true(acquire(place, "u", "b", TTL_MS).recovering);
+    set_clock(postgres, "-5m");
+    result = acquire(place, "u", "b", TTL_MS);
+    assert_true(result.recovering);
+    assert_in_range(result.remaining_ms, 1, LONG_MS);
+}
+
+int main(void) {
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        POSTGRES_CASE(another_identity_begins_an_epoch),
+        POSTGRES_CASE(a_lease_that_the_data_do_not_know_is_put_back_and_counted),
+        POSTGRES_CASE(older_data_do_not_bring_a_former_holder_back),
+        POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true),
+        POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch),
+        POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
+        POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
+        /* The last ones: the clock stays where they set it. */
+        POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
+        POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
+    };
+    return cmocka_run_group_tests_name("postgres-epoch", tests, postgres_group_setup, postgres_group_teardown);
+}

@@ -1,0 +1,650 @@
+/*
+ * What is Redis' own: the layout that people and other programs see, epochs over every way in which a server can lose
+ * data, scripts that it forgets, and replicas. The contract itself is the conformance suite's.
+ */
+#include "conformance/redis/redis_place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TTL_MS   UINT64_C(800)
+#define AFTER_MS (TTL_MS + 150)
+
+static void expect_recovering(ten_result result) {
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    assert_null(result.holder);
+    assert_in_range(result.remaining_ms, 1, TTL_MS);
+}
+
+/* ---- epochs */
+
+static void a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+    must_acquire(place, "u", "a", TTL_MS);
+}
+
+static void a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    ten_op beat = {
+        .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "b", .ttl_ms = 2 * TTL_MS, .weight = 1};
+    expect_outcome(apply_one(place->other, beat), TEN_OK);
+    sleep_ms(AFTER_MS);
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
+    sleep_ms(TTL_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+}
+
+static void fresh_lets_newcomers_in_at_once_and_not_after_a_restart(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    redis_command(redis, "SAVE");
+    redis_place_restart(redis);
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+}
+
+/* The holder goes on, newcomers wait, and whoever comes after has a higher token. */
+static void expect_survival(struct redis_place *redis, uint64_t token) {
+    struct place *place = &redis->place;
+    expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
+    expect_recovering(acquire(place, "never-seen", "newcomer", TTL_MS));
+    /* A bound for a token, not one that was granted. */
+    ten_result bound = read_lease(place, "never-seen");
+    assert_true(bound.recovering && bound.token >= token);
+    ten_result back = renew(place, "t", "a", token, TTL_MS);
+    expect_outcome(back, TEN_OK);
+    assert_int_equal(back.token, token);
+    back = read_lease(place, "t");
+    assert_true(!back.recovering && back.token == token);
+    expect_holder(acquire(place, "t", "newcomer", TTL_MS), "a");
+    sleep_ms(AFTER_MS / 2);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    sleep_ms(AFTER_MS / 2 + 100);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    uint64_t next = must_acquire(place, "t", "newcomer", TTL_MS);
+    assert_true(next > token);
+}
+
+static void after_flushall_holders_go_on_newcomers_wait_and_tokens_rise(void **state) {
+    struct redis_place *redis = *state;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(&redis->place, "t", "a", TTL_MS);
+    redis_command(redis, "FLUSHALL");
+    /* `fresh` is for a Redis that was never used: this fleet's URL no longer has it. */
+    redis_place_open(redis, "");
+    expect_survival(redis, token);
+}
+
+static void after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise(void **state) {
+    struct redis_place *redis = *state;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(&redis->place, "t", "a", TTL_MS);
+    redis_place_open(redis, "");
+    redis_place_restart(redis);
+    expect_survival(redis, token);
+}
+
+static void an_older_dump_does_not_bring_a_former_holder_back(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
+    redis_command(redis, "SAVE");
+    expect_outcome(release(place, "t", "a", first), TEN_OK);
+    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
+    redis_place_restart(redis);
+    /* In the dump it is a's. */
+    assert_string_equal(redis_text(redis, "GET %s:lease:t", place->ns), "a");
+    ten_result again = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(again, TEN_HELD);
+    assert_true(again.recovering);
+    ten_result back = renew(place, "t", "b", second, TTL_MS);
+    expect_outcome(back, TEN_OK);
+    assert_int_equal(back.token, second);
+    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
+    expect_holder(read_lease(place, "t"), "b");
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "t", "a", TTL_MS) > second);
+}
+
+static void what_was_acquired_after_the_dump_is_put_back_and_counted(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "t", "a", TTL_MS);
+    redis_command(redis, "SAVE");
+    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
+    redis_place_restart(redis);
+    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
+    expect_holder(read_lease(place, "u"), "b");
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
+}
+
+static void a_promoted_replica_begins_an_epoch(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    redis_place_start_replica(redis);
+    redis_server_stop(&redis->server);
+    redis_replica_command(redis, "REPLICAOF NO ONE");
+    redis_place_use_replica(redis, "");
+    expect_survival(redis, token);
+}
+
+/* The run id is the old one then, but not the data: it is those of the other server. */
+static void a_server_that_was_demoted_and_promoted_again_begins_an_epoch(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "before", "a", TTL_MS);
+    redis_place_start_replica(redis);
+    redis_replica_command(redis, "REPLICAOF NO ONE");
+    sleep_ms(AFTER_MS); /* the first replica gives the master a new replication id, and so an epoch */
+    uint64_t token = acquire_within(place, "t", "a", TTL_MS, 3 * TTL_MS).token; /* the replica never hears of it */
+    redis_command(redis, "REPLICAOF 127.0.0.1 %d", redis->replica.port);
+    redis_wait_for_sync(redis);
+    redis_command(redis, "REPLICAOF NO ONE");
+    assert_string_equal(redis_text(redis, "EXISTS %s:lease:t", place->ns), "0");
+    expect_survival(redis, token);
+}
+
+static void a_second_loss_makes_newcomers_wait_again(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    sleep_ms(TTL_MS / 2);
+    redis_command(redis, "FLUSHALL");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    sleep_ms(TTL_MS / 2 + 150);
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+}
+
+static void a_token_that_was_shown_while_recovering_is_not_granted_again(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    /* Far ahead of the wall clock; and by its token alone, so nothing can be put back. */
+    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
+    expect_outcome(renew(place, "t", NULL, shown, TTL_MS), TEN_LOST);
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "t", "a", TTL_MS) > shown);
+}
+
+static void a_token_that_nobody_can_have_had_does_not_use_the_tokens_up(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_outcome(renew(place, "t", NULL, TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+}
+
+static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_ms) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
+                                            .flags = TEN_OP_KEEP,
+                                            .namespace_name = place->ns,
+                                            .target = "t",
+                                            .holder = "a",
+                                            .token = token,
+                                            .ttl_ms = ttl_ms});
+}
+
+/* Its holder believes in it for its TTL and no longer, so nothing has to be waited for beyond that. */
+static void a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    expect_outcome(keep(place, 100, LONG_MS), TEN_OK);
+    expect_outcome(keep(place, 100, LONG_MS), TEN_OK); /* the same again goes a shorter way */
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "u", "b", TTL_MS);
+    ten_result result = acquire(place, "t", "b", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, "a");
+    assert_in_range(result.remaining_ms, LONG_MS / 2, LONG_MS);
+}
+
+/* Also when its holder is the first of all that the server hears of. */
+static void a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    expect_outcome(keep(place, token, LONG_MS), TEN_OK);
+    redis_place_open(redis, "");
+    redis_command(redis, "FLUSHALL");
+    (void)cursor_now(place->store, place->ns); /* reading begins the epoch */
+    sleep_ms(20);
+    expect_outcome(keep(place, token, LONG_MS), TEN_OK);
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "u", "b", TTL_MS);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a");
+}
+
+static void a_long_ttl_that_is_shown_later_makes_nobody_else_wait(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+    expect_outcome(acquire(place, "u", "b", LONG_MS), TEN_HELD);
+    must_acquire(place, "v", "c", TTL_MS);
+}
+
+/* Its NUL would end the feed's text in the middle. */
+static void a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    redis_command_bytes(redis, place->ns);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    must_acquire(place, "t", "a", LONG_MS);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+}
+
+static void a_lower_token_is_not_put_back(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_outcome(renew(place, "t", "new", 200, TTL_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "old", 100, TTL_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "other", 200, TTL_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "newer", 300, TTL_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "new", 200, TTL_MS), TEN_LOST);
+    expect_holder(read_lease(place, "t"), "newer");
+}
+
+/* A late renewal puts 100 back; the one that had a later token meanwhile is dead, and nobody knows of it. */
+static void a_token_from_before_the_epoch_is_not_recognised_later(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_outcome(renew(place, "t", "a", 100, 2 * TTL_MS), TEN_OK);
+    sleep_ms(2 * TTL_MS - 200);
+    expect_outcome(renew(place, "t", "a", 100, TTL_MS), TEN_OK); /* as long as it believes */
+    sleep_ms(300);
+    ten_result again = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(again, TEN_HELD);
+    expect_holder(again, "a");
+    sleep_ms(TTL_MS);
+    assert_true(must_acquire(place, "t", "a", TTL_MS) > 1000000);
+}
+
+static void a_guard_that_reads_after_a_loss_refuses_what_was_granted_before(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    redis_place_open(redis, "");
+    redis_command(redis, "FLUSHALL");
+    assert_true(read_lease(place, "t").token >= token);
+}
+
+static void an_instance_that_was_declared_gone_puts_nothing_back(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    ten_op leave = {.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->store, leave), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", 100, TTL_MS), TEN_LOST);
+}
+
+static void another_pattern_of_keys_is_another_epoch(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    redis_place_open(redis, "lease_key={ns}/{id}");
+    expect_survival(redis, token);
+}
+
+static void a_cursor_from_before_an_epoch_has_to_start_over(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "t", "a", TTL_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    redis_command(redis, "FLUSHALL");
+    struct seen seen = {0};
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
+                     TENURE_E_RESYNC);
+    must_acquire(place, "u", "a", TTL_MS);
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+}
+
+/* ---- the layout, and other programs on it */
+
+static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before(void **state) {
+    struct redis_place *redis = *state;
+    const struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    for (unsigned i = 0; i < 2; i++) { /* one of long ago, with a loss that was noticed then, and one of just now */
+        uint64_t at_ms = ten_wall_ms(&ten_system_clock) - (i ? 1000 : TEN_FEED_AGE_MS + 60000);
+        redis_command(redis, "ZADD tenure:%s:feed %llu %llu\n2\t8\t1\t1000\told\ta\t\n0\t0\t2\t%llu\t%s\tb\t",
+                      place->ns, (unsigned long long)(cursor - 9 + i), (unsigned long long)(cursor - 9 + i),
+                      (unsigned long long)at_ms, i ? "young" : "old");
+    }
+    must_acquire(place, "t", "a", LONG_MS);
+    struct seen seen;
+    cursor = TEN_CURSOR_OLDEST;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.at[0].change.kind, TEN_LEASE_LOST);
+    assert_string_equal(seen.at[1].target, "young");
+    assert_string_equal(seen.at[2].target, "t");
+}
+
+static void leases_and_heartbeats_are_plain_keys(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "scene:1/a", "host-1-abc", LONG_MS);
+    assert_string_equal(redis_text(redis, "GET %s:lease:scene:1/a", place->ns), "host-1-abc");
+    assert_in_range(atoi(redis_text(redis, "PTTL %s:lease:scene:1/a", place->ns)), LONG_MS - 5000, LONG_MS);
+    ten_op beat = {
+        .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "host-1-abc", .ttl_ms = LONG_MS, .weight = 3};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    assert_string_equal(redis_text(redis, "GET %s:node:host-1-abc", place->ns), "3");
+    assert_in_range(atoi(redis_text(redis, "PTTL %s:node:host-1-abc", place->ns)), LONG_MS - 5000, LONG_MS);
+}
+
+static void elections_have_the_key_of_the_role(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    snprintf(place->ns, sizeof place->ns, "leader");
+    must_acquire(place, "cleanup", "a", LONG_MS);
+    assert_string_equal(redis_text(redis, "GET leader:cleanup"), "a");
+}
+
+static void patterns_of_the_url_are_followed(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1&lease_key=app:{{{ns}}}:{id}:lock&node_key=app:alive:{ns}:{instance}");
+    must_acquire(place, "t", "a", LONG_MS);
+    assert_string_equal(redis_text(redis, "GET app:{%s}:t:lock", place->ns), "a");
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    assert_string_equal(redis_text(redis, "GET app:alive:%s:a", place->ns), "1");
+}
+
+static void bad_patterns_and_options_are_refused_with_the_reason(void **state) {
+    struct redis_place *redis = *state;
+    static const struct {
+        const char *options;
+        const char *says;
+    } cases[] = {
+        {"lease_key=poll", "{id}"},
+        {"lease_key={ns}:{id}:{id}", "once"},
+        {"lease_key={ns}:{name}", "brace"},
+        {"lease_key=tenure:{id}", "tenure:"},
+        {"node_key={ns}:lease:{instance}", "differ"},
+        {"wait_replicas=many", "wait_replicas"},
+        {"fresh=yes", "fresh"},
+        {"freshh=1", "freshh"},
+    };
+    for (size_t i = 0; i < TEN_COUNT(cases); i++) {
+        ten_error error = {0};
+        int done = redis_place_try(redis, cases[i].options, &error);
+        if (done != TENURE_E_INVALID || !strstr(error.message, cases[i].says))
+            fail_msg("%s: %d, '%s' does not say '%s'", cases[i].options, done, error.message, cases[i].says);
+    }
+}
+
+static void a_key_that_another_program_set_locks_us_out_until_it_ends(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", first), TEN_OK);
+    redis_command(redis, "SET %s:lease:t foreigner NX PX 400", place->ns);
+    ten_result held = acquire(place, "t", "a", LONG_MS);
+    expect_outcome(held, TEN_HELD);
+    expect_holder(held, "foreigner");
+    assert_in_range(held.remaining_ms, 1, 400);
+    /* Nobody acts on it by an old token, not even by the token alone. */
+    expect_outcome(renew(place, "t", NULL, first, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_LOST);
+    expect_outcome(release(place, "t", NULL, first), TEN_LOST);
+    expect_outcome(release(place, "t", "foreigner", first), TEN_LOST);
+    expect_holder(read_lease(place, "t"), "foreigner");
+    sleep_ms(500);
+    assert_true(must_acquire(place, "t", "a", LONG_MS) > first);
+}
+
+static void a_living_holder_does_not_take_back_what_another_program_took_after_a_loss(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    redis_place_open(redis, "");
+    redis_command(redis, "FLUSHALL");
+    redis_command(redis, "SET %s:lease:t foreigner NX PX 60000", place->ns);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    assert_string_equal(redis_text(redis, "GET %s:lease:t", place->ns), "foreigner");
+}
+
+static void a_key_without_an_end_is_held_and_asked_for_again(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    redis_command(redis, "SET %s:lease:t foreigner", place->ns);
+    ten_result held = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(held, TEN_HELD);
+    assert_in_range(held.remaining_ms, 1, TTL_MS);
+}
+
+static void a_key_of_another_type_is_an_error_and_harms_nobody_else(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    redis_command(redis, "RPUSH %s:lease:t x", place->ns);
+    ten_result held = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(held, TEN_ERROR);
+    assert_int_equal(held.error, TENURE_E_STORE);
+    must_acquire(place, "u", "a", TTL_MS);
+}
+
+struct roll {
+    char names[8][64];
+    size_t count;
+};
+
+static int take_name(const ten_instance *instance, void *userdata) {
+    struct roll *roll = userdata;
+    snprintf(roll->names[roll->count++ % 8], sizeof roll->names[0], "%s", instance->instance);
+    return 0;
+}
+
+static size_t count_instances(const struct place *place) {
+    struct roll roll = {.count = 0};
+    assert_int_equal(place->store->ops->list_instances(place->store, place->ns, take_name, &roll, CALL_MS), TENURE_OK);
+    return roll.count;
+}
+
+static void a_heartbeat_that_another_program_wrote_is_found_and_forgotten(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    redis_command(redis, "SET %s:node:foreigner 1 PX 700", place->ns);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    size_t found = 0;
+    for (int i = 0; i < 20 && found < 2; i++) {
+        expect_outcome(apply_one(place->store, beat), TEN_OK);
+        found = count_instances(place);
+    }
+    assert_int_equal(found, 2);
+    sleep_ms(900);
+    assert_int_equal(count_instances(place), 1);
+}
+
+static void no_command_walks_the_keyspace_but_the_bounded_sweep(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    redis_command(redis, "CONFIG RESETSTAT");
+    must_acquire(place, "t", "a", LONG_MS);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    (void)count_instances(place);
+    struct seen seen = {0};
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    read_changes(place->store, place->ns, &cursor, &seen);
+    const char *stats = redis_text(redis, "INFO commandstats");
+    assert_null(strstr(stats, "cmdstat_keys:"));
+    assert_non_null(strstr(stats, "cmdstat_scan:calls=1,"));
+}
+
+/* ---- the server */
+
+static void scripts_that_the_server_forgot_are_loaded_again(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    redis_command(redis, "SCRIPT FLUSH");
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    redis_command(redis, "SCRIPT FLUSH");
+    assert_int_equal(count_instances(place), 0);
+    redis_command(redis, "SCRIPT FLUSH");
+    put_target(place, "t");
+}
+
+static void a_server_that_became_a_replica_is_an_error_until_it_is_a_master_again(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    redis_place_start_replica(redis);
+    redis_replica_command(redis, "REPLICAOF NO ONE");
+    redis_command(redis, "REPLICAOF 127.0.0.1 %d", redis->replica.port);
+    redis_wait_for_sync(redis);
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .namespace_name = place->ns,
+                 .target = "t",
+                 .holder = "a",
+                 .token = token,
+                 .ttl_ms = LONG_MS};
+    ten_result result;
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 1000), TENURE_E_UNREACHABLE);
+    assert_int_equal(result.outcome, TEN_ERROR);
+    redis_command(redis, "REPLICAOF NO ONE");
+    sleep_ms(600); /* the handle pauses between tries */
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+}
+
+static void with_wait_replicas_nothing_counts_that_no_replica_has(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1&wait_replicas=1");
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = TTL_MS};
+    ten_result result;
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 500), TENURE_E_TIMEOUT);
+    assert_int_equal(result.outcome, TEN_ERROR);
+    assert_non_null(strstr(place->store->error.message, "wait_replicas"));
+    redis_place_start_replica(redis);
+    ten_result granted = acquire_within(place, "t", "a", TTL_MS, 3 * TTL_MS);
+    expect_outcome(granted, TEN_OK);
+    assert_true(redis_replica_has(redis, "%s:lease:t", place->ns));
+    op.kind = TEN_OP_RENEW;
+    op.token = granted.token;
+    op.ttl_ms = LONG_MS;
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+    redis_place_pause_replica(redis);
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 500), TENURE_E_TIMEOUT);
+    redis_place_continue_replica(redis);
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+}
+
+static void a_large_batch_with_repeated_targets_takes_effect_in_its_order(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    enum { COUNT = 1003 };
+    static ten_op ops[COUNT];
+    static ten_result results[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = i % 2 ? "odd" : "even",
+                          .holder = i % 2   ? "a"
+                                    : i % 4 ? "b"
+                                            : "c",
+                          .ttl_ms = LONG_MS};
+    assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        bool granted = i % 2 || i % 4 == 0;
+        assert_int_equal(results[i].outcome, granted ? TEN_OK : TEN_HELD);
+        if (granted && i > 1)
+            assert_int_equal(results[i].token, results[i % 2].token);
+        if (!granted)
+            assert_string_equal(results[i].holder, "c");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        REDIS_CASE(a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl),
+        REDIS_CASE(a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer),
+        REDIS_CASE(a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss),
+        REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come),
+        REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart),
+        REDIS_CASE(after_flushall_holders_go_on_newcomers_wait_and_tokens_rise),
+        REDIS_CASE(after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise),
+        REDIS_CASE(an_older_dump_does_not_bring_a_former_holder_back),
+        REDIS_CASE(what_was_acquired_after_the_dump_is_put_back_and_counted),
+        REDIS_CASE(a_promoted_replica_begins_an_epoch),
+        REDIS_CASE(a_server_that_was_demoted_and_promoted_again_begins_an_epoch),
+        REDIS_CASE(a_second_loss_makes_newcomers_wait_again),
+        REDIS_CASE(a_token_that_was_shown_while_recovering_is_not_granted_again),
+        REDIS_CASE(a_token_that_nobody_can_have_had_does_not_use_the_tokens_up),
+        REDIS_CASE(a_long_ttl_that_is_shown_later_makes_nobody_else_wait),
+        REDIS_CASE(a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed),
+        REDIS_CASE(a_lower_token_is_not_put_back),
+        REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later),
+        REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before),
+        REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back),
+        REDIS_CASE(another_pattern_of_keys_is_another_epoch),
+        REDIS_CASE(a_cursor_from_before_an_epoch_has_to_start_over),
+        REDIS_CASE(entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before),
+        REDIS_CASE(leases_and_heartbeats_are_plain_keys),
+        REDIS_CASE(elections_have_the_key_of_the_role),
+        REDIS_CASE(patterns_of_the_url_are_followed),
+        REDIS_CASE(bad_patterns_and_options_are_refused_with_the_reason),
+        REDIS_CASE(a_key_that_another_program_set_locks_us_out_until_it_ends),
+        REDIS_CASE(a_living_holder_does_not_take_back_what_another_program_took_after_a_loss),
+        REDIS_CASE(a_key_without_an_end_is_held_and_asked_for_again),
+        REDIS_CASE(a_key_of_another_type_is_an_error_and_harms_nobody_else),
+        REDIS_CASE(a_heartbeat_that_another_program_wrote_is_found_and_forgotten),
+        REDIS_CASE(no_command_walks_the_keyspace_but_the_bounded_sweep),
+        REDIS_CASE(scripts_that_the_server_forgot_are_loaded_again),
+        REDIS_CASE(a_server_that_became_a_replica_is_an_error_until_it_is_a_master_again),
+        REDIS_CASE(with_wait_replicas_nothing_counts_that_no_replica_has),
+        REDIS_CASE(a_large_batch_with_repeated_targets_takes_effect_in_its_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/*
+ * The SQLite store and time: reboots, wall clocks that jump, and time namespaces, on a clock that the test sets.
+ */
+#include "conformance/sqlite/sqlite_place.h"
+
+static void reboot(struct sqlite_place *sqlite, uint64_t boot_ms) {
+    ten_store_close(sqlite->place.store);
+    sqlite->clock.boot_ms = boot_ms;
+    memcpy(sqlite->clock.boot_id, "22222222-2222-2222-2222-222222222222", 37);
+    sqlite->place.store = open_fake(sqlite);
+}
+
+static void after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue(void **state) {
+    static const uint64_t starts_ms[] = {0, 500, 5000000, 9000000000};
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    for (size_t i = 0; i < TEN_COUNT(starts_ms); i++) {
+        sqlite->place.store = open_fake(sqlite);
+        uint64_t released = must_acquire(place, "released", "b", 30000);
+        expect_outcome(release(place, "released", "b", released), TEN_OK);
+        uint64_t token = must_acquire(place, "held", "a", 30000);
+        sqlite->clock.boot_ms += 20000;
+        reboot(sqlite, starts_ms[i]);
+
+        ten_result result = acquire(place, "held", "b", 30000);
+        expect_outcome(result, TEN_HELD);
+        expect_holder(result, "a");
+        assert_int_equal(result.token, token);
+        assert_in_range(result.remaining_ms, 1, 30000);
+        assert_false(result.recovering);
+        assert_true(must_acquire(place, "released", "c", 30000) > released);
+        sqlite->clock.boot_ms += 29999;
+        expect_outcome(acquire(place, "held", "b", 30000), TEN_HELD);
+        sqlite->clock.boot_ms += 1;
+        assert_true(must_acquire(place, "held", "b", 30000) > token);
+
+        /* Back to the first boot, for the next round; nothing is held then. */
+        sqlite->clock.boot_ms += 60000;
+        ten_store_close(sqlite->place.store);
+        sqlite->place.store = NULL;
+        memcpy(sqlite->clock.boot_id, "11111111-1111-1111-1111-111111111111", 37);
+        sqlite->place.store = open_fake(sqlite);
+        sqlite->clock.boot_ms += 60000;
+        ten_store_close(sqlite->place.store);
+        sqlite->place.store = NULL;
+    }
+}
+
+static void a_holder_that_somehow_lived_through_a_reboot_may_renew(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", 30000);
+    reboot(sqlite, 10);
+    expect_outcome(renew(place, "t", "a", token, 30000), TEN_OK);
+    expect_outcome(acquire(place, "t", "b", 30000), TEN_HELD);
+}
+
+static int count_instances(const ten_instance *instance, void *userdata) {
+    assert_in_range(instance->remaining_ms, 1, instance->ttl_ms);
+    ++*(int *)userdata;
+    return 0;
+}
+
+static void after_a_reboot_instances_and_tombstones_end_by_their_ttl(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = "poll", .holder = "a", .ttl_ms = 10000, .weight = 1};
+    ten_op gone = {.kind = TEN_OP_LEAVE, .namespace_name = "poll", .holder = "dead", .ttl_ms = 10000};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(apply_one(place->store, gone), TEN_LOST);
+    reboot(sqlite, 10);
+    int count = 0;
+    assert_int_equal(place->store->ops->list_instances(place->store, "poll", count_instances, &count, CALL_MS), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(acquire(place, "t", "dead", 10000).error, TENURE_E_GONE);
+    sqlite->clock.boot_ms += 10000;
+    count = 0;
+    assert_int_equal(place->store->ops->list_instances(place->store, "poll", count_instances, &count, CALL_MS), 0);
+    assert_int_equal(count, 0);
+    expect_outcome(acquire(place, "t", "dead", 10000), TEN_OK);
+}
+
+/* Faults 12 and 13. */
+static void a_wall_clock_that_jumps_does_nothing(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    static const int64_t jumps_ms[] = {3600000, -7200000, 1000000000000, -1800000000000 + 5};
+    sqlite->place.store = open_fake(sqlite);
+    sqlite->place.other = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", 30000);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    sqlite->clock.boot_ms += 1000;
+    for (size_t i = 0; i < TEN_COUNT(jumps_ms); i++) {
+        sqlite->clock.wall_ms += (uint64_t)jumps_ms[i];
+        ten_result result = acquire(place, "t", "b", 30000);
+        expect_outcome(result, TEN_HELD);
+        assert_int_equal(result.remaining_ms, 29000);
+        assert_false(result.recovering);
+    }
+    expect_outcome(renew(place, "t", "a", token, 30000), TEN_OK);
+    assert_int_equal(cursor_now(place->other, place->ns), cursor);
+    sqlite->clock.boot_ms += 29999;
+    expect_outcome(acquire(place, "t", "b", 30000), TEN_HELD);
+    sqlite->clock.boot_ms += 1;
+    assert_int_equal(must_acquire(place, "t", "b", 30000), token + 1);
+}
+
+static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", 30000);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    sqlite->clock.wall_ms += TEN_FEED_AGE_MS / 2;
+    uint64_t kept = must_acquire(place, "kept", "a", 30000);
+    sqlite->clock.wall_ms += TEN_FEED_AGE_MS / 2 + 1;
+    for (int i = 0; i < 300; i++) { /* it is trimmed now and then */
+        token = must_acquire(place, "t", "a", 30000);
+        expect_outcome(release(place, "t", "a", token), TEN_OK);
+    }
+    struct seen seen = {0};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 2, see_change, &seen, CALL_MS), 0);
+    assert_int_equal(seen.count, 2);
+    assert_string_equal(seen.at[0].target, "kept");
+    assert_int_equal(seen.at[0].change.token, kept);
+    assert_string_equal(seen.at[1].target, "t");
+}
+
+static void another_time_namespace_of_the_same_boot_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", 30000);
+    struct fake_clock other = sqlite->clock;
+    other.clock.arg = &other;
+    other.time_namespace = 8;
+    ten_error error;
+    assert_int_equal(try_open(sqlite->url, &other.clock, &error), TENURE_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "time namespace"));
+    expect_outcome(renew(place, "t", "a", token, 30000), TEN_OK);
+    /* After a reboot a number says nothing: the first who comes is the one. */
+    ten_store_close(sqlite->place.store);
+    sqlite->place.store = NULL;
+    memcpy(other.boot_id, "22222222-2222-2222-2222-222222222222", 37);
+    assert_int_equal(try_open(sqlite->url, &other.clock, &error), TENURE_OK);
+    memcpy(sqlite->clock.boot_id, other.boot_id, sizeof other.boot_id);
+    assert_int_equal(try_open(sqlite->url, &sqlite->clock.clock, &error), TENURE_E_UNSUPPORTED);
+}
+
+static void a_system_without_a_boot_id_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    sqlite->clock.boot_id[0] = '\0';
+    assert_int_equal(try_open(sqlite->url, &sqlite->clock.clock, &error), TENURE_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "boot id"));
+}
+
+static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue),
+    SQLITE_CASE(a_holder_that_somehow_lived_through_a_reboot_may_renew),
+    SQLITE_CASE(after_a_reboot_instances_and_tombstones_end_by_their_ttl),
+    SQLITE_CASE(a_wall_clock_that_jumps_does_nothing),
+    SQLITE_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
+    SQLITE_CASE(another_time_namespace_of_the_same_boot_is_refused),
+    SQLITE_CASE(a_system_without_a_boot_id_is_refused),
+};
+
+int main(int argc, char **argv) {
+    return run_sqlite_tests(argc, argv, "sqlite clock", tests, TEN_COUNT(tests), NULL);
+}

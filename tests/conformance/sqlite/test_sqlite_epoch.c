@@ -1,0 +1,274 @@
+/*
+ * The SQLite store when its database was lost, replaced or restored: an epoch begins, nobody new is let in until what
+ * may have been forgotten has ended, the living put their leases back, and tokens go on above all that were.
+ */
+#include "conformance/sqlite/sqlite_place.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define TTL_MS UINT64_C(20000)
+
+/* ---- ways to lose data --------------------------------------------------------------------------------- */
+
+static void backup_path(const struct sqlite_place *sqlite, char path[FIXTURE_PATH_SIZE + 32]) {
+    snprintf(path, FIXTURE_PATH_SIZE + 32, "%s/backup.db", sqlite->directory);
+}
+
+/* As `mv backup.db leases.db` by an operator who knows about the files beside it: another inode. */
+static void move_backup_over(struct sqlite_place *sqlite) {
+    char backup[FIXTURE_PATH_SIZE + 32];
+    backup_path(sqlite, backup);
+    remove_log(sqlite->path);
+    remove_log(backup);
+    assert_int_equal(rename(backup, sqlite->path), 0);
+}
+
+/* As `.restore backup.db` in the sqlite3 shell: the same inode, older content. */
+static void restore_backup_into(struct sqlite_place *sqlite) {
+    char backup[FIXTURE_PATH_SIZE + 32];
+    backup_path(sqlite, backup);
+    copy_database(backup, sqlite->path);
+}
+
+static void delete_database(struct sqlite_place *sqlite) {
+    remove_log(sqlite->path);
+    assert_int_equal(unlink(sqlite->path), 0);
+}
+
+/* ---- what must hold after each ------------------------------------------------------------------------- */
+
+struct before {
+    uint64_t living;    /* token of a lease whose holder lives and that was granted after the backup */
+    uint64_t kept;      /* of one that is in the backup, too */
+    uint64_t forgotten; /* of one that was granted after the backup, and whose holder is dead */
+    uint64_t cursor;
+};
+
+static struct before make_history(struct sqlite_place *sqlite) {
+    const struct place *place = &sqlite->place;
+    struct before before;
+    char backup[FIXTURE_PATH_SIZE + 32];
+    backup_path(sqlite, backup);
+    sqlite->place.store = open_fake(sqlite);
+    sqlite->place.other = open_fake(sqlite);
+    must_acquire(place, "living", "former", TTL_MS);
+    before.kept = must_acquire(place, "kept", "keeper", TTL_MS);
+    copy_database(sqlite->path, backup);
+    expect_outcome(force(place, "living", TEN_OP_FORCE_NOW, NULL), TEN_OK);
+    for (int i = 0; i < 3; i++)
+        expect_outcome(release(place, "living", NULL, must_acquire(place, "living", "x", TTL_MS)), TEN_OK);
+    sqlite->clock.boot_ms += 5000;
+    before.living = must_acquire(place, "living", "holder", TTL_MS);
+    before.forgotten = must_acquire(place, "forgotten", "dead", TTL_MS);
+    expect_outcome(renew(place, "kept", "keeper", before.kept, TTL_MS), TEN_OK);
+    before.cursor = cursor_now(place->other, place->ns);
+    sqlite->clock.boot_ms += 1000;
+    return before;
+}
+
+static void expect_recovering(ten_result result) {
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, NULL);
+    assert_true(result.recovering);
+    assert_in_range(result.remaining_ms, TTL_MS - 1000, TTL_MS);
+}
+
+static int ignore_change(const ten_change *change, void *userdata) {
+    (void)change;
+    (void)userdata;
+    return 0;
+}
+
+static void expect_feed_to_start_over(const struct place *place, uint64_t cursor) {
+    assert_int_equal(place->other->ops->changes(place->other, "poll", &cursor, 10, ignore_change, NULL, CALL_MS),
+                     TENURE_E_RESYNC);
+    /* The epoch's own entry is in the feed, after a gap that no old cursor can bridge. */
+    struct seen seen = {0};
+    sqlite3_int64 at = 0;
+    do {
+        cursor--;
+        seen.count = 0;
+        uint64_t from = cursor;
+        if (place->other->ops->changes(place->other, NULL, &from, 1, see_change, &seen, CALL_MS) < 0)
+            break;
+    } while (++at < 50 && (seen.count == 0 || seen.at[0].change.kind != TEN_STORE_RECOVERING));
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TEN_STORE_RECOVERING);
+}
+
+static void check_after_loss(struct sqlite_place *sqlite, const struct before *before) {
+    const struct place *place = &sqlite->place;
+    /* Newcomers wait, also for what nobody ever held. */
+    expect_recovering(acquire(place, "forgotten", "new", TTL_MS));
+    expect_recovering(acquire(place, "never", "new", TTL_MS));
+    expect_feed_to_start_over(place, before->cursor);
+    /* The living put back what is theirs: by name, token and TTL; by the token alone nothing is proven. */
+    expect_outcome(renew(place, "forgotten", NULL, before->forgotten, TTL_MS), TEN_LOST);
+    ten_result result = renew(place, "living", "holder", before->living, TTL_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.token, before->living);
+    assert_int_equal(result.remaining_ms, TTL_MS);
+    expect_outcome(renew(place, "kept", "keeper", before->kept, TTL_MS), TEN_OK);
+    /* A former holder with an older token does not. */
+    expect_outcome(renew(place, "living", "x", before->living - 1, TTL_MS), TEN_LOST);
+    expect_outcome(renew(place, "living", "x", before->living, TTL_MS), TEN_LOST);
+    result = acquire(place, "living", "new", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    expect_holder(result, "holder");
+    /* What nobody has put back has a bound for a token; what was has its own. */
+    result = read_lease(place, "forgotten");
+    assert_true(result.recovering && result.token > before->forgotten);
+    result = read_lease(place, "living");
+    assert_true(!result.recovering && result.token == before->living);
+    /* What is put back is a lease as any other. */
+    expect_outcome(renew(place, "living", NULL, before->living, 0), TEN_OK);
+    /* The epoch has begun once, and another handle is in the same one. */
+    ten_op take = {
+        .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "never", .holder = "z", .ttl_ms = TTL_MS};
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    expect_recovering(apply_one(place->other, take));
+    assert_int_equal(cursor_now(place->store, place->ns), cursor);
+    /* When all that may have been forgotten has ended, everybody may enter, above every token that was. */
+    sqlite->clock.boot_ms += TTL_MS;
+    result = acquire(place, "forgotten", "new", TTL_MS);
+    expect_outcome(result, TEN_OK);
+    assert_true(result.token > before->forgotten);
+    result = acquire(place, "living", "new", TTL_MS);
+    expect_outcome(result, TEN_OK);
+    assert_true(result.token > before->living);
+    assert_true(result.token <= TENURE_TOKEN_MAX);
+    expect_intact(sqlite->path);
+}
+
+static void a_database_replaced_by_an_older_backup_begins_an_epoch(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct before before = make_history(sqlite);
+    move_backup_over(sqlite);
+    check_after_loss(sqlite, &before);
+}
+
+static void a_database_restored_in_place_from_an_older_backup_begins_an_epoch(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct before before = make_history(sqlite);
+    restore_backup_into(sqlite);
+    check_after_loss(sqlite, &before);
+}
+
+static void a_database_deleted_beside_its_side_file_begins_an_epoch(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct before before = make_history(sqlite);
+    delete_database(sqlite);
+    check_after_loss(sqlite, &before);
+}
+
+static void a_loss_while_nobody_had_the_store_open_begins_an_epoch_too(void **state) {
+    static void (*const ways[])(struct sqlite_place *) = {move_backup_over, restore_backup_into, delete_database};
+    for (size_t i = 0; i < TEN_COUNT(ways); i++) {
+        struct sqlite_place *sqlite = *state;
+        struct before before = make_history(sqlite);
+        ten_store_close(sqlite->place.store);
+        ten_store_close(sqlite->place.other);
+        ways[i](sqlite);
+        sqlite->place.store = open_fake(sqlite);
+        sqlite->place.other = open_fake(sqlite);
+        check_after_loss(sqlite, &before);
+        assert_int_equal(sqlite_place_teardown(state), 0);
+        assert_int_equal(sqlite_place_setup(state), 0);
+    }
+}
+
+static void the_quarantine_lasts_until_the_longest_forgotten_lease_has_ended(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct before before = make_history(sqlite);
+    const struct place *place = &sqlite->place;
+    (void)before;
+    must_acquire(place, "long", "dead", 10 * TTL_MS);
+    sqlite->clock.boot_ms += TTL_MS;
+    restore_backup_into(sqlite);
+    ten_result result = acquire(place, "long", "new", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    assert_int_equal(result.remaining_ms, 9 * TTL_MS);
+    sqlite->clock.boot_ms += 9 * TTL_MS - 1;
+    expect_outcome(acquire(place, "long", "new", TTL_MS), TEN_HELD);
+    sqlite->clock.boot_ms += 1;
+    expect_outcome(acquire(place, "long", "new", TTL_MS), TEN_OK);
+}
+
+/* Renewals are in no feed, but a lease that was only renewed since the backup is forgotten as well. */
+static void a_renewal_lost_with_the_database_begins_an_epoch_too(void **state) {
+    static void (*const ways[])(struct sqlite_place *) = {move_backup_over, restore_backup_into};
+    for (size_t i = 0; i < TEN_COUNT(ways); i++) {
+        struct sqlite_place *sqlite = *state;
+        const struct place *place = &sqlite->place;
+        char backup[FIXTURE_PATH_SIZE + 32];
+        backup_path(sqlite, backup);
+        sqlite->place.store = open_fake(sqlite);
+        uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+        copy_database_file(sqlite->path, backup);
+        sqlite->clock.boot_ms += TTL_MS - 1;
+        expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+        sqlite->clock.boot_ms += 2;
+        ways[i](sqlite);
+        expect_outcome(acquire(place, "t", "b", TTL_MS), TEN_HELD);
+        expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+        assert_int_equal(sqlite_place_teardown(state), 0);
+        assert_int_equal(sqlite_place_setup(state), 0);
+    }
+}
+
+static void a_copy_opened_elsewhere_begins_an_epoch_and_leaves_the_original_alone(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    char copy[FIXTURE_PATH_SIZE + 32];
+    char url[FIXTURE_URL_SIZE];
+    snprintf(copy, sizeof copy, "%s/copy.db", sqlite->directory);
+    snprintf(url, sizeof url, "sqlite:%s", copy);
+    copy_database_file(sqlite->path, copy);
+    assert_int_equal(
+        ten_store_open(url, &(ten_store_config){.clock = &sqlite->clock.clock}, &sqlite->place.other, &(ten_error){0}),
+        TENURE_OK);
+    ten_op take = {.kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "u", .holder = "b", .ttl_ms = TTL_MS};
+    ten_result result = apply_one(sqlite->place.other, take);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering && result.remaining_ms >= TTL_MS);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    assert_int_equal(must_acquire(place, "u", "b", TTL_MS), 1);
+}
+
+static void losing_the_side_file_alone_is_no_loss(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    char side[FIXTURE_PATH_SIZE + 64];
+    snprintf(side, sizeof side, "%s-lock", sqlite->path);
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    assert_int_equal(unlink(side), 0);
+    assert_int_equal(must_acquire(place, "u", "b", TTL_MS), 1);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    /* Nor is one with something else in it. */
+    FILE *file = fopen(side, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 300; i++)
+        fputs("rubbish ", file);
+    fclose(file);
+    assert_int_equal(must_acquire(place, "v", "b", TTL_MS), 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(a_database_replaced_by_an_older_backup_begins_an_epoch),
+    SQLITE_CASE(a_database_restored_in_place_from_an_older_backup_begins_an_epoch),
+    SQLITE_CASE(a_database_deleted_beside_its_side_file_begins_an_epoch),
+    SQLITE_CASE(a_loss_while_nobody_had_the_store_open_begins_an_epoch_too),
+    SQLITE_CASE(the_quarantine_lasts_until_the_longest_forgotten_lease_has_ended),
+    SQLITE_CASE(a_renewal_lost_with_the_database_begins_an_epoch_too),
+    SQLITE_CASE(a_copy_opened_elsewhere_begins_an_epoch_and_leaves_the_original_alone),
+    SQLITE_CASE(losing_the_side_file_alone_is_no_loss),
+};
+
+int main(int argc, char **argv) {
+    return run_sqlite_tests(argc, argv, "sqlite epoch", tests, TEN_COUNT(tests), NULL);
+}

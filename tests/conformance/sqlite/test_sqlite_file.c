@@ -1,0 +1,309 @@
+/*
+ * The SQLite store and its file: what it refuses to open and leaves untouched, what happens when several make it at
+ * once, and a counter at its end.
+ */
+#include "conformance/sqlite/sqlite_place.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store/sqlite/sqlite_db.h"
+
+static void path_beside(const struct sqlite_place *sqlite, const char *name, char path[FIXTURE_PATH_SIZE + 32]) {
+    snprintf(path, FIXTURE_PATH_SIZE + 32, "%s/%s", sqlite->directory, name);
+}
+
+static bool exists(const char *path, const char *ending) {
+    char beside[FIXTURE_PATH_SIZE + 64];
+    snprintf(beside, sizeof beside, "%s%s", path, ending);
+    return access(beside, F_OK) == 0;
+}
+
+static void expect_refused_and_untouched(struct sqlite_place *sqlite, int expected) {
+    char copy[FIXTURE_PATH_SIZE + 32];
+    ten_error error;
+    path_beside(sqlite, "as-it-was", copy);
+    copy_bytes(sqlite->path, copy);
+    assert_int_equal(try_open(sqlite->url, NULL, &error), expected);
+    assert_true(same_bytes(sqlite->path, copy));
+    assert_non_null(strstr(error.message, sqlite->path));
+}
+
+static void a_newer_schema_is_refused_and_untouched(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
+    run_sql(sqlite->path, "PRAGMA user_version = 99");
+    expect_refused_and_untouched(sqlite, TENURE_E_SCHEMA);
+}
+
+static void a_database_of_another_program_is_refused_and_untouched(void **state) {
+    static const char *const schemas[] = {
+        "CREATE TABLE bookmark (url TEXT)",
+        "PRAGMA journal_mode = WAL; CREATE TABLE bookmark (url TEXT)",
+        "PRAGMA application_id = 1; CREATE TABLE lease (x)",
+        "PRAGMA user_version = 1; CREATE TABLE store (one)",
+    };
+    struct sqlite_place *sqlite = *state;
+    for (size_t i = 0; i < TEN_COUNT(schemas); i++) {
+        run_sql(sqlite->path, schemas[i]);
+        expect_refused_and_untouched(sqlite, TENURE_E_UNSUPPORTED);
+        assert_false(exists(sqlite->path, "-lock"));
+        remove_log(sqlite->path);
+        assert_int_equal(unlink(sqlite->path), 0);
+    }
+}
+
+static void what_is_not_a_database_is_refused_and_untouched(void **state) {
+    struct sqlite_place *sqlite = *state;
+    FILE *file = fopen(sqlite->path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 500; i++)
+        fputs("A letter to the editor. ", file);
+    fclose(file);
+    expect_refused_and_untouched(sqlite, TENURE_E_STORE);
+    assert_false(exists(sqlite->path, "-lock"));
+}
+
+static void a_directory_in_place_of_the_file_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    assert_int_equal(mkdir(sqlite->path, 0700), 0);
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_E_UNREACHABLE);
+}
+
+static void a_missing_directory_is_said_to_be_missing(void **state) {
+    struct sqlite_place *sqlite = *state;
+    char url[FIXTURE_URL_SIZE];
+    ten_error error;
+    snprintf(url, sizeof url, "sqlite:%.500s/no/such/leases.db", sqlite->directory);
+    assert_int_equal(try_open(url, NULL, &error), TENURE_E_UNREACHABLE);
+    assert_non_null(strstr(error.message, "/no/such/"));
+}
+
+static void a_file_system_that_is_not_known_to_be_local_is_refused(void **state) {
+    (void)state;
+    ten_error error;
+    assert_int_equal(try_open("sqlite:/proc/leases.db", NULL, &error), TENURE_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "proc"));
+    static const struct {
+        long type;
+        bool allowed;
+        bool named;
+    } types[] = {
+        {EXT4_SUPER_MAGIC, true, true},
+        {XFS_SUPER_MAGIC, true, true},
+        {BTRFS_SUPER_MAGIC, true, true},
+        {TMPFS_MAGIC, true, true},
+        {OVERLAYFS_SUPER_MAGIC, true, true},
+        {NFS_SUPER_MAGIC, false, true},
+        {SMB_SUPER_MAGIC, false, true},
+        {0xff534d42, false, true},
+        {FUSE_SUPER_MAGIC, false, true},
+        {V9FS_MAGIC, false, true},
+        {0x00c36400, false, true},
+        {PROC_SUPER_MAGIC, false, true},
+        {0x12345678, false, false},
+        {0, false, false},
+        {-1, false, false},
+        {(long)(int)0xff534d42, false, true}, /* as a 32-bit system shows it */
+    };
+    for (size_t i = 0; i < TEN_COUNT(types); i++) {
+        const char *name = "untouched";
+        assert_int_equal(ten_db_filesystem_allowed(types[i].type, &name), types[i].allowed);
+        assert_int_equal(name != NULL, types[i].named);
+    }
+}
+
+static void a_link_to_a_wrong_place_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    assert_int_equal(symlink("/proc/version", sqlite->path), 0);
+    int done = try_open(sqlite->url, NULL, &error);
+    assert_true(done == TENURE_E_UNSUPPORTED || done == TENURE_E_UNREACHABLE);
+}
+
+static void a_file_that_may_not_be_written_is_refused_with_a_clear_error(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    const uid_t nobody = 65534;
+    bool root = geteuid() == 0; /* who may write everything, and so becomes somebody else for the second try */
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
+    assert_int_equal(chmod(sqlite->path, 0400), 0);
+    if (root) {
+        assert_int_equal(chmod(sqlite->directory, 0777), 0);
+        assert_int_equal(chown(sqlite->path, nobody, (gid_t)-1), 0);
+        assert_int_equal(seteuid(nobody), 0);
+    }
+    int done = try_open(sqlite->url, NULL, &error);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(done, TENURE_E_UNREACHABLE);
+    assert_non_null(strstr(error.message, "leases.db"));
+}
+
+static void a_relative_path_means_the_same_file_after_a_change_of_directory(void **state) {
+    struct sqlite_place *sqlite = *state;
+    char here[FIXTURE_PATH_SIZE];
+    char away[FIXTURE_PATH_SIZE + 32];
+    snprintf(away, sizeof away, "%s-away", sqlite->directory);
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(sqlite->directory), 0);
+    sqlite->place.store = open_store("sqlite:leases.db");
+    assert_int_equal(chdir("/"), 0);
+    uint64_t token = must_acquire(&sqlite->place, "t", "a", LONG_MS);
+    /* The connection is dropped by an error, and made again. */
+    assert_int_equal(rename(sqlite->directory, away), 0);
+    assert_int_equal(sqlite->place.store->ops->ping(sqlite->place.store, CALL_MS), TENURE_E_UNREACHABLE);
+    assert_int_equal(rename(away, sqlite->directory), 0);
+    expect_outcome(renew(&sqlite->place, "t", "a", token, LONG_MS), TEN_OK);
+    assert_int_equal(chdir(here), 0);
+}
+
+/* Only the database is ever made: what is beside it belongs to who may write it. */
+static void the_side_file_has_the_permissions_of_the_database(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    int fd = open(sqlite->path, O_CREAT | O_RDWR, 0660);
+    assert_true(fd >= 0 && fchmod(fd, 0660) == 0);
+    close(fd);
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
+    char side[FIXTURE_PATH_SIZE + 64];
+    struct stat info;
+    snprintf(side, sizeof side, "%s-lock", sqlite->path);
+    assert_int_equal(stat(side, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0660);
+}
+
+/* A side path that cannot be opened for a while: an error, then all is well, and who watches still wakes. */
+static void a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    char side[FIXTURE_PATH_SIZE + 64];
+    snprintf(side, sizeof side, "%s-lock", sqlite->path);
+    sqlite->place.store = open_real(sqlite);
+    sqlite->place.other = open_real(sqlite);
+    int watch = -1;
+    assert_int_equal(place->other->ops->watch(place->other, "poll", &watch), TENURE_OK);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(unlink(side), 0);
+    assert_int_equal(mkdir(side, 0700), 0);
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .namespace_name = "poll",
+                 .target = "t",
+                 .holder = "a",
+                 .token = token,
+                 .ttl_ms = LONG_MS};
+    ten_result result;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 200), TENURE_E_UNREACHABLE);
+        assert_int_equal(ten_store_apply(place->other, &op, &result, 1, 200), TENURE_E_UNREACHABLE);
+        expect_outcome(result, TEN_ERROR);
+    }
+    assert_int_equal(rmdir(side), 0);
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+    expect_outcome(apply_one(place->other, op), TEN_OK);
+    int again = -1;
+    assert_int_equal(place->other->ops->watch(place->other, "poll", &again), TENURE_OK);
+    assert_int_equal(again, watch);
+    place->other->ops->watch_clear(place->other);
+    must_acquire(place, "u", "a", LONG_MS);
+    assert_int_equal(ten_wait_readable(watch, -1, 1000), 1);
+}
+
+/* Fault 30. */
+static void a_counter_at_its_end_is_refused_and_never_wraps(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_real(sqlite);
+    expect_outcome(release(place, "t", NULL, must_acquire(place, "t", "a", LONG_MS)), TEN_OK);
+    run_sql(sqlite->path, "UPDATE lease SET token = 9007199254740990");
+    assert_int_equal(must_acquire(place, "t", "a", LONG_MS), TENURE_TOKEN_MAX);
+    expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, LONG_MS), TEN_OK);
+    expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
+    expect_outcome(release(place, "t", "a", TENURE_TOKEN_MAX), TEN_OK);
+    for (int i = 0; i < 3; i++) {
+        ten_result result = acquire(place, "t", i ? "a" : "b", LONG_MS);
+        expect_outcome(result, TEN_ERROR);
+        assert_int_equal(result.error, TENURE_E_TOKEN);
+    }
+    expect_holder(read_lease(place, "t"), NULL);
+    assert_int_equal(read_lease(place, "t").token, TENURE_TOKEN_MAX);
+    must_acquire(place, "u", "a", LONG_MS);
+}
+
+/* ---- several at once ----------------------------------------------------------------------------------- */
+
+#define MAKERS 6
+
+/* Opens the store as soon as the pipe says so, and acquires one target. */
+static int make_store(int count, char **arguments) {
+    if (count != 3)
+        return 2;
+    ten_store *store = NULL;
+    ten_error error;
+    char byte;
+    (void)ten_read_some(atoi(arguments[1]), &byte, 1);
+    if (ten_store_open(arguments[0], NULL, &store, &error) < 0) {
+        fprintf(stderr, "%s\n", error.message);
+        return 3;
+    }
+    ten_op op = {
+        .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = arguments[2], .holder = "maker", .ttl_ms = LONG_MS};
+    ten_result result = {0};
+    int done = ten_store_apply(store, &op, &result, 1, CALL_MS);
+    ten_store_close(store);
+    return done == TENURE_OK && result.outcome == TEN_OK && result.token == 1 ? 0 : 4;
+}
+
+static void several_processes_may_make_the_same_database_at_once(void **state) {
+    struct sqlite_place *sqlite = *state;
+    for (int round = 0; round < 4; round++) {
+        int go[2];
+        char fd_text[16];
+        pid_t pids[MAKERS];
+        assert_int_equal(pipe(go), 0);
+        snprintf(fd_text, sizeof fd_text, "%d", go[0]);
+        assert_int_equal(fcntl(go[1], F_SETFD, FD_CLOEXEC), 0);
+        for (int i = 0; i < MAKERS; i++) {
+            char target[16];
+            snprintf(target, sizeof target, "t%d", i);
+            pids[i] = start_worker((const char *[]){sqlite->url, fd_text, target, NULL});
+        }
+        sleep_ms(50);
+        close(go[1]);
+        for (int i = 0; i < MAKERS; i++)
+            assert_int_equal(wait_for_worker(pids[i]), 0);
+        close(go[0]);
+        assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM lease"), MAKERS);
+        assert_int_equal(query_sql(sqlite->path, "SELECT recovering_until_ms FROM store"), 0);
+        expect_intact(sqlite->path);
+        assert_int_equal(sqlite_place_teardown(state), 0);
+        assert_int_equal(sqlite_place_setup(state), 0);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(a_newer_schema_is_refused_and_untouched),
+    SQLITE_CASE(a_database_of_another_program_is_refused_and_untouched),
+    SQLITE_CASE(what_is_not_a_database_is_refused_and_untouched),
+    SQLITE_CASE(a_directory_in_place_of_the_file_is_refused),
+    SQLITE_CASE(a_missing_directory_is_said_to_be_missing),
+    SQLITE_CASE(a_file_system_that_is_not_known_to_be_local_is_refused),
+    SQLITE_CASE(a_link_to_a_wrong_place_is_refused),
+    SQLITE_CASE(a_file_that_may_not_be_written_is_refused_with_a_clear_error),
+    SQLITE_CASE(a_relative_path_means_the_same_file_after_a_change_of_directory),
+    SQLITE_CASE(the_side_file_has_the_permissions_of_the_database),
+    SQLITE_CASE(a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only),
+    SQLITE_CASE(a_counter_at_its_end_is_refused_and_never_wraps),
+    SQLITE_CASE(several_processes_may_make_the_same_database_at_once),
+};
+
+int main(int argc, char **argv) {
+    return run_sqlite_tests(argc, argv, "sqlite file", tests, TEN_COUNT(tests), make_store);
+}

@@ -1,0 +1,184 @@
+/*
+ * Messages on their way: their order, their end, and how many there may be.
+ */
+#include "unit/unit.h"
+
+#include "agent/sinks/outbox.h"
+#include "base/alloc.h"
+
+#define NEVER UINT64_MAX
+
+static bool put(ten_outbox *outbox, const char *json, uint64_t ends_ms) {
+    const ten_message message = {.namespace_name = "poll", .target = "t", .instance = "i", .token = 7};
+    return ten_outbox_put(outbox, "name", &message, ends_ms, json, strlen(json));
+}
+
+static uint64_t soon_ms(uint64_t ms) {
+    return ten_boot_ms(&ten_system_clock) + ms;
+}
+
+/* What is sent, one after the other, with blanks between. */
+static const char *send_all(ten_outbox *outbox) {
+    static char sent[256];
+    sent[0] = '\0';
+    for (const ten_outgoing *next; (next = ten_outbox_send_next(outbox));) {
+        size_t used = strlen(sent);
+        snprintf(sent + used, sizeof sent - used, "%s%s", used ? " " : "", next->json);
+    }
+    return sent;
+}
+
+static uint64_t dropped(ten_outbox *outbox) {
+    ten_sink_news news;
+    ten_outbox_take_news(outbox, &news);
+    return news.dropped;
+}
+
+static void a_message_keeps_what_it_was_given(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    assert_true(put(&outbox, "{}", NEVER));
+    const ten_outgoing *sent = ten_outbox_send_next(&outbox);
+    assert_string_equal(sent->name, "name");
+    assert_string_equal(sent->target, "t");
+    assert_string_equal(sent->instance, "i");
+    assert_string_equal(sent->token, "7");
+    assert_string_equal(sent->json, "{}");
+    assert_int_equal(sent->json_size, 2);
+    ten_outbox_free(&outbox);
+}
+
+static void what_was_not_confirmed_is_sent_again_in_order(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    put(&outbox, "1", NEVER);
+    put(&outbox, "2", NEVER);
+    put(&outbox, "3", NEVER);
+    assert_string_equal(send_all(&outbox), "1 2 3");
+    ten_outbox_finish(&outbox, outbox.sent.first->next, false);
+    put(&outbox, "4", NEVER);
+    ten_outbox_go_back(&outbox);
+    assert_int_equal(outbox.sent_count, 0);
+    assert_string_equal(send_all(&outbox), "1 3 4");
+    while (outbox.sent.first)
+        ten_outbox_finish(&outbox, outbox.sent.first, false);
+    assert_int_equal(ten_outbox_count(&outbox), 0);
+    put(&outbox, "5", NEVER);
+    assert_string_equal(send_all(&outbox), "5");
+    ten_outbox_free(&outbox);
+}
+
+static void the_last_one_sent_can_be_confirmed_first(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    put(&outbox, "1", NEVER);
+    put(&outbox, "2", NEVER);
+    (void)send_all(&outbox);
+    ten_outbox_finish(&outbox, outbox.sent.first->next, false);
+    put(&outbox, "3", NEVER);
+    (void)send_all(&outbox);
+    ten_outbox_go_back(&outbox);
+    assert_string_equal(send_all(&outbox), "1 3");
+    ten_outbox_free(&outbox);
+}
+
+static void a_message_whose_lease_has_ended_is_dropped(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    put(&outbox, "1", soon_ms(0));
+    put(&outbox, "2", NEVER);
+    assert_string_equal(send_all(&outbox), "2");
+    assert_int_equal(dropped(&outbox), 1);
+    ten_outbox_free(&outbox);
+}
+
+static void a_message_whose_lease_has_ended_is_not_sent_again(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    put(&outbox, "1", NEVER);
+    put(&outbox, "2", NEVER);
+    put(&outbox, "3", NEVER);
+    (void)send_all(&outbox);
+    outbox.sent.first->next->ends_ms = soon_ms(0);
+    ten_outbox_go_back(&outbox);
+    ten_outbox_drop_late(&outbox);
+    assert_int_equal(dropped(&outbox), 1);
+    assert_string_equal(send_all(&outbox), "1 3");
+    ten_outbox_free(&outbox);
+}
+
+static void there_is_an_end_to_its_size(void **state) {
+    (void)state;
+    enum { SIZE = 1024 * 1024 };
+    static char large[SIZE + 1];
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    memset(large, 'x', SIZE);
+    unsigned taken = 0;
+    while (taken < 100 && put(&outbox, large, NEVER))
+        taken++;
+    assert_int_equal(taken, 7);
+    /* What is late makes room. */
+    outbox.waiting.first->ends_ms = soon_ms(0);
+    assert_true(put(&outbox, large, NEVER));
+    assert_int_equal(dropped(&outbox), 1);
+    assert_false(put(&outbox, large, NEVER));
+    ten_outbox_free(&outbox);
+}
+
+static void a_failure_is_told_once_and_its_end_when_a_message_got_there(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_sink_news news;
+    ten_error error;
+    ten_outbox_init(&outbox);
+    ten_fail(&error, TENURE_E_UNREACHABLE, "away");
+    ten_outbox_note_problem(&outbox, &error);
+    ten_outbox_note_problem(&outbox, &error);
+    ten_outbox_take_news(&outbox, &news);
+    assert_int_equal(news.problem.code, TENURE_E_UNREACHABLE);
+    assert_false(news.works_again);
+    ten_outbox_note_problem(&outbox, &error);
+    ten_outbox_take_news(&outbox, &news);
+    assert_int_equal(news.problem.code, 0);
+    put(&outbox, "1", NEVER);
+    put(&outbox, "2", NEVER);
+    (void)send_all(&outbox);
+    ten_outbox_finish(&outbox, outbox.sent.first, true);
+    ten_outbox_take_news(&outbox, &news);
+    assert_false(news.works_again);
+    ten_outbox_finish(&outbox, outbox.sent.first, false);
+    ten_outbox_take_news(&outbox, &news);
+    assert_true(news.works_again);
+    ten_outbox_free(&outbox);
+}
+
+static void without_memory_a_message_is_not_taken(void **state) {
+    (void)state;
+    ten_outbox outbox;
+    ten_outbox_init(&outbox);
+    ten_alloc_fail_after(0);
+    assert_false(put(&outbox, "1", NEVER));
+    ten_alloc_fail_after(-1);
+    assert_int_equal(ten_outbox_count(&outbox), 0);
+    ten_outbox_free(&outbox);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_keeps_what_it_was_given),
+        cmocka_unit_test(what_was_not_confirmed_is_sent_again_in_order),
+        cmocka_unit_test(the_last_one_sent_can_be_confirmed_first),
+        cmocka_unit_test(a_message_whose_lease_has_ended_is_dropped),
+        cmocka_unit_test(a_message_whose_lease_has_ended_is_not_sent_again),
+        cmocka_unit_test(there_is_an_end_to_its_size),
+        cmocka_unit_test(a_failure_is_told_once_and_its_end_when_a_message_got_there),
+        cmocka_unit_test(without_memory_a_message_is_not_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

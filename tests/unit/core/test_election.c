@@ -1,0 +1,561 @@
+/*
+ * The election on a clock that the test tells: each rule by itself, then whole elections from seeds, with requests that
+ * are lost, late or doubled, pauses, losses of data and clocks that run apart. Never two leaders, tokens always rise,
+ * and somebody leads again.
+ */
+#include "unit/unit.h"
+
+#include "base/hash.h"
+#include "core/election.h"
+#include "core/lease_row.h"
+
+#define TTL_MS    UINT64_C(3000)
+#define START_MS  UINT64_C(10000)
+#define JITTER_MS UINT64_C(20)
+
+static ten_election make_election(const char *instance) {
+    ten_election election;
+    ten_election_config config = {
+        .namespace_name = "leader", .role = "web", .instance = instance, .timing = {.ttl_ms = TTL_MS}, .seed = 7};
+    ten_timing_defaults(&config.timing);
+    ten_election_init(&election, &config);
+    return election;
+}
+
+static ten_op must_send(ten_election *election, uint64_t now_ms, enum ten_op_kind kind) {
+    ten_op op;
+    assert_true(ten_election_request(election, now_ms, &op));
+    assert_int_equal(op.kind, kind);
+    assert_string_equal(op.target, "web");
+    return op;
+}
+
+static void must_be_silent(ten_election *election, uint64_t now_ms) {
+    ten_op op;
+    assert_false(ten_election_request(election, now_ms, &op));
+}
+
+static void answer_ok(ten_election *election, uint64_t now_ms, uint64_t token) {
+    ten_election_answer(election, now_ms, TENURE_OK,
+                        &(ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+}
+
+static bool heard(ten_election *election, enum ten_election_event_kind kind, ten_election_event *ret_event) {
+    ten_election_event event;
+    bool found = false;
+    while (ten_election_event_take(election, &event)) {
+        if (event.kind != kind)
+            continue;
+        found = true;
+        if (ret_event)
+            *ret_event = event;
+    }
+    return found;
+}
+
+static ten_election make_leader(uint64_t token) {
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS + 1, token);
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_ELECTED, &event));
+    assert_int_equal(event.token, token);
+    assert_true(ten_election_is_leader(&election, START_MS + 1));
+    return election;
+}
+
+static void a_candidate_asks_at_once_and_leads_with_its_token(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    must_be_silent(&election, START_MS + 2);
+    assert_in_range(ten_election_next_ms(&election, START_MS + 2), START_MS + 800, START_MS + 1000);
+}
+
+static void a_refused_candidate_asks_again_when_the_leaders_lease_ends(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS, TENURE_OK,
+                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = 700});
+    must_be_silent(&election, START_MS + 699);
+    assert_in_range(ten_election_next_ms(&election, START_MS), START_MS + 700, START_MS + 700 + JITTER_MS);
+    must_send(&election, START_MS + 700 + JITTER_MS, TEN_OP_ACQUIRE);
+}
+
+static void a_release_that_is_heard_of_is_answered_by_a_campaign(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS, TENURE_OK,
+                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    ten_election_change(&election, START_MS + 10,
+                        &(ten_change){.kind = TEN_LEASE_RELEASED, .target = "web", .instance = "other", .token = 4});
+    must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_ACQUIRE);
+}
+
+static void a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_withdraw(&election, TEN_REASON_SHUTDOWN);
+    answer_ok(&election, START_MS + 2, 5);
+    assert_false(ten_election_is_leader(&election, START_MS + 2));
+    ten_op op = must_send(&election, START_MS + 3, TEN_OP_RELEASE);
+    assert_int_equal(op.token, 5);
+}
+
+/* refuse ERROR: a campaign that the store answers with it. */
+static ten_election refuse(int error) {
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS + 1, TENURE_OK, &(ten_result){.outcome = TEN_ERROR, .error = error});
+    return election;
+}
+
+static void an_error_of_one_campaign_is_tried_again_after_a_ttl(void **state) {
+    (void)state;
+    ten_election election = refuse(TENURE_E_STORE);
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_CAMPAIGN_FAILED, &event));
+    assert_int_equal(event.error, TENURE_E_STORE);
+    must_be_silent(&election, START_MS + TTL_MS);
+    must_send(&election, START_MS + 1 + TTL_MS, TEN_OP_ACQUIRE);
+}
+
+static void an_instance_that_was_declared_gone_asks_no_more(void **state) {
+    (void)state;
+    ten_election election = refuse(TENURE_E_GONE);
+    assert_true(heard(&election, TEN_ELECTION_REFUSED, NULL));
+    must_be_silent(&election, START_MS + 10 * TTL_MS);
+}
+
+static void events_that_nobody_takes_are_forgotten_oldest_first(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t now_ms = START_MS + 1;
+    for (unsigned i = 0; i < TEN_ELECTION_EVENTS + 3u; i++) {
+        now_ms = ten_election_next_ms(&election, now_ms);
+        must_send(&election, now_ms, TEN_OP_RENEW);
+        answer_ok(&election, now_ms, 5);
+    }
+    unsigned count = 0;
+    for (ten_election_event event; ten_election_event_take(&election, &event); count++)
+        assert_int_equal(event.kind, TEN_ELECTION_RENEWED);
+    assert_int_equal(count, TEN_ELECTION_EVENTS);
+}
+
+static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS + 500, TENURE_E_TIMEOUT, NULL);
+    assert_true(heard(&election, TEN_ELECTION_STORE_DOWN, NULL));
+    must_send(&election, START_MS + 600, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS + 601, 5); /* what the first one was granted */
+    assert_true(ten_election_is_leader(&election, START_MS + 601));
+    assert_int_equal(election.lease.token, 5);
+}
+
+static void a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    must_send(&election, START_MS + 1000, TEN_OP_RENEW);
+    ten_election_answer(&election, START_MS + 1500, TENURE_E_TIMEOUT, NULL);
+    assert_false(ten_election_is_leader(&election, START_MS + 1500));
+    must_send(&election, START_MS + 1800, TEN_OP_RENEW);
+    answer_ok(&election, START_MS + 1801, 5);
+    assert_true(ten_election_is_leader(&election, START_MS + 1801));
+    assert_false(heard(&election, TEN_ELECTION_DEMOTED, NULL));
+}
+
+static void a_deadline_that_passes_ends_the_term_and_its_token_for_good(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    must_send(&election, START_MS + 1000, TEN_OP_RENEW);
+    uint64_t late_ms = START_MS + TTL_MS;
+    answer_ok(&election, late_ms, 5); /* counts from its sending, but comes after the old deadline */
+    assert_false(ten_election_is_leader(&election, late_ms));
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_DEMOTED, &event));
+    assert_int_equal(event.reason, TEN_REASON_EXPIRED);
+    must_be_silent(&election, late_ms); /* its work may still run */
+    ten_election_stopped(&election);
+    /* What is left of that term is given back first, whatever the store makes of it. */
+    assert_int_equal(must_send(&election, late_ms, TEN_OP_RELEASE).token, 5);
+    ten_election_answer(&election, late_ms + 1, TENURE_OK, &(ten_result){.outcome = TEN_LOST});
+    assert_false(heard(&election, TEN_ELECTION_RELEASED, NULL));
+    must_send(&election, late_ms + 1, TEN_OP_ACQUIRE);
+    answer_ok(&election, late_ms + 2, 5); /* nor is it believed when it comes back */
+    assert_false(ten_election_is_leader(&election, late_ms + 2));
+    ten_op release = must_send(&election, late_ms + 3, TEN_OP_RELEASE);
+    assert_int_equal(release.token, 5);
+    ten_election_answer(&election, late_ms + 4, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    must_send(&election, late_ms + 4, TEN_OP_ACQUIRE);
+    answer_ok(&election, late_ms + 5, 6);
+    assert_true(ten_election_is_leader(&election, late_ms + 5));
+}
+
+static void a_leader_gives_back_only_when_its_work_has_stopped(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    ten_election_resign(&election, TEN_REASON_RESIGNED, TTL_MS);
+    assert_true(heard(&election, TEN_ELECTION_STEP_DOWN, NULL));
+    assert_false(ten_election_is_leader(&election, START_MS + 100)); /* no new work */
+    must_be_silent(&election, START_MS + 101);
+    must_send(&election, START_MS + 1000, TEN_OP_RENEW); /* the work may take its time */
+    answer_ok(&election, START_MS + 1001, 5);
+    ten_election_stopped(&election);
+    must_send(&election, START_MS + 1100, TEN_OP_RELEASE);
+    ten_election_answer(&election, START_MS + 1101, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    /* Others go first. */
+    must_be_silent(&election, START_MS + 1100 + TTL_MS - 1);
+    must_send(&election, START_MS + 1100 + TTL_MS, TEN_OP_ACQUIRE);
+}
+
+static void a_leader_that_is_asked_to_resign_does(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    must_send(&election, START_MS + 1000, TEN_OP_RENEW);
+    ten_election_answer(
+        &election, START_MS + 1001, TENURE_OK,
+        &(ten_result){.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS, .ask = TEN_ASK_RESIGN});
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_STEP_DOWN, &event));
+    assert_int_equal(event.reason, TEN_REASON_RESIGNED);
+}
+
+static void a_leader_that_hears_that_it_is_asked_looks_at_once(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    ten_election_change(&election, START_MS + 10,
+                        &(ten_change){.kind = TEN_LEASE_ASKED, .target = "web", .instance = "other", .token = 5});
+    must_be_silent(&election, START_MS + 10);
+    ten_election_change(&election, START_MS + 10,
+                        &(ten_change){.kind = TEN_LEASE_ASKED, .target = "web", .instance = "me", .token = 5});
+    must_send(&election, START_MS + 10, TEN_OP_RENEW);
+}
+
+/* ---- a role that is kept for a least time */
+
+#define LEAST_MS (10 * TTL_MS)
+
+static ten_op must_keep(ten_election *election, uint64_t now_ms) {
+    ten_op op;
+    assert_true(ten_election_request(election, now_ms, &op));
+    assert_int_equal(op.kind, TEN_OP_RENEW);
+    assert_int_equal(op.flags, TEN_OP_KEEP);
+    return op;
+}
+
+static void answer_kept(ten_election *election, uint64_t now_ms, uint64_t ttl_ms) {
+    ten_election_answer(election, now_ms, TENURE_OK,
+                        &(ten_result){.outcome = TEN_OK, .token = 5, .ttl_ms = ttl_ms, .remaining_ms = ttl_ms});
+}
+
+static ten_election make_keeper(void) {
+    ten_election election = make_election("me");
+    election.config.at_least_ms = LEAST_MS;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS, 5);
+    return election;
+}
+
+static void work_begins_only_when_the_role_is_kept_for_its_least_time(void **state) {
+    (void)state;
+    ten_election election = make_keeper();
+    assert_false(ten_election_is_leader(&election, START_MS));
+    assert_false(heard(&election, TEN_ELECTION_ELECTED, NULL));
+    /* From the moment at which the work begins, however late that is. */
+    assert_int_equal(must_keep(&election, START_MS).ttl_ms, LEAST_MS + TTL_MS);
+    answer_kept(&election, START_MS + 5, LEAST_MS + TTL_MS);
+    assert_true(heard(&election, TEN_ELECTION_ELECTED, NULL));
+    assert_true(ten_election_is_leader(&election, START_MS + 5));
+    /* What it believes itself is bounded by the TTL, whose margin allows for clocks that run apart. */
+    assert_true(election.lease.deadline_ms < START_MS + TTL_MS);
+    assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, LEAST_MS - 1000);
+}
+
+static void a_kept_role_is_not_given_back_before_its_least_time(void **state) {
+    (void)state;
+    ten_election election = make_keeper();
+    must_keep(&election, START_MS);
+    answer_kept(&election, START_MS, LEAST_MS);
+    ten_election_withdraw(&election, TEN_REASON_DONE);
+    ten_election_stopped(&election);
+    assert_int_equal(must_keep(&election, START_MS + 100).ttl_ms, LEAST_MS - 100);
+    ten_election_answer(&election, START_MS + 600, TENURE_E_TIMEOUT, NULL);
+    assert_int_equal(must_keep(&election, START_MS + 700).ttl_ms, LEAST_MS - 700);
+    answer_kept(&election, START_MS + 701, LEAST_MS - 700);
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_KEPT, &event));
+    assert_int_equal(event.remaining_ms, LEAST_MS - 700);
+    assert_int_equal(ten_election_next_ms(&election, START_MS + 702), UINT64_MAX);
+}
+
+static void a_role_whose_least_time_is_over_is_given_back(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    election.config.at_least_ms = 500;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS, 5);
+    assert_true(heard(&election, TEN_ELECTION_ELECTED, NULL)); /* the TTL covers it */
+    ten_election_withdraw(&election, TEN_REASON_DONE);
+    ten_election_stopped(&election);
+    must_send(&election, START_MS + 500, TEN_OP_RELEASE);
+}
+
+static void what_is_granted_after_withdrawing_is_given_back(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_withdraw(&election, TEN_REASON_SHUTDOWN);
+    answer_ok(&election, START_MS + 2, 5);
+    assert_false(heard(&election, TEN_ELECTION_ELECTED, NULL));
+    must_send(&election, START_MS + 2, TEN_OP_RELEASE);
+    ten_election_answer(&election, START_MS + 3, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    assert_int_equal(election.state, TEN_ELECTION_IDLE);
+    assert_int_equal(ten_election_next_ms(&election, START_MS + 4), UINT64_MAX);
+}
+
+static void a_release_without_an_answer_is_sent_again_before_anything_else(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    ten_election_resign(&election, TEN_REASON_DONE, 0);
+    ten_election_stopped(&election);
+    must_send(&election, START_MS + 10, TEN_OP_RELEASE);
+    ten_election_answer(&election, START_MS + 510, TENURE_E_TIMEOUT, NULL);
+    assert_false(ten_election_is_leader(&election, START_MS + 510));
+    must_send(&election, START_MS + 600, TEN_OP_RELEASE);
+}
+
+static void a_forced_leader_is_demoted_at_once(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    ten_election_change(
+        &election, START_MS + 10,
+        &(ten_change){
+            .kind = TEN_LEASE_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
+    ten_election_event event;
+    assert_true(heard(&election, TEN_ELECTION_DEMOTED, &event));
+    assert_int_equal(event.reason, TEN_REASON_FORCED);
+    assert_false(ten_election_is_leader(&election, START_MS + 10));
+}
+
+/* ---- whole elections */
+
+#define CANDIDATES 4u
+#define LATE_MAX   8u
+#define RUN_MS     UINT64_C(60000)
+
+struct late { /* a request that arrives when nobody waits for it any more */
+    ten_op op;
+    uint64_t at_ms;
+    bool used;
+};
+
+struct candidate {
+    ten_election election;
+    char id[8];
+    uint64_t waiting_ms; /* when the answer to its request arrives; 0: none is under way */
+    int error;
+    ten_result result;
+    uint64_t paused_until_ms;
+    uint64_t clock_ms; /* its own: up to 5 % faster or slower */
+    double rate;
+};
+
+struct contest {
+    struct candidate candidates[CANDIDATES];
+    struct late late[LATE_MAX];
+    ten_lease_row row;
+    uint64_t recovering_until_ms;
+    uint64_t floor;
+    uint64_t random;
+    uint64_t highest; /* token that anybody has led with */
+    unsigned terms;
+};
+
+static uint64_t draw(struct contest *contest, uint64_t limit) {
+    contest->random = ten_hash_mix(contest->random + 1);
+    return contest->random % limit;
+}
+
+static void reach_store(struct contest *contest, const ten_op *op, uint64_t now_ms, ten_result *result) {
+    ten_lease_context context = {.now_ms = now_ms,
+                                 .wall_ms = now_ms,
+                                 .token_floor = contest->floor,
+                                 .recovering_ms = ten_left_u64(contest->recovering_until_ms, now_ms)};
+    ten_lease_effect effect;
+    *result = (ten_result){0};
+    ten_lease_row_apply(&contest->row, op, &context, result, &effect);
+    result->holder = result->holder ? "somebody" : NULL;
+}
+
+static void keep_late(struct contest *contest, const ten_op *op, uint64_t at_ms) {
+    for (size_t i = 0; i < LATE_MAX; i++) {
+        if (contest->late[i].used)
+            continue;
+        contest->late[i] = (struct late){.op = *op, .at_ms = at_ms, .used = true};
+        return;
+    }
+}
+
+static void send(struct contest *contest, struct candidate *candidate, const ten_op *op, uint64_t now_ms) {
+    uint64_t weather = draw(contest, 20);
+    candidate->waiting_ms = now_ms + 1 + draw(contest, 20);
+    candidate->error = TENURE_OK;
+    if (weather < 16) {
+        reach_store(contest, op, now_ms, &candidate->result);
+        return;
+    }
+    candidate->error = TENURE_E_TIMEOUT;
+    candidate->waiting_ms = now_ms + candidate->election.config.timing.timeout_ms;
+    if (weather == 16) {
+        ten_result unheard;
+        reach_store(contest, op, now_ms, &unheard);
+    } else if (weather == 17) {
+        keep_late(contest, op, now_ms + draw(contest, 3 * TTL_MS));
+    }
+    if (weather == 18) { /* done, and once more later */
+        ten_result unheard;
+        reach_store(contest, op, now_ms, &unheard);
+        keep_late(contest, op, now_ms + draw(contest, 2 * TTL_MS));
+    }
+}
+
+static void step_candidate(struct contest *contest, struct candidate *candidate, uint64_t now_ms) {
+    ten_election *election = &candidate->election;
+    uint64_t own_ms = candidate->clock_ms;
+    ten_election_event event;
+    ten_op op;
+    if (candidate->waiting_ms && now_ms >= candidate->waiting_ms) {
+        candidate->waiting_ms = 0;
+        ten_election_answer(election, own_ms, candidate->error, &candidate->result);
+    }
+    while (ten_election_event_take(election, &event)) {
+        if (event.kind == TEN_ELECTION_ELECTED) {
+            if (event.token <= contest->highest)
+                fail_msg("%s leads with %llu after %llu", candidate->id, (unsigned long long)event.token,
+                         (unsigned long long)contest->highest);
+            contest->highest = event.token;
+            contest->terms++;
+        }
+        if (event.kind == TEN_ELECTION_STEP_DOWN || event.kind == TEN_ELECTION_DEMOTED)
+            ten_election_stopped(election);
+    }
+    if (!candidate->waiting_ms && ten_election_request(election, own_ms, &op))
+        send(contest, candidate, &op, now_ms);
+}
+
+static void lose_data(struct contest *contest, const ten_lease_row *copy, uint64_t now_ms) {
+    contest->row = draw(contest, 2) ? (ten_lease_row){0} : *copy;
+    contest->floor = now_ms + 1000000;
+    contest->recovering_until_ms = now_ms + TTL_MS;
+}
+
+static void misfortune(struct contest *contest, ten_lease_row *copy, uint64_t now_ms) {
+    struct candidate *candidate = &contest->candidates[draw(contest, CANDIDATES)];
+    switch (draw(contest, 3000)) {
+    case 0:
+    case 1:
+        candidate->paused_until_ms = now_ms + draw(contest, 2 * TTL_MS);
+        break;
+    case 2:
+    case 3:
+        ten_election_resign(&candidate->election, TEN_REASON_RESIGNED, TTL_MS);
+        break;
+    case 4:
+        lose_data(contest, copy, now_ms);
+        break;
+    case 5:
+    case 6:
+        *copy = contest->row;
+        break;
+    default:
+        break;
+    }
+}
+
+static size_t count_leaders(const struct contest *contest) {
+    size_t leaders = 0;
+    for (size_t i = 0; i < CANDIDATES; i++)
+        leaders += ten_election_is_leader(&contest->candidates[i].election, contest->candidates[i].clock_ms);
+    return leaders;
+}
+
+static unsigned run_contest(uint64_t seed) {
+    struct contest contest = {.random = seed};
+    ten_lease_row copy = {0};
+    for (size_t i = 0; i < CANDIDATES; i++) {
+        struct candidate *candidate = &contest.candidates[i];
+        snprintf(candidate->id, sizeof candidate->id, "c%zu", i);
+        candidate->election = make_election(candidate->id);
+        candidate->election.config.seed = candidate->election.random = seed + i;
+        candidate->rate = 0.95 + (double)draw(&contest, 101) / 1000;
+        candidate->clock_ms = START_MS * (i + 1);
+        ten_election_campaign(&candidate->election, candidate->clock_ms);
+    }
+    for (uint64_t now_ms = START_MS; now_ms < START_MS + RUN_MS; now_ms++) {
+        misfortune(&contest, &copy, now_ms);
+        for (size_t i = 0; i < LATE_MAX; i++) {
+            if (!contest.late[i].used || now_ms < contest.late[i].at_ms)
+                continue;
+            ten_result unheard;
+            contest.late[i].used = false;
+            reach_store(&contest, &contest.late[i].op, now_ms, &unheard);
+        }
+        for (size_t i = 0; i < CANDIDATES; i++) {
+            struct candidate *candidate = &contest.candidates[i];
+            candidate->clock_ms = START_MS * (i + 1) + (uint64_t)((double)(now_ms - START_MS) * candidate->rate);
+            if (now_ms >= candidate->paused_until_ms)
+                step_candidate(&contest, candidate, now_ms);
+        }
+        if (count_leaders(&contest) > 1)
+            fail_msg("seed %llu: two leaders at %llu", (unsigned long long)seed, (unsigned long long)now_ms);
+    }
+    return contest.terms;
+}
+
+static void whole_elections_have_never_two_leaders_and_always_higher_tokens(void **state) {
+    (void)state;
+    unsigned terms = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++)
+        terms += run_contest(seed * 1000);
+    /* A run that tests nothing must not pass. */
+    assert_true(terms > 2500);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_candidate_asks_at_once_and_leads_with_its_token),
+        cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),
+        cmocka_unit_test(a_release_that_is_heard_of_is_answered_by_a_campaign),
+        cmocka_unit_test(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back),
+        cmocka_unit_test(an_error_of_one_campaign_is_tried_again_after_a_ttl),
+        cmocka_unit_test(an_instance_that_was_declared_gone_asks_no_more),
+        cmocka_unit_test(events_that_nobody_takes_are_forgotten_oldest_first),
+        cmocka_unit_test(a_candidate_whose_answer_was_lost_recognises_itself),
+        cmocka_unit_test(a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline),
+        cmocka_unit_test(a_deadline_that_passes_ends_the_term_and_its_token_for_good),
+        cmocka_unit_test(a_leader_gives_back_only_when_its_work_has_stopped),
+        cmocka_unit_test(a_leader_that_is_asked_to_resign_does),
+        cmocka_unit_test(a_leader_that_hears_that_it_is_asked_looks_at_once),
+        cmocka_unit_test(work_begins_only_when_the_role_is_kept_for_its_least_time),
+        cmocka_unit_test(a_kept_role_is_not_given_back_before_its_least_time),
+        cmocka_unit_test(a_role_whose_least_time_is_over_is_given_back),
+        cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),
+        cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
+        cmocka_unit_test(a_forced_leader_is_demoted_at_once),
+        cmocka_unit_test(whole_elections_have_never_two_leaders_and_always_higher_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/*
+ * The fleet on a clock that the test tells: cases that came out of runs with real processes. Whole fleets are
+ * tests/sim's business.
+ */
+#include "unit/unit.h"
+
+#include "base/alloc.h"
+#include "core/fleet.h"
+
+#define TARGETS 20u
+#define MANY    150u /* more than are told one by one */
+#define TTL_MS  1500u
+
+static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const *ids, size_t count) {
+    ten_fleet_instances_begin(fleet, now_ms);
+    for (size_t i = 0; i < count; i++)
+        ten_fleet_instance(fleet, now_ms,
+                           &(ten_instance){.instance = ids[i], .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+    ten_fleet_instances_end(fleet, now_ms);
+}
+
+static ten_fleet *new_fleet_of(const char *instance) {
+    ten_fleet_config config = {.namespace_name = "poll",
+                               .instance = instance,
+                               .timing = {.ttl_ms = TTL_MS},
+                               .settle_ms = 100,
+                               .rank_delay_ms = 20,
+                               .weight = 1};
+    ten_timing_defaults(&config.timing);
+    ten_fleet *fleet = ten_fleet_new(&config, 1000);
+    assert_non_null(fleet);
+    return fleet;
+}
+
+static ten_fleet *new_fleet(void) {
+    return new_fleet_of("me");
+}
+
+/* Answers a request as a store would in which everything is free; counts the acquires. */
+static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
+    ten_result results[MANY + 2] = {0};
+    size_t count = 0;
+    size_t acquires = 0;
+    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    for (size_t i = 0; ops && i < count; i++) {
+        acquires += ops[i].kind == TEN_OP_ACQUIRE;
+        results[i] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    }
+    if (ops)
+        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    return acquires;
+}
+
+static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before(void **state) {
+    (void)state;
+    static const char *const instances[] = {"me", "other", "new"};
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
+    for (unsigned i = 0; i < TARGETS; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NOBODY);
+        ten_fleet_holder(fleet, 1000, id, "dead", 1, 400);
+    }
+    list_instances(fleet, 1000, instances, 2);
+    assert_int_equal(answer(fleet, 1350), 0); /* it is still held */
+    list_instances(fleet, 1350, instances, 3);
+    /* At 1400 all is free; the last in rank has waited two rank delays more, and nobody else takes anything. */
+    size_t acquires = 0;
+    for (uint64_t now_ms = 1351; now_ms <= 1450; now_ms++) {
+        size_t more = answer(fleet, now_ms);
+        assert_true(more == 0 || now_ms >= 1400);
+        acquires += more;
+    }
+    assert_int_equal(acquires, TARGETS);
+    ten_fleet_free(fleet);
+}
+
+/* In a store that lost data, a renewal that came late can have put the lease back although somebody else had it
+ * meanwhile. */
+static void a_token_whose_deadline_passed_is_given_back_and_not_believed_again(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    uint64_t now_ms = 1000;
+    while (answer(fleet, now_ms) == 0 && now_ms < 3000)
+        now_ms++;
+    assert_true(ten_fleet_may_work(fleet, number, now_ms)); /* with token 2 */
+    /* Nothing is answered until the deadline has passed; then the store says that "me" has 2 as before. */
+    now_ms += TTL_MS;
+    bool released = false;
+    for (int i = 0; i < 5 && !released; i++, now_ms++) {
+        ten_result results[4] = {0};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t j = 0; ops && j < count; j++) {
+            released |= ops[j].kind == TEN_OP_RELEASE && ops[j].token == 2;
+            results[j] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        assert_false(ten_fleet_may_work(fleet, number, now_ms));
+    }
+    assert_true(released);
+    ten_fleet_free(fleet);
+}
+
+/* A fleet of two with some targets that lives for a few TTLs; whatever failed, only what was granted may be worked on.
+ */
+static void live_with_little_memory(ten_fleet *fleet) {
+    uint32_t numbers[TARGETS];
+    bool granted[TARGETS] = {0};
+    for (uint64_t now_ms = 1000; now_ms < 1000 + 3 * TTL_MS; now_ms += 50) {
+        for (unsigned i = 0; i < TARGETS; i++) {
+            char id[16];
+            snprintf(id, sizeof id, "t-%u", i);
+            numbers[i] = i % 5 ? ten_fleet_put_target(fleet, now_ms, id, false) : ten_fleet_claim(fleet, now_ms, id);
+        }
+        ten_fleet_targets_settled(fleet, now_ms);
+        if (ten_fleet_wants_instances(fleet, now_ms))
+            list_instances(fleet, now_ms, (const char *const[]){"me", "other"}, 2);
+        ten_result results[TARGETS + 2] = {0};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t i = 0; ops && i < count; i++) {
+            results[i] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+            for (unsigned j = 0; j < TARGETS; j++)
+                granted[j] |= ops[i].kind == TEN_OP_ACQUIRE && ten_fleet_request_target(fleet, i) == numbers[j];
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        for (unsigned i = 0; i < TARGETS; i++)
+            if (numbers[i] != TEN_PLAN_NOBODY && ten_fleet_may_work(fleet, numbers[i], now_ms))
+                assert_true(granted[i]);
+    }
+}
+
+static void a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted(void **state) {
+    (void)state;
+    ten_fleet_config config = {
+        .namespace_name = "poll", .instance = "me", .timing = {.ttl_ms = TTL_MS}, .settle_ms = 100, .weight = 1};
+    ten_timing_defaults(&config.timing);
+    bool failed = true;
+    long sites = 0;
+    for (; failed; sites++) {
+        ten_alloc_fail_after(sites);
+        ten_fleet *fleet = ten_fleet_new(&config, 1000);
+        if (fleet)
+            live_with_little_memory(fleet);
+        failed = ten_alloc_has_failed();
+        ten_alloc_fail_after(-1);
+        ten_fleet_free(fleet);
+    }
+    assert_true(sites > 20); /* else nothing was tested */
+}
+
+static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    ten_fleet_event event;
+    size_t renewed = 0, events = 0;
+    answer(fleet, 1000);
+    for (unsigned i = 0; i < MANY; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NOBODY);
+    }
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    for (uint64_t now_ms = 1001; now_ms < 1001 + TTL_MS && renewed == 0; now_ms++) {
+        answer(fleet, now_ms);
+        for (events = 0; ten_fleet_event_take(fleet, &event);)
+            if (event.kind == TEN_FLEET_RENEWED) {
+                events++;
+                renewed += event.count;
+            }
+    }
+    assert_int_equal(events, 1);
+    assert_int_equal(renewed, MANY);
+    ten_fleet_free(fleet);
+}
+
+static void an_instance_that_was_declared_gone_acquires_nothing_more(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    answer(fleet, 1000);
+    uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    bool refused = false;
+    for (uint64_t now_ms = 1001; now_ms < 1001 + 5 * TTL_MS; now_ms += 10) {
+        ten_result results[4] = {0};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t i = 0; ops && i < count; i++) {
+            bool acquires = ops[i].kind == TEN_OP_ACQUIRE;
+            assert_false(refused && acquires);
+            refused |= acquires;
+            results[i] = acquires ? (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_GONE}
+                                  : (ten_result){.outcome = TEN_OK, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        assert_false(ten_fleet_may_work(fleet, number, now_ms));
+    }
+    assert_true(refused);
+    ten_fleet_free(fleet);
+}
+
+/* One instance's next step in a store that answers heartbeats, and acquires as it is told; how often it told that the
+ * target is nobody's. */
+static size_t step(ten_fleet *fleet, uint64_t now_ms, ten_result acquire) {
+    static const char *const instances[] = {"a", "b"};
+    ten_result results[8] = {0};
+    ten_fleet_event event;
+    size_t count = 0;
+    size_t told = 0;
+    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    for (size_t i = 0; ops && i < count; i++)
+        results[i] = ops[i].kind == TEN_OP_ACQUIRE
+                         ? acquire
+                         : (ten_result){.outcome = TEN_OK, .token = ops[i].token, .ttl_ms = TTL_MS};
+    if (ops)
+        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    if (ten_fleet_wants_instances(fleet, now_ms))
+        list_instances(fleet, now_ms, instances, TEN_COUNT(instances));
+    while (ten_fleet_event_take(fleet, &event)) {
+        if (event.kind != TEN_FLEET_UNOWNED)
+            continue;
+        told++;
+        assert_in_range(event.free_ms, TTL_MS + 1, 2 * TTL_MS);
+    }
+    return told;
+}
+
+static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it(void **state) {
+    (void)state;
+    const ten_result refused = {.outcome = TEN_ERROR, .error = TENURE_E_TOKEN};
+    const ten_result granted = {.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    ten_fleet *fleets[] = {new_fleet_of("a"), new_fleet_of("b")};
+    uint32_t numbers[2];
+    for (size_t i = 0; i < 2; i++) {
+        numbers[i] = ten_fleet_put_target(fleets[i], 1000, "t", false);
+        assert_int_not_equal(numbers[i], TEN_PLAN_NOBODY);
+        assert_int_not_equal(ten_fleet_put_target(fleets[i], 1000, "paused", true), TEN_PLAN_NOBODY);
+    }
+    uint64_t now_ms = 1000;
+    size_t told = 0;
+    for (; now_ms < 1000 + TTL_MS; now_ms += 10)
+        told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
+    assert_int_equal(told, 0); /* not longer than the TTL */
+    for (; now_ms < 1000 + 10 * TTL_MS; now_ms += 10)
+        told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
+    assert_int_equal(told, 1);
+    assert_int_equal(ten_fleet_get_unowned(fleets[0]).count, 1);
+    assert_in_range(now_ms - ten_fleet_get_unowned(fleets[0]).since_ms, 9 * TTL_MS, 10 * TTL_MS);
+    /* Now the planned one gets it, and the other hears of it; then a store that forgot it takes it away. */
+    size_t planned =
+        ten_plan_owner(ten_fleet_plan(fleets[0]), numbers[0]) == ten_plan_find_instance(ten_fleet_plan(fleets[0]), "a")
+            ? 0
+            : 1;
+    ten_change taken = {.kind = TEN_LEASE_ACQUIRED,
+                        .namespace_name = "poll",
+                        .target = "t",
+                        .instance = planned == 0 ? "a" : "b",
+                        .actor = "",
+                        .token = 5};
+    for (uint64_t end_ms = now_ms + 2 * TTL_MS; now_ms < end_ms; now_ms += 10)
+        told += step(fleets[planned], now_ms, granted);
+    ten_fleet_change(fleets[1 - planned], now_ms, &taken);
+    told += step(fleets[1 - planned], now_ms + 1000, refused);
+    assert_true(ten_fleet_may_work(fleets[planned], numbers[planned], now_ms));
+    assert_int_equal(ten_fleet_get_unowned(fleets[0]).count + ten_fleet_get_unowned(fleets[1]).count, 0);
+    assert_int_equal(told, 1);
+    taken.kind = TEN_LEASE_LOST;
+    taken.reason = TEN_REASON_FORCED;
+    for (size_t i = 0; i < 2; i++)
+        ten_fleet_change(fleets[i], now_ms + 1000, &taken);
+    now_ms += 1000;
+    for (uint64_t end_ms = now_ms + 10 * TTL_MS; now_ms < end_ms; now_ms += 10)
+        told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
+    assert_int_equal(told, 2);
+    for (size_t i = 0; i < 2; i++)
+        ten_fleet_free(fleets[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted),
+        cmocka_unit_test(renewals_of_a_large_batch_are_told_as_one_event),
+        cmocka_unit_test(an_instance_that_was_declared_gone_acquires_nothing_more),
+        cmocka_unit_test(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
+        cmocka_unit_test(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
+        cmocka_unit_test(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

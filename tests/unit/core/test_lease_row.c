@@ -1,0 +1,92 @@
+/*
+ * The rules that the memory and SQLite stores share: they never wrap a counter (fault 30), and a store that may have
+ * lost data lets nobody in, not even by an old name. The rest of those rules is the conformance suite's.
+ */
+#include "unit/unit.h"
+
+#include "core/lease_row.h"
+
+static const ten_lease_context now = {.now_ms = 1000, .wall_ms = 2000};
+static const ten_op acquire = {
+    .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "a", .holder = "me", .ttl_ms = 1000};
+
+static void the_last_token_is_granted(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = TENURE_TOKEN_MAX - 1};
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_lease_row_apply(&row, &acquire, &now, &result, &effect);
+    assert_int_equal(result.outcome, TEN_OK);
+    assert_int_equal(result.token, TENURE_TOKEN_MAX);
+}
+
+static void after_the_last_token_an_acquire_is_refused_and_changes_nothing(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = TENURE_TOKEN_MAX};
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_lease_row_apply(&row, &acquire, &now, &result, &effect);
+    assert_int_equal(result.outcome, TEN_ERROR);
+    assert_int_equal(result.error, TENURE_E_TOKEN);
+    assert_int_equal(row.token, TENURE_TOKEN_MAX);
+    assert_int_equal(row.holder[0], '\0');
+    assert_false(effect.row_changed || effect.acquired);
+}
+
+static void a_floor_above_the_last_token_is_refused(void **state) {
+    (void)state;
+    ten_lease_row row = {0};
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_lease_context high = now;
+    high.token_floor = TENURE_TOKEN_MAX + 1;
+    ten_lease_row_apply(&row, &acquire, &high, &result, &effect);
+    assert_int_equal(result.error, TENURE_E_TOKEN);
+    assert_false(effect.row_changed);
+}
+
+static void while_recovering_a_holder_that_the_store_remembers_is_not_let_in(void **state) {
+    (void)state;
+    /* In an older copy "me" still has token 7; in truth it gave it up, and "other" holds 8. */
+    ten_lease_row row = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1500, .ttl_ms = 1000};
+    ten_lease_context recovering = now;
+    recovering.recovering_ms = 800;
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_lease_row_apply(&row, &acquire, &recovering, &result, &effect);
+    assert_int_equal(result.outcome, TEN_HELD);
+    assert_true(result.recovering);
+    assert_null(result.holder);
+    assert_int_equal(result.remaining_ms, 800);
+    assert_false(effect.row_changed);
+    ten_op renew = {
+        .kind = TEN_OP_RENEW, .namespace_name = "poll", .target = "a", .holder = "other", .token = 8, .ttl_ms = 1000};
+    ten_lease_row_apply(&row, &renew, &recovering, &result, &effect);
+    assert_int_equal(result.outcome, TEN_OK);
+    assert_string_equal(row.holder, "other");
+    assert_int_equal(row.token, 8);
+}
+
+static void apply_to(void *arg) {
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_op read = {.kind = TEN_OP_READ, .target = "a"};
+    ten_lease_row_apply(arg, &read, &now, &result, &effect);
+}
+
+static void a_row_with_an_impossible_token_aborts(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = TENURE_TOKEN_MAX + 1};
+    assert_aborts(apply_to, &row);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_token_is_granted),
+        cmocka_unit_test(after_the_last_token_an_acquire_is_refused_and_changes_nothing),
+        cmocka_unit_test(a_floor_above_the_last_token_is_refused),
+        cmocka_unit_test(while_recovering_a_holder_that_the_store_remembers_is_not_let_in),
+        cmocka_unit_test(a_row_with_an_impossible_token_aborts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

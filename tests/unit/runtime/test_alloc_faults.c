@@ -1,0 +1,311 @@
+/*
+ * Memory that runs out at every allocation in turn (fault 35): the Nth fails, then the N+1st, until a run is clean. No
+ * crash, no leak (the sanitizer build looks), and no success that is none: what was hit says TENURE_E_NOMEM.
+ */
+#include "unit/unit.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/url.h"
+#include "runtime/client.h"
+
+/* Does the work once and returns whether it came out whole. What it returns when an allocation failed is checked. */
+typedef bool (*work_fn)(void *arg);
+
+static void fail_each_in_turn(work_fn work, void *arg) {
+    long count = 0;
+    for (;; count++) {
+        assert_true(count < 2000);
+        ten_alloc_fail_after(count);
+        bool whole = work(arg);
+        bool failed = ten_alloc_has_failed();
+        ten_alloc_fail_after(-1);
+        if (whole == failed)
+            fail_msg("allocation %ld %s, and the work came out %s", count, failed ? "failed" : "was never asked for",
+                     whole ? "whole" : "broken");
+        if (!failed)
+            break;
+    }
+    assert_true(count > 0); /* else nothing was tested */
+}
+
+/* An error must be this one; anything else is a lie about the reason. */
+static bool whole_unless_out_of_memory(int done) {
+    if (done < 0 && done != TENURE_E_NOMEM)
+        fail_msg("error %s instead of TENURE_E_NOMEM", tenure_error_name(done));
+    return done == TENURE_OK;
+}
+
+/* ---- base */
+
+static bool use_buf(void *arg) {
+    (void)arg;
+    ten_buf buf = {0};
+    for (int i = 0; i < 100; i++) {
+        ten_buf_text(&buf, "some text");
+        ten_buf_char(&buf, '-');
+        ten_buf_format(&buf, "%d", i);
+    }
+    bool whole = !buf.failed;
+    assert_true(!whole || buf.size == 1190);
+    ten_buf_free(&buf);
+    return whole;
+}
+
+static bool use_arena(void *arg) {
+    (void)arg;
+    ten_arena arena = {0};
+    bool whole = true;
+    const char *first = ten_arena_text(&arena, "first");
+    for (int i = 0; i < 3000; i++)
+        whole &= ten_arena_text(&arena, "a text of some length, as a holder's name may have") != NULL;
+    assert_true(!first || strcmp(first, "first") == 0);
+    whole &= first != NULL;
+    ten_arena_free(&arena);
+    return whole;
+}
+
+static bool use_map(void *arg) {
+    (void)arg;
+    ten_map map = {0};
+    int value;
+    size_t put = 0;
+    char key[16];
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        bool done = ten_map_put(&map, key, &value);
+        put += done;
+        assert_int_equal(ten_map_get(&map, key) == &value, done);
+        assert_int_equal(map.count, put);
+    }
+    ten_map_free(&map);
+    return put == 100;
+}
+
+static bool use_url(void *arg) {
+    ten_url url;
+    ten_error error = {0};
+    int done = ten_url_parse(arg, &url, &error);
+    if (done == TENURE_OK)
+        ten_url_free(&url);
+    assert_int_equal(error.code, done);
+    return whole_unless_out_of_memory(done);
+}
+
+static bool use_redact(void *arg) {
+    char shown[100];
+    ten_url_redact(arg, shown, sizeof shown);
+    assert_lacks(shown, "secret");
+    return strcmp(shown, "(out of memory)") != 0;
+}
+
+static bool use_json(void *arg) {
+    ten_buf buf = {0};
+    ten_json_open(&buf);
+    ten_json_text(&buf, "target", arg);
+    ten_json_number(&buf, "token", 1);
+    ten_json_bool(&buf, "paused", false);
+    ten_json_raw(&buf, "spec", "{\"some\":\"thing that is a little longer, so that the buffer has to grow again\"}");
+    ten_json_time(&buf, "at", 1);
+    ten_json_close(&buf);
+    bool whole = !buf.failed;
+    ten_buf_free(&buf);
+    return whole;
+}
+
+static bool open_log(void *arg) {
+    ten_log_config config = {.fd = *(int *)arg, .clock = &ten_system_clock, .instance = "me", .namespace_name = "poll"};
+    ten_log *log = NULL;
+    ten_error error = {0};
+    int done = ten_log_open(&config, &log, &error);
+    ten_log_close(log, 1000);
+    return whole_unless_out_of_memory(done);
+}
+
+static void the_base_survives_every_failing_allocation(void **state) {
+    (void)state;
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_true(null >= 0);
+    fail_each_in_turn(use_buf, NULL);
+    fail_each_in_turn(use_arena, NULL);
+    fail_each_in_turn(use_map, NULL);
+    fail_each_in_turn(use_url, (char[]){"redis://u:p@h:1,h:2/path%20x?a=1&b=2&c=3"});
+    fail_each_in_turn(use_url, (char[]){"memory:"});
+    fail_each_in_turn(use_redact, (char[]){"redis://u:secret@h/p?a=1&password=secret&b=2"});
+    fail_each_in_turn(use_json, (char[]){"a \"target\"\nwith \x1b\xff many things"});
+    fail_each_in_turn(open_log, &null);
+    close(null);
+}
+
+/* A refused URL is never taken for a good one, whatever else goes wrong while it is refused. */
+static void a_bad_url_stays_refused_when_memory_runs_out(void **state) {
+    (void)state;
+    for (long count = 0; count < 20; count++) {
+        ten_url url;
+        ten_error error = {0};
+        ten_alloc_fail_after(count);
+        int done = ten_url_parse("redis://u:secret@h?a=1&b=%zz", &url, &error);
+        ten_alloc_fail_after(-1);
+        assert_true(done == TENURE_E_INVALID || done == TENURE_E_NOMEM);
+        assert_lacks(error.message, "secret");
+    }
+}
+
+static void an_instance_id_needs_no_memory(void **state) {
+    (void)state;
+    char id[TENURE_HOLDER_MAX + 1];
+    ten_error error;
+    ten_alloc_fail_after(0);
+    assert_int_equal(ten_instance_id_make(NULL, id, &error), TENURE_OK);
+    assert_int_equal(ten_target_check("../x", &error), TENURE_E_INVALID);
+    assert_false(ten_alloc_has_failed());
+    ten_alloc_fail_after(-1);
+}
+
+/* ---- the log, open: a line that finds no memory is dropped and counted */
+
+static void a_log_line_without_memory_is_counted_as_dropped(void **state) {
+    (void)state;
+    int ends[2];
+    char text[4096] = "";
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    ten_log_config config = {.fd = ends[1], .level = TEN_LOG_INFO, .clock = &ten_system_clock};
+    ten_log *log = NULL;
+    assert_int_equal(ten_log_open(&config, &log, NULL), TENURE_OK);
+    ten_alloc_fail_after(0);
+    TEN_LOG(log, TEN_LOG_INFO, "lost", TEN_NUMBER("n", 1));
+    ten_alloc_fail_after(-1);
+    TEN_LOG(log, TEN_LOG_INFO, "kept", TEN_NUMBER("n", 2));
+    ten_log_close(log, 5000);
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    assert_contains(text, "event=log_dropped count=1\n");
+    assert_contains(text, "event=kept n=2\n");
+    assert_lacks(text, "event=lost");
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* ---- the client */
+
+static bool open_client(void *arg) {
+    tenure_client *client = NULL;
+    int done = tenure_open(arg, NULL, &client);
+    assert_int_equal(client == NULL, done < 0);
+    tenure_close(client);
+    return whole_unless_out_of_memory(done);
+}
+
+static bool acquire(void *arg) {
+    tenure_client *client = arg;
+    static int number;
+    char target[32];
+    snprintf(target, sizeof target, "t-%d", ++number);
+    tenure_lease *lease = NULL;
+    int done = tenure_try_acquire(client, target, &lease);
+    assert_int_equal(lease == NULL, done < 0);
+    assert_true(done == TENURE_OK || tenure_message(client)[0] != '\0');
+    assert_true(done < 0 || tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+    return whole_unless_out_of_memory(done);
+}
+
+static int count_info(const tenure_info *info, void *userdata) {
+    (void)info;
+    ++*(size_t *)userdata;
+    return 0;
+}
+
+static bool list(void *arg) {
+    size_t count = 0;
+    int done = tenure_list(arg, TENURE_ALL, count_info, &count);
+    assert_true(done < 0 || count > 0);
+    return whole_unless_out_of_memory(done);
+}
+
+static int count_target(const tenure_target *target, void *userdata) {
+    (void)target;
+    ++*(size_t *)userdata;
+    return 0;
+}
+
+static bool put_targets(void *arg) {
+    static int number;
+    char ids[2][32];
+    size_t added = 77;
+    snprintf(ids[0], sizeof ids[0], "put-%d", ++number);
+    snprintf(ids[1], sizeof ids[1], "put-%d", ++number);
+    tenure_target targets[] = {{.id = ids[0], .url = "http://h/", .exec = "true", .spec = "{}"}, {.id = ids[1]}};
+    int done = tenure_targets_put(arg, targets, 2, &added);
+    assert_int_equal(added, done < 0 ? 77 : 2);
+    return whole_unless_out_of_memory(done);
+}
+
+static bool change_target(void *arg) {
+    tenure_target target = {.id = "put-1", .url = "http://other/", .exec = "false", .spec = "[]"};
+    return whole_unless_out_of_memory(tenure_targets_put(arg, &target, 1, NULL));
+}
+
+static bool pause_target(void *arg) {
+    return whole_unless_out_of_memory(tenure_target_pause(arg, "put-1", true));
+}
+
+static void the_client_survives_every_failing_allocation(void **state) {
+    (void)state;
+    tenure_client *client = NULL;
+    tenure_lease *lease = NULL;
+    size_t count = 0;
+    fail_each_in_turn(open_client, (char[]){"memory:"});
+    fail_each_in_turn(open_client, (char[]){"memory:unit-faults?timeout=1s"});
+    assert_int_equal(tenure_open("memory:unit-faults", NULL, &client), TENURE_OK);
+    fail_each_in_turn(acquire, client);
+    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
+    fail_each_in_turn(list, client);
+    fail_each_in_turn(put_targets, client);
+    fail_each_in_turn(change_target, client);
+    fail_each_in_turn(pause_target, client);
+    assert_int_equal(tenure_renew(lease), TENURE_OK);
+    assert_int_equal(tenure_targets_list(client, count_target, &count), TENURE_OK);
+    assert_true(count >= 2);
+    tenure_lease_free(lease);
+    tenure_close(client);
+}
+
+#ifdef TEN_STORE_SQLITE
+static void a_client_on_sqlite_survives_every_failing_allocation(void **state) {
+    (void)state;
+    char directory[256];
+    char url[300];
+    tenure_client *client = NULL;
+    tenure_lease *lease = NULL;
+    directory_make(directory);
+    snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
+    fail_each_in_turn(open_client, url);
+    assert_int_equal(tenure_open(url, NULL, &client), TENURE_OK);
+    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
+    fail_each_in_turn(acquire, client);
+    fail_each_in_turn(list, client);
+    fail_each_in_turn(put_targets, client);
+    tenure_lease_free(lease);
+    tenure_close(client);
+    directory_remove(directory);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_base_survives_every_failing_allocation),
+        cmocka_unit_test(a_bad_url_stays_refused_when_memory_runs_out),
+        cmocka_unit_test(an_instance_id_needs_no_memory),
+        cmocka_unit_test(a_log_line_without_memory_is_counted_as_dropped),
+        cmocka_unit_test(the_client_survives_every_failing_allocation),
+#ifdef TEN_STORE_SQLITE
+        cmocka_unit_test(a_client_on_sqlite_survives_every_failing_allocation),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

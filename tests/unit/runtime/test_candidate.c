@@ -1,0 +1,201 @@
+/*
+ * The C API of elections: candidates with threads of their own, on a store in memory. The rules themselves are tested
+ * on a simulated clock (test_election.c); here the thread, the callbacks and the calls are the subject.
+ */
+#include "unit/unit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tenure.h>
+#include <unistd.h>
+
+#include "base/io.h"
+
+#define TTL_MS  UINT64_C(600)
+#define WAIT_MS UINT64_C(5000)
+
+struct witness {
+    atomic_uint leaders; /* at this moment */
+    atomic_uint most;
+    atomic_uint terms;
+    _Atomic(uint64_t) last_token;
+    atomic_bool token_fell;
+    char reason[32];
+};
+
+static void on_elected(tenure_election *election, uint64_t token, void *userdata) {
+    struct witness *witness = userdata;
+    (void)election;
+    unsigned leaders = atomic_fetch_add(&witness->leaders, 1) + 1;
+    if (leaders > atomic_load(&witness->most))
+        atomic_store(&witness->most, leaders);
+    if (token <= atomic_exchange(&witness->last_token, token))
+        atomic_store(&witness->token_fell, true);
+    atomic_fetch_add(&witness->terms, 1);
+}
+
+static void on_demoted(tenure_election *election, uint64_t token, const char *reason, void *userdata) {
+    struct witness *witness = userdata;
+    (void)election;
+    (void)token;
+    snprintf(witness->reason, sizeof witness->reason, "%s", reason);
+    atomic_fetch_sub(&witness->leaders, 1);
+}
+
+static tenure_election *start(const char *url, struct witness *witness) {
+    tenure_election_options options = {.size = sizeof options,
+                                       .ttl_ms = TTL_MS,
+                                       .on_elected = on_elected,
+                                       .on_demoted = on_demoted,
+                                       .userdata = witness};
+    tenure_election *election = NULL;
+    if (tenure_election_start(url, "web", &options, &election) < 0)
+        fail_msg("%s", tenure_message(NULL));
+    return election;
+}
+
+static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election *election = start("memory:alone", &witness);
+    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    assert_true(tenure_is_leader(election));
+    assert_int_equal(tenure_election_token(election), 1);
+    assert_in_range(tenure_election_remaining_ms(election), 1, TTL_MS);
+    ten_sleep_us(2 * TTL_MS * 1000);
+    assert_true(tenure_is_leader(election)); /* it is renewed */
+    assert_int_equal(tenure_election_token(election), 1);
+    tenure_client *client = NULL;
+    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
+    assert_int_equal(tenure_open("memory:alone", &options, &client), TENURE_OK);
+    tenure_info info;
+    assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
+    assert_string_equal(info.holder, tenure_election_instance_id(election));
+    tenure_election_stop(election);
+    assert_string_equal(witness.reason, "shutdown");
+    assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
+    assert_string_equal(info.holder, "");
+    tenure_close(client);
+}
+
+static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void **state) {
+    (void)state;
+    enum { COUNT = 5 };
+    struct witness witness = {0};
+    tenure_election *candidates[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        candidates[i] = start("memory:several", &witness);
+    for (unsigned round = 0; round < COUNT; round++) {
+        size_t leader = COUNT;
+        for (int tries = 0; leader == COUNT && tries < 2000; tries++) {
+            for (size_t i = 0; i < COUNT; i++)
+                if (candidates[i] && tenure_is_leader(candidates[i]))
+                    leader = i;
+            ten_sleep_us(1000);
+        }
+        assert_true(leader < COUNT);
+        tenure_election_stop(candidates[leader]);
+        candidates[leader] = NULL;
+    }
+    assert_int_equal(witness.most, 1);
+    assert_int_equal(witness.terms, COUNT);
+    assert_false(witness.token_fell);
+}
+
+static void a_leader_that_resigns_lets_another_lead(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election *first = start("memory:resign", &witness);
+    assert_int_equal(tenure_election_wait(first, WAIT_MS), TENURE_OK);
+    tenure_election *second = start("memory:resign", &witness);
+    assert_int_equal(tenure_election_wait(second, 50), TENURE_E_HELD);
+    assert_contains(tenure_message(NULL), tenure_election_instance_id(first));
+    assert_int_equal(tenure_election_resign(first), TENURE_OK);
+    assert_false(tenure_is_leader(first));
+    assert_int_equal(tenure_election_wait(second, WAIT_MS), TENURE_OK);
+    assert_string_equal(witness.reason, "resigned");
+    assert_int_equal(witness.most, 1);
+    tenure_election_stop(first);
+    tenure_election_stop(second);
+}
+
+static int count_call(tenure_election *election, void *arg) {
+    assert_true(tenure_is_leader(election));
+    return ++*(int *)arg;
+}
+
+static void a_function_runs_on_the_leader_only(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election_options options = {.size = sizeof options, .ttl_ms = TTL_MS};
+    int calls = 0;
+    assert_int_equal(tenure_leader_only("memory:only", "web", &options, WAIT_MS, count_call, &calls), 1);
+    tenure_election *leader = start("memory:only", &witness);
+    assert_int_equal(tenure_election_wait(leader, WAIT_MS), TENURE_OK);
+    assert_int_equal(tenure_leader_only("memory:only", "web", &options, 100, count_call, &calls), TENURE_E_HELD);
+    assert_int_equal(calls, 1);
+    tenure_election_stop(leader);
+    assert_int_equal(tenure_leader_only("memory:only", "web", &options, WAIT_MS, count_call, &calls), 2);
+}
+
+static void a_forced_leader_stops_and_says_so(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election *election = start("memory:forced", &witness);
+    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    tenure_client *client = NULL;
+    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
+    assert_int_equal(tenure_open("memory:forced", &options, &client), TENURE_OK);
+    bool released = false;
+    assert_int_equal(tenure_force_release(client, "web", false, &released), TENURE_OK);
+    for (int i = 0; i < 1000 && tenure_is_leader(election); i++)
+        ten_sleep_us(1000);
+    assert_false(tenure_is_leader(election));
+    assert_string_equal(witness.reason, "forced");
+    tenure_close(client);
+    tenure_election_stop(election);
+}
+
+static void a_forked_child_leads_nothing(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election *election = start("memory:fork", &witness);
+    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(tenure_is_leader(election) || tenure_election_token(election) ||
+              tenure_election_wait(election, 0) != TENURE_E_FORKED);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(tenure_is_leader(election));
+    tenure_election_stop(election);
+}
+
+static void wrong_arguments_are_refused_with_the_reason(void **state) {
+    (void)state;
+    tenure_election *election = NULL;
+    tenure_election_options options = {.size = sizeof options, .ttl_ms = 50};
+    assert_int_equal(tenure_election_start("memory:wrong", "web", &options, &election), TENURE_E_TTL);
+    assert_int_equal(tenure_election_start("memory:wrong", "no role", NULL, &election), TENURE_E_INVALID);
+    assert_int_equal(tenure_election_start("memory:wrong", NULL, NULL, &election), TENURE_E_INVALID);
+    assert_int_equal(tenure_election_start("nowhere:", "web", NULL, &election), TENURE_E_INVALID);
+    options.size = 0;
+    assert_int_equal(tenure_election_start("memory:wrong", "web", &options, &election), TENURE_E_INVALID);
+    assert_null(election);
+    tenure_election_stop(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_candidate_alone_is_elected_and_gives_the_role_back),
+        cmocka_unit_test(of_several_candidates_one_leads_and_the_next_takes_over_at_once),
+        cmocka_unit_test(a_leader_that_resigns_lets_another_lead),
+        cmocka_unit_test(a_function_runs_on_the_leader_only),
+        cmocka_unit_test(a_forced_leader_stops_and_says_so),
+        cmocka_unit_test(a_forked_child_leads_nothing),
+        cmocka_unit_test(wrong_arguments_are_refused_with_the_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

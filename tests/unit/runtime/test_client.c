@@ -1,0 +1,283 @@
+/*
+ * Clients: opening with options of every age, refusals with their reasons, and messages that belong to a thread and a
+ * client.
+ */
+#include "unit/unit.h"
+
+#include <pthread.h>
+
+#include "base/id.h"
+#include "runtime/client.h"
+
+static tenure_client *open_memory(const char *url, const tenure_options *options) {
+    tenure_client *client = NULL;
+    if (tenure_open(url, options, &client) != TENURE_OK)
+        fail_msg("%s", tenure_message(NULL));
+    return client;
+}
+
+static void assert_not_opened(const char *url, const tenure_options *options, int error, const char *why) {
+    tenure_client *client = (tenure_client *)&error;
+    assert_int_equal(tenure_open(url, options, &client), error);
+    assert_ptr_equal(client, &error);
+    assert_contains(tenure_message(NULL), why);
+}
+
+static void a_client_without_options_has_the_defaults(void **state) {
+    (void)state;
+    tenure_client *client = open_memory("memory:", NULL);
+    assert_string_equal(client->namespace_name, "poll");
+    assert_int_equal(client->timing.ttl_ms, 30000);
+    assert_int_equal(client->timing.margin_ms, 3750);
+    assert_int_equal(client->timing.timeout_ms, 5000);
+    ten_error error;
+    assert_int_equal(ten_holder_check(tenure_instance_id(client), &error), TENURE_OK);
+    tenure_close(client);
+    tenure_close(NULL);
+}
+
+static void options_are_taken(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options,
+                              .namespace_name = "scenes",
+                              .instance_name = "node-1",
+                              .ttl_ms = 10000,
+                              .margin_ms = 500,
+                              .timeout_ms = 700};
+    tenure_client *client = open_memory("memory:", &options);
+    assert_string_equal(client->namespace_name, "scenes");
+    assert_int_equal(strncmp(tenure_instance_id(client), "node-1-", 7), 0);
+    assert_int_equal(client->timing.ttl_ms, 10000);
+    assert_int_equal(client->timing.margin_ms, 500);
+    assert_int_equal(client->timing.timeout_ms, 700);
+    tenure_close(client);
+}
+
+static void no_two_clients_have_the_same_instance_id(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .instance_name = "same"};
+    tenure_client *a = open_memory("memory:", &options);
+    tenure_client *b = open_memory("memory:", &options);
+    assert_string_not_equal(tenure_instance_id(a), tenure_instance_id(b));
+    tenure_close(a);
+    tenure_close(b);
+}
+
+/* A caller that was built with an older header has fewer fields; what lies behind its structure is not looked at. */
+static void fields_beyond_the_callers_size_are_not_read(void **state) {
+    (void)state;
+    tenure_options options = {.size = offsetof(tenure_options, ttl_ms),
+                              .namespace_name = "old",
+                              .instance_name = "old",
+                              .ttl_ms = 1,
+                              .margin_ms = 1,
+                              .timeout_ms = 1};
+    tenure_client *client = open_memory("memory:", &options);
+    assert_string_equal(client->namespace_name, "old");
+    assert_int_equal(client->timing.ttl_ms, 30000);
+    assert_int_equal(client->timing.timeout_ms, 5000);
+    tenure_close(client);
+    options.size = sizeof options.size;
+    client = open_memory("memory:", &options);
+    assert_string_equal(client->namespace_name, "poll");
+    tenure_close(client);
+    options.size = offsetof(tenure_options, ttl_ms) + 1; /* half a field is none */
+    client = open_memory("memory:", &options);
+    assert_int_equal(client->timing.ttl_ms, 30000);
+    tenure_close(client);
+}
+
+static void a_newer_callers_larger_options_are_taken(void **state) {
+    (void)state;
+    struct {
+        tenure_options known;
+        uint64_t newer[4];
+    } options = {.known = {.size = sizeof options, .ttl_ms = 10000}, .newer = {1, 2, 3, 4}};
+    tenure_client *client = open_memory("memory:", &options.known);
+    assert_int_equal(client->timing.ttl_ms, 10000);
+    tenure_close(client);
+}
+
+static void options_without_a_size_are_refused(void **state) {
+    (void)state;
+    tenure_options options = {.ttl_ms = 10000};
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "size is not set");
+    options.size = sizeof options.size - 1;
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "size is not set");
+}
+
+static void bad_options_are_refused_with_their_rule(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .namespace_name = "a/b"};
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "namespace 'a/b' is not valid");
+    options.namespace_name = "tenure";
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "kept for Tenure itself");
+    options.namespace_name = "";
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "1 to 63 bytes");
+    options.namespace_name = NULL;
+    options.instance_name = "a b";
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "instance name 'a b' is not valid");
+    options.instance_name = NULL;
+    options.ttl_ms = 99;
+    assert_not_opened("memory:", &options, TENURE_E_TTL, "too short");
+    options.ttl_ms = UINT64_MAX;
+    assert_not_opened("memory:", &options, TENURE_E_TTL, "too long");
+    options.ttl_ms = 1000;
+    options.margin_ms = 501;
+    assert_not_opened("memory:", &options, TENURE_E_TTL, "half of the TTL");
+    options.margin_ms = 1;
+    assert_not_opened("memory:", &options, TENURE_E_TTL, "at least 20ms");
+}
+
+static void a_bad_url_is_refused_without_its_password(void **state) {
+    (void)state;
+    assert_not_opened("", NULL, TENURE_E_INVALID, "scheme");
+    assert_not_opened("memroy:", NULL, TENURE_E_INVALID, "did you mean 'memory:'?");
+    assert_not_opened("memory:?timeuot=1s", NULL, TENURE_E_INVALID, "did you mean 'timeout'?");
+    assert_not_opened("memory:?timeout=1", NULL, TENURE_E_INVALID, "has no unit");
+    assert_not_opened("memory:?timeout=0s", NULL, TENURE_E_INVALID, "timeout is 0");
+    assert_not_opened("memory://me:secret@h%zz", NULL, TENURE_E_INVALID, "***");
+    assert_lacks(tenure_message(NULL), "secret");
+}
+
+static void a_urls_timeout_counts_unless_the_options_have_one(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .timeout_ms = 700};
+    tenure_client *client = open_memory("memory:?timeout=2s", NULL);
+    assert_int_equal(client->timing.timeout_ms, 2000);
+    tenure_close(client);
+    client = open_memory("memory:?timeout=2s", &options);
+    assert_int_equal(client->timing.timeout_ms, 700);
+    tenure_close(client);
+}
+
+/* ---- messages */
+
+static void a_message_belongs_to_its_client(void **state) {
+    (void)state;
+    tenure_client *a = open_memory("memory:", NULL);
+    tenure_client *b = open_memory("memory:", NULL);
+    tenure_info info;
+    assert_string_equal(tenure_message(a), "");
+    assert_int_equal(tenure_get_info(a, "nothing", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_contains(tenure_message(a), "nothing");
+    assert_string_equal(tenure_message(b), "");
+    assert_string_equal(tenure_message(NULL), "");
+    assert_int_equal(tenure_get_info(b, "other", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_contains(tenure_message(b), "other");
+    assert_string_equal(tenure_message(a), ""); /* the last failed call was another's */
+    tenure_close(b);
+    assert_string_equal(tenure_message(NULL), ""); /* that was no call of tenure_open() */
+    tenure_close(a);
+}
+
+struct other_thread {
+    tenure_client *client;
+    char before[64];
+    char after[512];
+};
+
+static void *fail_in_a_thread(void *arg) {
+    struct other_thread *job = arg;
+    tenure_info info;
+    snprintf(job->before, sizeof job->before, "%s", tenure_message(job->client));
+    tenure_get_info(job->client, "theirs", &info);
+    snprintf(job->after, sizeof job->after, "%s", tenure_message(job->client));
+    return NULL;
+}
+
+static void a_message_belongs_to_its_thread(void **state) {
+    (void)state;
+    tenure_client *client = open_memory("memory:", NULL);
+    struct other_thread job = {.client = client};
+    tenure_info info;
+    pthread_t thread;
+    assert_int_equal(tenure_get_info(client, "mine", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(pthread_create(&thread, NULL, fail_in_a_thread, &job), 0);
+    pthread_join(thread, NULL);
+    assert_string_equal(job.before, "");
+    assert_contains(job.after, "theirs");
+    assert_contains(tenure_message(client), "mine");
+    tenure_close(client);
+}
+
+/* ---- threads that use the client for too long */
+
+static void a_client_that_others_use_for_too_long_is_a_timeout(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .timeout_ms = 50};
+    tenure_client *client = open_memory("memory:", &options);
+    tenure_info info;
+    uint64_t start_us = ten_boot_us();
+    pthread_mutex_lock(&client->lock);
+    assert_int_equal(tenure_get_info(client, "a", &info), TENURE_E_TIMEOUT);
+    pthread_mutex_unlock(&client->lock);
+    assert_in_range(elapsed_ms(start_us), 49, 5000);
+    assert_contains(tenure_message(client), "other threads");
+    assert_int_equal(tenure_get_info(client, "a", &info), TENURE_E_UNKNOWN_TARGET);
+    tenure_close(client);
+}
+
+/* ---- health */
+
+static void count_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                        void *userdata) {
+    assert_non_null(found);
+    assert_true(check[0] != '\0');
+    assert_int_equal(advice[0] != '\0', level != TENURE_CHECK_OK);
+    ++*(size_t *)userdata;
+}
+
+static void health_is_told(void **state) {
+    (void)state;
+    tenure_client *client = open_memory("memory:", NULL);
+    uint64_t elapsed_us = UINT64_MAX;
+    size_t count = 0;
+    assert_int_equal(tenure_ping(client, &elapsed_us), TENURE_OK);
+    assert_in_range(elapsed_us, 0, 5000000);
+    assert_int_equal(tenure_check(client, count_check, &count), TENURE_OK);
+    assert_true(count > 0);
+    tenure_close(client);
+}
+
+#ifdef TEN_STORE_SQLITE
+static void without_a_url_the_store_is_in_the_state_directory(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    directory_make(directory);
+    setenv("XDG_STATE_HOME", directory, 1);
+    tenure_client *client = open_memory(NULL, NULL);
+    tenure_close(client);
+    snprintf(path, sizeof path, "%s/tenure/tenure.db", directory);
+    assert_int_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/tenure", directory);
+    directory_remove(path);
+    directory_remove(directory);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOME");
+    assert_not_opened(NULL, NULL, TENURE_E_INVALID, "XDG_STATE_HOME");
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_without_options_has_the_defaults),
+        cmocka_unit_test(options_are_taken),
+        cmocka_unit_test(no_two_clients_have_the_same_instance_id),
+        cmocka_unit_test(fields_beyond_the_callers_size_are_not_read),
+        cmocka_unit_test(a_newer_callers_larger_options_are_taken),
+        cmocka_unit_test(options_without_a_size_are_refused),
+        cmocka_unit_test(bad_options_are_refused_with_their_rule),
+        cmocka_unit_test(a_bad_url_is_refused_without_its_password),
+        cmocka_unit_test(a_urls_timeout_counts_unless_the_options_have_one),
+        cmocka_unit_test(a_message_belongs_to_its_client),
+        cmocka_unit_test(a_message_belongs_to_its_thread),
+        cmocka_unit_test(a_client_that_others_use_for_too_long_is_a_timeout),
+        cmocka_unit_test(health_is_told),
+#ifdef TEN_STORE_SQLITE
+        cmocka_unit_test(without_a_url_the_store_is_in_the_state_directory),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

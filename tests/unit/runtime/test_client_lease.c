@@ -1,0 +1,499 @@
+/*
+ * Leases of the C API on the memory store and a clock that stands still: who may believe what, until when. The last
+ * ones use a SQLite file, because a store that is out of reach is their subject.
+ */
+#include "unit/unit.h"
+
+#include <pthread.h>
+
+#include "runtime/client.h"
+
+enum { TTL = 30000, MARGIN = 3750 };
+
+struct fixture {
+    struct fake_clock fake;
+    ten_clock clock;
+    tenure_client *a;
+    tenure_client *b;
+};
+
+static tenure_client *open_client(const struct fixture *fixture, const char *url, const char *name) {
+    tenure_options options = {.size = sizeof options, .instance_name = name, .timeout_ms = 2000};
+    tenure_client *client = NULL;
+    if (ten_client_open(url, &options, &fixture->clock, &client) != TENURE_OK)
+        fail_msg("%s", tenure_message(NULL));
+    return client;
+}
+
+static int set_up(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    fixture->clock = fake_clock_make(&fixture->fake);
+    fixture->a = open_client(fixture, "memory:unit-lease", "a");
+    fixture->b = open_client(fixture, "memory:unit-lease", "b");
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    tenure_close(fixture->a);
+    tenure_close(fixture->b);
+    free(fixture);
+    return 0;
+}
+
+static tenure_lease *acquire(tenure_client *client, const char *target) {
+    tenure_lease *lease = NULL;
+    if (tenure_try_acquire(client, target, &lease) != TENURE_OK)
+        fail_msg("%s", tenure_message(client));
+    return lease;
+}
+
+static void assert_held(tenure_client *client, const char *target) {
+    tenure_lease *lease = (tenure_lease *)&lease;
+    assert_int_equal(tenure_try_acquire(client, target, &lease), TENURE_E_HELD);
+    assert_ptr_equal(lease, &lease);
+}
+
+static void an_acquired_lease_is_valid_for_the_ttl_less_the_margin(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    assert_true(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_token(lease), 1);
+    assert_int_equal(tenure_lease_ttl_ms(lease), TTL);
+    assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN);
+    assert_string_equal(tenure_lease_target(lease), "x");
+    tenure_lease_free(lease);
+    tenure_lease_free(NULL);
+}
+
+/* Nobody renews, no store is asked: the clock is enough. */
+static void a_lease_turns_invalid_by_the_clock_alone(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += TTL - MARGIN - 1;
+    assert_true(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), 1);
+    fixture->fake.boot_ms += 1;
+    assert_false(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
+    assert_held(fixture->b, "x"); /* the store lets nobody in yet */
+    fixture->fake.boot_ms += MARGIN - 1;
+    assert_held(fixture->b, "x");
+    fixture->fake.boot_ms += 1;
+    tenure_lease *next = acquire(fixture->b, "x");
+    assert_int_equal(tenure_lease_token(next), 2);
+    tenure_lease_free(lease);
+    tenure_lease_free(next);
+}
+
+/* Time passes at every reading: the deadline counts from a reading before the store's, never from one after. */
+static void an_acquires_deadline_counts_from_sending(void **state) {
+    struct fixture *fixture = *state;
+    tenure_info info;
+    fixture->fake.step_ms = 1000;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.step_ms = 0;
+    assert_true(tenure_lease_valid(lease));
+    uint64_t believed_ms = tenure_lease_remaining_ms(lease);
+    assert_int_equal(tenure_get_info(fixture->b, "x", &info), TENURE_OK);
+    assert_true(believed_ms + MARGIN + 1000 <= info.remaining_ms);
+    tenure_lease_free(lease);
+}
+
+static void a_renewals_deadline_counts_from_sending(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += 1000;
+    fixture->fake.jump_ms = 7000; /* after the reading at sending */
+    assert_int_equal(tenure_renew(lease), TENURE_OK);
+    assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN - 7000);
+    assert_true(tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+}
+
+static void an_answer_that_comes_after_the_lease_is_over_is_a_timeout(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = NULL;
+    fixture->fake.step_ms = TTL - MARGIN;
+    assert_int_equal(tenure_try_acquire(fixture->a, "x", &lease), TENURE_E_TIMEOUT);
+    fixture->fake.step_ms = 0;
+    assert_null(lease);
+    assert_contains(tenure_message(fixture->a), "over again");
+}
+
+static void a_renewal_that_is_answered_too_late_leaves_the_lease_invalid(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.jump_ms = TTL - MARGIN;
+    assert_int_equal(tenure_renew(lease), TENURE_E_TIMEOUT);
+    assert_false(tenure_lease_valid(lease));
+    /* The store still has it, but a token whose deadline has passed is not believed again; a new one is. */
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_false(tenure_lease_valid(lease));
+    tenure_lease *next = acquire(fixture->a, "x");
+    assert_int_equal(tenure_lease_token(next), 2);
+    tenure_lease_free(next);
+    tenure_lease_free(lease);
+}
+
+static void a_renewal_extends_the_lease_under_the_same_token(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    for (int i = 0; i < 10; i++) {
+        fixture->fake.boot_ms += 10000;
+        assert_int_equal(tenure_renew(lease), TENURE_OK);
+        assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN);
+    }
+    assert_int_equal(tenure_lease_token(lease), 1);
+    assert_held(fixture->b, "x");
+    tenure_lease_free(lease);
+}
+
+static void a_target_held_by_another_is_refused_with_the_holder_and_the_time(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += 17700;
+    assert_held(fixture->b, "x");
+    assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
+    assert_contains(tenure_message(fixture->b), "12.3s");
+    tenure_lease_free(lease);
+}
+
+static void an_instance_that_asks_again_gets_the_same_token(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *first = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += 10000;
+    tenure_lease *again = acquire(fixture->a, "x");
+    assert_int_equal(tenure_lease_token(again), 1);
+    assert_int_equal(tenure_lease_remaining_ms(again), TTL - MARGIN);
+    tenure_lease_free(first);
+    tenure_lease_free(again);
+}
+
+static void two_handles_on_one_grant_end_together(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *first = acquire(fixture->a, "x");
+    tenure_lease *second = acquire(fixture->a, "x");
+    assert_int_equal(tenure_lease_token(second), tenure_lease_token(first));
+    assert_int_equal(tenure_release(first), TENURE_OK);
+    tenure_lease *other = acquire(fixture->b, "x");
+    assert_true(tenure_lease_valid(other));
+    assert_false(tenure_lease_valid(second));
+    assert_int_equal(tenure_renew(second), TENURE_E_LOST);
+    tenure_lease_free(first);
+    tenure_lease_free(second);
+    tenure_lease_free(other);
+}
+
+static void a_released_target_is_free_at_once_and_its_token_grows(void **state) {
+    struct fixture *fixture = *state;
+    for (uint64_t token = 1; token <= 5; token++) {
+        tenure_client *client = token % 2 ? fixture->a : fixture->b;
+        tenure_lease *lease = acquire(client, "x");
+        assert_int_equal(tenure_lease_token(lease), token);
+        assert_int_equal(tenure_release(lease), TENURE_OK);
+        assert_false(tenure_lease_valid(lease));
+        assert_int_equal(tenure_lease_remaining_ms(lease), 0);
+        assert_int_equal(tenure_release(lease), TENURE_OK); /* again: nothing is held */
+        assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+        assert_contains(tenure_message(client), "given back or lost before");
+        assert_false(tenure_lease_valid(lease));
+        tenure_lease_free(lease);
+    }
+}
+
+static void a_lease_that_ended_and_was_taken_is_lost(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += TTL;
+    tenure_lease *next = acquire(fixture->b, "x");
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_contains(tenure_message(fixture->a), tenure_instance_id(fixture->b));
+    assert_contains(tenure_message(fixture->a), "with token 2");
+    assert_false(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
+    assert_int_equal(tenure_release(lease), TENURE_OK);
+    assert_true(tenure_lease_valid(next)); /* the stale holder's release did not touch it */
+    assert_int_equal(tenure_renew(next), TENURE_OK);
+    tenure_lease_free(lease);
+    tenure_lease_free(next);
+}
+
+static void a_lease_that_ended_is_lost_even_when_nobody_took_it(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += TTL;
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_contains(tenure_message(fixture->a), "nobody holds it now");
+    assert_false(tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+}
+
+static void a_freed_lease_stays_held_until_its_ttl_ends(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease_free(acquire(fixture->a, "x"));
+    assert_held(fixture->b, "x");
+    fixture->fake.boot_ms += TTL;
+    tenure_lease_free(acquire(fixture->b, "x"));
+}
+
+/* ---- by token, by force */
+
+static void a_token_alone_renews_and_releases(void **state) {
+    struct fixture *fixture = *state;
+    tenure_info info;
+    bool released = false;
+    tenure_lease_free(acquire(fixture->a, "x"));
+    fixture->fake.boot_ms += 10000;
+    assert_int_equal(tenure_renew_token(fixture->b, "x", 1, 0), TENURE_OK);
+    assert_int_equal(tenure_get_info(fixture->b, "x", &info), TENURE_OK);
+    assert_int_equal(info.remaining_ms, TTL);
+    assert_int_equal(tenure_renew_token(fixture->b, "x", 1, 5000), TENURE_OK);
+    assert_int_equal(tenure_get_info(fixture->b, "x", &info), TENURE_OK);
+    assert_int_equal(info.remaining_ms, 5000);
+    assert_int_equal(tenure_release_token(fixture->b, "x", 1, &released), TENURE_OK);
+    assert_true(released);
+    assert_int_equal(tenure_release_token(fixture->b, "x", 1, &released), TENURE_OK);
+    assert_false(released);
+    assert_int_equal(tenure_release_token(fixture->b, "never", 1, NULL), TENURE_OK);
+    assert_int_equal(tenure_renew_token(fixture->b, "x", 1, 0), TENURE_E_LOST);
+    assert_contains(tenure_message(fixture->b), "nobody holds it now");
+}
+
+static void another_token_neither_renews_nor_releases(void **state) {
+    struct fixture *fixture = *state;
+    bool released = true;
+    tenure_lease_free(acquire(fixture->a, "x"));
+    assert_int_equal(tenure_renew_token(fixture->b, "x", 2, 0), TENURE_E_LOST);
+    assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
+    assert_int_equal(tenure_release_token(fixture->b, "x", 2, &released), TENURE_OK);
+    assert_false(released);
+    assert_held(fixture->b, "x");
+}
+
+static void a_token_out_of_range_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    static const uint64_t bad[] = {0, TENURE_TOKEN_MAX + 1, UINT64_MAX};
+    for (size_t i = 0; i < TEN_COUNT(bad); i++) {
+        bool released = true;
+        assert_int_equal(tenure_renew_token(fixture->a, "x", bad[i], 0), TENURE_E_INVALID);
+        assert_contains(tenure_message(fixture->a), "1 to 9007199254740991");
+        assert_int_equal(tenure_release_token(fixture->a, "x", bad[i], &released), TENURE_E_INVALID);
+        assert_true(released);
+    }
+    assert_int_equal(tenure_renew_token(fixture->a, "x", TENURE_TOKEN_MAX, 0), TENURE_E_LOST);
+}
+
+static void a_ttl_that_cannot_be_used_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease_free(acquire(fixture->a, "x"));
+    assert_int_equal(tenure_renew_token(fixture->a, "x", 1, 99), TENURE_E_TTL);
+    assert_int_equal(tenure_renew_token(fixture->a, "x", 1, TENURE_TTL_MAX_MS + 1), TENURE_E_TTL);
+    assert_int_equal(tenure_renew_token(fixture->a, "x", 1, UINT64_MAX), TENURE_E_TTL);
+}
+
+static void a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends(void **state) {
+    struct fixture *fixture = *state;
+    bool released = false;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    assert_int_equal(tenure_force_release(fixture->b, "x", false, &released), TENURE_OK);
+    assert_true(released);
+    assert_held(fixture->b, "x");
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_contains(tenure_message(fixture->a), "barred");
+    assert_false(tenure_lease_valid(lease));
+    fixture->fake.boot_ms += TTL;
+    tenure_lease_free(acquire(fixture->b, "x"));
+    tenure_lease_free(lease);
+}
+
+static void forcing_now_lets_others_in_at_once(void **state) {
+    struct fixture *fixture = *state;
+    bool released = false;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    assert_int_equal(tenure_force_release(fixture->b, "x", true, &released), TENURE_OK);
+    assert_true(released);
+    tenure_lease *next = acquire(fixture->b, "x");
+    assert_int_equal(tenure_lease_token(next), 2);
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_int_equal(tenure_force_release(fixture->b, "free", true, &released), TENURE_OK);
+    assert_false(released);
+    tenure_lease_free(lease);
+    tenure_lease_free(next);
+}
+
+/* ---- bad input */
+
+static int count_info(const tenure_info *info, void *userdata) {
+    (void)info;
+    ++*(size_t *)userdata;
+    return 0;
+}
+
+static void a_bad_target_is_refused_and_nothing_is_written(void **state) {
+    struct fixture *fixture = *state;
+    char longest[300];
+    memset(longest, 'a', 256);
+    longest[256] = '\0';
+    const char *const bad[] = {NULL,   "", "..", "a/../b", "%2e%2e", "a\nb", "\xff", "a'; DROP TABLE leases; --",
+                               longest};
+    uint64_t before;
+    uint64_t after;
+    assert_int_equal(tenure_watch_start(fixture->a, &before), TENURE_OK);
+    for (size_t i = 0; i < TEN_COUNT(bad); i++) {
+        tenure_lease *lease = NULL;
+        tenure_info info;
+        bool released;
+        assert_int_equal(tenure_try_acquire(fixture->a, bad[i], &lease), TENURE_E_INVALID);
+        assert_int_equal(tenure_acquire(fixture->a, bad[i], UINT64_MAX, &lease), TENURE_E_INVALID);
+        assert_null(lease);
+        assert_int_equal(tenure_get_info(fixture->a, bad[i], &info), TENURE_E_INVALID);
+        assert_int_equal(tenure_renew_token(fixture->a, bad[i], 1, 0), TENURE_E_INVALID);
+        assert_int_equal(tenure_release_token(fixture->a, bad[i], 1, &released), TENURE_E_INVALID);
+        assert_int_equal(tenure_force_release(fixture->a, bad[i], true, &released), TENURE_E_INVALID);
+        assert_lacks(tenure_message(fixture->a), "\n");
+    }
+    size_t count = 0;
+    assert_int_equal(tenure_list(fixture->a, TENURE_ALL, count_info, &count), TENURE_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(tenure_watch_start(fixture->a, &after), TENURE_OK);
+    assert_int_equal(before, after);
+}
+
+/* ---- when the client is busy */
+
+static tenure_client *open_impatient(const struct fixture *fixture) {
+    tenure_options options = {.size = sizeof options, .timeout_ms = 50};
+    tenure_client *client = NULL;
+    assert_int_equal(ten_client_open("memory:unit-lease", &options, &fixture->clock, &client), TENURE_OK);
+    return client;
+}
+
+static void a_renewal_that_finds_the_client_busy_pauses_the_work(void **state) {
+    struct fixture *fixture = *state;
+    tenure_client *client = open_impatient(fixture);
+    tenure_lease *lease = acquire(client, "x");
+    pthread_mutex_lock(&client->lock);
+    assert_int_equal(tenure_renew(lease), TENURE_E_TIMEOUT);
+    pthread_mutex_unlock(&client->lock);
+    assert_false(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN); /* until then what is under way may go on */
+    assert_int_equal(tenure_renew(lease), TENURE_OK);
+    assert_true(tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+    tenure_close(client);
+}
+
+/* "Invalid from the moment of the call, whatever the store answers": no renewal, not even one of another thread that
+ * was under way, makes it valid again. */
+static void a_release_that_finds_the_client_busy_is_final_all_the_same(void **state) {
+    struct fixture *fixture = *state;
+    tenure_client *client = open_impatient(fixture);
+    tenure_lease *lease = acquire(client, "x");
+    pthread_mutex_lock(&client->lock);
+    assert_int_equal(tenure_release(lease), TENURE_E_TIMEOUT);
+    pthread_mutex_unlock(&client->lock);
+    assert_false(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_false(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
+    assert_held(fixture->b, "x");
+    assert_int_equal(tenure_release(lease), TENURE_OK); /* the second try tells the store */
+    tenure_lease_free(acquire(fixture->b, "x"));
+    tenure_lease_free(lease);
+    tenure_close(client);
+}
+
+/* ---- a store that is out of reach */
+
+#ifdef TEN_STORE_SQLITE
+static void a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again(void **state) {
+    struct fixture *fixture = *state;
+    char directory[256];
+    char away[300];
+    char url[300];
+    directory_make(directory);
+    snprintf(away, sizeof away, "%s-away", directory);
+    snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
+    tenure_client *client = open_client(fixture, url, "s");
+    tenure_lease *lease = acquire(client, "x");
+    fixture->fake.boot_ms += 1000;
+    assert_int_equal(rename(directory, away), 0);
+    int failed = tenure_renew(lease);
+    assert_true(failed < 0);
+    assert_int_not_equal(failed, TENURE_E_LOST);
+    assert_true(tenure_error_retryable(failed));
+    assert_true(tenure_message(client)[0] != '\0');
+    assert_false(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN - 1000); /* the old deadline */
+    assert_int_equal(rename(away, directory), 0);
+    assert_int_equal(tenure_renew(lease), TENURE_OK);
+    assert_true(tenure_lease_valid(lease));
+    assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN);
+    assert_int_equal(tenure_lease_token(lease), 1);
+    tenure_lease_free(lease);
+    tenure_close(client);
+    directory_remove(directory);
+}
+
+static void an_uncertain_lease_ends_at_its_old_deadline(void **state) {
+    struct fixture *fixture = *state;
+    char directory[256];
+    char away[300];
+    char url[300];
+    directory_make(directory);
+    snprintf(away, sizeof away, "%s-away", directory);
+    snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
+    tenure_client *client = open_client(fixture, url, "s");
+    tenure_lease *lease = acquire(client, "x");
+    tenure_lease *given_back = acquire(client, "y");
+    assert_int_equal(rename(directory, away), 0);
+    assert_true(tenure_renew(lease) < 0);
+    fixture->fake.boot_ms += TTL - MARGIN;
+    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
+    assert_true(tenure_release(given_back) < 0);
+    assert_false(tenure_lease_valid(given_back));
+    assert_int_equal(rename(away, directory), 0);
+    tenure_lease_free(lease);
+    tenure_lease_free(given_back);
+    tenure_close(client);
+    directory_remove(directory);
+}
+#endif
+
+#define LEASE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        LEASE_TEST(an_acquired_lease_is_valid_for_the_ttl_less_the_margin),
+        LEASE_TEST(a_lease_turns_invalid_by_the_clock_alone),
+        LEASE_TEST(an_acquires_deadline_counts_from_sending),
+        LEASE_TEST(a_renewals_deadline_counts_from_sending),
+        LEASE_TEST(an_answer_that_comes_after_the_lease_is_over_is_a_timeout),
+        LEASE_TEST(a_renewal_that_is_answered_too_late_leaves_the_lease_invalid),
+        LEASE_TEST(a_renewal_extends_the_lease_under_the_same_token),
+        LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time),
+        LEASE_TEST(an_instance_that_asks_again_gets_the_same_token),
+        LEASE_TEST(two_handles_on_one_grant_end_together),
+        LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows),
+        LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost),
+        LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it),
+        LEASE_TEST(a_freed_lease_stays_held_until_its_ttl_ends),
+        LEASE_TEST(a_token_alone_renews_and_releases),
+        LEASE_TEST(another_token_neither_renews_nor_releases),
+        LEASE_TEST(a_token_out_of_range_is_refused),
+        LEASE_TEST(a_ttl_that_cannot_be_used_is_refused),
+        LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends),
+        LEASE_TEST(forcing_now_lets_others_in_at_once),
+        LEASE_TEST(a_bad_target_is_refused_and_nothing_is_written),
+        LEASE_TEST(a_renewal_that_finds_the_client_busy_pauses_the_work),
+        LEASE_TEST(a_release_that_finds_the_client_busy_is_final_all_the_same),
+#ifdef TEN_STORE_SQLITE
+        LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again),
+        LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,387 @@
+/*
+ * Looking, the target registry and the feed of changes, through the C API on the memory store and a clock that stands
+ * still.
+ */
+#include "unit/unit.h"
+
+#include "runtime/client.h"
+
+struct fixture {
+    struct fake_clock fake;
+    ten_clock clock;
+    tenure_client *client;
+};
+
+static int set_up(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    fixture->clock = fake_clock_make(&fixture->fake);
+    assert_int_equal(ten_client_open("memory:", NULL, &fixture->clock, &fixture->client), TENURE_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    tenure_close(fixture->client);
+    free(fixture);
+    return 0;
+}
+
+static void acquire(tenure_client *client, const char *target) {
+    tenure_lease *lease = NULL;
+    assert_int_equal(tenure_try_acquire(client, target, &lease), TENURE_OK);
+    tenure_lease_free(lease);
+}
+
+static void put(tenure_client *client, const char *id, bool paused) {
+    assert_int_equal(tenure_targets_put(client, &(tenure_target){.id = id, .paused = paused}, 1, NULL), TENURE_OK);
+}
+
+/* ---- looking */
+
+static void a_held_target_is_described(void **state) {
+    struct fixture *fixture = *state;
+    tenure_info info;
+    acquire(fixture->client, "x");
+    uint64_t acquired_at_ms = fixture->fake.wall_ms;
+    fixture->fake.boot_ms += 1000;
+    fixture->fake.wall_ms += 1000;
+    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    assert_string_equal(info.target, "x");
+    assert_string_equal(info.holder, tenure_instance_id(fixture->client));
+    assert_int_equal(info.token, 1);
+    assert_int_equal(info.ttl_ms, 30000);
+    assert_int_equal(info.remaining_ms, 29000);
+    assert_int_equal(info.acquired_at_ms, acquired_at_ms);
+    assert_int_equal(info.renewed_at_ms, acquired_at_ms);
+    assert_int_equal(info.expires_at_ms, acquired_at_ms + 30000);
+    assert_false(info.registered || info.paused || info.barred);
+}
+
+static void a_free_target_keeps_its_last_token(void **state) {
+    struct fixture *fixture = *state;
+    tenure_info info;
+    acquire(fixture->client, "x");
+    fixture->fake.boot_ms += 30000;
+    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    assert_string_equal(info.holder, "");
+    assert_int_equal(info.token, 1);
+    assert_int_equal(info.remaining_ms, 0);
+    assert_int_equal(info.expires_at_ms, 0);
+    put(fixture->client, "never", false);
+    assert_int_equal(tenure_get_info(fixture->client, "never", &info), TENURE_OK);
+    assert_true(info.registered);
+    assert_int_equal(info.token, 0);
+}
+
+static void an_unknown_target_is_said_to_be_unknown(void **state) {
+    struct fixture *fixture = *state;
+    tenure_info info = {.token = 77};
+    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(info.token, 77);
+    assert_contains(tenure_message(fixture->client), "no target x in the namespace poll");
+}
+
+/* ---- listing */
+
+struct seen {
+    char text[512];
+    size_t count;
+};
+
+static int note_info(const tenure_info *info, void *userdata) {
+    struct seen *seen = userdata;
+    seen->count++;
+    snprintf(seen->text + strlen(seen->text), sizeof seen->text - strlen(seen->text), "%s ", info->target);
+    return 0;
+}
+
+static void assert_listed(tenure_client *client, enum tenure_filter filter, const char *expected) {
+    struct seen seen = {0};
+    assert_int_equal(tenure_list(client, filter, note_info, &seen), TENURE_OK);
+    assert_string_equal(seen.text, expected);
+}
+
+static void a_listing_is_in_byte_order_and_filtered(void **state) {
+    struct fixture *fixture = *state;
+    tenure_client *client = fixture->client;
+    assert_listed(client, TENURE_ALL, "");
+    acquire(client, "d");
+    fixture->fake.boot_ms += 30000; /* d is free again */
+    acquire(client, "b");
+    acquire(client, "B");
+    put(client, "a/1", false);
+    put(client, "a", true);
+    put(client, "b", true);
+    assert_listed(client, TENURE_ALL, "B a a/1 b d ");
+    assert_listed(client, TENURE_LEASED, "B b ");
+    assert_listed(client, TENURE_FREE, "a/1 d ");
+    assert_listed(client, TENURE_REGISTERED, "a a/1 b ");
+}
+
+static int count_in_order(const tenure_info *info, void *userdata) {
+    struct seen *seen = userdata;
+    assert_true(strcmp(info->target, seen->text) > 0);
+    snprintf(seen->text, sizeof seen->text, "%s", info->target);
+    seen->count++;
+    return 0;
+}
+
+static void a_listing_of_many_pages_has_every_target_once(void **state) {
+    struct fixture *fixture = *state;
+    static const size_t sizes[] = {255, 256, 257, 1025};
+    size_t made = 0;
+    for (size_t i = 0; i < TEN_COUNT(sizes); i++) {
+        for (char id[32]; made < sizes[i]; made++) {
+            snprintf(id, sizeof id, "t-%zu", made);
+            put(fixture->client, id, false);
+        }
+        struct seen seen = {0};
+        assert_int_equal(tenure_list(fixture->client, TENURE_ALL, count_in_order, &seen), TENURE_OK);
+        assert_int_equal(seen.count, sizes[i]);
+    }
+}
+
+struct stopper {
+    tenure_client *client;
+    size_t count;
+    int answer;
+};
+
+static int stop_at_second(const tenure_info *info, void *userdata) {
+    struct stopper *stopper = userdata;
+    tenure_info again;
+    assert_int_equal(tenure_get_info(stopper->client, info->target, &again), TENURE_OK); /* the client may be used */
+    return ++stopper->count == 2 ? stopper->answer : 0;
+}
+
+static void a_listing_ends_when_it_is_told_to(void **state) {
+    struct fixture *fixture = *state;
+    static const int answers[] = {1, 42, -5};
+    put(fixture->client, "a", false);
+    put(fixture->client, "b", false);
+    put(fixture->client, "c", false);
+    for (size_t i = 0; i < TEN_COUNT(answers); i++) {
+        struct stopper stopper = {.client = fixture->client, .answer = answers[i]};
+        assert_int_equal(tenure_list(fixture->client, TENURE_ALL, stop_at_second, &stopper), answers[i]);
+        assert_int_equal(stopper.count, 2);
+    }
+}
+
+static void namespaces_do_not_see_each_other(void **state) {
+    struct fixture *fixture = *state;
+    tenure_client *poll = NULL;
+    tenure_client *scenes = NULL;
+    tenure_options options = {.size = sizeof options, .namespace_name = "scenes"};
+    assert_int_equal(ten_client_open("memory:unit-spaces", NULL, &fixture->clock, &poll), TENURE_OK);
+    assert_int_equal(ten_client_open("memory:unit-spaces", &options, &fixture->clock, &scenes), TENURE_OK);
+    acquire(poll, "x");
+    acquire(scenes, "x");
+    acquire(scenes, "y");
+    assert_listed(poll, TENURE_ALL, "x ");
+    assert_listed(scenes, TENURE_ALL, "x y ");
+    tenure_close(poll);
+    tenure_close(scenes);
+}
+
+/* ---- the registry */
+
+static int note_target(const tenure_target *target, void *userdata) {
+    struct seen *seen = userdata;
+    seen->count++;
+    snprintf(seen->text + strlen(seen->text), sizeof seen->text - strlen(seen->text), "%s,%s,%s,%s,%llu,%d ",
+             target->id, target->url ? target->url : "-", target->exec ? target->exec : "-",
+             target->spec ? target->spec : "-", (unsigned long long)target->every_ms, target->paused);
+    return 0;
+}
+
+static void assert_registry(tenure_client *client, const char *expected) {
+    struct seen seen = {0};
+    assert_int_equal(tenure_targets_list(client, note_target, &seen), TENURE_OK);
+    assert_string_equal(seen.text, expected);
+}
+
+static void targets_are_registered_changed_and_removed(void **state) {
+    struct fixture *fixture = *state;
+    tenure_client *client = fixture->client;
+    tenure_target targets[] = {{.id = "b", .url = "http://h/", .every_ms = 5000},
+                               {.id = "a", .exec = "true", .spec = "{}", .paused = true}};
+    size_t added = 77;
+    assert_int_equal(tenure_targets_put(client, targets, 2, &added), TENURE_OK);
+    assert_int_equal(added, 2);
+    assert_registry(client, "a,-,true,{},0,1 b,http://h/,-,-,5000,0 ");
+    targets[0] = (tenure_target){.id = "b"};
+    targets[1] = (tenure_target){.id = "c"};
+    assert_int_equal(tenure_targets_put(client, targets, 2, &added), TENURE_OK);
+    assert_int_equal(added, 1);
+    assert_int_equal(tenure_target_pause(client, "a", false), TENURE_OK);
+    assert_int_equal(tenure_target_pause(client, "c", true), TENURE_OK);
+    assert_registry(client, "a,-,true,{},0,0 b,-,-,-,0,0 c,-,-,-,0,1 ");
+    assert_int_equal(tenure_target_remove(client, "a"), TENURE_OK);
+    assert_registry(client, "b,-,-,-,0,0 c,-,-,-,0,1 ");
+    assert_int_equal(tenure_targets_put(client, NULL, 0, &added), TENURE_OK);
+    assert_int_equal(added, 0);
+}
+
+static void what_is_not_registered_is_neither_removed_nor_paused(void **state) {
+    struct fixture *fixture = *state;
+    acquire(fixture->client, "leased");
+    assert_int_equal(tenure_target_remove(fixture->client, "leased"), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_target_pause(fixture->client, "x", true), TENURE_E_UNKNOWN_TARGET);
+    assert_contains(tenure_message(fixture->client), "no target x in the registry");
+}
+
+static void a_bad_target_among_good_ones_registers_none(void **state) {
+    struct fixture *fixture = *state;
+    tenure_target targets[] = {{.id = "a"}, {.id = "../b"}, {.id = "c"}};
+    size_t added = 77;
+    assert_int_equal(tenure_targets_put(fixture->client, targets, 3, &added), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->client), "../b");
+    targets[1] = (tenure_target){.id = NULL};
+    assert_int_equal(tenure_targets_put(fixture->client, targets, 3, &added), TENURE_E_INVALID);
+    targets[1] = (tenure_target){.id = "b", .every_ms = TENURE_TTL_MAX_MS + 1};
+    assert_int_equal(tenure_targets_put(fixture->client, targets, 3, &added), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->client), "at most 366 days");
+    assert_int_equal(added, 77);
+    assert_registry(fixture->client, "");
+    assert_int_equal(tenure_target_remove(fixture->client, "..\n"), TENURE_E_INVALID);
+    assert_lacks(tenure_message(fixture->client), "\n");
+}
+
+static void removing_a_target_keeps_its_counter_and_its_lease(void **state) {
+    struct fixture *fixture = *state;
+    tenure_info info;
+    put(fixture->client, "x", false);
+    acquire(fixture->client, "x");
+    assert_int_equal(tenure_target_remove(fixture->client, "x"), TENURE_OK);
+    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    assert_false(info.registered);
+    assert_string_equal(info.holder, tenure_instance_id(fixture->client));
+    fixture->fake.boot_ms += 30000;
+    put(fixture->client, "x", false);
+    acquire(fixture->client, "x");
+    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    assert_int_equal(info.token, 2);
+}
+
+static int count_targets(const tenure_target *target, void *userdata) {
+    (void)target;
+    return ++*(int *)userdata == 300 ? 9 : 0;
+}
+
+static void the_registry_is_listed_page_by_page_until_told_to_end(void **state) {
+    struct fixture *fixture = *state;
+    char id[32];
+    int count = -1000;
+    for (int i = 0; i < 600; i++) {
+        snprintf(id, sizeof id, "t-%d", i);
+        put(fixture->client, id, false);
+    }
+    assert_int_equal(tenure_targets_list(fixture->client, count_targets, &count), TENURE_OK);
+    assert_int_equal(count, -400);
+    count = 0;
+    assert_int_equal(tenure_targets_list(fixture->client, count_targets, &count), 9);
+    assert_int_equal(count, 300);
+}
+
+/* ---- changes */
+
+static void note_change(const tenure_change *change, void *userdata) {
+    struct seen *seen = userdata;
+    seen->count++;
+    snprintf(seen->text + strlen(seen->text), sizeof seen->text - strlen(seen->text), "%s,%s,%s,%llu%s ", change->event,
+             change->target, change->reason, (unsigned long long)change->token, change->actor[0] ? ",forced" : "");
+}
+
+static void changes_come_in_order_and_once(void **state) {
+    struct fixture *fixture = *state;
+    tenure_client *client = fixture->client;
+    tenure_lease *lease = NULL;
+    uint64_t cursor;
+    struct seen seen = {0};
+    acquire(client, "before");
+    assert_int_equal(tenure_watch_start(client, &cursor), TENURE_OK);
+    assert_int_equal(tenure_watch_wait(client, &cursor, 0, note_change, &seen), TENURE_OK);
+    assert_int_equal(seen.count, 0);
+    put(client, "x", false);
+    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
+    assert_int_equal(tenure_renew(lease), TENURE_OK); /* not a change */
+    assert_int_equal(tenure_release(lease), TENURE_OK);
+    tenure_lease_free(lease);
+    acquire(client, "y");
+    assert_int_equal(tenure_force_release(client, "y", true, NULL), TENURE_OK);
+    assert_int_equal(tenure_target_pause(client, "x", true), TENURE_OK);
+    assert_int_equal(tenure_target_remove(client, "x"), TENURE_OK);
+    assert_int_equal(tenure_watch_wait(client, &cursor, UINT64_MAX, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "target_added,x,,0 lease_acquired,x,,1 lease_released,x,done,1 lease_acquired,y,,1 "
+                                   "lease_released,y,forced,1,forced target_changed,x,,0 target_removed,x,,0 ");
+    assert_int_equal(tenure_watch_wait(client, &cursor, 0, note_change, &seen), TENURE_OK);
+    assert_int_equal(seen.count, 7);
+}
+
+static void an_expired_lease_is_reported_when_the_target_is_acquired_next(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t cursor;
+    struct seen seen = {0};
+    acquire(fixture->client, "x");
+    assert_int_equal(tenure_watch_start(fixture->client, &cursor), TENURE_OK);
+    fixture->fake.boot_ms += 30000;
+    acquire(fixture->client, "x");
+    assert_int_equal(tenure_watch_wait(fixture->client, &cursor, 0, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "lease_lost,x,expired,1 lease_acquired,x,,2 ");
+}
+
+static void a_cursor_that_the_store_no_longer_has_is_set_to_this_moment(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t cursor = 999999;
+    struct seen seen = {0};
+    acquire(fixture->client, "x");
+    assert_int_equal(tenure_watch_wait(fixture->client, &cursor, UINT64_MAX, note_change, &seen), TENURE_E_RESYNC);
+    assert_int_equal(seen.count, 0);
+    acquire(fixture->client, "y");
+    assert_int_equal(tenure_watch_wait(fixture->client, &cursor, 0, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "lease_acquired,y,,1 ");
+}
+
+static void many_changes_come_in_pieces(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t cursor;
+    char id[32];
+    struct seen seen = {0};
+    assert_int_equal(tenure_watch_start(fixture->client, &cursor), TENURE_OK);
+    for (int i = 0; i < 700; i++) {
+        snprintf(id, sizeof id, "t-%d", i);
+        put(fixture->client, id, false);
+    }
+    while (seen.count < 700) {
+        size_t before = seen.count;
+        seen.text[0] = '\0';
+        assert_int_equal(tenure_watch_wait(fixture->client, &cursor, 0, note_change, &seen), TENURE_OK);
+        assert_true(seen.count > before);
+    }
+    assert_int_equal(seen.count, 700);
+}
+
+#define REGISTRY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        REGISTRY_TEST(a_held_target_is_described),
+        REGISTRY_TEST(a_free_target_keeps_its_last_token),
+        REGISTRY_TEST(an_unknown_target_is_said_to_be_unknown),
+        REGISTRY_TEST(a_listing_is_in_byte_order_and_filtered),
+        REGISTRY_TEST(a_listing_of_many_pages_has_every_target_once),
+        REGISTRY_TEST(a_listing_ends_when_it_is_told_to),
+        REGISTRY_TEST(namespaces_do_not_see_each_other),
+        REGISTRY_TEST(targets_are_registered_changed_and_removed),
+        REGISTRY_TEST(what_is_not_registered_is_neither_removed_nor_paused),
+        REGISTRY_TEST(a_bad_target_among_good_ones_registers_none),
+        REGISTRY_TEST(removing_a_target_keeps_its_counter_and_its_lease),
+        REGISTRY_TEST(the_registry_is_listed_page_by_page_until_told_to_end),
+        REGISTRY_TEST(changes_come_in_order_and_once),
+        REGISTRY_TEST(an_expired_lease_is_reported_when_the_target_is_acquired_next),
+        REGISTRY_TEST(a_cursor_that_the_store_no_longer_has_is_set_to_this_moment),
+        REGISTRY_TEST(many_changes_come_in_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+/*
+ * The C API of the guard: its thread, its questions and its feed, on stores in memory and on SQLite. The rules
+ * themselves are tested on a simulated clock (test_guard.c).
+ */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <tenure.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+
+#define WAIT_MS UINT64_C(10000)
+
+static tenure_guard *open_guard(const char *url, const tenure_guard_options *options) {
+    tenure_guard *guard = NULL;
+    if (tenure_guard_open(url, options, &guard) < 0)
+        fail_msg("%s", tenure_guard_message(NULL));
+    return guard;
+}
+
+static tenure_client *open_client(const char *url) {
+    tenure_client *client = NULL;
+    if (tenure_open(url, NULL, &client) < 0)
+        fail_msg("%s", tenure_message(NULL));
+    return client;
+}
+
+static uint64_t take(tenure_client *client, const char *target) {
+    tenure_lease *lease = NULL;
+    if (tenure_try_acquire(client, target, &lease) < 0)
+        fail_msg("%s", tenure_message(client));
+    uint64_t token = tenure_lease_token(lease);
+    tenure_lease_free(lease);
+    return token;
+}
+
+/* Changes hands: the token is the next one. */
+static uint64_t hand_over(tenure_client *client, const char *target, uint64_t token) {
+    assert_int_equal(tenure_release_token(client, target, token, NULL), TENURE_OK);
+    return take(client, target);
+}
+
+static int check_until(tenure_guard *guard, const char *target, uint64_t token, int wanted) {
+    uint64_t start_us = ten_boot_us();
+    int verdict;
+    while ((verdict = tenure_guard_check(guard, target, token)) != wanted && elapsed_ms(start_us) < WAIT_MS)
+        ten_sleep_us(1000);
+    return verdict;
+}
+
+/* ---- the rules, as a program meets them */
+
+static void tell_stale_from_current(const char *url) {
+    tenure_client *client = open_client(url);
+    tenure_guard *guard = open_guard(url, NULL);
+    uint64_t old = take(client, "scene-1");
+    assert_int_equal(tenure_guard_check(guard, "scene-1", old), TENURE_OK);
+    uint64_t current = hand_over(client, "scene-1", old);
+    /* The guard hears of it, and refuses the old one without having seen the new one. */
+    assert_int_equal(check_until(guard, "scene-1", old, TENURE_E_STALE), TENURE_E_STALE);
+    assert_contains(tenure_guard_message(guard), "token 1 of scene-1 is stale: the newest is 2");
+    assert_int_equal(tenure_guard_check(guard, "scene-1", current), TENURE_OK);
+    tenure_guard_counts counts;
+    tenure_guard_get_counts(guard, &counts);
+    assert_int_equal(counts.targets, 1);
+    assert_int_equal(counts.stale, 1);
+    assert_true(counts.accepted >= 2);
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+static void a_stale_token_is_refused_in_memory(void **state) {
+    (void)state;
+    tell_stale_from_current("memory:guard-stale");
+}
+
+static void a_newer_token_is_believed_after_asking(void **state) {
+    (void)state;
+    tenure_client *client = open_client("memory:guard-newer");
+    tenure_guard *guard = open_guard("memory:guard-newer", NULL);
+    uint64_t token = take(client, "a");
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+        uint64_t next = hand_over(client, "a", token);
+        assert_int_equal(tenure_guard_check(guard, "a", next), TENURE_OK); /* at once, feed or not */
+        assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_E_STALE);
+        token = next;
+    }
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+static void a_token_that_was_never_granted_is_refused(void **state) {
+    (void)state;
+    tenure_client *client = open_client("memory:guard-forged");
+    tenure_guard *guard = open_guard("memory:guard-forged", NULL);
+    uint64_t token = take(client, "a");
+    assert_int_equal(tenure_guard_check(guard, "a", token + 1), TENURE_E_TOKEN);
+    assert_contains(tenure_guard_message(guard), "token 2 of a was never granted: the newest is 1");
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    assert_int_equal(tenure_guard_check(guard, "nobody-leased-it", 1), TENURE_E_TOKEN);
+    assert_int_equal(tenure_guard_check(guard, "a", 0), TENURE_E_TOKEN);
+    assert_int_equal(tenure_guard_check(guard, "a", TENURE_TOKEN_MAX + 1), TENURE_E_TOKEN);
+    assert_int_equal(tenure_guard_check(guard, "not a target", 1), TENURE_E_INVALID);
+    assert_int_equal(tenure_guard_check(guard, NULL, 1), TENURE_E_INVALID);
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+static void a_namespace_is_its_own(void **state) {
+    (void)state;
+    tenure_client *client = open_client("memory:guard-namespace");
+    tenure_guard_options options = {.size = sizeof options, .namespace_name = "scenes"};
+    tenure_guard *guard = open_guard("memory:guard-namespace", &options);
+    uint64_t token = take(client, "a");
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_E_TOKEN);
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+static void what_cannot_be_used_is_refused_with_a_reason(void **state) {
+    (void)state;
+    tenure_guard *guard = NULL;
+    assert_int_equal(tenure_guard_open("memory:", &(tenure_guard_options){0}, &guard), TENURE_E_INVALID);
+    assert_contains(tenure_guard_message(NULL), "sizeof(tenure_guard_options)");
+    tenure_guard_options bad = {.size = sizeof bad, .cache_ttl_ms = 99};
+    assert_int_equal(tenure_guard_open("memory:", &bad, &guard), TENURE_E_TTL);
+    assert_contains(tenure_guard_message(NULL), "99 ms");
+    bad = (tenure_guard_options){.size = sizeof bad, .namespace_name = "a b"};
+    assert_int_equal(tenure_guard_open("memory:", &bad, &guard), TENURE_E_INVALID);
+    assert_int_equal(tenure_guard_open("nonsense", NULL, &guard), TENURE_E_INVALID);
+    assert_contains(tenure_guard_message(NULL), "nonsense");
+    assert_null(guard);
+    tenure_guard_close(NULL);
+}
+
+/* ---- many */
+
+enum { MANY = 3000 };
+
+static void what_comes_together_is_asked_together(void **state) {
+    (void)state;
+    static tenure_guard_item items[2 * MANY];
+    static char names[MANY][16];
+    tenure_client *client = open_client("memory:guard-many");
+    tenure_guard *guard = open_guard("memory:guard-many", NULL);
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "t-%u", (unsigned)i);
+        uint64_t token = take(client, names[i]);
+        items[2 * i] = (tenure_guard_item){.target = names[i], .token = token};
+        items[2 * i + 1] = (tenure_guard_item){.target = names[i], .token = token + i % 2};
+    }
+    items[10].target = "bad target";
+    assert_int_equal(tenure_guard_check_many(guard, items, TEN_COUNT(items)), TENURE_OK);
+    for (size_t i = 0; i < TEN_COUNT(items); i++) {
+        bool forged = i % 4 == 3;
+        assert_int_equal(items[i].verdict, i == 10 ? TENURE_E_INVALID : forged ? TENURE_E_TOKEN : TENURE_OK);
+        assert_int_equal(items[i].newest, i == 10 ? 0 : 1);
+    }
+    tenure_guard_counts counts;
+    tenure_guard_get_counts(guard, &counts);
+    assert_in_range(counts.asked, 1, MANY + 3);
+    assert_int_equal(tenure_guard_check_many(guard, NULL, 0), TENURE_OK);
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+static void no_more_is_remembered_than_there_is_room_for(void **state) {
+    (void)state;
+    tenure_client *client = open_client("memory:guard-room");
+    tenure_guard_options options = {.size = sizeof options, .max_targets = 10};
+    tenure_guard *guard = open_guard("memory:guard-room", &options);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 100; i++) {
+            char target[16];
+            snprintf(target, sizeof target, "t-%u", i);
+            uint64_t token = round == 0 ? take(client, target) : 1;
+            assert_int_equal(tenure_guard_check(guard, target, token), TENURE_OK);
+        }
+    }
+    tenure_guard_counts counts;
+    tenure_guard_get_counts(guard, &counts);
+    assert_int_equal(counts.targets, 10);
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+struct consumer {
+    tenure_guard *guard;
+    _Atomic(uint64_t) *current;
+    atomic_bool *over;
+    uint64_t checks;
+    uint64_t accepted;
+    bool fell;
+};
+
+/* Sends what is current, and what was: after an acceptance nothing lower is accepted again. */
+static void *consume(void *arg) {
+    struct consumer *consumer = arg;
+    uint64_t highest = 0;
+    while (!atomic_load(consumer->over)) {
+        uint64_t current = atomic_load(consumer->current);
+        uint64_t token = consumer->checks++ % 3 ? current : current > 1 ? current - 1 : 1;
+        int verdict = tenure_guard_check(consumer->guard, "a", token);
+        consumer->accepted += verdict == TENURE_OK;
+        if (verdict == TENURE_OK && token < highest)
+            consumer->fell = true;
+        if (verdict == TENURE_OK && token > highest)
+            highest = token;
+    }
+    return NULL;
+}
+
+static void threads_share_a_guard(void **state) {
+    (void)state;
+    enum { THREADS = 4 };
+    tenure_client *client = open_client("memory:guard-threads");
+    tenure_guard *guard = open_guard("memory:guard-threads", NULL);
+    uint64_t token = take(client, "a");
+    _Atomic(uint64_t) current = token;
+    atomic_bool over = false;
+    struct consumer consumers[THREADS];
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++) {
+        consumers[i] = (struct consumer){.guard = guard, .current = &current, .over = &over};
+        assert_int_equal(pthread_create(&threads[i], NULL, consume, &consumers[i]), 0);
+    }
+    for (int i = 0; i < 200; i++) {
+        token = hand_over(client, "a", token);
+        atomic_store(&current, token);
+        ten_sleep_us(500);
+    }
+    atomic_store(&over, true);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(consumers[i].fell);
+        assert_true(consumers[i].accepted > 0);
+    }
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+/* ---- fork and memory */
+
+static void use_in_child(void *arg) {
+    tenure_guard *guard = arg;
+    tenure_guard_item item = {.target = "a", .token = 1};
+    tenure_guard_counts counts;
+    CHILD_CHECK(tenure_guard_check(guard, "a", 1) == TENURE_E_FORKED);
+    CHILD_CHECK(strstr(tenure_guard_message(guard), "open another one after fork()"));
+    CHILD_CHECK(tenure_guard_check_many(guard, &item, 1) == TENURE_E_FORKED);
+    tenure_guard_get_counts(guard, &counts);
+    CHILD_CHECK(counts.accepted == 0);
+    tenure_guard_close(guard);
+}
+
+static void a_child_of_fork_can_only_close_it(void **state) {
+    (void)state;
+    tenure_client *client = open_client("memory:guard-fork");
+    tenure_guard *guard = open_guard("memory:guard-fork", NULL);
+    uint64_t token = take(client, "a");
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    assert_child_is_content(use_in_child, guard);
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    token = hand_over(client, "a", token);
+    assert_int_equal(check_until(guard, "a", token - 1, TENURE_E_STALE), TENURE_E_STALE);
+    tenure_guard_close(guard);
+    tenure_close(client);
+}
+
+static void opening_without_memory_fails_whole(void **state) {
+    (void)state;
+    bool complete = false;
+    for (long skip = 0; !complete && skip < 200; skip++) {
+        tenure_guard *guard = NULL;
+        ten_alloc_fail_after(skip);
+        int done = tenure_guard_open("memory:guard-faults", NULL, &guard);
+        complete = !ten_alloc_has_failed();
+        ten_alloc_fail_after(-1);
+        assert_true(done == TENURE_OK || done == TENURE_E_NOMEM);
+        assert_true((done == TENURE_OK) == (guard != NULL));
+        tenure_guard_close(guard);
+    }
+    assert_true(complete);
+}
+
+/* ---- on SQLite, whose file can be taken away */
+
+#ifdef TEN_STORE_SQLITE
+struct witness {
+    atomic_uint downs;
+    atomic_uint ups;
+};
+
+static void on_event(const tenure_event *event, void *userdata) {
+    struct witness *witness = userdata;
+    if (event->kind == TENURE_EVENT_STORE_DOWN)
+        atomic_fetch_add(&witness->downs, 1);
+    if (event->kind == TENURE_EVENT_STORE_UP)
+        atomic_fetch_add(&witness->ups, 1);
+}
+
+struct place {
+    char directory[256];
+    char away[300];
+    char url[320];
+};
+
+static void place_make(struct place *place) {
+    directory_make(place->directory);
+    snprintf(place->away, sizeof place->away, "%s.away", place->directory);
+    snprintf(place->url, sizeof place->url, "sqlite:%s/store.db", place->directory);
+}
+
+static void a_stale_token_is_refused_on_sqlite(void **state) {
+    (void)state;
+    struct place place;
+    place_make(&place);
+    tell_stale_from_current(place.url);
+    directory_remove(place.directory);
+}
+
+/* The store goes away: what is cached serves for its TTL, then the policy says what becomes of it. */
+static void outlive_the_store(bool accept) {
+    struct place place;
+    struct witness witness = {0};
+    tenure_guard_options options = {.size = sizeof options,
+                                    .cache_ttl_ms = 2000,
+                                    .on_expired_accept = accept,
+                                    .on_event = on_event,
+                                    .userdata = &witness};
+    place_make(&place);
+    tenure_client *client = open_client(place.url);
+    tenure_guard *guard = open_guard(place.url, &options);
+    uint64_t token = take(client, "a");
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    assert_int_equal(rename(place.directory, place.away), 0);
+    uint64_t gone_us = ten_boot_us();
+    /* A question that nobody can answer is how it is noticed. */
+    assert_int_equal(check_until(guard, "b", 1, TENURE_E_UNREACHABLE), TENURE_E_UNREACHABLE);
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    assert_int_equal(tenure_guard_check(guard, "a", token + 1), TENURE_E_UNREACHABLE);
+    assert_contains(tenure_guard_message(guard), "cannot be confirmed");
+    if (accept) {
+        while (elapsed_ms(gone_us) < 2500)
+            assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+        tenure_guard_counts counts;
+        tenure_guard_get_counts(guard, &counts);
+        assert_true(counts.accepted_expired > 0);
+    } else {
+        assert_int_equal(check_until(guard, "a", token, TENURE_E_UNREACHABLE), TENURE_E_UNREACHABLE);
+        assert_in_range(elapsed_ms(gone_us), 200, 2500);
+    }
+    assert_int_equal(rename(place.away, place.directory), 0);
+    assert_int_equal(check_until(guard, "b", 1, TENURE_E_TOKEN), TENURE_E_TOKEN);
+    assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    assert_int_equal(witness.downs, 1);
+    assert_int_equal(witness.ups, 1);
+    tenure_guard_close(guard);
+    tenure_close(client);
+    directory_remove(place.directory);
+}
+
+static void without_the_store_the_cache_serves_and_then_refuses(void **state) {
+    (void)state;
+    outlive_the_store(false);
+}
+
+static void without_the_store_the_policy_may_accept_what_was_confirmed_once(void **state) {
+    (void)state;
+    outlive_the_store(true);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stale_token_is_refused_in_memory),
+        cmocka_unit_test(a_newer_token_is_believed_after_asking),
+        cmocka_unit_test(a_token_that_was_never_granted_is_refused),
+        cmocka_unit_test(a_namespace_is_its_own),
+        cmocka_unit_test(what_cannot_be_used_is_refused_with_a_reason),
+        cmocka_unit_test(what_comes_together_is_asked_together),
+        cmocka_unit_test(no_more_is_remembered_than_there_is_room_for),
+        cmocka_unit_test(threads_share_a_guard),
+        cmocka_unit_test(a_child_of_fork_can_only_close_it),
+        cmocka_unit_test(opening_without_memory_fails_whole),
+#ifdef TEN_STORE_SQLITE
+        cmocka_unit_test(a_stale_token_is_refused_on_sqlite),
+        cmocka_unit_test(without_the_store_the_cache_serves_and_then_refuses),
+        cmocka_unit_test(without_the_store_the_policy_may_accept_what_was_confirmed_once),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

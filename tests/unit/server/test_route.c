@@ -1,0 +1,255 @@
+/*
+ * Routes: which request a path means, what is refused, and that no bytes at all do harm.
+ */
+#include "unit/unit.h"
+
+#include "base/id.h"
+#include "server/route.h"
+
+static ten_route route_of(const char *path) {
+    ten_route route;
+    memset(&route, 0x5a, sizeof route);
+    ten_route_parse(path, &route);
+    return route;
+}
+
+static void assert_route(const char *path, enum ten_route_kind kind, const char *namespace_name, const char *id) {
+    ten_route route = route_of(path);
+    if (route.kind != kind)
+        fail_msg("%s is %s instead of %s", path, ten_route_name(route.kind), ten_route_name(kind));
+    assert_string_equal(route.namespace_name, namespace_name);
+    assert_string_equal(route.id, id);
+}
+
+static void assert_bad(const char *path) {
+    ten_route route = route_of(path);
+    if (route.kind != TEN_ROUTE_BAD_PATH)
+        fail_msg("%.100s is %s, not refused", path, ten_route_name(route.kind));
+    assert_true(route.error.message[0] != '\0');
+}
+
+static void each_path_has_its_route(void **state) {
+    (void)state;
+    assert_route("/", TEN_ROUTE_PAGE, "", "");
+    assert_route("/web/app.js", TEN_ROUTE_PAGE, "", "app.js");
+    assert_route("/web", TEN_ROUTE_NOT_FOUND, "", "");
+    assert_route("/web/a/b", TEN_ROUTE_NOT_FOUND, "", "");
+    assert_route("/metrics", TEN_ROUTE_METRICS, "", "");
+    assert_route("/healthz", TEN_ROUTE_HEALTHZ, "", "");
+    assert_route("/readyz", TEN_ROUTE_READYZ, "", "");
+    assert_route("/openapi.json", TEN_ROUTE_OPENAPI, "", "");
+    assert_route("/api/v1/scenes", TEN_ROUTE_TARGETS, "scenes", "");
+    assert_route("/api/v1/scenes/s-1", TEN_ROUTE_TARGET, "scenes", "s-1");
+    assert_route("/api/v1/scenes/s-1/lease", TEN_ROUTE_LEASE, "scenes", "s-1");
+    assert_route("/api/v1/scenes/s-1/lease/renew", TEN_ROUTE_RENEW, "scenes", "s-1");
+    assert_route("/api/v1/scenes/leases", TEN_ROUTE_BATCH, "scenes", "");
+    assert_route("/api/v1/scenes/nodes", TEN_ROUTE_NODES, "scenes", "");
+    assert_route("/api/v1/scenes/nodes/i-1", TEN_ROUTE_NODE, "scenes", "i-1");
+    assert_route("/api/v1/scenes/events", TEN_ROUTE_EVENTS, "scenes", "");
+    assert_route("/api/v1/scenes/history", TEN_ROUTE_HISTORY, "scenes", "");
+}
+
+static void what_is_not_there_is_not_found(void **state) {
+    (void)state;
+    static const char *const paths[] = {
+        "",
+        "x",
+        "healthz",
+        "/x",
+        "/healthz/",
+        "/api",
+        "/api/",
+        "/api/v1",
+        "/api/v2/a",
+        "/API/v1/a",
+        "/api/v1/a/t/leases",
+        "/api/v1/a/t/lease/x",
+        "/metrics/x",
+        "/index.html",
+        "/Healthz",
+        "/api/v1/a/t/u",
+    };
+    for (size_t i = 0; i < TEN_COUNT(paths); i++)
+        if (route_of(paths[i]).kind != TEN_ROUTE_NOT_FOUND)
+            fail_msg("%s is %s", paths[i], ten_route_name(route_of(paths[i]).kind));
+}
+
+static void an_id_is_split_before_it_is_decoded(void **state) {
+    (void)state;
+    assert_route("/api/v1/a/x%2Fy/lease", TEN_ROUTE_LEASE, "a", "x/y");
+    assert_route("/api/v1/a/x%2fy%2flease", TEN_ROUTE_TARGET, "a", "x/y/lease");
+    assert_route("/api/v1/a/%74%2D1", TEN_ROUTE_TARGET, "a", "t-1");
+    assert_route("/api/v1/a/x+y/lease", TEN_ROUTE_LEASE, "a", "x+y"); /* a plus is a plus in a path */
+    assert_route("/api/v1/a/x%2By/lease", TEN_ROUTE_LEASE, "a", "x+y");
+    assert_route("/api/v1/a/nodes/i%2F1%20x", TEN_ROUTE_NODE, "a", "i/1 x");
+    assert_route("/api/v1/%61/t", TEN_ROUTE_TARGET, "a", "t");
+}
+
+static void an_id_that_is_none_is_refused(void **state) {
+    (void)state;
+    static const char *const paths[] = {
+        "/api/v1/a/..",
+        "/api/v1/a/%2e%2e/lease",
+        "/api/v1/a/%2E",
+        "/api/v1/a/x%2F%2e%2e%2Fy",
+        "/api/v1/a/",
+        "/api/v1/a//lease",
+        "/api/v1/a/x%2F%2Fy",
+        "/api/v1/a/%2Fx",
+        "/api/v1/a/x%2F",
+        "/api/v1/a/x%20y",
+        "/api/v1/a/x%0Ay",
+        "/api/v1/a/%ff",
+        "/api/v1/a/%C3%A9/lease",
+        "/api/v1/a/x%25y",
+        "/api/v1//t",
+        "/api/v1/a%2Fb/t",
+        "/api/v1/tenure",
+        "/api/v1/tenure/t/lease",
+        "/api/v1/a%20b",
+        "/api/v1/a/nodes/",
+        "/api/v1/a/nodes/%0a",
+        "/api/v1/a/nodes/%ff",
+        "/api/v1/a/b/c/d/e/f",
+        "/api/v1/..",
+    };
+    for (size_t i = 0; i < TEN_COUNT(paths); i++) {
+        ten_route route = route_of(paths[i]);
+        /* Two dots are a namespace's right, but no way out. */
+        if (strcmp(paths[i], "/api/v1/..") == 0)
+            assert_true(route.kind == TEN_ROUTE_BAD_PATH || strcmp(route.namespace_name, "..") == 0);
+        else
+            assert_bad(paths[i]);
+    }
+}
+
+static void an_encoding_that_is_none_is_refused(void **state) {
+    (void)state;
+    static const char *const paths[] = {
+        "/%",      "/%z",         "/%zz", "/%4",  "/healthz%", "/%00",           "/api/v1/a/%00", "/api/v1/a/x%0",
+        "/%u0041", "/api/v1/%00", "/%-1", "/% 1", "/%0x",      "/api/v1/a/%0%30"};
+    for (size_t i = 0; i < TEN_COUNT(paths); i++)
+        assert_bad(paths[i]);
+}
+
+static void words_of_ours_are_no_ids(void **state) {
+    (void)state;
+    static const char *const words[] = {"nodes", "leases", "events", "history", "%6eodes"};
+    for (size_t i = 0; i < TEN_COUNT(words); i++) {
+        char path[100];
+        snprintf(path, sizeof path, "/api/v1/a/%s", words[i]);
+        assert_string_equal(route_of(path).id, "");
+        assert_true(route_of(path).kind != TEN_ROUTE_TARGET);
+        snprintf(path, sizeof path, "/api/v1/a/%s/lease/renew", words[i]);
+        assert_int_equal(route_of(path).kind, TEN_ROUTE_NOT_FOUND);
+    }
+    assert_true(ten_id_is_reserved("nodes"));
+    assert_false(ten_id_is_reserved("node"));
+    assert_route("/api/v1/nodes/t/lease", TEN_ROUTE_LEASE, "nodes", "t"); /* a namespace may be called so */
+}
+
+static void names_have_their_longest(void **state) {
+    (void)state;
+    char path[3000];
+    char name[300];
+    memset(name, 'x', sizeof name);
+    snprintf(path, sizeof path, "/api/v1/%.63s/%.255s/lease", name, name);
+    ten_route route = route_of(path);
+    assert_int_equal(route.kind, TEN_ROUTE_LEASE);
+    assert_int_equal(strlen(route.namespace_name), 63);
+    assert_int_equal(strlen(route.id), 255);
+    snprintf(path, sizeof path, "/api/v1/%.64s", name);
+    assert_bad(path);
+    snprintf(path, sizeof path, "/api/v1/a/%.256s", name);
+    assert_bad(path);
+    /* Each byte encoded, it is still read. */
+    size_t at = (size_t)snprintf(path, sizeof path, "/api/v1/a/");
+    for (int i = 0; i < 255; i++)
+        at += (size_t)snprintf(path + at, sizeof path - at, "%%78");
+    assert_int_equal(strlen(route_of(path).id), 255);
+    memset(path, 'x', sizeof path);
+    path[0] = '/';
+    path[sizeof path - 1] = '\0';
+    assert_bad(path);
+}
+
+static void scenes_without_its_prefix_redirects(void **state) {
+    (void)state;
+    assert_int_equal(route_of("/scenes").kind, TEN_ROUTE_REDIRECT);
+    assert_int_equal(route_of("/scenes/").kind, TEN_ROUTE_REDIRECT);
+    assert_int_equal(route_of("/scenes/s-1/lease/renew").kind, TEN_ROUTE_REDIRECT);
+    assert_int_equal(route_of("/scenesx").kind, TEN_ROUTE_NOT_FOUND);
+    assert_int_equal(route_of("/x/scenes").kind, TEN_ROUTE_NOT_FOUND);
+}
+
+static void methods_are_words_in_capitals(void **state) {
+    (void)state;
+    assert_int_equal(ten_method_parse("GET"), TEN_GET);
+    assert_int_equal(ten_method_parse("HEAD"), TEN_GET);
+    assert_int_equal(ten_method_parse("DELETE"), TEN_DELETE);
+    assert_int_equal(ten_method_parse("get"), TEN_OTHER_METHOD);
+    assert_int_equal(ten_method_parse(""), TEN_OTHER_METHOD);
+    assert_int_equal(ten_method_parse("GETX"), TEN_OTHER_METHOD);
+}
+
+static void a_query_is_decoded_in_place(void **state) {
+    (void)state;
+    char text[] = "a+b%2Bc%20d";
+    assert_true(ten_percent_decode(text, true));
+    assert_string_equal(text, "a b+c d");
+    char plain[] = "a+b";
+    assert_true(ten_percent_decode(plain, false));
+    assert_string_equal(plain, "a+b");
+    char nul[] = "a%00";
+    assert_false(ten_percent_decode(nul, true));
+}
+
+/* Whatever comes: a route that says an id has one that is valid. */
+static void random_paths_do_no_harm(void **state) {
+    (void)state;
+    static const char *const parts[] = {"/",      "api",    "v1",  "%2F", "%2e", "..",   "lease", "renew", "nodes",
+                                        "leases", "scenes", "%00", "%",   "x",   "\xff", "\n",    "%zz",   "//"};
+    unsigned seed = (unsigned)ten_boot_us();
+    print_message("# seed %u\n", seed);
+    srand(seed);
+    for (int round = 0; round < 20000; round++) {
+        char path[2200] = "/";
+        size_t at = 1;
+        int count = rand() % (round % 100 == 0 ? 900 : 12);
+        for (int i = 0; i < count && at + 16 < sizeof path; i++) {
+            if (rand() % 4 == 0)
+                path[at++] = (char)(rand() % 255 + 1);
+            else
+                at += (size_t)snprintf(path + at, sizeof path - at, "%s", parts[(size_t)rand() % TEN_COUNT(parts)]);
+        }
+        path[at] = '\0';
+        ten_route route = route_of(path);
+        ten_error error;
+        assert_true(route.kind <= TEN_ROUTE_HISTORY);
+        (void)ten_route_methods(route.kind);
+        assert_non_null(ten_route_name(route.kind));
+        if (route.kind >= TEN_ROUTE_TARGETS)
+            assert_int_equal(ten_namespace_check(route.namespace_name, &error), TENURE_OK);
+        if (route.kind == TEN_ROUTE_TARGET || route.kind == TEN_ROUTE_LEASE || route.kind == TEN_ROUTE_RENEW)
+            assert_int_equal(ten_target_check(route.id, &error), TENURE_OK);
+        if (route.kind == TEN_ROUTE_NODE)
+            assert_int_equal(ten_holder_check(route.id, &error), TENURE_OK);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_path_has_its_route),
+        cmocka_unit_test(what_is_not_there_is_not_found),
+        cmocka_unit_test(an_id_is_split_before_it_is_decoded),
+        cmocka_unit_test(an_id_that_is_none_is_refused),
+        cmocka_unit_test(an_encoding_that_is_none_is_refused),
+        cmocka_unit_test(words_of_ours_are_no_ids),
+        cmocka_unit_test(names_have_their_longest),
+        cmocka_unit_test(scenes_without_its_prefix_redirects),
+        cmocka_unit_test(methods_are_words_in_capitals),
+        cmocka_unit_test(a_query_is_decoded_in_place),
+        cmocka_unit_test(random_paths_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,339 @@
+/*
+ * What is said to etcd, as text: base64 there and back, keys, and the JSON of transactions; and what is read from
+ * answers, good and bad. No network.
+ */
+#include "unit/unit.h"
+
+#include <stdlib.h>
+
+#include "store/etcd/etcd_txn.h"
+
+/* ---- base64 */
+
+static void assert_base64(const char *data, size_t size, const char *text) {
+    ten_buf out = {0};
+    ten_etcd_base64(&out, data, size);
+    assert_string_equal(ten_buf_string(&out), text);
+    ten_buf back = {0};
+    assert_true(ten_etcd_unbase64(&back, text));
+    assert_int_equal(back.size, size);
+    if (size > 0)
+        assert_memory_equal(back.data, data, size);
+    ten_buf_free(&out);
+    ten_buf_free(&back);
+}
+
+static void base64_is_that_of_the_standard(void **state) {
+    (void)state;
+    assert_base64("", 0, "");
+    assert_base64("f", 1, "Zg==");
+    assert_base64("fo", 2, "Zm8=");
+    assert_base64("foo", 3, "Zm9v");
+    assert_base64("foob", 4, "Zm9vYg==");
+    assert_base64("fooba", 5, "Zm9vYmE=");
+    assert_base64("foobar", 6, "Zm9vYmFy");
+    assert_base64("\0\xff\xfe\xfb", 4, "AP/++w==");
+    assert_base64("\0\0\0", 3, "AAAA");
+}
+
+static void every_byte_at_every_place_comes_back(void **state) {
+    (void)state;
+    char data[300];
+    ten_buf text = {0};
+    ten_buf back = {0};
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(i * 7 + i / 256);
+    for (size_t size = 0; size <= sizeof data; size++) {
+        ten_buf_clear(&text);
+        ten_etcd_base64(&text, data, size);
+        assert_int_equal(text.size, (size + 2) / 3 * 4);
+        assert_true(ten_etcd_unbase64(&back, ten_buf_string(&text)));
+        assert_int_equal(back.size, size);
+        assert_memory_equal(ten_buf_string(&back), data, size);
+    }
+    ten_buf_free(&text);
+    ten_buf_free(&back);
+}
+
+static void what_is_not_base64_is_refused(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "A", "AA", "AAA", "AAAAA", "AA=A", "A===", "====", "AA==AAAA", "AAA*", "A A=", "Zm9-"};
+    ten_buf out = {0};
+    for (size_t i = 0; i < TEN_COUNT(bad); i++)
+        if (ten_etcd_unbase64(&out, bad[i]))
+            fail_msg("'%s' was taken for base64", bad[i]);
+    ten_buf_free(&out);
+}
+
+/* ---- keys */
+
+static void each_kind_of_key_has_its_place(void **state) {
+    (void)state;
+    static const struct {
+        enum ten_etcd_kind kind;
+        const char *name;
+        const char *key;
+    } known[] = {
+        {TEN_ETCD_LEASE, "a/b", "fleets/poll/lease/a/b"}, {TEN_ETCD_FENCE, "t", "fleets/poll/fence/t"},
+        {TEN_ETCD_TARGET, "t", "fleets/poll/target/t"},   {TEN_ETCD_NODE, "i", "fleets/poll/node/i"},
+        {TEN_ETCD_MEMBER, "i", "fleets/poll/member/i"},   {TEN_ETCD_GONE, "i", "fleets/poll/gone/i"},
+        {TEN_ETCD_GROUP, "01", "fleets/poll/group/01"},   {TEN_ETCD_FEED, "r", "fleets/poll/feed/r"},
+        {TEN_ETCD_TRIMMED, NULL, "fleets/poll/trimmed"},  {TEN_ETCD_TERM, NULL, "fleets/poll/term"},
+        {TEN_ETCD_WAIT, NULL, "fleets/poll/wait"},        {TEN_ETCD_LEASE, NULL, "fleets/poll/lease/"},
+    };
+    char key[TEN_ETCD_KEY_MAX + 1];
+    for (size_t i = 0; i < TEN_COUNT(known); i++) {
+        ten_etcd_key(key, "fleets", "poll", known[i].kind, known[i].name);
+        assert_string_equal(key, known[i].key);
+    }
+}
+
+static void the_longest_names_fit_into_a_key(void **state) {
+    (void)state;
+    char prefix[TEN_ETCD_PREFIX_MAX + 1] = "";
+    char ns[TENURE_NAMESPACE_MAX + 1] = "";
+    char name[TENURE_HOLDER_MAX + 1] = "";
+    char key[TEN_ETCD_KEY_MAX + 1];
+    memset(prefix, 'p', sizeof prefix - 1);
+    memset(ns, 'n', sizeof ns - 1);
+    memset(name, 't', sizeof name - 2);
+    name[sizeof name - 2] = 'z';
+    ten_etcd_key(key, prefix, ns, TEN_ETCD_MEMBER, name);
+    assert_int_equal(key[strlen(key) - 1], 'z');
+    assert_true(sizeof name - 1 >= TENURE_TARGET_MAX);
+}
+
+/* ---- requests */
+
+static json_t *body_of(ten_etcd_txn *txn) {
+    json_error_t error;
+    json_t *body = json_loads(ten_etcd_txn_body(txn), JSON_REJECT_DUPLICATES, &error);
+    if (!body)
+        fail_msg("the body is no JSON: %s", error.text);
+    return body;
+}
+
+static const json_t *operation(const json_t *body, size_t index, const char *kind) {
+    const json_t *found = json_object_get(json_array_get(json_object_get(body, "success"), index), kind);
+    if (!found)
+        fail_msg("operation %zu is no %s", index, kind);
+    return found;
+}
+
+/* A member is text in base64. */
+static void assert_data(const json_t *object, const char *name, const char *data, size_t size) {
+    ten_buf out = {0};
+    const char *text = json_string_value(json_object_get(object, name));
+    assert_non_null(text);
+    assert_true(ten_etcd_unbase64(&out, text));
+    assert_int_equal(out.size, size);
+    assert_memory_equal(ten_buf_string(&out), data, size);
+    ten_buf_free(&out);
+}
+
+static void assert_number(const json_t *object, const char *name, const char *number) {
+    const char *text = json_string_value(json_object_get(object, name));
+    assert_string_equal(text ? text : "none", number);
+}
+
+static void an_empty_transaction_is_one(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
+    ten_etcd_txn_free(&txn);
+}
+
+static void comparisons_are_of_the_revision_of_the_last_write(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_compare(&txn, "a", 0);
+    ten_etcd_compare(&txn, "b", UINT64_MAX);
+    assert_int_equal(txn.compare_count, 2);
+    json_t *body = body_of(&txn);
+    const json_t *compares = json_object_get(body, "compare");
+    assert_int_equal(json_array_size(compares), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *one = json_array_get(compares, i);
+        assert_string_equal(json_string_value(json_object_get(one, "target")), "MOD");
+        assert_null(json_object_get(one, "result")); /* EQUAL */
+        assert_data(one, "key", i ? "b" : "a", 1);
+        assert_number(one, "mod_revision", i ? "18446744073709551615" : "0");
+    }
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
+static void puts_and_deletions_name_key_value_and_lease(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_put(&txn, "k", "{\"a\":1}", 0);
+    ten_etcd_put(&txn, "k", "", 77);
+    ten_etcd_delete(&txn, "gone");
+    ten_etcd_delete_between(&txn, "a", "c");
+    assert_int_equal(txn.operation_count, 4);
+    json_t *body = body_of(&txn);
+    const json_t *put = operation(body, 0, "requestPut");
+    assert_data(put, "value", "{\"a\":1}", 7);
+    assert_null(json_object_get(put, "lease"));
+    put = operation(body, 1, "requestPut");
+    assert_data(put, "value", "", 0);
+    assert_number(put, "lease", "77");
+    assert_data(operation(body, 2, "requestDeleteRange"), "key", "gone", 4);
+    assert_null(json_object_get(operation(body, 2, "requestDeleteRange"), "range_end"));
+    assert_data(operation(body, 3, "requestDeleteRange"), "range_end", "c", 1);
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
+/* Written only where it is, and on the etcd lease that it has: else it would be left behind for ever. */
+static void a_touch_writes_only_what_is_there(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_touch(&txn, "g");
+    json_t *body = body_of(&txn);
+    const json_t *inner = operation(body, 0, "requestTxn");
+    const json_t *compare = json_array_get(json_object_get(inner, "compare"), 0);
+    assert_string_equal(json_string_value(json_object_get(compare, "target")), "VERSION");
+    assert_string_equal(json_string_value(json_object_get(compare, "result")), "GREATER");
+    assert_number(compare, "version", "0");
+    assert_data(compare, "key", "g", 1);
+    const json_t *put = operation(inner, 0, "requestPut");
+    assert_data(put, "key", "g", 1);
+    assert_true(json_is_true(json_object_get(put, "ignore_lease")));
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
+static void a_range_ends_behind_everything_below_its_key(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_get(&txn, "p/lease/t");
+    ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
+    ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5, .keys_only = true});
+    ten_etcd_get_all(&txn, "p/feed/",
+                     &(struct ten_etcd_range){.from = "p/feed/7", .changed_since = 9, .by_change = true});
+    json_t *body = body_of(&txn);
+    assert_null(json_object_get(operation(body, 0, "requestRange"), "range_end"));
+    const json_t *all = operation(body, 1, "requestRange");
+    assert_data(all, "key", "p/lease/", 8);
+    assert_data(all, "range_end", "p/lease0", 8);
+    assert_null(json_object_get(all, "limit"));
+    const json_t *page = operation(body, 2, "requestRange");
+    assert_data(page, "key", "p/lease/t\0", 10);
+    assert_number(page, "limit", "5");
+    assert_true(json_is_true(json_object_get(page, "keys_only")));
+    const json_t *changes = operation(body, 3, "requestRange");
+    assert_data(changes, "key", "p/feed/7", 8);
+    assert_data(changes, "range_end", "p/feed0", 7);
+    assert_number(changes, "min_mod_revision", "9");
+    assert_string_equal(json_string_value(json_object_get(changes, "sort_target")), "MOD");
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
+static void what_is_read_otherwise_is_no_operation(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_compare(&txn, "g", 7);
+    ten_etcd_get_otherwise(&txn, "g");
+    ten_etcd_get_otherwise(&txn, "h");
+    assert_int_equal(txn.operation_count, 0);
+    json_t *body = body_of(&txn);
+    const json_t *failure = json_object_get(body, "failure");
+    assert_int_equal(json_array_size(json_object_get(body, "success")), 0);
+    assert_int_equal(json_array_size(failure), 2);
+    assert_data(json_object_get(json_array_get(failure, 1), "requestRange"), "key", "h", 1);
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+}
+
+static void a_transaction_that_was_cleared_starts_anew(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_compare(&txn, "a", 1);
+    ten_etcd_put(&txn, "a", "b", 0);
+    ten_etcd_get_otherwise(&txn, "a");
+    ten_etcd_txn_clear(&txn);
+    assert_int_equal(txn.compare_count + txn.operation_count, 0);
+    assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
+    ten_etcd_txn_free(&txn);
+}
+
+/* ---- answers */
+
+static ten_etcd_kv read_kv(const char *text) {
+    ten_buf scratch = {0};
+    json_t *item = json_loads(text, 0, NULL);
+    assert_non_null(item);
+    ten_etcd_kv kv = ten_etcd_kv_read(item, &scratch);
+    json_decref(item);
+    ten_buf_free(&scratch);
+    return kv;
+}
+
+static void a_key_is_read_with_its_revisions_and_its_lease(void **state) {
+    (void)state;
+    ten_etcd_kv kv =
+        read_kv("{\"create_revision\":\"9007199254740993\",\"mod_revision\":\"12\",\"lease\":\"7587848112\","
+                "\"value\":\"eyJhIjoxfQ==\"}");
+    assert_true(kv.created == UINT64_C(9007199254740993));
+    assert_int_equal(kv.revision, 12);
+    assert_int_equal(kv.lease, UINT64_C(7587848112));
+    assert_int_equal(json_integer_value(json_object_get(kv.value, "a")), 1);
+    ten_etcd_kv_free(&kv);
+    assert_null(kv.value);
+}
+
+/* It is there, whatever it is: nobody may take it for free. */
+static void a_value_that_is_no_json_is_a_key_that_is_there(void **state) {
+    (void)state;
+    static const char *const values[] = {"!!!!", "Z2FyYmFnZQ==", "eyJhIjoxLCJhIjoyfQ==", "", "eyJhIjoxfQ==x"};
+    for (size_t i = 0; i < TEN_COUNT(values); i++) {
+        char text[120];
+        snprintf(text, sizeof text, "{\"create_revision\":\"3\",\"mod_revision\":\"4\",\"value\":\"%s\"}", values[i]);
+        ten_etcd_kv kv = read_kv(text);
+        assert_int_equal(kv.revision, 4);
+        assert_null(kv.value);
+        ten_etcd_kv_free(&kv);
+    }
+}
+
+static void an_answers_parts_are_found_or_missing(void **state) {
+    (void)state;
+    ten_buf scratch = {0};
+    json_t *answer = json_loads("{\"responses\":[{\"response_put\":{}},{\"response_range\":{\"more\":true,\"kvs\":["
+                                "{\"mod_revision\":\"5\"}]}},{\"response_range\":{}}]}",
+                                0, NULL);
+    assert_non_null(answer);
+    assert_null(ten_etcd_kvs(answer, 0));
+    assert_int_equal(json_array_size(ten_etcd_kvs(answer, 1)), 1);
+    assert_true(ten_etcd_has_more(answer, 1));
+    assert_false(ten_etcd_has_more(answer, 2));
+    assert_int_equal(ten_etcd_kv_at(answer, 1, &scratch).revision, 5);
+    assert_int_equal(ten_etcd_kv_at(answer, 2, &scratch).revision, 0);
+    assert_int_equal(ten_etcd_kv_at(answer, 9, &scratch).revision, 0);
+    json_decref(answer);
+    ten_buf_free(&scratch);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(base64_is_that_of_the_standard),
+        cmocka_unit_test(every_byte_at_every_place_comes_back),
+        cmocka_unit_test(what_is_not_base64_is_refused),
+        cmocka_unit_test(each_kind_of_key_has_its_place),
+        cmocka_unit_test(the_longest_names_fit_into_a_key),
+        cmocka_unit_test(an_empty_transaction_is_one),
+        cmocka_unit_test(comparisons_are_of_the_revision_of_the_last_write),
+        cmocka_unit_test(puts_and_deletions_name_key_value_and_lease),
+        cmocka_unit_test(a_touch_writes_only_what_is_there),
+        cmocka_unit_test(a_range_ends_behind_everything_below_its_key),
+        cmocka_unit_test(what_is_read_otherwise_is_no_operation),
+        cmocka_unit_test(a_transaction_that_was_cleared_starts_anew),
+        cmocka_unit_test(a_key_is_read_with_its_revisions_and_its_lease),
+        cmocka_unit_test(a_value_that_is_no_json_is_a_key_that_is_there),
+        cmocka_unit_test(an_answers_parts_are_found_or_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
