@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "core/fleet.h"
-#include "runtime/slots.h"
+#include "runtime/beliefs.h"
 #include "store/store.h"
 
 #define OWNED_TARGETS   1000u
@@ -123,28 +123,28 @@ static bool could_not(const char *what) {
 
 /* ---- a manager that owns everything -------------------------------------------------------------------- */
 
-static tenure_manager *start_manager(const char *url, unsigned count) {
-    tenure_manager *manager = NULL;
-    tenure_manager_options options = {.size = sizeof options, .instance_name = "bench"};
-    bool done = tenure_manager_open(url, &options, &manager) == TENURE_OK;
+static tenure_member *start_member(const char *url, unsigned count) {
+    tenure_member *member = NULL;
+    tenure_member_options options = {.size = sizeof options, .instance_name = "bench"};
+    bool done = tenure_member_open(url, &options, &member) == TENURE_OK;
     for (unsigned i = 0; done && i < count; i++) {
         char id[ID_SIZE];
         target_id(id, i);
-        done = tenure_manager_put_target(manager, id, false) == TENURE_OK;
+        done = tenure_member_put_target(member, id, false) == TENURE_OK;
     }
-    if (done && tenure_manager_start(manager) == TENURE_OK)
-        return manager;
-    fprintf(stderr, "bench: %s\n", tenure_manager_message(manager));
-    tenure_manager_close(manager);
+    if (done && tenure_member_start(member) == TENURE_OK)
+        return member;
+    fprintf(stderr, "bench: %s\n", tenure_member_message(member));
+    tenure_member_close(member);
     return NULL;
 }
 
-static bool wait_owned(tenure_manager *manager, unsigned count) {
+static bool wait_owned(tenure_member *member, unsigned count) {
     uint64_t end_us = ten_boot_us() + ACQUIRED_MAX_MS * 1000u;
     for (unsigned i = 0; i < count;) {
         char id[ID_SIZE];
         target_id(id, i);
-        if (tenure_manager_is_owned(manager, id)) {
+        if (tenure_member_is_held(member, id)) {
             i++;
         } else {
             if (ten_boot_us() > end_us)
@@ -156,8 +156,8 @@ static bool wait_owned(tenure_manager *manager, unsigned count) {
 }
 
 /* Until the listings that follow the acquisition have ended, too. */
-static bool wait_calm(tenure_manager *manager, unsigned count) {
-    bool owned = wait_owned(manager, count);
+static bool wait_calm(tenure_member *member, unsigned count) {
+    bool owned = wait_owned(member, count);
     ten_sleep_us(CALM_MS * 1000u);
     return owned;
 }
@@ -165,7 +165,7 @@ static bool wait_calm(tenure_manager *manager, unsigned count) {
 /* ---- the check ----------------------------------------------------------------------------------------- */
 
 struct checker {
-    tenure_manager *manager;
+    tenure_member *member;
     const tenure_handle *handle;
     char id[ID_SIZE];
 };
@@ -174,7 +174,7 @@ static bool check_handle(void *arg) {
     const struct checker *checker = arg;
     bool owned = true;
     for (unsigned i = 0; i < CALLS; i++)
-        owned &= tenure_handle_is_owned(checker->handle);
+        owned &= tenure_handle_is_held(checker->handle);
     return owned;
 }
 
@@ -182,7 +182,7 @@ static bool check_id(void *arg) {
     const struct checker *checker = arg;
     bool owned = true;
     for (unsigned i = 0; i < CALLS; i++)
-        owned &= tenure_manager_is_owned(checker->manager, checker->id);
+        owned &= tenure_member_is_held(checker->member, checker->id);
     return owned;
 }
 
@@ -206,18 +206,18 @@ static bool add_check(bench_report *report, const char *name, const char *agains
 }
 
 bool fleet_measure_owned(bench_report *report, const char *directory) {
-    struct checker checker = {.manager = start_manager("memory:", OWNED_TARGETS)};
+    struct checker checker = {.member = start_member("memory:", OWNED_TARGETS)};
     bench_side sides[] = {{.turn = check_handle, .arg = &checker, .per_turn = CALLS},
                           {.turn = check_id, .arg = &checker, .per_turn = CALLS},
                           {.turn = read_clock, .per_turn = CALLS}};
     (void)directory;
     target_id(checker.id, OWNED_TARGETS / 2);
-    bool done = checker.manager && wait_owned(checker.manager, OWNED_TARGETS);
-    checker.handle = done ? tenure_manager_handle(checker.manager, checker.id) : NULL;
+    bool done = checker.member && wait_owned(checker.member, OWNED_TARGETS);
+    checker.handle = done ? tenure_member_handle(checker.member, checker.id) : NULL;
     done = done && checker.handle && bench_race(sides, TEN_COUNT(sides), OWNED_ROUNDS, 10) &&
            add_check(report, "is-owned", "clock_gettime(CLOCK_BOOTTIME); by handle", 0.5, &sides[0], &sides[2]) &&
            add_check(report, "is-owned/by-id", "the same; by id", 0, &sides[1], &sides[2]);
-    tenure_manager_close(checker.manager);
+    tenure_member_close(checker.member);
     return done || could_not("the check");
 }
 
@@ -320,18 +320,18 @@ static bool weigh_fleet(unsigned count, void *ret_answer) {
 }
 
 /* The store stays when the manager goes: what goes with it was the manager's. The slots lie beside the heap. */
-static bool weigh_manager(unsigned count, void *ret_answer) {
+static bool weigh_member(unsigned count, void *ret_answer) {
     struct bytes *answer = ret_answer;
     ten_error error;
     ten_store *store = NULL;
-    tenure_manager *manager = NULL;
+    tenure_member *member = NULL;
     bool done = ten_store_open("memory:weighed", &(ten_store_config){.clock = &ten_system_clock}, &store, &error) == 0;
-    manager = done ? start_manager("memory:weighed", count) : NULL;
-    done = manager && wait_calm(manager, count);
+    member = done ? start_member("memory:weighed", count) : NULL;
+    done = member && wait_calm(member, count);
     size_t before = allocated();
-    tenure_manager_close(manager);
+    tenure_member_close(member);
     size_t ids = bytes_of_ids(count);
-    *answer = (struct bytes){.lease = (double)(before - allocated() - ids) / count + (double)sizeof(ten_slot),
+    *answer = (struct bytes){.lease = (double)(before - allocated() - ids) / count + (double)sizeof(ten_belief),
                              .id = (double)ids / count};
     ten_store_close(store);
     return done;
@@ -355,7 +355,7 @@ static bool add_bytes(bench_report *report, const char *name, child_fn weigh, do
 bool fleet_measure_bytes(bench_report *report, const char *directory) {
     (void)directory;
     return add_bytes(report, "lease-bytes/fleet", weigh_fleet, 0) &&
-           add_bytes(report, "lease-bytes/manager", weigh_manager, 200);
+           add_bytes(report, "lease-bytes/manager", weigh_member, 200);
 }
 
 /* ---- allocations --------------------------------------------------------------------------------------- */
@@ -422,8 +422,8 @@ static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
 
 static bool rest(unsigned count, void *ret_answer) {
     struct idle *answer = ret_answer;
-    tenure_manager *manager = start_manager("memory:", count);
-    bool done = manager && wait_calm(manager, count);
+    tenure_member *member = start_member("memory:", count);
+    bool done = member && wait_calm(member, count);
     unsigned long allocations_before = atomic_load(&allocations);
     uint64_t start_us = ten_boot_us();
     double start_s = cpu_seconds();
@@ -432,8 +432,8 @@ static bool rest(unsigned count, void *ret_answer) {
     answer->cpu_s = cpu_seconds() - start_s;
     answer->seconds = (double)(ten_boot_us() - start_us) / 1e6;
     answer->allocations = (double)(atomic_load(&allocations) - allocations_before);
-    done = done && wait_owned(manager, count); /* and it still has all of them */
-    tenure_manager_close(manager);
+    done = done && wait_owned(member, count); /* and it still has all of them */
+    tenure_member_close(member);
     return done && renew_bare(count, answer->seconds, &answer->bare_s);
 }
 

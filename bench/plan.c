@@ -72,7 +72,7 @@ static bool add_targets(struct ground *ground) {
         char id[48];
         target_id(id, i);
         ground->target_hashes[i] = ten_hash_mix(ten_hash_text(id));
-        if (ten_plan_add_target(ground->plan, id) == TEN_PLAN_NOBODY)
+        if (ten_plan_add_target(ground->plan, id) == TEN_PLAN_NONE)
             return false;
     }
     return true;
@@ -85,9 +85,9 @@ static bool renew_instances(struct ground *ground) {
         instance_id(id, i);
         ground->instance_hashes[i] = ten_hash_text(id);
         uint32_t number = ten_plan_find_instance(ground->plan, id);
-        if (number != TEN_PLAN_NOBODY)
+        if (number != TEN_PLAN_NONE)
             ten_plan_remove_instance(ground->plan, number);
-        if (ten_plan_set_instance(ground->plan, id, 1) == TEN_PLAN_NOBODY)
+        if (ten_plan_set_instance(ground->plan, id, 1) == TEN_PLAN_NONE)
             return false;
     }
     return true;
@@ -106,7 +106,7 @@ static bool open_ground(struct ground *ground, unsigned instances) {
         !ten_plan_settle(ground->plan))
         return false;
     size_t ids = 0;
-    for (uint32_t t = 0; t < ten_plan_target_slots(ground->plan); t++)
+    for (uint32_t t = 0; t < ten_plan_target_bound(ground->plan); t++)
         ids += malloc_usable_size((void *)(uintptr_t)ten_plan_target_id(ground->plan, t)) + sizeof(size_t);
     ground->bytes = (double)(allocated() - before - ids) / TARGETS;
     return true;
@@ -181,11 +181,11 @@ static ten_plan *draw_plan(unsigned targets, unsigned instances, unsigned draw, 
     bool done = plan != NULL;
     for (unsigned i = 0; done && i < instances; i++) {
         snprintf(id, sizeof id, "host-%u-%u", draw, i);
-        done = ten_plan_set_instance(plan, id, 1) != TEN_PLAN_NOBODY;
+        done = ten_plan_set_instance(plan, id, 1) != TEN_PLAN_NONE;
     }
     for (unsigned i = 0; done && i < targets; i++) {
         snprintf(id, sizeof id, "session-%u-%u", draw, i);
-        done = ten_plan_add_target(plan, id) != TEN_PLAN_NOBODY;
+        done = ten_plan_add_target(plan, id) != TEN_PLAN_NONE;
     }
     if (done && ten_plan_settle(plan))
         return plan;
@@ -200,7 +200,7 @@ static double moves_on_join(unsigned targets, unsigned instances, unsigned draws
         size_t moves = 0;
         ten_plan *plan = draw_plan(targets, instances, draw, &moves);
         moves = 0;
-        bool done = plan && ten_plan_set_instance(plan, "newcomer", 1) != TEN_PLAN_NOBODY && ten_plan_settle(plan);
+        bool done = plan && ten_plan_set_instance(plan, "newcomer", 1) != TEN_PLAN_NONE && ten_plan_settle(plan);
         ten_plan_free(plan);
         if (!done)
             return -1;

@@ -63,32 +63,32 @@ static ten_store *open_store(const struct redis_server *server) {
 
 /* ---- the waiter, a process ----------------------------------------------------------------------------- */
 
-enum news { NOTHING, HOLDER_HAS_IT, HOLDER_GAVE_IT_UP };
+enum events { NOTHING, HOLDER_HAS_IT, HOLDER_GAVE_IT_UP };
 
 static int note_change(const ten_change *change, void *userdata) {
-    enum news *news = userdata;
+    enum events *events = userdata;
     if (strcmp(change->instance, holder_name) == 0)
-        *news = change->kind == TEN_LEASE_RELEASED ? HOLDER_GAVE_IT_UP : HOLDER_HAS_IT;
+        *events = change->kind == TEN_LEASE_RELEASED ? HOLDER_GAVE_IT_UP : HOLDER_HAS_IT;
     return 0;
 }
 
 /* Takes what was given up, says when it had it, and gives it back; says 0 when it has seen that the holder has it. */
 static bool follow(ten_store *store, int fd, uint64_t *cursor, int out) {
-    enum news news = NOTHING;
+    enum events events = NOTHING;
     uint64_t token, when_us = 0;
     if (ten_wait_readable(fd, -1, PATIENCE_MS) <= 0)
         return false;
     store->ops->watch_clear(store);
-    if (store->ops->changes(store, "poll", cursor, CHANGES_MAX, note_change, &news, GROUND_TIMEOUT_MS) < 0)
+    if (store->ops->changes(store, "poll", cursor, CHANGES_MAX, note_change, &events, GROUND_TIMEOUT_MS) < 0)
         return false;
-    if (news == HOLDER_GAVE_IT_UP) {
+    if (events == HOLDER_GAVE_IT_UP) {
         if (!acquire(store, waiter_name, &token))
             return false;
         when_us = ten_boot_us();
         if (!release(store, waiter_name, token))
             return false;
     }
-    return news == NOTHING || ten_write_all(out, &when_us, sizeof when_us) == 0;
+    return events == NOTHING || ten_write_all(out, &when_us, sizeof when_us) == 0;
 }
 
 static void be_waiter(const struct redis_server *server, int out) {
@@ -106,9 +106,9 @@ static void be_waiter(const struct redis_server *server, int out) {
 
 /* ---- the bare waiter, another process ------------------------------------------------------------------ */
 
-static bool follow_bare(redisContext *news, redisContext *connection, int out) {
+static bool follow_bare(redisContext *events, redisContext *connection, int out) {
     redisReply *message = NULL;
-    if (redisGetReply(news, (void **)&message) != REDIS_OK)
+    if (redisGetReply(events, (void **)&message) != REDIS_OK)
         return false;
     freeReplyObject(message);
     redisReply *taken = wire_ask(connection, "SET " BARE_KEY " %s NX PX 30000", waiter_name);
@@ -122,11 +122,11 @@ static bool follow_bare(redisContext *news, redisContext *connection, int out) {
 static void be_bare_waiter(const struct redis_server *server, int out) {
     uint64_t ready = 1;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    redisContext *news = wire_connect(server, 0);
-    redisContext *connection = news ? wire_connect(server, 0) : NULL;
-    bool done = connection && wire_do(news, "SUBSCRIBE " BARE_NEWS) && ten_write_all(out, &ready, sizeof ready) == 0;
+    redisContext *events = wire_connect(server, 0);
+    redisContext *connection = events ? wire_connect(server, 0) : NULL;
+    bool done = connection && wire_do(events, "SUBSCRIBE " BARE_NEWS) && ten_write_all(out, &ready, sizeof ready) == 0;
     while (done)
-        done = follow_bare(news, connection, out);
+        done = follow_bare(events, connection, out);
     _exit(1);
 }
 

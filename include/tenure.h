@@ -4,7 +4,7 @@
  * This header is the manual of the C API. A program opens a client on a store, acquires a lease on a
  * target, checks the lease before each step of its work, renews it, and releases it when the work has
  * stopped. Everything that the work sends carries the lease's token, so that whoever receives it can
- * refuse what a stale owner still sends.
+ * refuse what a stale holder still sends.
  *
  * What is guaranteed (docs/GUARANTEES.md has it in full, store by store)
  *
@@ -319,7 +319,7 @@ TENURE_API int tenure_history(tenure_client *client, const char *target, uint64_
  * program adds targets (or lets them come from the store's registry), checks a target before each step of work on it,
  * and says when work begins and ends. The conventions above hold; fork() too.
  */
-typedef struct tenure_manager tenure_manager;
+typedef struct tenure_member tenure_member;
 
 enum tenure_event_kind {
     TENURE_EVENT_ACQUIRED = 0,       /* lease_acquired: target, token */
@@ -359,8 +359,8 @@ typedef struct tenure_event {
 typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);
 
 /* Zero or NULL means the default, as in tenure_options. */
-typedef struct tenure_manager_options {
-    size_t size; /* sizeof(tenure_manager_options) */
+typedef struct tenure_member_options {
+    size_t size; /* sizeof(tenure_member_options) */
     const char *namespace_name;
     const char *instance_name;
     uint64_t ttl_ms;
@@ -370,52 +370,52 @@ typedef struct tenure_manager_options {
     uint64_t settle_ms;       /* 2,000: how long an instance has to be there before targets are handed to it */
     uint32_t weight;          /* 1: the part of the targets that this instance gets, relative to the others */
     bool targets_from_store;  /* the targets are those of the registry, and follow it */
-    tenure_event_fn on_event; /* called from the manager's thread, which must not call tenure_manager_stop() or
+    tenure_event_fn on_event; /* called from the manager's thread, which must not call tenure_member_stop() or
                                  _close(); NULL: pull events */
     void *userdata;
-} tenure_manager_options;
+} tenure_member_options;
 
 /* Opens the store and makes the instance; nothing is announced before start. Errors are told by
- * tenure_manager_message(NULL). */
-TENURE_API int tenure_manager_open(const char *url, const tenure_manager_options *options,
-                                   tenure_manager **ret_manager);
-TENURE_API int tenure_manager_start(tenure_manager *manager);
+ * tenure_member_message(NULL). */
+TENURE_API int tenure_member_open(const char *url, const tenure_member_options *options,
+                                   tenure_member **ret_member);
+TENURE_API int tenure_member_start(tenure_member *member);
 /* Lets work stop, gives everything back, leaves, and ends the thread; waits up to wait_ms for work that is still busy.
  * TENURE_E_TIMEOUT: something was still busy; its leases end by their TTL. */
-TENURE_API int tenure_manager_stop(tenure_manager *manager, uint64_t wait_ms);
-TENURE_API void tenure_manager_close(tenure_manager *manager);
-TENURE_API const char *tenure_manager_message(const tenure_manager *manager);
-TENURE_API const char *tenure_manager_instance_id(const tenure_manager *manager);
+TENURE_API int tenure_member_stop(tenure_member *member, uint64_t wait_ms);
+TENURE_API void tenure_member_close(tenure_member *member);
+TENURE_API const char *tenure_member_message(const tenure_member *member);
+TENURE_API const char *tenure_member_instance_id(const tenure_member *member);
 
 /* The manager's own list of targets, unless they come from the store. */
-TENURE_API int tenure_manager_put_target(tenure_manager *manager, const char *target, bool paused);
-TENURE_API int tenure_manager_remove_target(tenure_manager *manager, const char *target);
+TENURE_API int tenure_member_put_target(tenure_member *member, const char *target, bool paused);
+TENURE_API int tenure_member_remove_target(tenure_member *member, const char *target);
 
 /* Takes a target whatever the plan says, and keeps it until it is released. True in *ret_acquired when it was acquired
  * or is owned already; waits for the store's answer, not for the lease. */
-TENURE_API int tenure_manager_try_acquire(tenure_manager *manager, const char *target, bool *ret_acquired);
+TENURE_API int tenure_member_try_acquire(tenure_member *member, const char *target, bool *ret_acquired);
 /* Gives a target back, once it is not busy. */
-TENURE_API int tenure_manager_release(tenure_manager *manager, const char *target);
+TENURE_API int tenure_member_release(tenure_member *member, const char *target);
 
 /* Whether this instance may work on the target now: owned, confirmed, before its deadline, and not about to be given
  * back. A short lock. */
-TENURE_API bool tenure_manager_is_owned(tenure_manager *manager, const char *target);
+TENURE_API bool tenure_member_is_held(tenure_member *member, const char *target);
 /* The same by handle: a wait-free read. The handle is valid until the target is removed or the manager closed. NULL:
  * not a target. */
 typedef struct tenure_handle tenure_handle;
-TENURE_API const tenure_handle *tenure_manager_handle(tenure_manager *manager, const char *target);
-TENURE_API bool tenure_handle_is_owned(const tenure_handle *handle);
+TENURE_API const tenure_handle *tenure_member_handle(tenure_member *member, const char *target);
+TENURE_API bool tenure_handle_is_held(const tenure_handle *handle);
 TENURE_API uint64_t tenure_handle_token(const tenure_handle *handle);
 /* Milliseconds until the local deadline, also while uncertain or about to be given back; 0: none. */
 TENURE_API uint64_t tenure_handle_remaining_ms(const tenure_handle *handle);
 
 /* Work on a target begins or ends. A target is not given back while it is busy. TENURE_E_LOST: it may not be worked on.
  */
-TENURE_API int tenure_manager_begin(tenure_manager *manager, const char *target, uint64_t *ret_token);
-TENURE_API void tenure_manager_end(tenure_manager *manager, const char *target);
+TENURE_API int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token);
+TENURE_API void tenure_member_end(tenure_member *member, const char *target);
 
 /* Asks the store whether this instance holds the target at this moment: TENURE_OK, TENURE_E_LOST, or an error. */
-TENURE_API int tenure_manager_strict_check(tenure_manager *manager, const char *target);
+TENURE_API int tenure_member_strict_check(tenure_member *member, const char *target);
 
 enum tenure_lease_state {
     TENURE_STATE_UNKNOWN = 0,
@@ -425,27 +425,27 @@ enum tenure_lease_state {
 };
 typedef struct tenure_lease_info {
     char target[TENURE_TARGET_MAX + 1];
-    char owner[TENURE_HOLDER_MAX + 1];   /* as far as this instance has heard; "" */
+    char holder[TENURE_HOLDER_MAX + 1];  /* as far as this instance has heard; "" */
     char planned[TENURE_HOLDER_MAX + 1]; /* whom the plan names; "" */
     enum tenure_lease_state state;       /* as seen from this instance */
     uint64_t token;
     uint64_t acquired_at_ms;     /* Unix time; 0 unless owned or uncertain */
     uint64_t last_renewed_at_ms; /* Unix time */
 } tenure_lease_info;
-TENURE_API int tenure_manager_lease_info(tenure_manager *manager, const char *target, tenure_lease_info *ret_info);
+TENURE_API int tenure_member_lease_info(tenure_member *member, const char *target, tenure_lease_info *ret_info);
 
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
 /* Each calls `each` for a copy of the list, until it returns non-zero, which is then returned. */
-TENURE_API int tenure_manager_owned(tenure_manager *manager, tenure_name_fn each, void *userdata);
-TENURE_API int tenure_manager_live_instances(tenure_manager *manager, tenure_name_fn each, void *userdata);
+TENURE_API int tenure_member_held(tenure_member *member, tenure_name_fn each, void *userdata);
+TENURE_API int tenure_member_live_instances(tenure_member *member, tenure_name_fn each, void *userdata);
 /* The instance that the plan names; TENURE_E_UNKNOWN_TARGET, or "" when nobody is there. */
-TENURE_API int tenure_manager_preferred_owner(tenure_manager *manager, const char *target,
+TENURE_API int tenure_member_planned_holder(tenure_member *member, const char *target,
                                               char ret_instance[TENURE_HOLDER_MAX + 1]);
 /* 0 hands everything over and gets nothing more: draining. */
-TENURE_API int tenure_manager_set_weight(tenure_manager *manager, uint32_t weight);
+TENURE_API int tenure_member_set_weight(tenure_member *member, uint32_t weight);
 
 /* Pulls the next event, when there is no on_event: waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
-TENURE_API int tenure_manager_next_event(tenure_manager *manager, uint64_t wait_ms, tenure_event *ret_event);
+TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_event *ret_event);
 
 /* ---- elections: one leader for a role ------------------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ static bool made_of(const char *text, const char *also) {
     return true;
 }
 
-int ten_namespace_check(const char *name, ten_error *error) {
+int ten_id_check_namespace(const char *name, ten_error *error) {
     size_t size = strlen(name);
     if (size == 0 || size > TENURE_NAMESPACE_MAX)
         return refuse(error, "namespace", name, "it has 1 to 63 bytes");
@@ -70,7 +70,7 @@ static bool segments_are_plain(const char *id) {
     }
 }
 
-int ten_target_check(const char *id, ten_error *error) {
+int ten_id_check_target(const char *id, ten_error *error) {
     size_t size = strlen(id);
     if (size == 0 || size > TENURE_TARGET_MAX)
         return refuse(error, "target", id, "it has 1 to 255 bytes");
@@ -81,7 +81,7 @@ int ten_target_check(const char *id, ten_error *error) {
     return TENURE_OK;
 }
 
-int ten_holder_check(const char *id, ten_error *error) {
+int ten_id_check_holder(const char *id, ten_error *error) {
     size_t size = strlen(id);
     if (size == 0 || size > TENURE_HOLDER_MAX)
         return refuse(error, "holder", id, "it has 1 to 255 bytes");
@@ -90,7 +90,7 @@ int ten_holder_check(const char *id, ten_error *error) {
     return TENURE_OK;
 }
 
-int ten_instance_name_check(const char *name, ten_error *error) {
+int ten_id_check_instance_name(const char *name, ten_error *error) {
     size_t size = strlen(name);
     if (size == 0 || size > INSTANCE_NAME_MAX)
         return refuse(error, "instance name", name, "it has 1 to 64 bytes");
@@ -99,7 +99,7 @@ int ten_instance_name_check(const char *name, ten_error *error) {
     return TENURE_OK;
 }
 
-int ten_token_parse(const char *text, uint64_t *ret_token, ten_error *error) {
+int ten_id_parse_token(const char *text, uint64_t *ret_token, ten_error *error) {
     uint64_t token = 0;
     size_t size = strlen(text);
     bool fits = size > 0 && size <= 16;
@@ -126,10 +126,10 @@ static void host_name(char name[INSTANCE_NAME_MAX + 1]) {
         snprintf(name, INSTANCE_NAME_MAX + 1, "host");
 }
 
-int ten_instance_id_make(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_error *error) {
+int ten_id_make_instance(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_error *error) {
     char host[INSTANCE_NAME_MAX + 1];
     if (name) {
-        int checked = ten_instance_name_check(name, error);
+        int checked = ten_id_check_instance_name(name, error);
         if (checked < 0)
             return checked;
     } else {

@@ -10,15 +10,15 @@
 #include "base/error.h"
 
 /* Each returns TENURE_E_INVALID with a message that names the value (control characters shown as \xHH) and the rule. */
-int ten_namespace_check(const char *name, ten_error *error); /* 1 to 63 of A-Z a-z 0-9 . _ -; never `tenure` */
-int ten_target_check(const char *id, ten_error *error);      /* 1 to 255 of A-Z a-z 0-9 . _ ~ : @ + - / ... */
-int ten_holder_check(const char *id, ten_error *error);      /* 1 to 255 bytes of UTF-8 without control characters */
-int ten_instance_name_check(const char *name, ten_error *error);
+int ten_id_check_namespace(const char *name, ten_error *error); /* 1 to 63 of A-Z a-z 0-9 . _ -; never `tenure` */
+int ten_id_check_target(const char *id, ten_error *error);      /* 1 to 255 of A-Z a-z 0-9 . _ ~ : @ + - / ... */
+int ten_id_check_holder(const char *id, ten_error *error);      /* 1 to 255 bytes of UTF-8 without control characters */
+int ten_id_check_instance_name(const char *name, ten_error *error);
 
 /* A token as text: 1 to 2^53 - 1, digits only. */
-int ten_token_parse(const char *text, uint64_t *ret_token, ten_error *error);
+int ten_id_parse_token(const char *text, uint64_t *ret_token, ten_error *error);
 
 /* A new instance id: `name-startNanoseconds-8hex`; name is the host's when NULL. Never the same twice. */
-int ten_instance_id_make(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_error *error);
+int ten_id_make_instance(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_error *error);
 
 #endif

@@ -98,9 +98,9 @@ static int mask_of(const struct pollfd *polled, size_t count) {
 }
 
 static int wait_for_any(struct pollfd *polled, size_t count, uint64_t wait_ms) {
-    uint64_t end_us = ten_add_u64(ten_boot_us(), wait_ms > UINT64_MAX / 1000u ? UINT64_MAX : wait_ms * 1000u);
+    uint64_t end_us = ten_add_saturating(ten_boot_us(), wait_ms > UINT64_MAX / 1000u ? UINT64_MAX : wait_ms * 1000u);
     for (;;) {
-        uint64_t left_us = ten_left_u64(end_us, ten_boot_us());
+        uint64_t left_us = ten_sub_saturating(end_us, ten_boot_us());
         /* Rounded up: a wait that ends a hair early would make its caller spin through the last millisecond. An hour at
          * a time: poll counts on a clock that stands still during suspend, ours does not. */
         uint64_t left_ms = ten_min_u64((left_us + 999u) / 1000u, 3600000u);

@@ -126,11 +126,11 @@ int ten_log_open(const ten_log_config *config, ten_log **ret_log, ten_error *err
         return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the log");
     log->config = *config;
     pthread_mutex_init(&log->lock, NULL);
-    int done = copy_texts(log) ? ten_writer_open(config->fd, config->ring_size, &log->writer, error)
-                               : ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the log");
-    if (done < 0) {
+    int r = copy_texts(log) ? ten_writer_open(config->fd, config->ring_size, &log->writer, error)
+                            : ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the log");
+    if (r < 0) {
         free_log(log);
-        return done;
+        return r;
     }
     *ret_log = log;
     return TENURE_OK;

@@ -30,7 +30,7 @@ struct question {
     bool done;
     int failure; /* of getaddrinfo */
     int system_failure;
-    size_t slot;
+    size_t place;
     char host[NI_MAXHOST];
     char port[8];
     ten_addresses addresses;
@@ -41,7 +41,7 @@ struct question {
  * A slot has the number of the process whose thread asks, which is odd, and that number minus one when nobody waits for
  * the answer any more. A child of fork() has none of its parent's threads: for it all of the slots are free. */
 
-static atomic_uint_fast64_t slots[SLOTS];
+static atomic_uint_fast64_t places[SLOTS];
 
 static uint64_t this_process(void) {
     uint64_t number = ten_process_number();
@@ -49,13 +49,13 @@ static uint64_t this_process(void) {
 }
 
 /* *ret_hopeless: every thread has been given up, so a slot may never be free again. */
-static bool try_slot(size_t *ret_slot, bool *ret_hopeless) {
+static bool try_place(size_t *ret_place, bool *ret_hopeless) {
     uint64_t mine = this_process();
     *ret_hopeless = true;
     for (size_t i = 0; i < SLOTS; i++) {
-        uint_fast64_t now = atomic_load(&slots[i]);
-        if ((now | 1u) != mine && atomic_compare_exchange_strong(&slots[i], &now, mine)) {
-            *ret_slot = i;
+        uint_fast64_t now = atomic_load(&places[i]);
+        if ((now | 1u) != mine && atomic_compare_exchange_strong(&places[i], &now, mine)) {
+            *ret_place = i;
             return true;
         }
         *ret_hopeless &= now == (mine & ~UINT64_C(1));
@@ -63,10 +63,10 @@ static bool try_slot(size_t *ret_slot, bool *ret_hopeless) {
     return false;
 }
 
-static bool get_slot(uint64_t deadline_ms, size_t *ret_slot) {
+static bool get_place(uint64_t deadline_ms, size_t *ret_place) {
     for (;;) {
         bool hopeless;
-        if (try_slot(ret_slot, &hopeless))
+        if (try_place(ret_place, &hopeless))
             return true;
         if (hopeless || ten_boot_ms(&ten_system_clock) >= deadline_ms)
             return false;
@@ -114,14 +114,14 @@ static void *answer(void *arg) {
     question->failure = failure;
     question->system_failure = system_failure;
     question->done = true;
-    atomic_store(&slots[question->slot], 0);
+    atomic_store(&places[question->place], 0);
     pthread_cond_signal(&question->answered);
     pthread_mutex_unlock(&question->lock);
     drop(question);
     return NULL;
 }
 
-static struct question *new_question(const char *host, const char *port, size_t slot) {
+static struct question *new_question(const char *host, const char *port, size_t place) {
     struct question *question = ten_calloc(1, sizeof *question);
     pthread_condattr_t attributes;
     if (!question)
@@ -132,7 +132,7 @@ static struct question *new_question(const char *host, const char *port, size_t 
     pthread_cond_init(&question->answered, &attributes);
     pthread_condattr_destroy(&attributes);
     question->owners = 2;
-    question->slot = slot;
+    question->place = place;
     snprintf(question->host, sizeof question->host, "%s", host);
     snprintf(question->port, sizeof question->port, "%s", port);
     return question;
@@ -163,7 +163,7 @@ static bool wait_for_answer(struct question *question, uint64_t wait_ms) {
         waited = pthread_cond_timedwait(&question->answered, &question->lock, &until);
     bool done = question->done;
     if (!done)
-        atomic_fetch_and(&slots[question->slot], ~UINT64_C(1));
+        atomic_fetch_and(&places[question->place], ~UINT64_C(1));
     pthread_mutex_unlock(&question->lock);
     return done;
 }
@@ -177,28 +177,28 @@ static int refused(const struct question *question, ten_error *error) {
 static int ask(const char *host, const char *port, uint64_t deadline_ms, ten_addresses *ret_addresses,
                ten_error *error) {
     uint64_t start_ms = ten_boot_ms(&ten_system_clock);
-    size_t slot;
-    if (!get_slot(deadline_ms, &slot))
+    size_t place;
+    if (!get_place(deadline_ms, &place))
         return ten_fail(error, TENURE_E_TIMEOUT, "the resolver does not answer: %s cannot be looked up", host);
-    struct question *question = new_question(host, port, slot);
+    struct question *question = new_question(host, port, place);
     if (!question || start_thread(question) != 0) {
-        atomic_store(&slots[slot], 0);
+        atomic_store(&places[place], 0);
         if (question) {
             question->owners = 1;
             drop(question);
         }
         return ten_fail(error, TENURE_E_NOMEM, "cannot start a thread to look %s up", host);
     }
-    int done = TENURE_OK;
-    if (!wait_for_answer(question, ten_left_u64(deadline_ms, ten_boot_ms(&ten_system_clock))))
-        done = ten_fail(error, TENURE_E_TIMEOUT, "the resolver did not answer for %s within %llu ms", host,
-                        (unsigned long long)ten_left_u64(deadline_ms, start_ms));
+    int r = TENURE_OK;
+    if (!wait_for_answer(question, ten_sub_saturating(deadline_ms, ten_boot_ms(&ten_system_clock))))
+        r = ten_fail(error, TENURE_E_TIMEOUT, "the resolver did not answer for %s within %llu ms", host,
+                     (unsigned long long)ten_sub_saturating(deadline_ms, start_ms));
     else if (question->failure)
-        done = refused(question, error);
+        r = refused(question, error);
     else
         *ret_addresses = question->addresses;
     drop(question);
-    return done;
+    return r;
 }
 
 int ten_resolve(const char *host, uint16_t port, uint64_t deadline_ms, ten_addresses *ret_addresses, ten_error *error) {

@@ -79,16 +79,16 @@ static int parse_authority(const char *text, const char *from, size_t size, ten_
     for (const char *at = from; at < from + size; at++)
         if (*at == '@')
             hosts = at + 1;
-    int done = decode(text, hosts, (size_t)(from + size - hosts), &url->hosts, error);
-    if (done < 0 || hosts == from)
-        return done;
+    int r = decode(text, hosts, (size_t)(from + size - hosts), &url->hosts, error);
+    if (r < 0 || hosts == from)
+        return r;
     size_t login = (size_t)(hosts - from) - 1;
     const char *colon = memchr(from, ':', login);
     size_t user = colon ? (size_t)(colon - from) : login;
-    done = decode(text, from, user, &url->user, error);
-    if (done == 0 && colon)
-        done = decode(text, colon + 1, login - user - 1, &url->password, error);
-    return done;
+    r = decode(text, from, user, &url->user, error);
+    if (r == 0 && colon)
+        r = decode(text, colon + 1, login - user - 1, &url->password, error);
+    return r;
 }
 
 static int parse_option(const char *text, const char *from, size_t size, ten_url *url, ten_error *error) {
@@ -98,48 +98,48 @@ static int parse_option(const char *text, const char *from, size_t size, ten_url
     if (url->option_count == TEN_URL_OPTIONS_MAX)
         return bad(error, text, "it has more than 16 options");
     size_t key = (size_t)(equals - from);
-    size_t slot = url->option_count++;
-    int done = decode(text, from, key, &url->options[slot].key, error);
-    if (done == 0)
-        done = decode(text, equals + 1, size - key - 1, &url->options[slot].value, error);
-    for (size_t i = 0; done == 0 && i < slot; i++)
-        if (strcmp(url->options[i].key, url->options[slot].key) == 0)
-            done = bad(error, text, "an option is given twice");
-    return done;
+    size_t place = url->option_count++;
+    int r = decode(text, from, key, &url->options[place].key, error);
+    if (r == 0)
+        r = decode(text, equals + 1, size - key - 1, &url->options[place].value, error);
+    for (size_t i = 0; r == 0 && i < place; i++)
+        if (strcmp(url->options[i].key, url->options[place].key) == 0)
+            r = bad(error, text, "an option is given twice");
+    return r;
 }
 
 static int parse_rest(const char *text, const char *rest, ten_url *url, ten_error *error) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (strncmp(rest, "//", 2) == 0) {
         rest += 2;
         size_t size = strcspn(rest, "/?");
-        done = parse_authority(text, rest, size, url, error);
+        r = parse_authority(text, rest, size, url, error);
         rest += size;
     }
     size_t path = strcspn(rest, "?");
-    if (done == 0)
-        done = decode(text, rest, path, &url->path, error);
+    if (r == 0)
+        r = decode(text, rest, path, &url->path, error);
     if (rest[path] == '\0')
-        return done;
-    for (const char *at = rest + path + 1; done == 0;) {
+        return r;
+    for (const char *at = rest + path + 1; r == 0;) {
         size_t size = strcspn(at, "&");
-        done = parse_option(text, at, size, url, error);
+        r = parse_option(text, at, size, url, error);
         if (at[size] == '\0')
             break;
         at += size + 1;
     }
-    return done;
+    return r;
 }
 
 int ten_url_parse(const char *text, ten_url *url, ten_error *error) {
     *url = (ten_url){0};
     const char *rest = text;
-    int done = parse_scheme(text, url, &rest, error);
-    if (done == 0)
-        done = parse_rest(text, rest, url, error);
-    if (done < 0)
+    int r = parse_scheme(text, url, &rest, error);
+    if (r == 0)
+        r = parse_rest(text, rest, url, error);
+    if (r < 0)
         ten_url_free(url);
-    return done;
+    return r;
 }
 
 void ten_url_free(ten_url *url) {

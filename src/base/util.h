@@ -32,12 +32,12 @@ static inline uint64_t ten_max_u64(uint64_t a, uint64_t b) {
 }
 
 /* a - b, or 0 where that would be negative: times that have passed have nothing left. */
-static inline uint64_t ten_left_u64(uint64_t a, uint64_t b) {
+static inline uint64_t ten_sub_saturating(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
 /* a + b, or the largest number where that would wrap: "without end" plus something is still without end. */
-static inline uint64_t ten_add_u64(uint64_t a, uint64_t b) {
+static inline uint64_t ten_add_saturating(uint64_t a, uint64_t b) {
     return a + b < a ? UINT64_MAX : a + b;
 }
 

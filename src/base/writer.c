@@ -109,10 +109,10 @@ static void *run(void *arg) {
         int fd = writer->fd;
         writer->writing = true;
         pthread_mutex_unlock(&writer->lock);
-        int done = write_out(fd, chunk, count);
+        int r = write_out(fd, chunk, count);
         pthread_mutex_lock(&writer->lock);
         writer->writing = false;
-        if (done < 0)
+        if (r < 0)
             writer->dead = true;
         if (writer->dead || writer->used == 0)
             pthread_cond_broadcast(&writer->emptied);

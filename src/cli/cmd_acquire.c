@@ -53,20 +53,20 @@ int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
         return exit_code;
     const char *target = session.arguments[0];
     tenure_lease *lease = NULL;
-    int done = tenure_acquire(session.client, target, wait_ms, &lease);
-    if (done == TENURE_OK) {
+    int r = tenure_acquire(session.client, target, wait_ms, &lease);
+    if (r == TENURE_OK) {
         TEN_LOG(session.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", target),
                 TEN_NUMBER("token", tenure_lease_token(lease)), TEN_NUMBER("ttl_ms", tenure_lease_ttl_ms(lease)));
         exit_code = hand_over(&session, lease);
         tenure_lease_free(lease);
     } else {
-        exit_code = ten_session_error(&session, done);
-        if (done == TENURE_E_HELD && session.client->recovering_ms > 0)
+        exit_code = ten_session_error(&session, r);
+        if (r == TENURE_E_HELD && session.client->recovering_ms > 0)
             TEN_LOG(session.log, TEN_LOG_WARN, "store_recovering", TEN_TEXT("target", target),
                     TEN_NUMBER("remaining_ms", session.client->recovering_ms));
-        else if (done != TENURE_E_INVALID && done != TENURE_E_CANCELLED)
+        else if (r != TENURE_E_INVALID && r != TENURE_E_CANCELLED)
             TEN_LOG(session.log, TEN_LOG_WARN, "lease_acquire_failed", TEN_TEXT("target", target),
-                    TEN_TEXT("error", tenure_strerror(done)));
+                    TEN_TEXT("error", tenure_strerror(r)));
     }
     return ten_session_close(&session, exit_code);
 }

@@ -10,10 +10,10 @@
 
 static int work(ten_shared *shared, void *userdata) {
     ten_error error = {0};
-    int done = ten_agent_run(userdata, shared, &error);
-    if (done < 0)
+    int r = ten_agent_run(userdata, shared, &error);
+    if (r < 0)
         fprintf(stderr, "tenure: %s\n", error.message);
-    return ten_exit_code(done);
+    return ten_exit_code(r);
 }
 
 static int check(const ten_session *session, const char *poll, ten_agent_config *config) {
@@ -32,13 +32,13 @@ static void configure(ten_agent_config *config, ten_session *session, uint64_t s
                       uint32_t weight, const ten_option_list *sinks) {
     ten_timing_defaults(&session->timing);
     config->store = session->store;
-    config->manager = (tenure_manager_options){.namespace_name = session->namespace_name,
-                                               .instance_name = session->name,
-                                               .ttl_ms = session->timing.ttl_ms,
-                                               .renew_ms = session->timing.renew_ms,
-                                               .margin_ms = session->timing.margin_ms,
-                                               .settle_ms = settle_ms,
-                                               .weight = weight};
+    config->member = (tenure_member_options){.namespace_name = session->namespace_name,
+                                             .instance_name = session->name,
+                                             .ttl_ms = session->timing.ttl_ms,
+                                             .renew_ms = session->timing.renew_ms,
+                                             .margin_ms = session->timing.margin_ms,
+                                             .settle_ms = settle_ms,
+                                             .weight = weight};
     config->grace_ms = grace_ms;
     config->sinks = sinks->items;
     config->sink_count = sinks->count;

@@ -77,9 +77,9 @@ static int compare(const void *a, const void *b) {
 static int check_latency(struct report *report) {
     uint64_t elapsed_us[PINGS];
     for (size_t i = 0; i < PINGS; i++) {
-        int done = tenure_ping(report->session->client, &elapsed_us[i]);
-        if (done < 0)
-            return done;
+        int r = tenure_ping(report->session->client, &elapsed_us[i]);
+        if (r < 0)
+            return r;
     }
     qsort(elapsed_us, PINGS, sizeof elapsed_us[0], compare);
     uint64_t worst_us = elapsed_us[PINGS - 1];
@@ -129,12 +129,12 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     print_check(TENURE_CHECK_OK, "store", shown, "", &report);
     check_clock(&report);
     check_isolation(&report);
-    int done = tenure_check(session.client, print_check, &report);
-    if (done == TENURE_OK)
-        done = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
-    if (done == TENURE_OK)
-        done = check_latency(&report);
-    exit_code = done < 0                            ? ten_session_error(&session, done)
+    int r = tenure_check(session.client, print_check, &report);
+    if (r == TENURE_OK)
+        r = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
+    if (r == TENURE_OK)
+        r = check_latency(&report);
+    exit_code = r < 0                               ? ten_session_error(&session, r)
                 : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED
                                                     : TEN_EXIT_DONE;
     return ten_session_close(&session, exit_code);

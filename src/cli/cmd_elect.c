@@ -61,10 +61,10 @@ static int observe(ten_session *session) {
     int exit_code = ten_session_check_targets(session, 0);
     if (exit_code || !ten_session_open(session, &exit_code))
         return exit_code;
-    int done;
+    int r;
     for (;;) {
-        done = tenure_observe(session->client, session->arguments[0], print_leader, &observer);
-        if (done >= 0 || !tenure_error_retryable(done) || done == TENURE_E_CANCELLED)
+        r = tenure_observe(session->client, session->arguments[0], print_leader, &observer);
+        if (r >= 0 || !tenure_error_retryable(r) || r == TENURE_E_CANCELLED)
             break;
         /* A store that is out of reach for a while must not end what runs for weeks. */
         if (!observer.down)
@@ -74,8 +74,8 @@ static int observe(ten_session *session) {
         if (ten_session_signal())
             break;
     }
-    bool failed = done < 0 && done != TENURE_E_CANCELLED && !ten_session_signal();
-    return ten_session_close(session, failed ? ten_session_error(session, done) : TEN_EXIT_DONE);
+    bool failed = r < 0 && r != TENURE_E_CANCELLED && !ten_session_signal();
+    return ten_session_close(session, failed ? ten_session_error(session, r) : TEN_EXIT_DONE);
 }
 
 /* ---- leading */

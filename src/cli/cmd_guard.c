@@ -31,10 +31,10 @@ struct guard_options {
 struct flow {
     int in_fd; /* -1: from a topic */
     int out_fd;
-    ten_gate_stop stop;
+    ten_guard_filter_stop stop;
     tenure_guard *guard;
-    ten_gate *gate;
-    ten_gate_out *out;
+    ten_guard_filter *filter;
+    ten_guard_out *out;
     ten_measures measures;
     ten_exporter *exporter;
     ten_log *log;
@@ -70,13 +70,13 @@ static bool is_topic(const char *text) {
 
 #ifdef TEN_SINK_MQTT
 static int check_topics(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
-    return ten_gate_topic_check(in_url, out_url, namespace_name, error);
+    return ten_guard_topic_check(in_url, out_url, namespace_name, error);
 }
 static int open_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
-    return ten_gate_topic_open_out(flow->gate, session->log, session->namespace_name, url, &flow->out, error);
+    return ten_guard_topic_open_out(flow->filter, session->log, session->namespace_name, url, &flow->out, error);
 }
 static int pass_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
-    return ten_gate_topic_in(flow->gate, session->log, url, flow->out, &flow->stop, error);
+    return ten_guard_topic_in(flow->filter, session->log, url, flow->out, &flow->stop, error);
 }
 #else
 static int left_out(ten_error *error) {
@@ -132,7 +132,7 @@ static void log_event(const tenure_event *event, void *userdata) {
         ten_log_event(log, TEN_LOG_INFO, event->name, NULL, 0);
 }
 
-static void log_summary(ten_log *log, const ten_gate_counts *counts) {
+static void log_summary(ten_log *log, const ten_guard_filter_counts *counts) {
     TEN_LOG(log, TEN_LOG_INFO, "guard_stopped", TEN_NUMBER("passed", counts->passed),
             TEN_NUMBER("stale", counts->stale), TEN_NUMBER("ungranted", counts->ungranted),
             TEN_NUMBER("unconfirmed", counts->unconfirmed), TEN_NUMBER("incomplete", counts->incomplete),
@@ -140,23 +140,23 @@ static void log_summary(ten_log *log, const ten_gate_counts *counts) {
 }
 
 static int pass_messages(const ten_session *session, const struct guard_options *options, struct flow *flow) {
-    ten_gate_config config = {.guard = flow->guard,
-                              .log = session->log,
-                              .id_field = options->id_field,
-                              .token_field = options->token_field,
-                              .measures = &flow->measures};
+    ten_guard_filter_config config = {.guard = flow->guard,
+                                      .log = session->log,
+                                      .id_field = options->id_field,
+                                      .token_field = options->token_field,
+                                      .measures = &flow->measures};
     ten_error error = {0};
-    int done = ten_gate_open(&config, &flow->gate, &error);
-    if (done == TENURE_OK)
-        done = is_topic(options->out) ? open_topic(session, options->out, flow, &error)
-                                      : ten_gate_out_open_lines(flow->out_fd, &flow->out, &error);
-    if (done < 0)
+    int r = ten_guard_filter_open(&config, &flow->filter, &error);
+    if (r == TENURE_OK)
+        r = is_topic(options->out) ? open_topic(session, options->out, flow, &error)
+                                   : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error);
+    if (r < 0)
         return say(error.message, TEN_EXIT_FAILED);
-    done = is_topic(options->in) ? pass_topic(session, options->in, flow, &error)
-                                 : ten_gate_lines(flow->gate, flow->in_fd, flow->out, &flow->stop, &error);
-    log_summary(session->log, ten_gate_get_counts(flow->gate));
-    if (done == TENURE_OK || flow->out->system_error == -EPIPE) /* the reader knows */
-        return done == TENURE_OK ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
+    r = is_topic(options->in) ? pass_topic(session, options->in, flow, &error)
+                              : ten_guard_lines(flow->filter, flow->in_fd, flow->out, &flow->stop, &error);
+    log_summary(session->log, ten_guard_filter_get_counts(flow->filter));
+    if (r == TENURE_OK || flow->out->system_error == -EPIPE) /* the reader knows */
+        return r == TENURE_OK ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
     return say(error.message, TEN_EXIT_FAILED);
 }
 
@@ -167,8 +167,8 @@ static int open_guard(const ten_session *session, const struct guard_options *op
                                    .on_expired_accept = options->on_expired == 1,
                                    .on_event = log_event,
                                    .userdata = flow};
-    int done = tenure_guard_open(session->store && session->store[0] ? session->store : NULL, &config, &flow->guard);
-    return done < 0 ? say(tenure_guard_message(NULL), ten_exit_code(done)) : TEN_EXIT_DONE;
+    int r = tenure_guard_open(session->store && session->store[0] ? session->store : NULL, &config, &flow->guard);
+    return r < 0 ? say(tenure_guard_message(NULL), ten_exit_code(r)) : TEN_EXIT_DONE;
 }
 
 static int open_exporter(const ten_session *session, const struct guard_options *options, const char *instance,
@@ -181,8 +181,8 @@ static int open_exporter(const ten_session *session, const struct guard_options 
                                   .namespace_name = session->namespace_name,
                                   .store = session->store,
                                   .log = session->log};
-    int done = ten_exporter_open(&config, &flow->exporter, &error);
-    return done < 0 ? say(error.message, ten_exit_code(done)) : TEN_EXIT_DONE;
+    int r = ten_exporter_open(&config, &flow->exporter, &error);
+    return r < 0 ? say(error.message, ten_exit_code(r)) : TEN_EXIT_DONE;
 }
 
 static int run_guard(ten_session *session, const struct guard_options *options, struct flow *flow) {
@@ -193,7 +193,7 @@ static int run_guard(ten_session *session, const struct guard_options *options, 
         exit_code = open_stream(options->in, STDIN_FILENO, O_RDONLY, &flow->in_fd);
     if (exit_code != TEN_EXIT_DONE)
         return exit_code;
-    if (ten_instance_id_make(session->name, instance, &error) < 0)
+    if (ten_id_make_instance(session->name, instance, &error) < 0)
         return say(error.message, TEN_EXIT_FAILED);
     ten_session_open_log(session, instance);
     flow->log = session->log;
@@ -210,8 +210,8 @@ static int run_guard(ten_session *session, const struct guard_options *options, 
 
 static void close_flow(struct flow *flow) {
     ten_exporter_close(flow->exporter);
-    ten_gate_out_close(flow->out);
-    ten_gate_close(flow->gate);
+    ten_guard_out_close(flow->out);
+    ten_guard_filter_close(flow->filter);
     if (flow->guard)
         tenure_guard_close(flow->guard);
     ten_close_fd(&flow->in_fd);

@@ -85,9 +85,9 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
         return exit_code;
     struct listing listing = {.session = &session};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int done =
+    int r =
         tenure_history(session.client, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row, &listing);
-    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
     return ten_session_close(&session, exit_code);

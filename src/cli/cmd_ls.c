@@ -26,7 +26,7 @@ static int add_row(const tenure_info *info, void *userdata) {
     char age[TEN_DURATION_SIZE];
     snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
     ten_duration_show(info->remaining_ms, remaining);
-    ten_duration_show(ten_left_u64(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
+    ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
     const char *state = info->paused && !held ? "paused" : ten_state_word(info);
     ten_table_row(&listing->table, (const char *const[]){info->target, state, held ? info->holder : "-", token,
                                                          held ? remaining : "-", held ? age : "-"});
@@ -54,12 +54,12 @@ int ten_cmd_ls(const ten_command *command, int argc, char **argv) {
         return exit_code;
     struct listing listing = {.session = &session};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int done = tenure_list(session.client,
-                           only_held   ? TENURE_LEASED
-                           : only_free ? TENURE_FREE
-                                       : TENURE_ALL,
-                           add_row, &listing);
-    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    int r = tenure_list(session.client,
+                        only_held   ? TENURE_LEASED
+                        : only_free ? TENURE_FREE
+                                    : TENURE_ALL,
+                        add_row, &listing);
+    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
     return ten_session_close(&session, exit_code);

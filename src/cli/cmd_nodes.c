@@ -13,7 +13,7 @@
 
 static size_t planned_for(const ten_view *view, const char *id) {
     uint32_t number = ten_plan_find_instance(view->plan, id);
-    return number == TEN_PLAN_NOBODY ? 0 : ten_plan_share(view->plan, number);
+    return number == TEN_PLAN_NONE ? 0 : ten_plan_share(view->plan, number);
 }
 
 static const char *state_of(const ten_view_instance *instance) {
@@ -47,7 +47,7 @@ static void add_row(ten_table *table, const ten_view *view, const ten_view_insta
     snprintf(planned, sizeof planned, "%zu", planned_for(view, instance->id));
     ten_duration_show(instance->remaining_ms, remaining);
     if (instance->since_ms)
-        ten_duration_show(ten_left_u64(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
+        ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
     else
         snprintf(age, sizeof age, "-"); /* another program's: it does not say */
     ten_table_row(table,
@@ -65,9 +65,9 @@ int ten_cmd_nodes(const ten_command *command, int argc, char **argv) {
     if (!ten_session_open(&session, &exit_code))
         return exit_code;
     ten_view view;
-    int done = ten_view_read(&session, &view);
-    if (done < 0)
-        return ten_session_close(&session, ten_session_error(&session, done));
+    int r = ten_view_read(&session, &view);
+    if (r < 0)
+        return ten_session_close(&session, ten_session_error(&session, r));
     ten_table table;
     ten_table_start(&table, headings, TEN_COUNT(headings));
     for (size_t i = 0; i < view.instance_count; i++) {

@@ -18,7 +18,7 @@ struct dry_run {
 };
 
 static const char *name_of(const ten_view *view, uint32_t instance) {
-    return instance == TEN_PLAN_NOBODY ? "-" : ten_plan_instance_id(view->plan, instance);
+    return instance == TEN_PLAN_NONE ? "-" : ten_plan_instance_id(view->plan, instance);
 }
 
 static void add_row(struct dry_run *run, const char *target, const char *from, const char *to) {
@@ -40,16 +40,16 @@ static void add_row(struct dry_run *run, const char *target, const char *from, c
 /* Applies what is asked for to the view's plan, and prints what that moves. */
 static int change_plan(struct dry_run *run, uint32_t add, const ten_option_list *remove) {
     ten_plan *plan = run->view->plan;
-    uint32_t slots = ten_plan_target_slots(plan);
-    char(*before)[TENURE_HOLDER_MAX + 1] = calloc(slots ? slots : 1, sizeof *before);
+    uint32_t bound = ten_plan_target_bound(plan);
+    char(*before)[TENURE_HOLDER_MAX + 1] = calloc(bound ? bound : 1, sizeof *before);
     if (!before)
         return TEN_EXIT_FAILED;
-    for (uint32_t i = 0; i < slots; i++)
-        snprintf(before[i], sizeof before[i], "%s", name_of(run->view, ten_plan_owner(plan, i)));
+    for (uint32_t i = 0; i < bound; i++)
+        snprintf(before[i], sizeof before[i], "%s", name_of(run->view, ten_plan_holder(plan, i)));
     bool made = true;
     for (size_t i = 0; i < remove->count; i++) {
         uint32_t number = ten_plan_find_instance(plan, remove->items[i]);
-        if (number == TEN_PLAN_NOBODY) {
+        if (number == TEN_PLAN_NONE) {
             free(before);
             return ten_session_usage(
                 run->session, "--remove: there is no live instance %.80s; 'tenure nodes' lists them", remove->items[i]);
@@ -59,11 +59,11 @@ static int change_plan(struct dry_run *run, uint32_t add, const ten_option_list 
     for (uint32_t i = 0; made && i < add; i++) {
         char id[32];
         snprintf(id, sizeof id, "new-%u", i + 1);
-        made = ten_plan_set_instance(plan, id, 1) != TEN_PLAN_NOBODY;
+        made = ten_plan_set_instance(plan, id, 1) != TEN_PLAN_NONE;
     }
     made = made && ten_plan_settle(plan);
-    for (uint32_t i = 0; made && i < slots; i++) {
-        const char *now = name_of(run->view, ten_plan_owner(plan, i));
+    for (uint32_t i = 0; made && i < bound; i++) {
+        const char *now = name_of(run->view, ten_plan_holder(plan, i));
         if (!ten_plan_target_id(plan, i) || strcmp(before[i], now) == 0)
             continue;
         add_row(run, ten_plan_target_id(plan, i), before[i], now);
@@ -77,14 +77,14 @@ static void print_plan(struct dry_run *run) {
     for (size_t i = 0; i < run->view->target_count; i++) {
         const tenure_info *info = &run->view->targets[i];
         const char *planned = ten_view_planned(run->view, info->target);
-        if (ten_plan_find_target(run->view->plan, info->target) != TEN_PLAN_NOBODY)
+        if (ten_plan_find_target(run->view->plan, info->target) != TEN_PLAN_NONE)
             add_row(run, info->target, info->holder[0] ? info->holder : "-", planned[0] ? planned : "-");
     }
 }
 
 static void print_shares(const struct dry_run *run) {
     const ten_plan *plan = run->view->plan;
-    for (uint32_t i = 0; i < ten_plan_instance_slots(plan); i++)
+    for (uint32_t i = 0; i < ten_plan_instance_bound(plan); i++)
         if (ten_plan_instance_id(plan, i))
             fprintf(stderr, "tenure: %-44s %zu targets\n", ten_plan_instance_id(plan, i), ten_plan_share(plan, i));
 }
@@ -108,9 +108,9 @@ int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
     if (!ten_session_open(&session, &exit_code))
         return exit_code;
     ten_view view;
-    int done = ten_view_read(&session, &view);
-    if (done < 0)
-        return ten_session_close(&session, ten_session_error(&session, done));
+    int r = ten_view_read(&session, &view);
+    if (r < 0)
+        return ten_session_close(&session, ten_session_error(&session, r));
     bool changes = add > 0 || remove.count > 0;
     struct dry_run run = {.session = &session, .view = &view};
     ten_table_start(&run.table, changes ? headings : plan_headings, TEN_COUNT(headings));

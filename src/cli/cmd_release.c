@@ -62,10 +62,10 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
         return exit_code;
     const char *target = session.arguments[0];
     bool released = false;
-    int done = force ? tenure_force_release(session.client, target, now, &released)
-                     : tenure_release_token(session.client, target, token, &released);
-    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
-    if (done == TENURE_OK) {
+    int r = force ? tenure_force_release(session.client, target, now, &released)
+                  : tenure_release_token(session.client, target, token, &released);
+    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    if (r == TENURE_OK) {
         if (released)
             log_release(&session, target, token, force);
         say_what_happened(target, token, now, released);

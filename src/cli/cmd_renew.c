@@ -21,12 +21,12 @@ int ten_cmd_renew(const ten_command *command, int argc, char **argv) {
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     const char *target = session.arguments[0];
-    int done = tenure_renew_token(session.client, target, token, session.timing.ttl_ms);
-    exit_code = done < 0 ? ten_session_error(&session, done) : TEN_EXIT_DONE;
-    if (done == TENURE_OK)
+    int r = tenure_renew_token(session.client, target, token, session.timing.ttl_ms);
+    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    if (r == TENURE_OK)
         TEN_LOG(session.log, TEN_LOG_INFO, "lease_renewed", TEN_TEXT("target", target), TEN_NUMBER("token", token));
-    else if (done != TENURE_E_INVALID)
+    else if (r != TENURE_E_INVALID)
         TEN_LOG(session.log, TEN_LOG_WARN, "lease_renew_failed", TEN_TEXT("target", target), TEN_NUMBER("token", token),
-                TEN_TEXT("error", tenure_strerror(done)));
+                TEN_TEXT("error", tenure_strerror(r)));
     return ten_session_close(&session, exit_code);
 }

@@ -12,46 +12,46 @@
 
 /* Waits until that instance no longer leads. */
 static int wait_for_end(const ten_session *session, const char *from, uint64_t wait_ms) {
-    uint64_t end_ms = ten_add_u64(ten_boot_ms(&ten_system_clock), wait_ms);
+    uint64_t end_ms = ten_add_saturating(ten_boot_ms(&ten_system_clock), wait_ms);
     uint64_t cursor = 0;
-    int done = tenure_watch_start(session->client, &cursor);
-    while (done == TENURE_OK || done == TENURE_E_RESYNC) {
+    int r = tenure_watch_start(session->client, &cursor);
+    while (r == TENURE_OK || r == TENURE_E_RESYNC) {
         tenure_leader leader;
-        done = tenure_leader_get(session->client, session->arguments[0], &leader);
-        uint64_t left_ms = ten_left_u64(end_ms, ten_boot_ms(&ten_system_clock));
-        if (done < 0 || strcmp(leader.instance, from) != 0)
+        r = tenure_leader_get(session->client, session->arguments[0], &leader);
+        uint64_t left_ms = ten_sub_saturating(end_ms, ten_boot_ms(&ten_system_clock));
+        if (r < 0 || strcmp(leader.instance, from) != 0)
             break;
         if (left_ms == 0)
             return TENURE_E_HELD;
-        done = tenure_watch_wait(session->client, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
+        r = tenure_watch_wait(session->client, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
     }
-    return done;
+    return r;
 }
 
 static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
     const char *role = session->arguments[0];
-    int done = tenure_resign(session->client, role, from);
-    if (done < 0) {
-        int exit_code = ten_session_error(session, done);
-        return done == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
+    int r = tenure_resign(session->client, role, from);
+    if (r < 0) {
+        int exit_code = ten_session_error(session, r);
+        return r == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
     }
     if (wait_ms > 0)
-        done = wait_for_end(session, from, wait_ms);
-    if (done == TENURE_E_HELD)
+        r = wait_for_end(session, from, wait_ms);
+    if (r == TENURE_E_HELD)
         fprintf(stderr, "tenure: %s was asked, and still leads %s; --force takes it away\n", from, role);
-    else if (done < 0)
-        return ten_session_error(session, done);
+    else if (r < 0)
+        return ten_session_error(session, r);
     else
         fprintf(stderr, "tenure: %s %s %s\n", from, wait_ms ? "no longer leads" : "was asked to hand over", role);
-    return ten_exit_code(done);
+    return ten_exit_code(r);
 }
 
 static int force(const ten_session *session, const char *from, bool now) {
     const char *role = session->arguments[0];
     bool released = false;
-    int done = tenure_force_release_from(session->client, role, from, now, &released);
-    if (done < 0)
-        return ten_session_error(session, done);
+    int r = tenure_force_release_from(session->client, role, from, now, &released);
+    if (r < 0)
+        return ten_session_error(session, r);
     if (!released) {
         fprintf(stderr, "tenure: %s does not lead %s; 'tenure elect --observe %s' shows who does\n", from, role, role);
         return TEN_EXIT_FAILED;

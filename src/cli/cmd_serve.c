@@ -57,8 +57,8 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     config.log_format = (enum ten_log_format)session.log_format;
     config.log_level = (enum ten_log_level)session.log_level;
     ten_error error = {0};
-    int done = ten_server_run(&config, say_ready, &error);
-    if (done < 0)
+    int r = ten_server_run(&config, say_ready, &error);
+    if (r < 0)
         fprintf(stderr, "tenure: %s\n", error.message);
-    return ten_exit_code(done);
+    return ten_exit_code(r);
 }

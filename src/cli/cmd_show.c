@@ -49,12 +49,12 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     tenure_info info;
-    int done = tenure_get_info(session.client, session.arguments[0], &info);
-    if (done < 0)
-        exit_code = ten_session_error(&session, done);
+    int r = tenure_get_info(session.client, session.arguments[0], &info);
+    if (r < 0)
+        exit_code = ten_session_error(&session, r);
     else if (session.json)
         ten_print_info_json(&info, session.namespace_name, NULL);
     else
         print_words(&info, session.namespace_name);
-    return ten_session_close(&session, done < 0 ? exit_code : TEN_EXIT_DONE);
+    return ten_session_close(&session, r < 0 ? exit_code : TEN_EXIT_DONE);
 }

@@ -38,7 +38,7 @@ static void add_row(ten_table *table, const ten_view *view, const tenure_info *i
     char age[TEN_DURATION_SIZE];
     char remaining[TEN_DURATION_SIZE];
     snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
-    ten_duration_show(ten_left_u64(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
+    ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
     ten_duration_show(info->remaining_ms, remaining);
     bool as_planned = held && strcmp(planned, info->holder) == 0;
     ten_table_row(table,
@@ -76,7 +76,7 @@ static void print_summary(const ten_session *session, const ten_view *view) {
     for (size_t i = 0; i < view->instance_count; i++) {
         const ten_view_instance *instance = &view->instances[i];
         uint32_t number = ten_plan_find_instance(view->plan, instance->id);
-        size_t planned = number == TEN_PLAN_NOBODY ? 0 : ten_plan_share(view->plan, number);
+        size_t planned = number == TEN_PLAN_NONE ? 0 : ten_plan_share(view->plan, number);
         printf("  %-44s %3zu held, %3zu planned ", instance->id, instance->held, planned);
         for (size_t bar = 0; bar < instance->held && bar < 40; bar++)
             printf("#");
@@ -87,9 +87,9 @@ static void print_summary(const ten_session *session, const ten_view *view) {
 
 static int show_once(ten_session *session, bool live) {
     ten_view view;
-    int done = ten_view_read(session, &view);
-    if (done < 0)
-        return ten_session_error(session, done);
+    int r = ten_view_read(session, &view);
+    if (r < 0)
+        return ten_session_error(session, r);
     if (live)
         printf("\033[H\033[J");
     if (live)
@@ -112,8 +112,8 @@ static int show_live(ten_session *session) {
     (void)tenure_watch_start(session->client, &cursor);
     while (!ten_session_signal() && !ferror(stdout)) {
         exit_code = show_once(session, isatty(STDOUT_FILENO) == 1);
-        int done = tenure_watch_wait(session->client, &cursor, REDRAW_MS, ignore_change, NULL);
-        if (done < 0 && done != TENURE_E_RESYNC && !tenure_error_retryable(done))
+        int r = tenure_watch_wait(session->client, &cursor, REDRAW_MS, ignore_change, NULL);
+        if (r < 0 && r != TENURE_E_RESYNC && !tenure_error_retryable(r))
             return exit_code;
     }
     return ten_session_signal() ? TEN_EXIT_DONE : exit_code;

@@ -49,10 +49,10 @@ static int add(ten_session *session, const struct given *given) {
                                      .every_ms = given->every_ms,
                                      .paused = given->paused};
     size_t added = 0;
-    int done = tenure_targets_put(session->client, targets, count, &added);
+    int r = tenure_targets_put(session->client, targets, count, &added);
     ten_free(targets);
-    if (done < 0)
-        return ten_session_error(session, done);
+    if (r < 0)
+        return ten_session_error(session, r);
     fprintf(stderr, "tenure: %zu added, %zu changed\n", added, count - added);
     return TEN_EXIT_DONE;
 }
@@ -64,12 +64,12 @@ static int edit_each(ten_session *session) {
     int exit_code = TEN_EXIT_DONE;
     for (int i = 1; i < session->count; i++) {
         const char *id = session->arguments[i];
-        int done = strcmp(verb, "rm") == 0 ? tenure_target_remove(session->client, id)
-                                           : tenure_target_pause(session->client, id, strcmp(verb, "pause") == 0);
+        int r = strcmp(verb, "rm") == 0 ? tenure_target_remove(session->client, id)
+                                        : tenure_target_pause(session->client, id, strcmp(verb, "pause") == 0);
         /* One that is not there does not keep the others from being dealt with. */
-        if (done < 0)
-            exit_code = ten_session_error(session, done);
-        if (done < 0 && done != TENURE_E_UNKNOWN_TARGET)
+        if (r < 0)
+            exit_code = ten_session_error(session, r);
+        if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
             break;
     }
     return exit_code;
@@ -122,8 +122,8 @@ static int list(ten_session *session) {
     static const char *const headings[] = {"TARGET", "STATE", "EVERY", "URL", "EXEC"};
     struct listing listing = {.session = session};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int done = tenure_targets_list(session->client, add_row, &listing);
-    int exit_code = done < 0 ? ten_session_error(session, done) : TEN_EXIT_DONE;
+    int r = tenure_targets_list(session->client, add_row, &listing);
+    int exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
     return ten_table_end(&listing.table) ? exit_code : TEN_EXIT_FAILED;
 }
 

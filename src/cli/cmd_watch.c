@@ -74,18 +74,18 @@ static int go_on_after(const ten_session *session, int error, bool *down) {
 static int watch(ten_session *session) {
     uint64_t cursor = 0;
     bool down = false;
-    int done = tenure_watch_start(session->client, &cursor);
-    while (done == TENURE_OK && !ferror(stdout)) {
-        done = tenure_watch_wait(session->client, &cursor, UINT64_MAX, print_change, session);
+    int r = tenure_watch_start(session->client, &cursor);
+    while (r == TENURE_OK && !ferror(stdout)) {
+        r = tenure_watch_wait(session->client, &cursor, UINT64_MAX, print_change, session);
         (void)fflush(stdout);
-        if (done < 0) {
-            done = go_on_after(session, done, &down);
+        if (r < 0) {
+            r = go_on_after(session, r, &down);
         } else if (down) {
             TEN_LOG(session->log, TEN_LOG_INFO, "store_up", TEN_NUMBER("cursor", cursor));
             down = false;
         }
     }
-    return done;
+    return r;
 }
 
 int ten_cmd_watch(const ten_command *command, int argc, char **argv) {
@@ -97,8 +97,8 @@ int ten_cmd_watch(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "watch takes no arguments");
     if (!ten_session_open(&session, &exit_code))
         return exit_code;
-    int done = watch(&session);
+    int r = watch(&session);
     /* Being stopped is how a watch ends. */
-    exit_code = done < 0 && done != TENURE_E_CANCELLED ? ten_session_error(&session, done) : TEN_EXIT_DONE;
+    exit_code = r < 0 && r != TENURE_E_CANCELLED ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     return ten_session_close(&session, exit_code);
 }

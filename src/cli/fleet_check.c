@@ -100,14 +100,14 @@ static void tell_ids(const struct beats *beats, tenure_check_fn each, void *user
 int ten_fleet_check(const ten_session *session, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms) {
     struct versions versions = {0};
     struct beats beats = {0};
-    int done = tenure_instances_list(session->client, take_instance, &versions);
-    if (done == TENURE_OK)
-        done = tenure_history(session->client, NULL, LOOK_BACK_MS, 0, take_change, &beats);
-    if (done == TENURE_OK) {
+    int r = tenure_instances_list(session->client, take_instance, &versions);
+    if (r == TENURE_OK)
+        r = tenure_history(session->client, NULL, LOOK_BACK_MS, 0, take_change, &beats);
+    if (r == TENURE_OK) {
         tell_versions(&versions, each, userdata);
         tell_ids(&beats, each, userdata);
     }
     *ret_ttl_ms = versions.ttl_ms;
     ten_map_free(&beats.changes);
-    return done;
+    return r;
 }

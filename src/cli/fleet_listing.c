@@ -54,7 +54,7 @@ static bool make_plan(ten_view *view) {
     view->plan = ten_plan_new(NULL, NULL);
     bool made = view->plan != NULL;
     for (size_t i = 0; made && i < view->instance_count; i++)
-        made = ten_plan_set_instance(view->plan, view->instances[i].id, view->instances[i].weight) != TEN_PLAN_NOBODY;
+        made = ten_plan_set_instance(view->plan, view->instances[i].id, view->instances[i].weight) != TEN_PLAN_NONE;
     for (size_t i = 0; made && i < view->target_count; i++) {
         const tenure_info *info = &view->targets[i];
         ten_view_instance *holder = info->holder[0] ? find(view, info->holder) : NULL;
@@ -62,23 +62,23 @@ static bool make_plan(ten_view *view) {
             holder->held++;
         /* Targets of a file are nowhere registered: that an instance holds them is how they show. */
         if ((info->registered && !info->paused) || (!info->registered && holder))
-            made = ten_plan_add_target(view->plan, info->target) != TEN_PLAN_NOBODY;
+            made = ten_plan_add_target(view->plan, info->target) != TEN_PLAN_NONE;
     }
     return made && ten_plan_settle(view->plan);
 }
 
 int ten_view_read(const ten_session *session, ten_view *view) {
     *view = (ten_view){0};
-    int done = tenure_list(session->client, TENURE_ALL, take_target, view);
-    if (done == TENURE_OK)
-        done = tenure_instances_list(session->client, take_instance, view);
+    int r = tenure_list(session->client, TENURE_ALL, take_target, view);
+    if (r == TENURE_OK)
+        r = tenure_instances_list(session->client, take_instance, view);
     if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
         qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
-    if (done == TENURE_OK && !make_plan(view))
-        done = TENURE_E_NOMEM;
-    if (done < 0)
+    if (r == TENURE_OK && !make_plan(view))
+        r = TENURE_E_NOMEM;
+    if (r < 0)
         ten_view_free(view);
-    return done;
+    return r;
 }
 
 void ten_view_free(ten_view *view) {
@@ -90,8 +90,8 @@ void ten_view_free(ten_view *view) {
 
 const char *ten_view_planned(const ten_view *view, const char *target) {
     uint32_t number = ten_plan_find_target(view->plan, target);
-    uint32_t owner = number == TEN_PLAN_NOBODY ? TEN_PLAN_NOBODY : ten_plan_owner(view->plan, number);
-    return owner == TEN_PLAN_NOBODY ? "" : ten_plan_instance_id(view->plan, owner);
+    uint32_t holder = number == TEN_PLAN_NONE ? TEN_PLAN_NONE : ten_plan_holder(view->plan, number);
+    return holder == TEN_PLAN_NONE ? "" : ten_plan_instance_id(view->plan, holder);
 }
 
 const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id) {

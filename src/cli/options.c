@@ -29,9 +29,9 @@ static int set_choice(const ten_option *option, const char *text, ten_error *err
 /* A zero that was typed must not pass for the default. */
 static int set_period(const ten_option *option, const char *text, ten_error *error) {
     uint64_t ms;
-    int done = ten_duration_parse(text, &ms, error);
-    if (done < 0)
-        return done;
+    int r = ten_duration_parse(text, &ms, error);
+    if (r < 0)
+        return r;
     if (ms == 0)
         return ten_fail(error, TENURE_E_INVALID, "'%.40s' is too short: write more than 0", text);
     *(uint64_t *)option->value = ms;
@@ -71,7 +71,7 @@ static int set_value(const ten_option *option, const char *text, ten_error *erro
     case TEN_OPTION_PERIOD:
         return set_period(option, text, error);
     case TEN_OPTION_TOKEN:
-        return ten_token_parse(text, option->value, error);
+        return ten_id_parse_token(text, option->value, error);
     case TEN_OPTION_CHOICE:
         return set_choice(option, text, error);
     case TEN_OPTION_NUMBER:
@@ -148,7 +148,7 @@ int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, in
                       ten_error *error) {
     int count = 0;
     bool plain = false;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     *ret_help = false;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--") == 0)
@@ -157,17 +157,17 @@ int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, in
             *ret_help = true;
     if (*ret_help)
         return TENURE_OK;
-    done = read_environment(arrays, error);
-    for (int i = 1; done == TENURE_OK && i < argc; i++) {
+    r = read_environment(arrays, error);
+    for (int i = 1; r == TENURE_OK && i < argc; i++) {
         if (!plain && strcmp(argv[i], "--") == 0)
             plain = true;
         else if (plain || argv[i][0] != '-' || argv[i][1] == '\0')
             argv[count++] = argv[i];
         else
-            done = parse_one(arrays, argc, argv, &i, error);
+            r = parse_one(arrays, argc, argv, &i, error);
     }
     *ret_count = count;
-    return done;
+    return r;
 }
 
 void ten_options_print(const ten_option *options) {

@@ -62,11 +62,11 @@ int ten_role_configure(ten_session *session, const ten_role_work *work, ten_lead
 static int work_on(ten_shared *shared, void *userdata) {
     ten_error error = {0};
     int exit_code;
-    int done = ten_leader_run(userdata, shared, &exit_code, &error);
-    if (done == TENURE_OK)
+    int r = ten_leader_run(userdata, shared, &exit_code, &error);
+    if (r == TENURE_OK)
         return exit_code;
     fprintf(stderr, "tenure: %s\n", error.message);
-    return ten_exit_code(done);
+    return ten_exit_code(r);
 }
 
 int ten_role_run(const ten_session *session, ten_leader_config *config) {

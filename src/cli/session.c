@@ -165,7 +165,7 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
 int ten_session_check_targets(const ten_session *session, int first) {
     ten_error error;
     for (int i = first; i < session->count; i++) {
-        if (ten_target_check(session->arguments[i], &error) < 0) {
+        if (ten_id_check_target(session->arguments[i], &error) < 0) {
             say(error.message);
             return TEN_EXIT_USAGE;
         }
@@ -189,18 +189,18 @@ static int check_store(const ten_session *session, ten_error *error) {
 
 bool ten_session_check(const ten_session *session, int *ret_exit) {
     ten_error error;
-    int done = check_timing(session, &error);
-    if (done == TENURE_OK)
-        done = check_store(session, &error);
-    if (done == TENURE_OK)
-        done = ten_namespace_check(session->namespace_name, &error);
-    if (done == TENURE_OK && session->name)
-        done = ten_instance_name_check(session->name, &error);
-    if (done < 0) {
+    int r = check_timing(session, &error);
+    if (r == TENURE_OK)
+        r = check_store(session, &error);
+    if (r == TENURE_OK)
+        r = ten_id_check_namespace(session->namespace_name, &error);
+    if (r == TENURE_OK && session->name)
+        r = ten_id_check_instance_name(session->name, &error);
+    if (r < 0) {
         say(error.message);
-        *ret_exit = ten_exit_code(done);
+        *ret_exit = ten_exit_code(r);
     }
-    return done == TENURE_OK;
+    return r == TENURE_OK;
 }
 
 void ten_session_open_log(ten_session *session, const char *instance) {
@@ -224,9 +224,9 @@ bool ten_session_open(ten_session *session, int *ret_exit) {
                               .instance_name = session->name,
                               .ttl_ms = session->timing.ttl_ms,
                               .margin_ms = session->timing.margin_ms};
-    int done = tenure_open(session->store && session->store[0] ? session->store : NULL, &options, &session->client);
-    if (done < 0) {
-        *ret_exit = ten_session_error(session, done);
+    int r = tenure_open(session->store && session->store[0] ? session->store : NULL, &options, &session->client);
+    if (r < 0) {
+        *ret_exit = ten_session_error(session, r);
         return false;
     }
     waiting_client = session->client;

@@ -172,7 +172,7 @@ static void begin_release(ten_election *election) {
     election->unkept = false;
     /* From the moment that it is sent nothing is believed, whatever becomes of it. */
     ten_lease_released(&election->lease);
-    uint64_t again_ms = ten_add_u64(election->sent_ms, election->leave_pause_ms);
+    uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
     if (election->leave_reason == TEN_REASON_DONE)
         election->pause_until_ms = again_ms;
     go_on(election, again_ms);
@@ -180,7 +180,7 @@ static void begin_release(ten_election *election) {
 
 /* How much longer nobody else may have the role, whatever becomes of this one. */
 static uint64_t keep_left_ms(const ten_election *election, uint64_t token, uint64_t now_ms) {
-    return token == election->keep_token ? ten_left_u64(election->keep_until_ms, now_ms) : 0;
+    return token == election->keep_token ? ten_sub_saturating(election->keep_until_ms, now_ms) : 0;
 }
 
 static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
@@ -257,7 +257,7 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
     if (!renewal) {
         move(election, TEN_ELECTION_LEADING);
         /* The least time counts from now, the lease from when its request was sent. */
-        uint64_t covered_ms = ten_left_u64(election->lease.ttl_ms, now_ms - election->sent_ms);
+        uint64_t covered_ms = ten_sub_saturating(election->lease.ttl_ms, now_ms - election->sent_ms);
         election->unkept = election->config.at_least_ms > covered_ms && !TEN_MUTANT(NOT_KEPT);
         if (election->unkept)
             election->renew_ms = now_ms;
@@ -395,9 +395,9 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
     if (strcmp(change->target, election->config.role) != 0 || change->token < election->known_token)
         return;
     if (change->kind == TEN_LEASE_ACQUIRED && !is_mine(election, change)) {
-        bool news = change->token > election->known_token;
+        bool event = change->token > election->known_token;
         election->known_token = change->token;
-        if (election->lease.deadline_ms != 0 && news)
+        if (election->lease.deadline_ms != 0 && event)
             demote(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
     } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0 && !TEN_MUTANT(FEED_IGNORED)) {

@@ -99,7 +99,7 @@ void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
 }
 
 /* No longer owned, for whatever reason: nothing of it is believed, and it is looked at anew. */
-void ten_fleet_let_down(ten_fleet *fleet, uint32_t number) {
+void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_leave_order(fleet, number);
     target->closing = false;
@@ -125,7 +125,7 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
         target->holder = TEN_NOBODY;
         target->free_ms = fleet->now_ms;
     }
-    ten_fleet_let_down(fleet, number);
+    ten_fleet_fail(fleet, number);
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
@@ -219,7 +219,7 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
     return number;
 }
 
-void ten_fleet_let_go(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
+void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
     fleet->targets[number].claimed = false;
     fleet->targets[number].unclaimed = ten_fleet_is_owned(&fleet->targets[number]);
@@ -291,7 +291,7 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_plan_free(fleet->plan);
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
-    ten_free(fleet->peers);
+    ten_free(fleet->instances);
     ten_free(fleet->ops);
     ten_free(fleet->op_targets);
     ten_free(fleet->events);
@@ -317,7 +317,7 @@ size_t ten_fleet_owned_count(const ten_fleet *fleet) {
 
 const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {
     uint32_t holder = fleet->targets[target].holder;
-    return holder < fleet->peer_room ? ten_plan_instance_id(fleet->plan, holder) : NULL;
+    return holder < fleet->instance_room ? ten_plan_instance_id(fleet->plan, holder) : NULL;
 }
 
 void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms) {

@@ -62,7 +62,7 @@ enum ten_fleet_event_kind {
 
 typedef struct ten_fleet_event {
     enum ten_fleet_event_kind kind;
-    uint32_t target; /* number; TEN_PLAN_NOBODY: none */
+    uint32_t target; /* number; TEN_PLAN_NONE: none */
     uint64_t token;
     enum ten_reason reason;
     int error;
@@ -91,7 +91,7 @@ uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms);
  * is one at a time: until ten_fleet_answer() has been called, the next is NULL. It also notices deadlines that have
  * passed. */
 const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count);
-/* The target of the request's operation at that place; TEN_PLAN_NOBODY: it is the instance's own. Valid until the next
+/* The target of the request's operation at that place; TEN_PLAN_NONE: it is the instance's own. Valid until the next
  * request. */
 uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at);
 /* The answer to it. `error`: what apply() returned; then the results are not looked at. */
@@ -118,17 +118,17 @@ bool ten_fleet_event_take(ten_fleet *fleet, ten_fleet_event *ret_event);
 
 /* ---- what the owner of this fleet wants */
 
-/* A target appears, or changes between active and paused. Its number; TEN_PLAN_NOBODY: out of memory. */
+/* A target appears, or changes between active and paused. Its number; TEN_PLAN_NONE: out of memory. */
 uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused);
 void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
 /* Whether work on the target is under way. It is not released before it has stopped. */
 void ten_fleet_busy(ten_fleet *fleet, uint64_t now_ms, uint32_t target, bool busy);
 /* Call it when some targets have been put or removed: the plan follows then. */
 void ten_fleet_targets_settled(ten_fleet *fleet, uint64_t now_ms);
-/* Asks for the target whatever the plan says, and keeps it until ten_fleet_let_go(). One that was not put before is
- * nobody's by the plan. Its number; TEN_PLAN_NOBODY: out of memory. */
+/* Asks for the target whatever the plan says, and keeps it until ten_fleet_unclaim(). One that was not put before is
+ * nobody's by the plan. Its number; TEN_PLAN_NONE: out of memory. */
 uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id);
-void ten_fleet_let_go(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
+void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight);
 /* Stops all work, gives everything back, leaves. */
 void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms);

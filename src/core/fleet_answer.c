@@ -50,11 +50,11 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
         if (fleet->op_count <= RENEWED_TOLD_MAX)
             ten_fleet_tell_target(fleet, TEN_FLEET_RENEWED, number, TEN_REASON_NONE, 0);
         if (result->ask == TEN_ASK_RESIGN)
-            ten_fleet_let_go(fleet, fleet->now_ms, number);
+            ten_fleet_unclaim(fleet, fleet->now_ms, number);
         return;
     }
     target->acquired_ms = fleet->sent_ms;
-    if (!target->claimed && ten_plan_owner(fleet->plan, number) != fleet->self) {
+    if (!target->claimed && ten_plan_holder(fleet->plan, number) != fleet->self) {
         /* Handed over, and back: whoever it is planned for did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
@@ -138,7 +138,7 @@ static void answer_release(ten_fleet *fleet, uint32_t number) {
     target->held_until_ms = 0;
     /* The one that it was released for has the first turn: this one counts from now, by its rank. */
     target->free_ms = fleet->now_ms;
-    ten_fleet_let_down(fleet, number);
+    ten_fleet_fail(fleet, number);
 }
 
 static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_result *result) {
@@ -162,7 +162,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
         ten_fleet_set_weight(fleet, fleet->now_ms, fleet->own_weight);
     }
     if (!fleet->announced) {
-        fleet->self = ten_fleet_put_peer(fleet, fleet->instance, fleet->weight);
+        fleet->self = ten_fleet_put_instance(fleet, fleet->instance, fleet->weight);
         if (fleet->self == TEN_NOBODY)
             return; /* out of memory: it takes part from the next heartbeat on */
         fleet->announced = true;

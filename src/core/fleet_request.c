@@ -18,7 +18,7 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
         return TEN_REASON_DONE;
     if (target->claimed || TEN_MUTANT(NO_HANDOVER))
         return TEN_REASON_NONE;
-    uint32_t planned = ten_plan_owner(fleet->plan, number);
+    uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
         return TEN_REASON_NONE;
     if (fleet->now_ms < target->keep_until_ms && !TEN_MUTANT(PING_PONG))
@@ -30,14 +30,15 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
 
 /* When an owned target that is planned for another may be handed over; UINT64_MAX: nobody to hand it to. */
 static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
-    uint32_t planned = ten_plan_owner(fleet->plan, number);
+    uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || fleet->targets[number].claimed)
         return UINT64_MAX;
-    uint64_t settled_ms = ten_max_u64(fleet->peers[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
+    uint64_t settled_ms =
+        ten_max_u64(fleet->instances[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
     return ten_max_u64(settled_ms, fleet->targets[number].keep_until_ms);
 }
 
-static bool is_peer(uint32_t holder) {
+static bool is_other_instance(uint32_t holder) {
     return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
 }
 
@@ -59,10 +60,10 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
     if (target->holder != TEN_NOBODY && TEN_MUTANT(NO_RETRY_AT_END))
         return UINT64_MAX;
-    if (is_peer(target->holder)) {
+    if (is_other_instance(target->holder)) {
         /* In good hands, as long as that instance lives: the planned one tries again by itself should it lose the
          * target. Of another nobody knows that, since an expiry is not announced: then one asks now and then. */
-        if (target->holder == ten_plan_owner(fleet->plan, number) && !fleet->peers[target->holder].foreign)
+        if (target->holder == ten_plan_holder(fleet->plan, number) && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
         free_ms += rank * fleet->timing.ttl_ms;
     }

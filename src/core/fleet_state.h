@@ -9,8 +9,8 @@
 #include "core/fleet.h"
 #include "core/mutant.h"
 
-#define TEN_NOBODY   TEN_PLAN_NOBODY
-#define TEN_OUTSIDER (TEN_PLAN_NOBODY - 1) /* a holder that is not an instance of the list */
+#define TEN_NOBODY   TEN_PLAN_NONE
+#define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not an instance of the list */
 
 enum ten_flight { TEN_FLIGHT_NONE, TEN_FLIGHT_ACQUIRE, TEN_FLIGHT_RENEW, TEN_FLIGHT_RELEASE };
 
@@ -49,7 +49,7 @@ struct ten_fleet_target {
 };
 
 /* What is known of one instance; its number is the plan's. */
-struct ten_fleet_peer {
+struct ten_fleet_instance {
     uint64_t since_ms; /* when this instance first saw it */
     uint64_t ends_ms;  /* when its heartbeat ends, as of the last list */
     bool known;
@@ -73,8 +73,8 @@ struct ten_fleet {
     uint32_t self; /* in the plan; TEN_NOBODY until announced */
     struct ten_fleet_target *targets;
     uint32_t target_room;
-    struct ten_fleet_peer *peers;
-    uint32_t peer_room;
+    struct ten_fleet_instance *instances;
+    uint32_t instance_room;
     ten_timers looks; /* when to look at a target again */
     uint32_t oldest;  /* owned targets, by the sending of their last renewal */
     uint32_t newest;
@@ -123,7 +123,7 @@ void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uin
 void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
 void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 /* No longer owned, for whatever reason: nothing of it is believed, and it is looked at anew. */
-void ten_fleet_let_down(ten_fleet *fleet, uint32_t target);
+void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
 /* Loses what is past its deadline. */
 void ten_fleet_expire(ten_fleet *fleet);
@@ -146,6 +146,6 @@ ten_plan *ten_fleet_make_plan(ten_fleet *fleet);
 void ten_fleet_settle(ten_fleet *fleet);
 /* Whether targets may be handed to the instance. */
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
-uint32_t ten_fleet_put_peer(ten_fleet *fleet, const char *id, uint32_t weight);
+uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight);
 
 #endif

@@ -21,8 +21,8 @@ static bool has_holder(const ten_fleet *fleet, const struct ten_fleet_target *ta
 }
 
 static bool is_first_by_name(const ten_fleet *fleet) {
-    for (uint32_t i = 0; i < fleet->peer_room; i++) {
-        const char *id = fleet->peers[i].known ? ten_plan_instance_id(fleet->plan, i) : NULL;
+    for (uint32_t i = 0; i < fleet->instance_room; i++) {
+        const char *id = fleet->instances[i].known ? ten_plan_instance_id(fleet->plan, i) : NULL;
         if (id && strcmp(id, fleet->instance) < 0)
             return false;
     }
@@ -30,7 +30,7 @@ static bool is_first_by_name(const ten_fleet *fleet) {
 }
 
 static bool is_mine_to_tell(const ten_fleet *fleet, uint32_t number) {
-    uint32_t planned = ten_plan_owner(fleet->plan, number);
+    uint32_t planned = ten_plan_holder(fleet->plan, number);
     return planned == fleet->self || (planned == TEN_NOBODY && is_first_by_name(fleet));
 }
 
@@ -71,5 +71,6 @@ size_t ten_fleet_planned_count(const ten_fleet *fleet) {
 }
 
 uint64_t ten_fleet_margin_ms(const ten_fleet *fleet, uint64_t now_ms) {
-    return fleet->oldest == TEN_NOBODY ? 0 : ten_left_u64(fleet->targets[fleet->oldest].lease.deadline_ms, now_ms);
+    return fleet->oldest == TEN_NOBODY ? 0
+                                       : ten_sub_saturating(fleet->targets[fleet->oldest].lease.deadline_ms, now_ms);
 }

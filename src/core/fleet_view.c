@@ -40,34 +40,34 @@ void ten_fleet_settle(ten_fleet *fleet) {
 }
 
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
-    const struct ten_fleet_peer *peer = &fleet->peers[number];
-    return peer->known && (TEN_MUTANT(NO_SETTLE) || fleet->now_ms >= peer->since_ms + fleet->settle_ms);
+    const struct ten_fleet_instance *instance = &fleet->instances[number];
+    return instance->known && (TEN_MUTANT(NO_SETTLE) || fleet->now_ms >= instance->since_ms + fleet->settle_ms);
 }
 
 /* ---- the others */
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
-    if (number < fleet->peer_room)
+    if (number < fleet->instance_room)
         return true;
-    uint32_t room = fleet->peer_room ? fleet->peer_room * 2 : 16;
+    uint32_t room = fleet->instance_room ? fleet->instance_room * 2 : 16;
     while (room <= number)
         room *= 2;
-    struct ten_fleet_peer *peers = ten_realloc(fleet->peers, room * sizeof *peers);
-    if (!peers)
+    struct ten_fleet_instance *instances = ten_realloc(fleet->instances, room * sizeof *instances);
+    if (!instances)
         return false;
-    memset(peers + fleet->peer_room, 0, (room - fleet->peer_room) * sizeof *peers);
-    fleet->peers = peers;
-    fleet->peer_room = room;
+    memset(instances + fleet->instance_room, 0, (room - fleet->instance_room) * sizeof *instances);
+    fleet->instances = instances;
+    fleet->instance_room = room;
     return true;
 }
 
-static void tell_peer(ten_fleet *fleet, enum ten_fleet_event_kind kind, const char *id) {
+static void tell_instance(ten_fleet *fleet, enum ten_fleet_event_kind kind, const char *id) {
     ten_fleet_event event = {.kind = kind, .target = TEN_NOBODY};
     snprintf(event.other, sizeof event.other, "%s", id);
     ten_fleet_tell(fleet, event);
 }
 
-uint32_t ten_fleet_put_peer(ten_fleet *fleet, const char *id, uint32_t weight) {
+uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight) {
     uint32_t number = ten_plan_set_instance(fleet->plan, id, weight);
     if (number == TEN_NOBODY)
         return TEN_NOBODY;
@@ -75,11 +75,11 @@ uint32_t ten_fleet_put_peer(ten_fleet *fleet, const char *id, uint32_t weight) {
         ten_plan_remove_instance(fleet->plan, number);
         return TEN_NOBODY;
     }
-    struct ten_fleet_peer *peer = &fleet->peers[number];
-    if (!peer->known) {
-        *peer = (struct ten_fleet_peer){.known = true, .since_ms = fleet->now_ms};
+    struct ten_fleet_instance *instance = &fleet->instances[number];
+    if (!instance->known) {
+        *instance = (struct ten_fleet_instance){.known = true, .since_ms = fleet->now_ms};
         if (strcmp(id, fleet->instance) != 0)
-            tell_peer(fleet, TEN_FLEET_JOINED, id);
+            tell_instance(fleet, TEN_FLEET_JOINED, id);
     }
     return number;
 }
@@ -98,12 +98,12 @@ static void free_targets_of(ten_fleet *fleet, uint32_t number) {
     }
 }
 
-static void remove_peer(ten_fleet *fleet, uint32_t number) {
-    if (number == fleet->self || !fleet->peers[number].known)
+static void remove_instance(ten_fleet *fleet, uint32_t number) {
+    if (number == fleet->self || !fleet->instances[number].known)
         return;
-    tell_peer(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
+    tell_instance(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
     free_targets_of(fleet, number);
-    fleet->peers[number] = (struct ten_fleet_peer){0};
+    fleet->instances[number] = (struct ten_fleet_instance){0};
     ten_plan_remove_instance(fleet->plan, number);
 }
 
@@ -114,28 +114,28 @@ bool ten_fleet_wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
 
 void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
-    for (uint32_t i = 0; i < fleet->peer_room; i++)
-        fleet->peers[i].listed = false;
+    for (uint32_t i = 0; i < fleet->instance_room; i++)
+        fleet->instances[i].listed = false;
 }
 
 void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *instance) {
     fleet->now_ms = now_ms;
     bool self = strcmp(instance->instance, fleet->instance) == 0;
-    uint32_t number = ten_fleet_put_peer(fleet, instance->instance, self ? fleet->weight : instance->weight);
+    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, self ? fleet->weight : instance->weight);
     if (number == TEN_NOBODY)
         return;
-    fleet->peers[number].listed = true;
-    fleet->peers[number].foreign = instance->ttl_ms == 0;
-    fleet->peers[number].ends_ms = now_ms + instance->remaining_ms;
+    fleet->instances[number].listed = true;
+    fleet->instances[number].foreign = instance->ttl_ms == 0;
+    fleet->instances[number].ends_ms = now_ms + instance->remaining_ms;
 }
 
 /* The next list is due when a heartbeat ends unless it was renewed meanwhile: so a dead instance is noticed at that
  * instant. */
 static uint64_t next_list_ms(const ten_fleet *fleet) {
     uint64_t next_ms = fleet->now_ms + fleet->timing.renew_ms;
-    for (uint32_t i = 0; i < fleet->peer_room; i++)
-        if (fleet->peers[i].known && i != fleet->self)
-            next_ms = ten_min_u64(next_ms, fleet->peers[i].ends_ms + 1);
+    for (uint32_t i = 0; i < fleet->instance_room; i++)
+        if (fleet->instances[i].known && i != fleet->self)
+            next_ms = ten_min_u64(next_ms, fleet->instances[i].ends_ms + 1);
     return ten_max_u64(next_ms, fleet->now_ms + 1);
 }
 
@@ -143,10 +143,10 @@ void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     /* One that leaves says so. One that is missing before its heartbeat has ended was forgotten by a store that lost
      * data, and will announce itself again: to share out its work meanwhile would only be undone. */
-    for (uint32_t i = 0; i < fleet->peer_room; i++)
-        if (fleet->peers[i].known && !fleet->peers[i].listed && now_ms >= fleet->peers[i].ends_ms &&
+    for (uint32_t i = 0; i < fleet->instance_room; i++)
+        if (fleet->instances[i].known && !fleet->instances[i].listed && now_ms >= fleet->instances[i].ends_ms &&
             !TEN_MUTANT(LEFT_NOT_NOTICED))
-            remove_peer(fleet, i);
+            remove_instance(fleet, i);
     bool first = !fleet->listed;
     fleet->listed = true;
     fleet->last_list_ms = now_ms;
@@ -179,11 +179,11 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         return;
     }
     target->stray = false;
-    uint32_t peer = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
-    target->holder = holder && peer == TEN_NOBODY ? TEN_OUTSIDER : peer;
+    uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
+    target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
     target->barren = false;
-    if (holder && peer == ten_plan_owner(fleet->plan, number))
+    if (holder && instance == ten_plan_holder(fleet->plan, number))
         target->strikes = 0; /* it can take it, after all */
     if (!holder)
         target->free_ms = fleet->now_ms;
@@ -257,7 +257,7 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
             fleet->next_beat_ms = fleet->now_ms;
     } else if (change->kind == TEN_INSTANCE_LEFT) {
         if (number != TEN_NOBODY && !TEN_MUTANT(LEFT_NOT_NOTICED))
-            remove_peer(fleet, number);
+            remove_instance(fleet, number);
     } else {
         /* One that joins though it is known was gone meanwhile, and its leases with it. */
         if (change->kind == TEN_INSTANCE_JOINED && number != TEN_NOBODY)

@@ -82,7 +82,7 @@ static uint64_t confirmed_ms(const ten_guard *guard, const ten_guard_entry *entr
 }
 
 static bool is_confirmed(const ten_guard *guard, const ten_guard_entry *entry, uint64_t now_ms) {
-    return now_ms < ten_add_u64(confirmed_ms(guard, entry), guard->config.cache_ttl_ms) ||
+    return now_ms < ten_add_saturating(confirmed_ms(guard, entry), guard->config.cache_ttl_ms) ||
            TEN_MUTANT(GUARD_NEVER_EXPIRES);
 }
 
@@ -148,7 +148,7 @@ enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint6
     if (token > newest)
         return TEN_MUTANT(GUARD_UNGRANTED) ? TEN_GUARD_ACCEPT : TEN_GUARD_UNGRANTED;
     /* However long the answer took: it counts from its sending. */
-    bool late = now_ms >= ten_add_u64(sent_ms, guard->config.cache_ttl_ms) && !TEN_MUTANT(GUARD_FROM_RECEIPT);
+    bool late = now_ms >= ten_add_saturating(sent_ms, guard->config.cache_ttl_ms) && !TEN_MUTANT(GUARD_FROM_RECEIPT);
     return !late ? TEN_GUARD_ACCEPT : judge_alone(guard, entry, token, now_ms);
 }
 

@@ -37,7 +37,7 @@ ten_history *ten_history_new(const ten_history_config *config) {
     if (!history)
         return NULL;
     history->config = *config;
-    history->config.since_ms = ten_max_u64(config->since_ms, ten_left_u64(config->now_ms, TEN_FEED_AGE_MS));
+    history->config.since_ms = ten_max_u64(config->since_ms, ten_sub_saturating(config->now_ms, TEN_FEED_AGE_MS));
     history->target = config->target ? ten_strdup(config->target) : NULL;
     if (!config->target || history->target)
         return history;
@@ -137,43 +137,43 @@ static struct hands *hands_of(ten_history *history, const char *target) {
 
 static int note_acquired(ten_history *history, struct hands *hands, ten_change *change) {
     bool goes_on = hands->token == change->token && hands->ended_ms == 0; /* put back into a store that forgot it */
-    int done = tell_unowned(history, change->namespace_name, change->target, hands, change->at_ms);
+    int r = tell_unowned(history, change->namespace_name, change->target, hands, change->at_ms);
     if (hands->ended_ms)
-        change->free_ms = ten_left_u64(change->at_ms, hands->ended_ms);
+        change->free_ms = ten_sub_saturating(change->at_ms, hands->ended_ms);
     if (!goes_on)
         hands->acquired_ms = change->at_ms;
     hands->token = change->token;
     hands->ended_ms = 0;
-    return done;
+    return r;
 }
 
 static void note_ended(struct hands *hands, ten_change *change) {
     if (hands->acquired_ms && hands->token == change->token)
-        change->held_ms = ten_left_u64(change->at_ms, hands->acquired_ms);
+        change->held_ms = ten_sub_saturating(change->at_ms, hands->acquired_ms);
     hands->token = change->token;
     hands->ended_ms = change->at_ms;
     hands->reason = change->reason;
 }
 
 static int understand(ten_history *history, ten_change *change) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (change->kind == TEN_TARGET_REMOVED) {
         ten_free(ten_map_remove(&history->hands, change->target));
-        return done;
+        return r;
     }
     bool acquired = change->kind == TEN_LEASE_ACQUIRED;
     if (!acquired && change->kind != TEN_LEASE_RELEASED && change->kind != TEN_LEASE_LOST)
-        return done;
+        return r;
     struct hands *hands = hands_of(history, change->target);
     const char *instance = hands ? ten_arena_text(&history->texts, change->instance) : NULL;
     if (!instance)
         return TENURE_E_NOMEM;
     if (acquired)
-        done = note_acquired(history, hands, change);
+        r = note_acquired(history, hands, change);
     else
         note_ended(hands, change);
     hands->instance = instance;
-    return done;
+    return r;
 }
 
 int ten_history_add(const ten_change *entry, void *userdata) {
@@ -181,8 +181,8 @@ int ten_history_add(const ten_change *entry, void *userdata) {
     ten_change change = *entry;
     if (history->target && strcmp(change.target, history->target) != 0)
         return TENURE_OK;
-    int done = understand(history, &change);
-    return done < 0 ? done : keep(history, &change);
+    int r = understand(history, &change);
+    return r < 0 ? r : keep(history, &change);
 }
 
 /* ---- handing out */
@@ -198,18 +198,18 @@ static int by_time(const void *a, const void *b) {
 /* Those that are nobody's still. */
 static int tell_unowned_now(ten_history *history, const char *namespace_name) {
     const ten_map_entry *found;
-    int done = TENURE_OK;
-    for (size_t at = 0; done == TENURE_OK && (found = ten_map_next(&history->hands, &at));)
-        done = tell_unowned(history, namespace_name, found->key, found->value, history->config.now_ms);
-    return done;
+    int r = TENURE_OK;
+    for (size_t at = 0; r == TENURE_OK && (found = ten_map_next(&history->hands, &at));)
+        r = tell_unowned(history, namespace_name, found->key, found->value, history->config.now_ms);
+    return r;
 }
 
 int ten_history_each(ten_history *history, const char *namespace_name, ten_change_fn each, void *userdata) {
-    int done = tell_unowned_now(history, namespace_name);
+    int r = tell_unowned_now(history, namespace_name);
     if (history->count > 1)
         qsort(history->entries, history->count, sizeof *history->entries, by_time);
     size_t first = history->count > history->config.limit ? history->count - history->config.limit : 0;
-    for (size_t i = first; done == TENURE_OK && i < history->count; i++)
-        done = each(&history->entries[i], userdata);
-    return done;
+    for (size_t i = first; r == TENURE_OK && i < history->count; i++)
+        r = each(&history->entries[i], userdata);
+    return r;
 }

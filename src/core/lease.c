@@ -29,7 +29,7 @@ bool ten_lease_granted(ten_lease *lease, uint64_t token, uint64_t asked_ms, uint
     uint64_t ttl_ms =
         TEN_MUTANT(LONGER_TTL_COUNTS) ? ten_max_u64(asked_ms, granted_ms) : ten_min_u64(asked_ms, granted_ms);
     uint64_t from_ms = TEN_MUTANT(DEADLINE_FROM_RECEIPT) ? now_ms : sent_ms;
-    uint64_t deadline_ms = from_ms + (TEN_MUTANT(NO_MARGIN) ? ttl_ms : ten_left_u64(ttl_ms, margin_ms));
+    uint64_t deadline_ms = from_ms + (TEN_MUTANT(NO_MARGIN) ? ttl_ms : ten_sub_saturating(ttl_ms, margin_ms));
     if (now_ms >= deadline_ms && !TEN_MUTANT(LATE_ANSWER_COUNTS))
         return false;
     /* A renewal that was answered after the deadline that it should have moved: the store may have let somebody else in

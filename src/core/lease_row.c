@@ -88,7 +88,7 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
             effect->lost = true;
             note_former(row, TEN_REASON_EXPIRED, effect);
             if (row->ends_ms > 0)
-                effect->lost_at_ms = ten_left_u64(context->wall_ms, context->now_ms - row->ends_ms);
+                effect->lost_at_ms = ten_sub_saturating(context->wall_ms, context->now_ms - row->ends_ms);
         }
         give(row, op, token, context, effect);
     }

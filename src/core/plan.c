@@ -30,11 +30,11 @@ bool ten_plan_grow(void *array, uint32_t *room, uint32_t needed, size_t size) {
 
 static void report(ten_plan *plan, uint32_t target) {
     struct ten_plan_targets *targets = &plan->targets;
-    uint32_t from = targets->told_owners[target];
-    uint32_t to = targets->owners[target];
+    uint32_t from = targets->told_holders[target];
+    uint32_t to = targets->holders[target];
     if (from == to)
         return;
-    targets->told_owners[target] = to;
+    targets->told_holders[target] = to;
     if (plan->moved)
         plan->moved(target, from, to, plan->userdata);
 }
@@ -49,7 +49,7 @@ bool ten_plan_settle(ten_plan *plan) {
         plan->scratch = true;
         return false;
     }
-    for (uint32_t i = 0; i < (plan->scratch ? plan->targets.slots : plan->touched_count); i++)
+    for (uint32_t i = 0; i < (plan->scratch ? plan->targets.bound : plan->touched_count); i++)
         report(plan, plan->scratch ? i : plan->touched[i]);
     plan->touched_count = 0;
     plan->scratch = false;
@@ -61,33 +61,33 @@ bool ten_plan_settle(ten_plan *plan) {
 
 uint32_t ten_plan_add_target(ten_plan *plan, const char *id) {
     uint32_t number = ten_plan_targets_find(&plan->targets, id);
-    if (number != TEN_PLAN_NOBODY || !TEN_PLAN_GROW(plan->touched, plan->touched_room, plan->touched_count + 1))
+    if (number != TEN_PLAN_NONE || !TEN_PLAN_GROW(plan->touched, plan->touched_room, plan->touched_count + 1))
         return number;
     number = ten_plan_targets_add(&plan->targets, id);
-    if (number == TEN_PLAN_NOBODY)
-        return TEN_PLAN_NOBODY;
+    if (number == TEN_PLAN_NONE)
+        return TEN_PLAN_NONE;
     ten_plan_touch(plan, number);
     plan->dirty = true;
     return number;
 }
 
 void ten_plan_remove_target(ten_plan *plan, uint32_t number) {
-    TEN_INVARIANT(number < plan->targets.slots && plan->targets.ids[number]);
-    uint32_t owner = plan->targets.owners[number];
-    if (owner != TEN_PLAN_NOBODY)
-        plan->instances[owner].share--;
+    TEN_INVARIANT(number < plan->targets.bound && plan->targets.ids[number]);
+    uint32_t holder = plan->targets.holders[number];
+    if (holder != TEN_PLAN_NONE)
+        plan->instances[holder].share--;
     ten_plan_targets_remove(&plan->targets, number);
     plan->dirty = true;
 }
 
 void ten_plan_set_aside(ten_plan *plan, uint32_t number, bool aside) {
     struct ten_plan_targets *targets = &plan->targets;
-    TEN_INVARIANT(number < targets->slots && targets->ids[number]);
+    TEN_INVARIANT(number < targets->bound && targets->ids[number]);
     if (targets->aside[number] == aside)
         return;
-    if (targets->owners[number] != TEN_PLAN_NOBODY)
-        plan->instances[targets->owners[number]].share--;
-    targets->owners[number] = TEN_PLAN_NOBODY;
+    if (targets->holders[number] != TEN_PLAN_NONE)
+        plan->instances[targets->holders[number]].share--;
+    targets->holders[number] = TEN_PLAN_NONE;
     targets->aside[number] = aside;
     targets->aside_count = aside ? targets->aside_count + 1 : targets->aside_count - 1;
     ten_plan_touch(plan, number);
@@ -108,19 +108,19 @@ static uint32_t find_in_order(const ten_plan *plan, const char *id, uint64_t has
 
 static uint32_t find_instance(const ten_plan *plan, const char *id) {
     uintptr_t value = (uintptr_t)ten_map_get(&plan->instance_numbers, id);
-    return value ? (uint32_t)(value - 1) : TEN_PLAN_NOBODY;
+    return value ? (uint32_t)(value - 1) : TEN_PLAN_NONE;
 }
 
 static uint32_t add_instance(ten_plan *plan, const char *id) {
     uint32_t number = 0;
-    while (number < plan->instance_slots && plan->instances[number].id)
+    while (number < plan->instance_bound && plan->instances[number].id)
         number++;
     if (!TEN_PLAN_GROW(plan->instances, plan->instance_room, number + 1) ||
         !TEN_PLAN_GROW(plan->order, plan->order_room, plan->order_count + 1) ||
         !ten_map_put(&plan->instance_numbers, id, (void *)((uintptr_t)number + 1)))
-        return TEN_PLAN_NOBODY;
-    if (number == plan->instance_slots)
-        plan->instance_slots++;
+        return TEN_PLAN_NONE;
+    if (number == plan->instance_bound)
+        plan->instance_bound++;
     uint64_t hash = ten_hash_text(id);
     plan->instances[number] = (struct ten_plan_instance){.id = ten_map_key(&plan->instance_numbers, id),
                                                          .hash = hash,
@@ -135,9 +135,9 @@ static uint32_t add_instance(ten_plan *plan, const char *id) {
 
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight) {
     uint32_t number = find_instance(plan, id);
-    if (number == TEN_PLAN_NOBODY)
+    if (number == TEN_PLAN_NONE)
         number = add_instance(plan, id);
-    if (number == TEN_PLAN_NOBODY)
+    if (number == TEN_PLAN_NONE)
         return number;
     plan->dirty |= plan->instances[number].weight != weight;
     plan->instances[number].weight = weight;
@@ -147,13 +147,13 @@ uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight) 
 /* The number may soon be another's: a move from here is to be a move from nobody. What was told to be its own is its
  * own, and has just been touched, or was touched when it ceased to be; unless the last settling failed. */
 static void forget_told(ten_plan *plan, uint32_t instance) {
-    uint32_t *told_owners = plan->targets.told_owners;
+    uint32_t *told_holders = plan->targets.told_holders;
     for (uint32_t i = 0; i < plan->touched_count; i++)
-        if (told_owners[plan->touched[i]] == instance)
-            told_owners[plan->touched[i]] = TEN_PLAN_NOBODY;
-    for (uint32_t t = 0; plan->scratch && t < plan->targets.slots; t++)
-        if (told_owners[t] == instance)
-            told_owners[t] = TEN_PLAN_NOBODY;
+        if (told_holders[plan->touched[i]] == instance)
+            told_holders[plan->touched[i]] = TEN_PLAN_NONE;
+    for (uint32_t t = 0; plan->scratch && t < plan->targets.bound; t++)
+        if (told_holders[t] == instance)
+            told_holders[t] = TEN_PLAN_NONE;
 }
 
 static void remove_from_order(ten_plan *plan, const struct ten_plan_instance *instance) {
@@ -163,7 +163,7 @@ static void remove_from_order(ten_plan *plan, const struct ten_plan_instance *in
 }
 
 void ten_plan_remove_instance(ten_plan *plan, uint32_t number) {
-    TEN_INVARIANT(number < plan->instance_slots && plan->instances[number].id);
+    TEN_INVARIANT(number < plan->instance_bound && plan->instances[number].id);
     struct ten_plan_instance *instance = &plan->instances[number];
     ten_plan_empty(plan, number);
     plan->scratch |= plan->failed;
@@ -191,7 +191,7 @@ ten_plan *ten_plan_new(ten_plan_moved_fn moved, void *userdata) {
 void ten_plan_free(ten_plan *plan) {
     if (!plan)
         return;
-    for (uint32_t i = 0; i < plan->instance_slots; i++) {
+    for (uint32_t i = 0; i < plan->instance_bound; i++) {
         ten_free(plan->instances[i].kept.entries);
         ten_free(plan->instances[i].rejected.entries);
     }
@@ -223,12 +223,12 @@ const char *ten_plan_instance_id(const ten_plan *plan, uint32_t instance) {
     return plan->instances[instance].id;
 }
 
-uint32_t ten_plan_target_slots(const ten_plan *plan) {
-    return plan->targets.slots;
+uint32_t ten_plan_target_bound(const ten_plan *plan) {
+    return plan->targets.bound;
 }
 
-uint32_t ten_plan_instance_slots(const ten_plan *plan) {
-    return plan->instance_slots;
+uint32_t ten_plan_instance_bound(const ten_plan *plan) {
+    return plan->instance_bound;
 }
 
 size_t ten_plan_target_count(const ten_plan *plan) {
@@ -242,8 +242,8 @@ size_t ten_plan_instance_count(const ten_plan *plan) {
     return count;
 }
 
-uint32_t ten_plan_owner(const ten_plan *plan, uint32_t target) {
-    return plan->targets.told_owners[target];
+uint32_t ten_plan_holder(const ten_plan *plan, uint32_t target) {
+    return plan->targets.told_holders[target];
 }
 
 size_t ten_plan_quota(const ten_plan *plan, uint32_t instance) {
@@ -255,14 +255,14 @@ size_t ten_plan_share(const ten_plan *plan, uint32_t instance) {
 }
 
 size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance) {
-    uint32_t owner = plan->targets.told_owners[target];
-    if (instance == owner)
+    uint32_t holder = plan->targets.told_holders[target];
+    if (instance == holder)
         return 0;
-    size_t rank = owner != TEN_PLAN_NOBODY;
+    size_t rank = holder != TEN_PLAN_NONE;
     uint64_t weight = ten_plan_pair_weight(plan, instance, target);
     for (uint32_t place = 0; place < plan->order_count; place++) {
         uint32_t other = plan->order[place];
-        if (other != instance && other != owner && plan->instances[other].weight > 0)
+        if (other != instance && other != holder && plan->instances[other].weight > 0)
             rank += ten_plan_prefers(plan, other, ten_plan_pair_weight(plan, other, target), instance, weight);
     }
     return rank;

@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEN_PLAN_NOBODY UINT32_MAX
+#define TEN_PLAN_NONE UINT32_MAX
 
 typedef struct ten_plan ten_plan;
 
-/* Called for each target whose planned instance changed, with the numbers of instances (TEN_PLAN_NOBODY: none). It must
+/* Called for each target whose planned instance changed, with the numbers of instances (TEN_PLAN_NONE: none). It must
  * not change the plan. */
 typedef void (*ten_plan_moved_fn)(uint32_t target, uint32_t from, uint32_t to, void *userdata);
 
@@ -28,7 +28,7 @@ ten_plan *ten_plan_new(ten_plan_moved_fn moved, void *userdata);
 void ten_plan_free(ten_plan *plan);
 
 /* Adds a target or an instance, or changes an instance's weight (0: it gets nothing). Texts are copied. They return a
- * number that stands for it until it is removed, and may then stand for another; TEN_PLAN_NOBODY when out of memory.
+ * number that stands for it until it is removed, and may then stand for another; TEN_PLAN_NONE when out of memory.
  * Adding what is there gives its number. Nothing moves before ten_plan_settle(), but the targets of a removed instance
  * are planned for nobody at once: their next move is reported as from nobody. */
 uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
@@ -41,18 +41,18 @@ void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
 /* Brings the matching up to date and reports the moves. False: out of memory; nobody has moved, try again. */
 bool ten_plan_settle(ten_plan *plan);
 
-uint32_t ten_plan_find_target(const ten_plan *plan, const char *id);   /* TEN_PLAN_NOBODY: not there */
-uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id); /* TEN_PLAN_NOBODY: not there */
+uint32_t ten_plan_find_target(const ten_plan *plan, const char *id);   /* TEN_PLAN_NONE: not there */
+uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id); /* TEN_PLAN_NONE: not there */
 const char *ten_plan_target_id(const ten_plan *plan, uint32_t target);
 const char *ten_plan_instance_id(const ten_plan *plan, uint32_t instance);
 /* Numbers are below these; some may stand for nothing (their id is NULL). */
-uint32_t ten_plan_target_slots(const ten_plan *plan);
-uint32_t ten_plan_instance_slots(const ten_plan *plan);
+uint32_t ten_plan_target_bound(const ten_plan *plan);
+uint32_t ten_plan_instance_bound(const ten_plan *plan);
 size_t ten_plan_target_count(const ten_plan *plan);   /* that are not set aside */
 size_t ten_plan_instance_count(const ten_plan *plan); /* with a weight above 0 */
 
 /* Whom the target is planned for, as of the last settling. */
-uint32_t ten_plan_owner(const ten_plan *plan, uint32_t target);
+uint32_t ten_plan_holder(const ten_plan *plan, uint32_t target);
 /* How many targets an instance should have, and has in the plan. */
 size_t ten_plan_quota(const ten_plan *plan, uint32_t instance);
 size_t ten_plan_share(const ten_plan *plan, uint32_t instance);

@@ -75,8 +75,8 @@ static void collect_again(ten_plan *plan, uint32_t number) {
     struct ten_plan_instance *instance = &plan->instances[number];
     const struct ten_plan_targets *targets = &plan->targets;
     begin_kept(instance, instance->share);
-    for (uint32_t t = 0; t < targets->slots && !plan->failed; t++)
-        if (targets->owners[t] == number)
+    for (uint32_t t = 0; t < targets->bound && !plan->failed; t++)
+        if (targets->holders[t] == number)
             collect_kept(plan, instance,
                          (entry){.weight = ten_plan_weigh(instance->hash, targets->hashes[t]), .target = t});
     ten_plan_heap_order(targets, &instance->kept);
@@ -89,7 +89,7 @@ static bool worst_kept(ten_plan *plan, uint32_t number, entry *ret_entry) {
     while (!plan->failed && instance->share > 0) {
         for (; kept->count > 0; ten_plan_heap_pop(&plan->targets, kept)) {
             *ret_entry = kept->entries[0];
-            if (plan->targets.owners[ret_entry->target] == number && still_means(plan, number, *ret_entry))
+            if (plan->targets.holders[ret_entry->target] == number && still_means(plan, number, *ret_entry))
                 return true;
         }
         collect_again(plan, number);
@@ -103,10 +103,10 @@ static bool worst_kept(ten_plan *plan, uint32_t number, entry *ret_entry) {
 static bool is_rejected(const ten_plan *plan, uint32_t number, entry it) {
     if (!still_means(plan, number, it))
         return false;
-    uint32_t owner = plan->targets.owners[it.target];
-    return owner == TEN_PLAN_NOBODY ||
-           (owner != number &&
-            ten_plan_prefers(plan, number, it.weight, owner, ten_plan_pair_weight(plan, owner, it.target)));
+    uint32_t holder = plan->targets.holders[it.target];
+    return holder == TEN_PLAN_NONE ||
+           (holder != number &&
+            ten_plan_prefers(plan, number, it.weight, holder, ten_plan_pair_weight(plan, holder, it.target)));
 }
 
 /* The most wanted of those who would rather be here. */
@@ -131,7 +131,7 @@ static void reject(ten_plan *plan, uint32_t number, entry it) {
 
 static void take_in(ten_plan *plan, uint32_t number, entry it) {
     struct ten_plan_instance *instance = &plan->instances[number];
-    plan->targets.owners[it.target] = number;
+    plan->targets.holders[it.target] = number;
     instance->share++;
     if (it.weight <= instance->kept_up_to && !ten_plan_heap_push(&plan->targets, &instance->kept, it))
         plan->failed = true;
@@ -139,7 +139,7 @@ static void take_in(ten_plan *plan, uint32_t number, entry it) {
 }
 
 static void put_out(ten_plan *plan, uint32_t number, entry it) {
-    plan->targets.owners[it.target] = TEN_PLAN_NOBODY;
+    plan->targets.holders[it.target] = TEN_PLAN_NONE;
     plan->instances[number].share--;
     reject(plan, number, it);
     ten_plan_touch(plan, it.target);
@@ -161,12 +161,12 @@ static uint32_t first_choice(const ten_plan *plan, uint64_t target_hash, uint64_
 static uint32_t next_choice(const ten_plan *plan, uint32_t target, uint32_t after, uint64_t after_weight,
                             uint64_t *ret_weight) {
     uint64_t hash = plan->targets.hashes[target];
-    uint32_t best = TEN_PLAN_NOBODY;
+    uint32_t best = TEN_PLAN_NONE;
     uint64_t best_weight = 0;
     for (uint32_t i = 0; i < plan->choice_count; i++) {
         uint64_t weight = ten_plan_weigh(plan->choice_hashes[i], hash);
         uint32_t number = plan->choices[i];
-        if (weight > after_weight || (best != TEN_PLAN_NOBODY && weight <= best_weight))
+        if (weight > after_weight || (best != TEN_PLAN_NONE && weight <= best_weight))
             continue;
         if (weight == after_weight && (number == after || !ten_plan_prefers(plan, after, weight, number, weight)))
             continue;
@@ -178,13 +178,13 @@ static uint32_t next_choice(const ten_plan *plan, uint32_t target, uint32_t afte
 }
 
 /* Lets a target that was put out of `after` ask one instance after the other, in its order, and whoever is put out for
- * it do the same. `after` is TEN_PLAN_NOBODY: it asks them all. */
+ * it do the same. `after` is TEN_PLAN_NONE: it asks them all. */
 static void place(ten_plan *plan, uint32_t target, uint32_t after, uint64_t after_weight) {
     while (!plan->failed && plan->choice_count > 0) {
         uint64_t weight;
-        uint32_t number = after == TEN_PLAN_NOBODY ? first_choice(plan, plan->targets.hashes[target], &weight)
-                                                   : next_choice(plan, target, after, after_weight, &weight);
-        if (number == TEN_PLAN_NOBODY)
+        uint32_t number = after == TEN_PLAN_NONE ? first_choice(plan, plan->targets.hashes[target], &weight)
+                                                 : next_choice(plan, target, after, after_weight, &weight);
+        if (number == TEN_PLAN_NONE)
             return;
         struct ten_plan_instance *instance = &plan->instances[number];
         entry asking = {.weight = weight, .target = target};
@@ -218,8 +218,8 @@ static bool attract_one(ten_plan *plan, uint32_t number) {
     if (full && (!worst_kept(plan, number, &worst) || !ten_plan_is_better(&plan->targets, best, worst)))
         return false;
     ten_plan_heap_pop(&plan->targets, &instance->rejected);
-    uint32_t former = plan->targets.owners[best.target];
-    if (former != TEN_PLAN_NOBODY)
+    uint32_t former = plan->targets.holders[best.target];
+    if (former != TEN_PLAN_NONE)
         plan->instances[former].share--;
     if (full)
         put_out(plan, number, worst);
@@ -244,10 +244,10 @@ static bool shed(ten_plan *plan, uint32_t number) {
 
 void ten_plan_empty(ten_plan *plan, uint32_t number) {
     struct ten_plan_instance *instance = &plan->instances[number];
-    for (uint32_t t = 0; t < plan->targets.slots && instance->share > 0; t++) {
-        if (plan->targets.owners[t] != number)
+    for (uint32_t t = 0; t < plan->targets.bound && instance->share > 0; t++) {
+        if (plan->targets.holders[t] != number)
             continue;
-        plan->targets.owners[t] = TEN_PLAN_NOBODY;
+        plan->targets.holders[t] = TEN_PLAN_NONE;
         instance->share--;
         ten_plan_touch(plan, t);
     }
@@ -262,25 +262,25 @@ void ten_plan_empty(ten_plan *plan, uint32_t number) {
  * are left go on one by one. */
 static void match_from_scratch(ten_plan *plan) {
     struct ten_plan_targets *targets = &plan->targets;
-    for (uint32_t i = 0; i < plan->instance_slots; i++) {
+    for (uint32_t i = 0; i < plan->instance_bound; i++) {
         plan->instances[i].share = plan->instances[i].rejected.count = 0;
         begin_kept(&plan->instances[i], plan->choice_count ? targets->count / plan->choice_count : 0);
     }
-    for (uint32_t t = 0; t < targets->slots && !plan->failed; t++) {
-        targets->owners[t] = TEN_PLAN_NOBODY;
+    for (uint32_t t = 0; t < targets->bound && !plan->failed; t++) {
+        targets->holders[t] = TEN_PLAN_NONE;
         if (!targets->ids[t] || targets->aside[t] || plan->choice_count == 0)
             continue;
         uint64_t weight;
         uint32_t number = first_choice(plan, targets->hashes[t], &weight);
-        targets->owners[t] = number;
+        targets->holders[t] = number;
         plan->instances[number].share++;
         collect_kept(plan, &plan->instances[number], (entry){.weight = weight, .target = t});
     }
-    for (uint32_t i = 0; i < plan->instance_slots; i++)
+    for (uint32_t i = 0; i < plan->instance_bound; i++)
         ten_plan_heap_order(targets, &plan->instances[i].kept);
-    for (uint32_t i = 0; i < plan->instance_slots; i++)
+    for (uint32_t i = 0; i < plan->instance_bound; i++)
         shed(plan, i);
-    for (uint32_t i = 0; i < plan->instance_slots; i++) {
+    for (uint32_t i = 0; i < plan->instance_bound; i++) {
         ten_plan_heap_order(targets, &plan->instances[i].rejected);
         plan->instances[i].rejected_clean = plan->instances[i].rejected.count;
     }
@@ -300,21 +300,21 @@ static void list_asking(ten_plan *plan, uint32_t number) {
     struct ten_plan_heap *asking = &plan->instances[number].rejected;
     uint64_t hash = plan->instances[number].hash;
     asking->count = 0;
-    for (uint32_t t = 0; t < targets->slots; t++) {
-        uint32_t owner = targets->owners[t];
-        if (owner == TEN_PLAN_NOBODY)
+    for (uint32_t t = 0; t < targets->bound; t++) {
+        uint32_t holder = targets->holders[t];
+        if (holder == TEN_PLAN_NONE)
             continue;
         if (asking->count == asking->room && !ten_plan_heap_grow(asking)) {
             plan->failed = true;
             return;
         }
         uint64_t weight = ten_plan_weigh(hash, targets->hashes[t]);
-        uint64_t owner_weight = ten_plan_pair_weight(plan, owner, t);
+        uint64_t holder_weight = ten_plan_pair_weight(plan, holder, t);
         /* Written in any case, and counted if it holds: there is nothing here for the processor to guess wrong. */
         asking->entries[asking->count] = (entry){.weight = weight, .target = t};
-        asking->count += weight > owner_weight;
-        if (weight == owner_weight)
-            asking->count += ten_plan_prefers(plan, number, weight, owner, owner_weight);
+        asking->count += weight > holder_weight;
+        if (weight == holder_weight)
+            asking->count += ten_plan_prefers(plan, number, weight, holder, holder_weight);
     }
 }
 
@@ -331,9 +331,9 @@ static void introduce(ten_plan *plan, uint32_t number) {
         ten_plan_heap_select(targets, asking, taken = instance->quota);
     begin_kept(instance, taken);
     for (uint32_t i = 0; i < taken && !plan->failed; i++) {
-        uint32_t *owner = &targets->owners[asking->entries[i].target];
-        plan->instances[*owner].share--;
-        *owner = number;
+        uint32_t *holder = &targets->holders[asking->entries[i].target];
+        plan->instances[*holder].share--;
+        *holder = number;
         instance->share++;
         collect_kept(plan, instance, asking->entries[i]);
         ten_plan_touch(plan, asking->entries[i].target);
@@ -365,27 +365,26 @@ static void clean(ten_plan *plan, uint32_t number) {
 
 /* Works off what changed. New instances attract before others shed, so that what has to move goes there directly. */
 static void repair(ten_plan *plan) {
-    for (uint32_t i = 0; i < plan->instance_slots; i++)
+    for (uint32_t i = 0; i < plan->instance_bound; i++)
         if (plan->instances[i].quota == 0)
             ten_plan_empty(plan, i);
     uint32_t to_place = plan->touched_count;
-    for (uint32_t i = 0; i < plan->instance_slots && !plan->failed; i++) {
+    for (uint32_t i = 0; i < plan->instance_bound && !plan->failed; i++) {
         clean(plan, i);
         if (is_new(&plan->instances[i]))
             introduce(plan, i);
     }
     for (uint32_t i = 0; i < to_place && !plan->failed; i++) {
         uint32_t target = plan->touched[i];
-        if (plan->targets.ids[target] && !plan->targets.aside[target] &&
-            plan->targets.owners[target] == TEN_PLAN_NOBODY)
-            place(plan, target, TEN_PLAN_NOBODY, 0);
+        if (plan->targets.ids[target] && !plan->targets.aside[target] && plan->targets.holders[target] == TEN_PLAN_NONE)
+            place(plan, target, TEN_PLAN_NONE, 0);
     }
     for (bool again = true; again && !plan->failed;) {
         again = false;
-        for (uint32_t i = 0; i < plan->instance_slots; i++)
+        for (uint32_t i = 0; i < plan->instance_bound; i++)
             while (attract_one(plan, i))
                 again = true;
-        for (uint32_t i = 0; i < plan->instance_slots; i++)
+        for (uint32_t i = 0; i < plan->instance_bound; i++)
             again |= shed(plan, i);
     }
 }
@@ -405,7 +404,7 @@ void ten_plan_match(ten_plan *plan) {
         match_from_scratch(plan);
     else
         repair(plan);
-    for (uint32_t i = 0; i < plan->instance_slots; i++) {
+    for (uint32_t i = 0; i < plan->instance_bound; i++) {
         ten_plan_heap_trim(&plan->instances[i].kept);
         ten_plan_heap_trim(&plan->instances[i].rejected);
     }

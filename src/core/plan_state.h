@@ -31,7 +31,7 @@ struct ten_plan_instance {
 struct ten_plan {
     struct ten_plan_targets targets;
     struct ten_plan_instance *instances;
-    uint32_t instance_slots;
+    uint32_t instance_bound;
     uint32_t instance_room;
     uint32_t *order; /* all instances by their hashes, the largest first, then by their ids: it decides equal weights */
     uint32_t order_count;

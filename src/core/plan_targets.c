@@ -17,12 +17,12 @@ static uint64_t hash_id(const char *id) {
 }
 
 void ten_plan_targets_free(struct ten_plan_targets *targets) {
-    for (uint32_t i = 0; i < targets->slots; i++)
+    for (uint32_t i = 0; i < targets->bound; i++)
         ten_free(targets->ids[i]);
     ten_free(targets->ids);
     ten_free(targets->hashes);
-    ten_free(targets->owners);
-    ten_free(targets->told_owners);
+    ten_free(targets->holders);
+    ten_free(targets->told_holders);
     ten_free(targets->aside);
     ten_free(targets->index);
     *targets = (struct ten_plan_targets){0};
@@ -47,7 +47,7 @@ static bool grow_index(struct ten_plan_targets *targets) {
     uint32_t *index = ten_calloc(room, sizeof *index);
     if (!index)
         return false;
-    for (uint32_t number = 0; number < targets->slots; number++) {
+    for (uint32_t number = 0; number < targets->bound; number++) {
         if (!targets->ids[number])
             continue;
         uint32_t place = (uint32_t)targets->hashes[number] & (room - 1);
@@ -87,14 +87,14 @@ static bool grow_column(void *column, uint32_t room, size_t size) {
 
 /* A column that has grown while another could not is only larger than it has to be. */
 static bool grow_columns(struct ten_plan_targets *targets) {
-    if (targets->slots < targets->room)
+    if (targets->bound < targets->room)
         return true;
     TEN_INVARIANT(targets->room < UINT32_MAX / 2);
     uint32_t room = targets->room ? targets->room * 2 : 16;
     if (!grow_column(&targets->ids, room, sizeof *targets->ids) ||
         !grow_column(&targets->hashes, room, sizeof *targets->hashes) ||
-        !grow_column(&targets->owners, room, sizeof *targets->owners) ||
-        !grow_column(&targets->told_owners, room, sizeof *targets->told_owners) ||
+        !grow_column(&targets->holders, room, sizeof *targets->holders) ||
+        !grow_column(&targets->told_holders, room, sizeof *targets->told_holders) ||
         !grow_column(&targets->aside, room, sizeof *targets->aside))
         return false;
     targets->room = room;
@@ -103,26 +103,26 @@ static bool grow_columns(struct ten_plan_targets *targets) {
 
 uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const char *id) {
     if (targets->count == 0)
-        return TEN_PLAN_NOBODY;
+        return TEN_PLAN_NONE;
     uint32_t entry = targets->index[find_place(targets, id, hash_id(id))];
-    return entry ? entry - 1 : TEN_PLAN_NOBODY;
+    return entry ? entry - 1 : TEN_PLAN_NONE;
 }
 
 uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) {
     if (!grow_index(targets) || !grow_columns(targets))
-        return TEN_PLAN_NOBODY;
+        return TEN_PLAN_NONE;
     char *copy = ten_strdup(id);
     if (!copy)
-        return TEN_PLAN_NOBODY;
-    uint32_t number = targets->first_free ? targets->first_free - 1 : targets->slots++;
+        return TEN_PLAN_NONE;
+    uint32_t number = targets->first_free ? targets->first_free - 1 : targets->bound++;
     if (targets->first_free)
         targets->first_free = (uint32_t)targets->hashes[number];
     uint64_t hash = hash_id(id);
     targets->index[find_place(targets, id, hash)] = number + 1;
     targets->ids[number] = copy;
     targets->hashes[number] = hash;
-    targets->owners[number] = TEN_PLAN_NOBODY;
-    targets->told_owners[number] = TEN_PLAN_NOBODY;
+    targets->holders[number] = TEN_PLAN_NONE;
+    targets->told_holders[number] = TEN_PLAN_NONE;
     targets->aside[number] = false;
     targets->count++;
     return number;
@@ -133,8 +133,8 @@ void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number) 
     targets->aside_count -= targets->aside[number];
     ten_free(targets->ids[number]);
     targets->ids[number] = NULL;
-    targets->owners[number] = TEN_PLAN_NOBODY;
-    targets->told_owners[number] = TEN_PLAN_NOBODY;
+    targets->holders[number] = TEN_PLAN_NONE;
+    targets->told_holders[number] = TEN_PLAN_NONE;
     targets->hashes[number] = targets->first_free;
     targets->first_free = number + 1;
     targets->count--;

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 struct ten_plan_targets {
-    char **ids;            /* NULL: a free number */
-    uint64_t *hashes;      /* mixed; of a free number: the next free number + 1, or 0 */
-    uint32_t *owners;      /* an instance's number or TEN_PLAN_NOBODY, which free numbers have too */
-    uint32_t *told_owners; /* as last reported */
-    bool *aside;           /* has a number, but no part in the plan */
-    uint32_t slots;        /* numbers in use or free are below this */
+    char **ids;             /* NULL: a free number */
+    uint64_t *hashes;       /* mixed; of a free number: the next free number + 1, or 0 */
+    uint32_t *holders;      /* an instance's number or TEN_PLAN_NONE, which free numbers have too */
+    uint32_t *told_holders; /* as last reported */
+    bool *aside;            /* has a number, but no part in the plan */
+    uint32_t bound;         /* numbers in use or free are below this */
     uint32_t room;
     uint32_t count;
     uint32_t aside_count;
@@ -25,9 +25,9 @@ struct ten_plan_targets {
 };
 
 void ten_plan_targets_free(struct ten_plan_targets *targets);
-/* TEN_PLAN_NOBODY: not there. */
+/* TEN_PLAN_NONE: not there. */
 uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const char *id);
-/* Adds an id that is not there. TEN_PLAN_NOBODY: out of memory. */
+/* Adds an id that is not there. TEN_PLAN_NONE: out of memory. */
 uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id);
 void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number);
 

@@ -19,9 +19,9 @@
 #include "runtime/candidate.h"
 #include "runtime/client.h"
 
-#define NEWS_SIZE    100u
-#define BLIND_MS     250u /* how often a store is looked at that cannot be watched */
-#define GIVE_BACK_MS 1000u
+#define EVENT_SIZE 100u
+#define BLIND_MS   250u /* how often a store is looked at that cannot be watched */
+#define RELEASE_MS 1000u
 
 struct tenure_election {
     ten_store *store; /* used by the thread alone once it runs */
@@ -32,8 +32,8 @@ struct tenure_election {
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     char role[TENURE_TARGET_MAX + 1];
     tenure_election_options options;
-    ten_slot own_slot;
-    ten_slot *slot;
+    ten_belief own_belief;
+    ten_belief *belief;
     _Atomic(uint64_t) *last_end_ms; /* of the warden's slots, or NULL */
 
     pthread_t thread;
@@ -68,23 +68,25 @@ static uint64_t now_ms(const tenure_election *election) {
 
 static void publish(tenure_election *election) {
     const ten_lease *lease = &election->core.lease;
-    atomic_store_explicit(&election->slot->process, election->process, memory_order_relaxed);
-    atomic_store_explicit(&election->slot->token, lease->token, memory_order_relaxed);
-    ten_slot_set(election->slot, lease->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
+    atomic_store_explicit(&election->belief->process, election->process, memory_order_relaxed);
+    atomic_store_explicit(&election->belief->token, lease->token, memory_order_relaxed);
+    ten_belief_set(election->belief, lease->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
     if (election->last_end_ms)
         atomic_store_explicit(election->last_end_ms, lease->deadline_ms, memory_order_release);
 }
 
 bool tenure_is_leader(const tenure_election *election) {
-    return now_ms(election) < ten_slot_work_until_ms(election->slot) && ten_process_is(election->process);
+    return now_ms(election) < ten_belief_work_until_ms(election->belief) && ten_process_is(election->process);
 }
 
 uint64_t tenure_election_token(const tenure_election *election) {
-    return tenure_is_leader(election) ? atomic_load_explicit(&election->slot->token, memory_order_acquire) : 0;
+    return tenure_is_leader(election) ? atomic_load_explicit(&election->belief->token, memory_order_acquire) : 0;
 }
 
 uint64_t tenure_election_remaining_ms(const tenure_election *election) {
-    return ten_process_is(election->process) ? ten_left_u64(ten_slot_ends_ms(election->slot), now_ms(election)) : 0;
+    return ten_process_is(election->process)
+               ? ten_sub_saturating(ten_belief_ends_ms(election->belief), now_ms(election))
+               : 0;
 }
 
 const char *tenure_election_instance_id(const tenure_election *election) {
@@ -179,13 +181,13 @@ static bool deliver_all(tenure_election *election) {
 /* ---- the thread */
 
 /* What a request tells, with the lock held, before the answer is taken. */
-static void measure(tenure_election *election, const ten_op *op, uint64_t took_us, int done) {
+static void measure(tenure_election *election, const ten_op *op, uint64_t took_us, int r) {
     if (!election->measures)
         return;
-    ten_measures_answered(election->measures, done);
+    ten_measures_answered(election->measures, r);
     if (op->kind == TEN_OP_RENEW)
         ten_measures_renewed(election->measures, took_us,
-                             ten_left_u64(election->core.lease.deadline_ms, now_ms(election)), done);
+                             ten_sub_saturating(election->core.lease.deadline_ms, now_ms(election)), r);
 }
 
 static bool send_request(tenure_election *election) {
@@ -198,16 +200,16 @@ static bool send_request(tenure_election *election) {
     if (!wanted)
         return false;
     uint64_t sent_us = ten_boot_us();
-    int done = ten_store_apply(election->store, &op, &result, 1, election->timing.timeout_ms);
+    int r = ten_store_apply(election->store, &op, &result, 1, election->timing.timeout_ms);
     uint64_t took_us = ten_boot_us() - sent_us;
     pthread_mutex_lock(&election->lock);
-    measure(election, &op, took_us, done);
-    ten_election_answer(&election->core, now_ms(election), done, &result);
+    measure(election, &op, took_us, r);
+    ten_election_answer(&election->core, now_ms(election), r, &result);
     publish(election);
-    if (election->measures && op.kind != TEN_OP_RELEASE && done == TENURE_OK && result.outcome == TEN_OK)
+    if (election->measures && op.kind != TEN_OP_RELEASE && r == TENURE_OK && result.outcome == TEN_OK)
         ten_measures_led(election->measures, ten_wall_ms(election->clock));
     pthread_mutex_unlock(&election->lock);
-    election->feed_due |= done == TENURE_OK; /* a notice can be lost */
+    election->feed_due |= r == TENURE_OK; /* a notice can be lost */
     return true;
 }
 
@@ -227,14 +229,14 @@ static bool read_feed(tenure_election *election) {
         return false;
     uint64_t before = election->cursor;
     election->feed_due = false;
-    int done = election->store->ops->changes(election->store, election->namespace_name, &election->cursor, NEWS_SIZE,
-                                             take_change, election, election->timing.timeout_ms);
-    if (done == TENURE_E_RESYNC) {
+    int r = election->store->ops->changes(election->store, election->namespace_name, &election->cursor, EVENT_SIZE,
+                                          take_change, election, election->timing.timeout_ms);
+    if (r == TENURE_E_RESYNC) {
         pthread_mutex_lock(&election->lock);
         ten_election_resync(&election->core, now_ms(election));
         pthread_mutex_unlock(&election->lock);
     }
-    election->feed_due = done == TENURE_OK && election->cursor != before && before != UINT64_MAX;
+    election->feed_due = r == TENURE_OK && election->cursor != before && before != UINT64_MAX;
     return election->feed_due;
 }
 
@@ -247,7 +249,7 @@ static void sleep_until_due(tenure_election *election) {
     uint64_t next_ms = ten_election_next_ms(&election->core, now);
     bool quit = election->quit;
     pthread_mutex_unlock(&election->lock);
-    uint64_t wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : ten_left_u64(next_ms, now);
+    uint64_t wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : ten_sub_saturating(next_ms, now);
     if (watch_fd < 0 || quit)
         wait_ms = ten_min_u64(wait_ms, BLIND_MS);
     int woken = ten_wait_readable(election->wake_fd, watch_fd, wait_ms);
@@ -280,7 +282,7 @@ static void *run(void *arg) {
         worked |= deliver_all(election); /* instead of a request, there may have been the end of a term */
         pthread_mutex_lock(&election->lock);
         if (election->quit && give_up_ms == UINT64_MAX)
-            give_up_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, GIVE_BACK_MS);
+            give_up_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
         pthread_mutex_unlock(&election->lock);
         if (now_ms(election) >= give_up_ms)
             break; /* the store does not answer: the lease ends by its TTL */
@@ -289,7 +291,7 @@ static void *run(void *arg) {
     }
     (void)deliver_all(election);
     pthread_mutex_lock(&election->lock);
-    ten_slot_set(election->slot, 0, false);
+    ten_belief_set(election->belief, 0, false);
     election->ended = true;
     pthread_cond_broadcast(&election->changed);
     pthread_mutex_unlock(&election->lock);
@@ -320,28 +322,28 @@ static int configure(tenure_election *election, const char *url, const char *rol
                                     .margin_ms = options->margin_ms,
                                     .timeout_ms = options->timeout_ms};
     ten_timing_defaults(&election->timing);
-    int done = role ? ten_target_check(role, error) : ten_fail(error, TENURE_E_INVALID, "no role was given");
-    if (done == TENURE_OK)
-        done = ten_namespace_check(namespace_name, error);
-    if (done == TENURE_OK)
-        done = ten_instance_id_make(options->instance_name, election->instance, error);
-    if (done == TENURE_OK)
-        done = ten_timing_check(&election->timing, TENURE_TTL_MIN_MS, NULL, error);
-    if (done < 0)
-        return done;
+    int r = role ? ten_id_check_target(role, error) : ten_fail(error, TENURE_E_INVALID, "no role was given");
+    if (r == TENURE_OK)
+        r = ten_id_check_namespace(namespace_name, error);
+    if (r == TENURE_OK)
+        r = ten_id_make_instance(options->instance_name, election->instance, error);
+    if (r == TENURE_OK)
+        r = ten_timing_check(&election->timing, TENURE_TTL_MIN_MS, NULL, error);
+    if (r < 0)
+        return r;
     snprintf(election->namespace_name, sizeof election->namespace_name, "%s", namespace_name);
     snprintf(election->role, sizeof election->role, "%s", role);
     ten_store_config config = {.clock = election->clock, .timeout_ms = election->timing.timeout_ms};
-    done = ten_store_open(url, &config, &election->store, error);
-    if (done < 0)
-        return done;
+    r = ten_store_open(url, &config, &election->store, error);
+    if (r < 0)
+        return r;
     if (!options->timeout_ms && election->store->timeout_ms)
         election->timing.timeout_ms = election->store->timeout_ms;
     return ten_timing_check(&election->timing, election->store->capabilities.ttl_min_ms,
                             election->store->capabilities.ttl_min_reason, error);
 }
 
-int ten_election_begin(tenure_election *election) {
+int ten_candidate_begin(tenure_election *election) {
     ten_election_campaign(&election->core, now_ms(election));
     /* Signals are the program's: none is delivered to this thread. */
     sigset_t all;
@@ -372,23 +374,23 @@ static tenure_election *new_election(const tenure_election_options *options, con
     election->process = ten_process_number();
     election->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     election->cursor = UINT64_MAX;
-    election->slot = extras && extras->slots ? &extras->slots->slots[0] : &election->own_slot;
-    election->last_end_ms = extras && extras->slots ? extras->slots->last_end_ms : NULL;
+    election->belief = extras && extras->beliefs ? &extras->beliefs->beliefs[0] : &election->own_belief;
+    election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
     return election;
 }
 
-int ten_election_open(const char *url, const char *role, const tenure_election_options *options,
-                      const ten_election_extras *extras, tenure_election **ret_election) {
+int ten_candidate_open(const char *url, const char *role, const tenure_election_options *options,
+                       const ten_election_extras *extras, tenure_election **ret_election) {
     ten_error error = {0};
     if (options && options->size < sizeof options->size)
         return fail(TENURE_E_INVALID, "tenure_election_options.size is not set: it is sizeof(tenure_election_options)");
     tenure_election *election = new_election(options, extras);
     if (!election)
         return fail(TENURE_E_NOMEM, "out of memory for an election");
-    int done = election->wake_fd < 0 || election->process == 0
-                   ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot start an election")
-                   : configure(election, url, role, &error);
-    if (done < 0) {
+    int r = election->wake_fd < 0 || election->process == 0
+                ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot start an election")
+                : configure(election, url, role, &error);
+    if (r < 0) {
         ten_client_failed(NULL, &error);
     } else {
         ten_election_config config = {.namespace_name = election->namespace_name,
@@ -400,11 +402,11 @@ int ten_election_open(const char *url, const char *role, const tenure_election_o
                                       .expiry_late_ms = election->store->capabilities.expiry_late_ms,
                                       .seed = ten_random_u64()};
         ten_election_init(&election->core, &config);
-        done = election->works_elsewhere ? TENURE_OK : ten_election_begin(election);
+        r = election->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
     }
-    if (done < 0) {
+    if (r < 0) {
         free_election(election);
-        return done;
+        return r;
     }
     *ret_election = election;
     return TENURE_OK;
@@ -412,7 +414,7 @@ int ten_election_open(const char *url, const char *role, const tenure_election_o
 
 int tenure_election_start(const char *url, const char *role, const tenure_election_options *options,
                           tenure_election **ret_election) {
-    return ten_election_open(url, role, options, NULL, ret_election);
+    return ten_candidate_open(url, role, options, NULL, ret_election);
 }
 
 static void wake(const tenure_election *election) {
@@ -443,9 +445,9 @@ static int belongs_here(const tenure_election *election) {
 }
 
 int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
-    int done = belongs_here(election);
-    if (done < 0)
-        return done;
+    int r = belongs_here(election);
+    if (r < 0)
+        return r;
     struct timespec end = ten_monotonic_end(wait_ms);
     int waited = 0;
     pthread_mutex_lock(&election->lock);
@@ -469,14 +471,14 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
 }
 
 int tenure_election_resign(tenure_election *election) {
-    int done = belongs_here(election);
-    if (done < 0)
-        return done;
-    ten_election_give_up(election, TEN_REASON_RESIGNED, election->timing.ttl_ms);
+    int r = belongs_here(election);
+    if (r < 0)
+        return r;
+    ten_candidate_end_term(election, TEN_REASON_RESIGNED, election->timing.ttl_ms);
     return TENURE_OK;
 }
 
-void ten_election_give_up(tenure_election *election, enum ten_reason reason, uint64_t pause_ms) {
+void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, uint64_t pause_ms) {
     pthread_mutex_lock(&election->lock);
     if (pause_ms == UINT64_MAX)
         ten_election_withdraw(&election->core, reason);
@@ -487,7 +489,7 @@ void ten_election_give_up(tenure_election *election, enum ten_reason reason, uin
     wake(election);
 }
 
-void ten_election_work_over(tenure_election *election) {
+void ten_candidate_work_over(tenure_election *election) {
     pthread_mutex_lock(&election->lock);
     ten_election_stopped(&election->core);
     pthread_mutex_unlock(&election->lock);
@@ -497,20 +499,20 @@ void ten_election_work_over(tenure_election *election) {
 int tenure_leader_only(const char *url, const char *role, const tenure_election_options *options, uint64_t wait_ms,
                        int (*fn)(tenure_election *election, void *arg), void *arg) {
     tenure_election *election = NULL;
-    int done = tenure_election_start(url, role, options, &election);
-    if (done < 0)
-        return done;
+    int r = tenure_election_start(url, role, options, &election);
+    if (r < 0)
+        return r;
     /* Without a wait, too, the store is given the time to answer once. */
-    done = tenure_election_wait(election, ten_max_u64(wait_ms, election->timing.timeout_ms));
+    r = tenure_election_wait(election, ten_max_u64(wait_ms, election->timing.timeout_ms));
     pthread_mutex_lock(&election->lock);
-    uint64_t token = done == TENURE_OK ? tenure_election_token(election) : 0;
+    uint64_t token = r == TENURE_OK ? tenure_election_token(election) : 0;
     election->works_elsewhere = token != 0;
     election->told_to_stop = false;
     pthread_mutex_unlock(&election->lock);
     if (token != 0)
-        done = fn(election, arg);
-    else if (done == TENURE_OK)
-        done = ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work could begin", role);
+        r = fn(election, arg);
+    else if (r == TENURE_OK)
+        r = ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work could begin", role);
     pthread_mutex_lock(&election->lock);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
     bool lost =
@@ -521,5 +523,5 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
     pthread_mutex_unlock(&election->lock);
     tenure_election_stop(election);
     return lost ? ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work was done", role)
-                : done;
+                : r;
 }

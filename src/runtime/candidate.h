@@ -5,27 +5,27 @@
 #define TEN_RUNTIME_ELECTION_H
 
 #include "base/clock.h"
+#include "runtime/beliefs.h"
 #include "runtime/measures.h"
-#include "runtime/slots.h"
 #include "store/store.h"
 
 typedef struct ten_election_extras {
-    ten_slots *slots;       /* NULL: the election keeps its slot itself; else number 0 is its */
+    ten_beliefs *beliefs;   /* NULL: the election keeps its slot itself; else number 0 is its */
     const ten_clock *clock; /* NULL: the system's */
-    /* The end of the work is told by ten_election_work_over(), not by on_demoted's return; and nothing happens before
-     * ten_election_begin(). */
+    /* The end of the work is told by ten_candidate_work_over(), not by on_demoted's return; and nothing happens before
+     * ten_candidate_begin(). */
     bool works_elsewhere;
     ten_measures *measures; /* NULL: nobody counts */
 } ten_election_extras;
 
-int ten_election_open(const char *url, const char *role, const tenure_election_options *options,
-                      const ten_election_extras *extras, tenure_election **ret_election);
+int ten_candidate_open(const char *url, const char *role, const tenure_election_options *options,
+                       const ten_election_extras *extras, tenure_election **ret_election);
 
 /* Starts to campaign. */
-int ten_election_begin(tenure_election *election);
+int ten_candidate_begin(tenure_election *election);
 /* The term is to end: others go first, for the pause; UINT64_MAX: it campaigns no more. Waits for nothing. */
-void ten_election_give_up(tenure_election *election, enum ten_reason reason, uint64_t pause_ms);
+void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, uint64_t pause_ms);
 /* The work of the term has ended. */
-void ten_election_work_over(tenure_election *election);
+void ten_candidate_work_over(tenure_election *election);
 
 #endif

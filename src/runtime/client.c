@@ -64,24 +64,24 @@ static int configure(tenure_client *client, const tenure_options *options, ten_e
     client->timing.timeout_ms = OPTION(options, timeout_ms);
     if (!namespace_name)
         namespace_name = "poll";
-    int done = ten_namespace_check(namespace_name, error);
-    if (done == TENURE_OK)
-        done = ten_instance_id_make(OPTION(options, instance_name), client->instance, error);
-    if (done == TENURE_OK)
+    int r = ten_id_check_namespace(namespace_name, error);
+    if (r == TENURE_OK)
+        r = ten_id_make_instance(OPTION(options, instance_name), client->instance, error);
+    if (r == TENURE_OK)
         snprintf(client->namespace_name, sizeof client->namespace_name, "%s", namespace_name);
-    return done;
+    return r;
 }
 
 static int open_store(tenure_client *client, const char *url, const ten_clock *clock, ten_error *error) {
     uint64_t asked_timeout_ms = client->timing.timeout_ms;
     ten_timing_defaults(&client->timing);
-    int done = ten_timing_check(&client->timing, TENURE_TTL_MIN_MS, NULL, error);
-    if (done < 0)
-        return done;
+    int r = ten_timing_check(&client->timing, TENURE_TTL_MIN_MS, NULL, error);
+    if (r < 0)
+        return r;
     ten_store_config config = {.clock = clock, .timeout_ms = asked_timeout_ms};
-    done = ten_store_open(url, &config, &client->store, error);
-    if (done < 0)
-        return done;
+    r = ten_store_open(url, &config, &client->store, error);
+    if (r < 0)
+        return r;
     if (asked_timeout_ms == 0 && client->store->timeout_ms)
         client->timing.timeout_ms = client->store->timeout_ms;
     return ten_timing_check(&client->timing, client->store->capabilities.ttl_min_ms,
@@ -111,14 +111,14 @@ int ten_client_open(const char *url, const tenure_options *options, const ten_cl
     pthread_mutex_init(&client->waiters_lock, NULL);
     client->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     client->process = ten_process_number();
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (client->cancel_fd < 0 || client->process == 0)
-        done = ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a client");
-    if (done == TENURE_OK)
-        done = configure(client, options, &error);
-    if (done == TENURE_OK)
-        done = open_store(client, url, clock, &error);
-    if (done < 0) {
+        r = ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a client");
+    if (r == TENURE_OK)
+        r = configure(client, options, &error);
+    if (r == TENURE_OK)
+        r = open_store(client, url, clock, &error);
+    if (r < 0) {
         free_client(client);
         return ten_client_failed(NULL, &error);
     }
@@ -193,22 +193,21 @@ int ten_client_enter(tenure_client *client) {
     return TENURE_OK;
 }
 
-int ten_client_leave(tenure_client *client, int done) {
-    if (done < 0) {
+int ten_client_leave(tenure_client *client, int r) {
+    if (r < 0) {
         ten_error error = client->store->error;
-        if (error.code != done)
-            ten_fail(&error, done, "%s", tenure_strerror(done));
+        if (error.code != r)
+            ten_fail(&error, r, "%s", tenure_strerror(r));
         ten_client_failed(client, &error);
     }
     pthread_mutex_unlock(&client->lock);
-    return done;
+    return r;
 }
 
 int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result) {
-    int done = ten_client_enter(client);
-    return done < 0
-               ? done
-               : ten_client_leave(client, ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms));
+    int r = ten_client_enter(client);
+    return r < 0 ? r
+                 : ten_client_leave(client, ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms));
 }
 
 /* ---- waiting for news */
@@ -280,5 +279,5 @@ int ten_client_check_target(const tenure_client *client, const char *target) {
     ten_error error;
     if (!target)
         return ten_client_fail(client, TENURE_E_INVALID, "no target was given");
-    return ten_target_check(target, &error) < 0 ? ten_client_failed(client, &error) : TENURE_OK;
+    return ten_id_check_target(target, &error) < 0 ? ten_client_failed(client, &error) : TENURE_OK;
 }

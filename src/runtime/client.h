@@ -47,7 +47,7 @@ int ten_client_fail(const tenure_client *client, int code, const char *format, .
  * too long. */
 int ten_client_enter(tenure_client *client);
 /* Gives it back; `done` is what the call came to, and is returned; an error's message is taken from the store. */
-int ten_client_leave(tenure_client *client, int done);
+int ten_client_leave(tenure_client *client, int r);
 
 /* One operation, entered and left. */
 int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result);

@@ -18,38 +18,38 @@ static int take_ttl(const ten_instance *instance, void *userdata) {
 static int read_feed(ten_history *history, ten_store *store, const char *namespace_name, uint64_t timeout_ms) {
     uint64_t cursor = TEN_CURSOR_OLDEST;
     uint64_t before;
-    int done;
+    int r;
     do {
         before = cursor;
-        done = store->ops->changes(store, namespace_name, &cursor, PAGE, ten_history_add, history, timeout_ms);
+        r = store->ops->changes(store, namespace_name, &cursor, PAGE, ten_history_add, history, timeout_ms);
         /* A server has pages of its own. Entries from before an epoch can be read from the oldest on, and not from
          * there: if they fill a page, that is what is seen. */
-    } while (done == TENURE_OK && cursor != before && cursor != 0);
-    return done == TENURE_E_RESYNC ? TENURE_OK : done;
+    } while (r == TENURE_OK && cursor != before && cursor != 0);
+    return r == TENURE_E_RESYNC ? TENURE_OK : r;
 }
 
-int ten_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query, ten_change_fn each,
-                     void *userdata, uint64_t timeout_ms) {
+int ten_client_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query,
+                            ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_timing timing = {0};
     ten_timing_defaults(&timing);
     uint64_t fleet_ttl_ms = 0;
-    int done = store->ops->list_instances(store, namespace_name, take_ttl, &fleet_ttl_ms, timeout_ms);
-    if (done < 0)
-        return done;
+    int r = store->ops->list_instances(store, namespace_name, take_ttl, &fleet_ttl_ms, timeout_ms);
+    if (r < 0)
+        return r;
     uint64_t now_ms = ten_wall_ms(store->clock);
     ten_history *history =
         ten_history_new(&(ten_history_config){.target = query->target,
                                               .now_ms = now_ms,
-                                              .since_ms = query->for_ms ? ten_left_u64(now_ms, query->for_ms) : 0,
+                                              .since_ms = query->for_ms ? ten_sub_saturating(now_ms, query->for_ms) : 0,
                                               .ttl_ms = fleet_ttl_ms ? fleet_ttl_ms : timing.ttl_ms,
                                               .limit = query->limit});
     if (!history)
         return ten_fail(&store->error, TENURE_E_NOMEM, "out of memory for the history");
-    done = read_feed(history, store, namespace_name, timeout_ms);
-    if (done == TENURE_OK)
-        done = ten_history_each(history, namespace_name, each, userdata);
-    if (done == TENURE_E_NOMEM)
-        ten_fail(&store->error, done, "out of memory for the history");
+    r = read_feed(history, store, namespace_name, timeout_ms);
+    if (r == TENURE_OK)
+        r = ten_history_each(history, namespace_name, each, userdata);
+    if (r == TENURE_E_NOMEM)
+        ten_fail(&store->error, r, "out of memory for the history");
     ten_history_free(history);
-    return done;
+    return r;
 }

@@ -104,9 +104,9 @@ static void note_expired(tenure_client *client, const char *target, uint64_t tok
 static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_sent_ms, ten_result *result) {
     uint64_t expired = (uintptr_t)ten_map_get(&client->expired, op->target);
     *ret_sent_ms = now_ms(client);
-    int done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
-    if (done < 0 || result->outcome != TEN_OK || expired == 0)
-        return done;
+    int r = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
+    if (r < 0 || result->outcome != TEN_OK || expired == 0)
+        return r;
     if (result->token <= expired) {
         ten_op release = {.kind = TEN_OP_RELEASE,
                           .namespace_name = op->namespace_name,
@@ -114,17 +114,17 @@ static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_
                           .holder = op->holder,
                           .token = result->token,
                           .reason = TEN_REASON_EXPIRED};
-        done = ten_store_apply(client->store, &release, result, 1, client->timing.timeout_ms);
+        r = ten_store_apply(client->store, &release, result, 1, client->timing.timeout_ms);
         *ret_sent_ms = now_ms(client);
-        if (done == TENURE_OK)
-            done = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
+        if (r == TENURE_OK)
+            r = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
     }
-    if (done == TENURE_OK && result->outcome == TEN_OK && result->token <= expired)
+    if (r == TENURE_OK && result->outcome == TEN_OK && result->token <= expired)
         return ten_fail(&client->store->error, TENURE_E_STORE, "the store grants %s under a token that is over",
                         op->target);
-    if (done == TENURE_OK && result->outcome == TEN_OK)
+    if (r == TENURE_OK && result->outcome == TEN_OK)
         (void)ten_map_remove(&client->expired, op->target);
-    return done;
+    return r;
 }
 
 /* One try. The message of TENURE_E_HELD is said here, because the holder's name does not outlive the store's next call.
@@ -136,24 +136,24 @@ static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_re
                  .holder = client->instance,
                  .ttl_ms = client->timing.ttl_ms};
     ten_result result;
-    int done = ten_client_enter(client);
-    if (done < 0)
-        return done;
+    int r = ten_client_enter(client);
+    if (r < 0)
+        return r;
     uint64_t sent_ms;
-    done = apply_acquire(client, &op, &sent_ms, &result);
-    if (done == TENURE_OK && result.outcome == TEN_OK &&
+    r = apply_acquire(client, &op, &sent_ms, &result);
+    if (r == TENURE_OK && result.outcome == TEN_OK &&
         !ten_lease_granted(&lease->record, result.token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms, sent_ms,
                            now_ms(client)))
-        done = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
-                        "the answer about %s came when its lease was over again", lease->target);
+        r = ten_fail(&client->store->error, TENURE_E_TIMEOUT, "the answer about %s came when its lease was over again",
+                     lease->target);
     *ret_remaining_ms = result.remaining_ms;
     ten_result copy = result;
     char holder[TENURE_HOLDER_MAX + 1];
     snprintf(holder, sizeof holder, "%s", result.holder ? result.holder : "nobody");
     copy.holder = holder;
-    done = ten_client_leave(client, done);
-    if (done < 0)
-        return done;
+    r = ten_client_leave(client, r);
+    if (r < 0)
+        return r;
     if (copy.outcome == TEN_HELD)
         return say_held(client, lease->target, &copy);
     if (copy.outcome != TEN_OK)
@@ -165,9 +165,9 @@ static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_re
 }
 
 static int make_lease(tenure_client *client, const char *target, tenure_lease **ret_lease) {
-    int done = ten_client_check_target(client, target);
-    if (done < 0)
-        return done;
+    int r = ten_client_check_target(client, target);
+    if (r < 0)
+        return r;
     tenure_lease *lease = ten_calloc(1, sizeof *lease);
     if (!lease)
         return ten_client_fail(client, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
@@ -190,14 +190,14 @@ struct wait {
 };
 
 static int start_watching(tenure_client *client, struct wait *wait) {
-    int done = ten_client_enter(client);
-    if (done < 0)
-        return done;
+    int r = ten_client_enter(client);
+    if (r < 0)
+        return r;
     wait->cursor = UINT64_MAX;
     ten_waiter_add(client, &wait->waiter);
-    done = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1, NULL, NULL,
-                                       client->timing.timeout_ms);
-    return ten_client_leave(client, done);
+    r = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1, NULL, NULL,
+                                    client->timing.timeout_ms);
+    return ten_client_leave(client, r);
 }
 
 static int note_change(const ten_change *change, void *userdata) {
@@ -207,19 +207,19 @@ static int note_change(const ten_change *change, void *userdata) {
 }
 
 /* Whether one of the new changes is about the target. Errors count as yes: the next try will meet them, too. */
-static int read_news(tenure_client *client, struct wait *wait) {
-    int done = ten_client_enter(client);
-    if (done < 0)
-        return done;
+static int read_events(tenure_client *client, struct wait *wait) {
+    int r = ten_client_enter(client);
+    if (r < 0)
+        return r;
     ten_waiter_clear(client, &wait->waiter);
     wait->concerned = false;
     uint64_t before;
     do {
         before = wait->cursor;
-        done = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1000, note_change,
-                                           wait, client->timing.timeout_ms);
-    } while (done == TENURE_OK && wait->cursor != before);
-    wait->concerned |= done < 0;
+        r = client->store->ops->changes(client->store, client->namespace_name, &wait->cursor, 1000, note_change, wait,
+                                        client->timing.timeout_ms);
+    } while (r == TENURE_OK && wait->cursor != before);
+    wait->concerned |= r < 0;
     pthread_mutex_unlock(&client->lock);
     return TENURE_OK;
 }
@@ -227,48 +227,48 @@ static int read_news(tenure_client *client, struct wait *wait) {
 /* Sleeps until the target may be free, or the time has passed: TENURE_OK to try again, TENURE_E_HELD when there is no
  * time left. */
 static int wait_for_turn(tenure_client *client, struct wait *wait, uint64_t remaining_ms, uint64_t end_ms) {
-    uint64_t ends_ms = ten_add_u64(now_ms(client), ten_max_u64(remaining_ms, 1));
+    uint64_t ends_ms = ten_add_saturating(now_ms(client), ten_max_u64(remaining_ms, 1));
     for (;;) {
         uint64_t now = now_ms(client);
         if (now >= end_ms)
             return TENURE_E_HELD;
         if (now >= ends_ms)
             return TENURE_OK;
-        int done = ten_waiter_sleep(client, &wait->waiter, ten_min_u64(ends_ms, end_ms) - now, wait->target);
-        if (done == TENURE_OK)
-            done = read_news(client, wait);
-        if (done < 0 || wait->concerned)
-            return done;
+        int r = ten_waiter_sleep(client, &wait->waiter, ten_min_u64(ends_ms, end_ms) - now, wait->target);
+        if (r == TENURE_OK)
+            r = read_events(client, wait);
+        if (r < 0 || wait->concerned)
+            return r;
     }
 }
 
 static int acquire_waiting(tenure_client *client, tenure_lease *lease, uint64_t wait_ms) {
-    uint64_t end_ms = ten_add_u64(now_ms(client), wait_ms);
+    uint64_t end_ms = ten_add_saturating(now_ms(client), wait_ms);
     struct wait wait = {.target = lease->target};
     uint64_t remaining_ms = 0;
-    int done = wait_ms > 0 ? start_watching(client, &wait) : TENURE_OK;
-    while (done == TENURE_OK) {
-        done = try_once(client, lease, &remaining_ms);
-        if (done != TENURE_E_HELD || wait_ms == 0)
+    int r = wait_ms > 0 ? start_watching(client, &wait) : TENURE_OK;
+    while (r == TENURE_OK) {
+        r = try_once(client, lease, &remaining_ms);
+        if (r != TENURE_E_HELD || wait_ms == 0)
             break;
-        done = wait_for_turn(client, &wait, remaining_ms, end_ms);
+        r = wait_for_turn(client, &wait, remaining_ms, end_ms);
     }
     ten_waiter_remove(client, &wait.waiter);
-    return done;
+    return r;
 }
 
 int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, tenure_lease **ret_lease) {
     tenure_lease *lease = NULL;
-    int done = make_lease(client, target, &lease);
-    if (done == TENURE_OK)
-        done = acquire_waiting(client, lease, wait_ms);
-    if (done < 0) {
+    int r = make_lease(client, target, &lease);
+    if (r == TENURE_OK)
+        r = acquire_waiting(client, lease, wait_ms);
+    if (r < 0) {
         ten_free(lease);
-        return done;
+        return r;
     }
     add_handle(lease);
     *ret_lease = lease;
-    return done;
+    return r;
 }
 
 /* ---- renewing and releasing */
@@ -293,11 +293,11 @@ int tenure_renew(tenure_lease *lease) {
                  .token = lease->token,
                  .ttl_ms = lease->ttl_ms};
     ten_result result = {0};
-    int done = ten_client_enter(client);
-    if (done < 0) {
+    int r = ten_client_enter(client);
+    if (r < 0) {
         /* Pausing the work needs no lock: whoever has it will publish what the store says. */
         atomic_store_explicit(&lease->valid_until, 0, memory_order_release);
-        return done;
+        return r;
     }
     if (lease->record.deadline_ms == 0 || atomic_load_explicit(&lease->given_back, memory_order_acquire)) {
         pthread_mutex_unlock(&client->lock);
@@ -308,10 +308,10 @@ int tenure_renew(tenure_lease *lease) {
         note_expired(client, lease->target, lease->token);
         op.kind = TEN_OP_READ; /* for the message only */
     }
-    done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    r = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
     if (op.kind == TEN_OP_READ) {
         ten_lease_lost(&lease->record);
-        if (done == TENURE_OK)
+        if (r == TENURE_OK)
             say_lost(client, lease->target, lease->token, &result);
         else
             ten_client_fail(client, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
@@ -319,37 +319,37 @@ int tenure_renew(tenure_lease *lease) {
         pthread_mutex_unlock(&client->lock);
         return TENURE_E_LOST;
     }
-    if (done == TENURE_OK && result.outcome == TEN_OK) {
+    if (r == TENURE_OK && result.outcome == TEN_OK) {
         if (!ten_lease_granted(&lease->record, lease->token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms,
                                sent_ms, now_ms(client)))
-            done = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
-                            "the renewal of %s was answered when it was over again", lease->target);
-    } else if (done == TENURE_OK) {
+            r = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
+                         "the renewal of %s was answered when it was over again", lease->target);
+    } else if (r == TENURE_OK) {
         ten_lease_lost(&lease->record);
         say_lost(client, lease->target, lease->token, &result);
     }
-    if (done < 0)
+    if (r < 0)
         ten_lease_renewal_failed(&lease->record);
     publish(lease);
-    done = ten_client_leave(client, done);
-    return done < 0 ? done : result.outcome == TEN_OK ? TENURE_OK : TENURE_E_LOST;
+    r = ten_client_leave(client, r);
+    return r < 0 ? r : result.outcome == TEN_OK ? TENURE_OK : TENURE_E_LOST;
 }
 
 static int release_op(tenure_client *client, const ten_op *op, bool *ret_released) {
     ten_result result;
-    int done = ten_client_apply(client, op, &result);
-    if (done == TENURE_OK && ret_released)
+    int r = ten_client_apply(client, op, &result);
+    if (r == TENURE_OK && ret_released)
         *ret_released = result.outcome == TEN_OK;
-    return done;
+    return r;
 }
 
 int tenure_release(tenure_lease *lease) {
     tenure_client *client = lease->client;
     if (ten_process_is(client->process))
         end_handles_of(lease);
-    int done = ten_client_enter(client);
-    if (done < 0)
-        return done;
+    int r = ten_client_enter(client);
+    if (r < 0)
+        return r;
     bool held = lease->record.deadline_ms != 0;
     ten_lease_released(&lease->record);
     publish(lease);
@@ -361,11 +361,11 @@ int tenure_release(tenure_lease *lease) {
                  .reason = TEN_REASON_DONE};
     ten_result result;
     if (held)
-        done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+        r = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
     /* It may still arrive, and would end a lease that was acquired anew under the same token. */
-    if (done < 0)
+    if (r < 0)
         note_expired(client, lease->target, lease->token);
-    return ten_client_leave(client, done);
+    return ten_client_leave(client, r);
 }
 
 void tenure_lease_free(tenure_lease *lease) {
@@ -377,39 +377,39 @@ void tenure_lease_free(tenure_lease *lease) {
 /* ---- by token */
 
 static int check_token(const tenure_client *client, const char *target, uint64_t token) {
-    int done = ten_client_check_target(client, target);
-    if (done == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
-        done = ten_client_fail(client, TENURE_E_INVALID,
-                               "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
-                               (unsigned long long)token);
-    return done;
+    int r = ten_client_check_target(client, target);
+    if (r == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
+        r = ten_client_fail(client, TENURE_E_INVALID,
+                            "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
+                            (unsigned long long)token);
+    return r;
 }
 
 int tenure_renew_token(tenure_client *client, const char *target, uint64_t token, uint64_t ttl_ms) {
-    int done = check_token(client, target, token);
-    if (done < 0)
-        return done;
+    int r = check_token(client, target, token);
+    if (r < 0)
+        return r;
     ten_op op = {.kind = TEN_OP_RENEW,
                  .namespace_name = client->namespace_name,
                  .target = target,
                  .token = token,
                  .ttl_ms = ttl_ms};
     ten_result result;
-    done = ten_client_enter(client);
-    if (done < 0)
-        return done;
-    done = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
-    if (done == TENURE_OK && result.outcome != TEN_OK)
+    r = ten_client_enter(client);
+    if (r < 0)
+        return r;
+    r = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
+    if (r == TENURE_OK && result.outcome != TEN_OK)
         say_lost(client, target, token, &result);
-    bool lost = done == TENURE_OK && result.outcome != TEN_OK;
-    done = ten_client_leave(client, done);
-    return lost ? TENURE_E_LOST : done;
+    bool lost = r == TENURE_OK && result.outcome != TEN_OK;
+    r = ten_client_leave(client, r);
+    return lost ? TENURE_E_LOST : r;
 }
 
 int tenure_release_token(tenure_client *client, const char *target, uint64_t token, bool *ret_released) {
-    int done = check_token(client, target, token);
-    if (done < 0)
-        return done;
+    int r = check_token(client, target, token);
+    if (r < 0)
+        return r;
     return release_op(client,
                       &(ten_op){.kind = TEN_OP_RELEASE,
                                 .namespace_name = client->namespace_name,
@@ -426,11 +426,11 @@ int tenure_force_release(tenure_client *client, const char *target, bool now, bo
 int tenure_force_release_from(tenure_client *client, const char *target, const char *instance, bool now,
                               bool *ret_released) {
     ten_error error;
-    int done = ten_client_check_target(client, target);
-    if (done == TENURE_OK && instance && ten_holder_check(instance, &error) < 0)
-        done = ten_client_failed(client, &error);
-    if (done < 0)
-        return done;
+    int r = ten_client_check_target(client, target);
+    if (r == TENURE_OK && instance && ten_id_check_holder(instance, &error) < 0)
+        r = ten_client_failed(client, &error);
+    if (r < 0)
+        return r;
     return release_op(client,
                       &(ten_op){.kind = TEN_OP_RELEASE,
                                 .flags = now ? TEN_OP_FORCE_NOW : TEN_OP_FORCE,
@@ -459,7 +459,7 @@ uint64_t tenure_lease_token(const tenure_lease *lease) {
 
 uint64_t tenure_lease_remaining_ms(const tenure_lease *lease) {
     uint64_t ends_ms = atomic_load_explicit(&lease->ends_at, memory_order_acquire);
-    return is_before(lease, ends_ms) ? ten_left_u64(ends_ms, now_ms(lease->client)) : 0;
+    return is_before(lease, ends_ms) ? ten_sub_saturating(ends_ms, now_ms(lease->client)) : 0;
 }
 
 uint64_t tenure_lease_ttl_ms(const tenure_lease *lease) {

@@ -8,17 +8,17 @@
 
 static int read_leader(tenure_client *client, const char *role, tenure_leader *ret_leader) {
     tenure_info info;
-    int done = tenure_get_info(client, role, &info);
+    int r = tenure_get_info(client, role, &info);
     *ret_leader = (tenure_leader){0};
-    if (done == TENURE_E_UNKNOWN_TARGET)
+    if (r == TENURE_E_UNKNOWN_TARGET)
         return TENURE_OK; /* nobody ever was */
-    if (done == TENURE_OK && info.holder[0] != '\0') {
+    if (r == TENURE_OK && info.holder[0] != '\0') {
         memcpy(ret_leader->instance, info.holder, sizeof ret_leader->instance);
         ret_leader->token = info.token;
         ret_leader->remaining_ms = info.remaining_ms;
         ret_leader->since_ms = info.acquired_at_ms;
     }
-    return done;
+    return r;
 }
 
 int tenure_leader_get(tenure_client *client, const char *role, tenure_leader *ret_leader) {
@@ -68,30 +68,30 @@ int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn eac
     struct observation observation = {.role = role, .each = each, .userdata = userdata};
     uint64_t cursor = 0;
     bool anew = true; /* at the beginning, and when changes were missed */
-    int done = ten_client_check_target(client, role);
-    if (done == TENURE_OK)
-        done = tenure_watch_start(client, &cursor);
-    while (done == TENURE_OK && observation.stopped == 0) {
+    int r = ten_client_check_target(client, role);
+    if (r == TENURE_OK)
+        r = tenure_watch_start(client, &cursor);
+    while (r == TENURE_OK && observation.stopped == 0) {
         tenure_leader leader;
-        done = read_leader(client, role, &leader);
-        if (done < 0)
+        r = read_leader(client, role, &leader);
+        if (r < 0)
             break;
         if (anew || leader.token <= observation.token)
             tell(&observation, &leader);
         uint64_t wait_ms = leader.instance[0] ? leader.remaining_ms + 1 : UINT64_MAX;
         if (observation.stopped == 0)
-            done = tenure_watch_wait(client, &cursor, wait_ms, take_change, &observation);
-        anew = done == TENURE_E_RESYNC;
+            r = tenure_watch_wait(client, &cursor, wait_ms, take_change, &observation);
+        anew = r == TENURE_E_RESYNC;
         if (anew)
-            done = TENURE_OK;
+            r = TENURE_OK;
     }
-    return observation.stopped ? observation.stopped : done;
+    return observation.stopped ? observation.stopped : r;
 }
 
 int tenure_resign(tenure_client *client, const char *role, const char *instance) {
     ten_error error;
-    int done = ten_client_check_target(client, role);
-    if (done == TENURE_OK && (!instance || ten_holder_check(instance, &error) < 0))
+    int r = ten_client_check_target(client, role);
+    if (r == TENURE_OK && (!instance || ten_id_check_holder(instance, &error) < 0))
         return instance ? ten_client_failed(client, &error)
                         : ten_client_fail(client, TENURE_E_INVALID, "no instance was given");
     ten_op op = {.kind = TEN_OP_ASK,
@@ -101,11 +101,11 @@ int tenure_resign(tenure_client *client, const char *role, const char *instance)
                  .ask = TEN_ASK_RESIGN,
                  .actor = client->instance};
     ten_result result;
-    if (done == TENURE_OK)
-        done = ten_client_apply(client, &op, &result);
-    if (done == TENURE_OK && result.outcome != TEN_OK)
-        done = ten_client_fail(client, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
-                               instance, role, result.holder ? "the leader is " : "nobody leads it",
-                               result.holder ? result.holder : "");
-    return done;
+    if (r == TENURE_OK)
+        r = ten_client_apply(client, &op, &result);
+    if (r == TENURE_OK && result.outcome != TEN_OK)
+        r = ten_client_fail(client, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
+                            instance, role, result.holder ? "the leader is " : "nobody leads it",
+                            result.holder ? result.holder : "");
+    return r;
 }

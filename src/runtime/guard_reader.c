@@ -19,7 +19,7 @@
 #include "base/io.h"
 #include "runtime/guard_reader.h"
 
-#define NEWS_SIZE       500u
+#define EVENT_SIZE      500u
 #define QUESTIONS_MAX   1000u /* of one apply() */
 #define BLIND_MS        250u  /* how often a store is looked at that cannot be watched */
 #define LOOK_MAX_MS     10000u
@@ -113,14 +113,14 @@ static void tell(const tenure_guard *guard, enum tenure_event_kind kind, const c
 }
 
 /* Notes what a call came to. Called by the thread. */
-static void note(tenure_guard *guard, int done) {
-    bool reached = done == TENURE_OK || done == TENURE_E_RESYNC;
+static void note(tenure_guard *guard, int r) {
+    bool reached = r == TENURE_OK || r == TENURE_E_RESYNC;
     pthread_mutex_lock(&guard->lock);
     ten_guard_reached(&guard->core, reached);
     if (!reached) {
         guard->trouble = guard->store->error;
-        if (guard->trouble.code != done)
-            ten_fail(&guard->trouble, done, "%s", tenure_strerror(done));
+        if (guard->trouble.code != r)
+            ten_fail(&guard->trouble, r, "%s", tenure_strerror(r));
     }
     pthread_mutex_unlock(&guard->lock);
     bool was_down = guard->down;
@@ -134,7 +134,7 @@ static void note(tenure_guard *guard, int done) {
     }
     if (was_down != guard->down)
         tell(guard, reached ? TENURE_EVENT_STORE_UP : TENURE_EVENT_STORE_DOWN, reached ? "store_up" : "store_down",
-             reached ? TENURE_OK : done);
+             reached ? TENURE_OK : r);
 }
 
 /* ---- the thread: questions */
@@ -176,18 +176,18 @@ static bool answer_questions(tenure_guard *guard) {
     if (!first)
         return false;
     uint64_t sent_ms = now_ms(guard);
-    int done = ten_store_apply(guard->store, guard->ops, guard->results, count, guard->timeout_ms);
+    int r = ten_store_apply(guard->store, guard->ops, guard->results, count, guard->timeout_ms);
     /* A connection that the server closed in the meantime is found out by using it: once more, on a new one. */
-    if (done < 0 && done != TENURE_E_TIMEOUT && tenure_error_retryable(done)) {
+    if (r < 0 && r != TENURE_E_TIMEOUT && tenure_error_retryable(r)) {
         sent_ms = now_ms(guard);
-        done = ten_store_apply(guard->store, guard->ops, guard->results, count, guard->timeout_ms);
+        r = ten_store_apply(guard->store, guard->ops, guard->results, count, guard->timeout_ms);
     }
-    note(guard, done);
+    note(guard, r);
     pthread_mutex_lock(&guard->lock);
     uint64_t now = now_ms(guard);
     for (struct question *at = first; at; at = at->next) {
         at->verdict = ten_guard_answer(&guard->core, now, sent_ms, at->target, at->token,
-                                       done == TENURE_OK ? &guard->results[at->op] : NULL, &at->newest);
+                                       r == TENURE_OK ? &guard->results[at->op] : NULL, &at->newest);
         at->answered = true;
     }
     pthread_cond_broadcast(&guard->answered);
@@ -223,13 +223,13 @@ static bool read_feed(tenure_guard *guard) {
     struct reading reading = {.guard = guard, .sent_ms = now_ms(guard)};
     guard->feed_due = false;
     guard->looked_ms = reading.sent_ms;
-    int done = guard->store->ops->changes(guard->store, guard->namespace_name, &guard->cursor, NEWS_SIZE, take_change,
-                                          &reading, guard->timeout_ms);
-    note(guard, done);
-    if (done < 0 && done != TENURE_E_RESYNC)
+    int r = guard->store->ops->changes(guard->store, guard->namespace_name, &guard->cursor, EVENT_SIZE, take_change,
+                                       &reading, guard->timeout_ms);
+    note(guard, r);
+    if (r < 0 && r != TENURE_E_RESYNC)
         return true;
     pthread_mutex_lock(&guard->lock);
-    if (done == TENURE_E_RESYNC || before == UINT64_MAX)
+    if (r == TENURE_E_RESYNC || before == UINT64_MAX)
         ten_guard_follow(&guard->core, reading.sent_ms);
     else if (guard->cursor == before)
         ten_guard_fed(&guard->core, reading.sent_ms);
@@ -245,7 +245,7 @@ static void sleep_until_due(tenure_guard *guard) {
         watch_fd = -1;
     uint64_t look_ms = watch_fd < 0 ? ten_min_u64(guard->look_ms, BLIND_MS) : guard->look_ms;
     uint64_t due_ms = guard->feed_due ? guard->retry_ms : guard->looked_ms + look_ms;
-    uint64_t wait_ms = ten_left_u64(due_ms, now_ms(guard));
+    uint64_t wait_ms = ten_sub_saturating(due_ms, now_ms(guard));
     int woken = ten_wait_readable(guard->wake_fd, watch_fd, wait_ms);
     uint64_t count;
     if (woken > 0 && (woken & 1))
@@ -309,12 +309,12 @@ static int configure(tenure_guard *guard, const char *url, ten_error *error) {
     const tenure_guard_options *options = &guard->options;
     const char *namespace_name = options->namespace_name ? options->namespace_name : "poll";
     uint64_t cache_ttl_ms = options->cache_ttl_ms ? options->cache_ttl_ms : TENURE_TTL_DEFAULT_MS;
-    int done = ten_namespace_check(namespace_name, error);
-    if (done == TENURE_OK && (cache_ttl_ms < TENURE_TTL_MIN_MS || cache_ttl_ms > TENURE_TTL_MAX_MS))
-        done = ten_fail(error, TENURE_E_TTL, "a cache TTL of %llu ms cannot be used: between 100 ms and 366 days",
-                        (unsigned long long)cache_ttl_ms);
-    if (done < 0)
-        return done;
+    int r = ten_id_check_namespace(namespace_name, error);
+    if (r == TENURE_OK && (cache_ttl_ms < TENURE_TTL_MIN_MS || cache_ttl_ms > TENURE_TTL_MAX_MS))
+        r = ten_fail(error, TENURE_E_TTL, "a cache TTL of %llu ms cannot be used: between 100 ms and 366 days",
+                     (unsigned long long)cache_ttl_ms);
+    if (r < 0)
+        return r;
     snprintf(guard->namespace_name, sizeof guard->namespace_name, "%s", namespace_name);
     guard->timeout_ms =
         options->timeout_ms ? options->timeout_ms : ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000);
@@ -324,10 +324,10 @@ static int configure(tenure_guard *guard, const char *url, ten_error *error) {
                                        .accept_expired = options->on_expired_accept,
                                        .max_targets = options->max_targets ? options->max_targets : TARGETS_DEFAULT});
     ten_store_config config = {.clock = guard->clock, .timeout_ms = options->timeout_ms};
-    done = ten_store_open(url, &config, &guard->store, error);
-    if (done == TENURE_OK && !options->timeout_ms && guard->store->timeout_ms)
+    r = ten_store_open(url, &config, &guard->store, error);
+    if (r == TENURE_OK && !options->timeout_ms && guard->store->timeout_ms)
         guard->timeout_ms = guard->store->timeout_ms;
-    return done;
+    return r;
 }
 
 static int start(tenure_guard *guard, ten_error *error) {
@@ -342,20 +342,20 @@ static int start(tenure_guard *guard, ten_error *error) {
     return refused ? ten_fail_errno(error, TENURE_E_SYSTEM, refused, "cannot start the guard's thread") : TENURE_OK;
 }
 
-int ten_guard_open(const char *url, const tenure_guard_options *options, const ten_clock *clock,
-                   tenure_guard **ret_guard) {
+int ten_guard_reader_open(const char *url, const tenure_guard_options *options, const ten_clock *clock,
+                          tenure_guard **ret_guard) {
     ten_error error = {0};
     if (options && options->size < sizeof options->size)
         return fail(NULL, TENURE_E_INVALID, "tenure_guard_options.size is not set: it is sizeof(tenure_guard_options)");
     tenure_guard *guard = new_guard(options, clock);
     if (!guard)
         return fail(NULL, TENURE_E_NOMEM, "out of memory for a guard");
-    int done = guard->wake_fd < 0 || guard->process == 0
-                   ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot start a guard")
-                   : configure(guard, url, &error);
-    if (done == TENURE_OK)
-        done = start(guard, &error);
-    if (done < 0) {
+    int r = guard->wake_fd < 0 || guard->process == 0
+                ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot start a guard")
+                : configure(guard, url, &error);
+    if (r == TENURE_OK)
+        r = start(guard, &error);
+    if (r < 0) {
         free_guard(guard);
         return failed(NULL, &error);
     }
@@ -364,7 +364,7 @@ int ten_guard_open(const char *url, const tenure_guard_options *options, const t
 }
 
 int tenure_guard_open(const char *url, const tenure_guard_options *options, tenure_guard **ret_guard) {
-    return ten_guard_open(url, options, &ten_system_clock, ret_guard);
+    return ten_guard_reader_open(url, options, &ten_system_clock, ret_guard);
 }
 
 static void wake(const tenure_guard *guard) {
@@ -442,7 +442,7 @@ static int check_input(const tenure_guard *guard, const char *target, uint64_t t
     ten_error error;
     if (!target)
         return fail(guard, TENURE_E_INVALID, "no target was given");
-    if (ten_target_check(target, &error) < 0)
+    if (ten_id_check_target(target, &error) < 0)
         return failed(guard, &error);
     if (token == 0 || token > TENURE_TOKEN_MAX)
         return fail(guard, TENURE_E_TOKEN, "%llu is not a token: they lie between 1 and 2^53 - 1",
@@ -468,9 +468,9 @@ static int explain(tenure_guard *guard, const tenure_guard_item *item) {
 }
 
 int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count) {
-    int done = belongs_here(guard);
-    if (done < 0)
-        return done;
+    int r = belongs_here(guard);
+    if (r < 0)
+        return r;
     struct question *questions = ten_calloc(count ? count : 1, sizeof *questions);
     if (!questions)
         return fail(guard, TENURE_E_NOMEM, "out of memory for %zu checks", count);
@@ -504,12 +504,12 @@ int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_
 }
 
 int tenure_guard_check(tenure_guard *guard, const char *target, uint64_t token) {
-    int done = belongs_here(guard);
+    int r = belongs_here(guard);
     tenure_guard_item item = {.target = target, .token = token};
-    if (done == TENURE_OK)
-        done = check_input(guard, target, token);
-    if (done < 0)
-        return done;
+    if (r == TENURE_OK)
+        r = check_input(guard, target, token);
+    if (r < 0)
+        return r;
     struct question question = {.target = target, .token = token, .answered = true};
     pthread_mutex_lock(&guard->lock);
     question.verdict = ten_guard_check(&guard->core, now_ms(guard), target, token, &question.newest);

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-int ten_guard_open(const char *url, const tenure_guard_options *options, const ten_clock *clock,
-                   tenure_guard **ret_guard);
+int ten_guard_reader_open(const char *url, const tenure_guard_options *options, const ten_clock *clock,
+                          tenure_guard **ret_guard);
 
 #endif

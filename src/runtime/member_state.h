@@ -1,8 +1,8 @@
 /*
  * The insides of a manager, shared by manager.c (the C API) and manager_loop.c (the thread).
  */
-#ifndef TEN_RUNTIME_MANAGER_STATE_H
-#define TEN_RUNTIME_MANAGER_STATE_H
+#ifndef TEN_RUNTIME_MEMBER_STATE_H
+#define TEN_RUNTIME_MEMBER_STATE_H
 
 #include <pthread.h>
 
@@ -28,7 +28,7 @@ struct ten_question {
     struct ten_question *next;
 };
 
-struct tenure_manager {
+struct tenure_member {
     ten_store *store; /* used by the thread alone once it runs */
     const ten_clock *clock;
     uint64_t process;
@@ -36,7 +36,7 @@ struct tenure_manager {
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     bool targets_from_store;
-    ten_manager_extras extras;
+    ten_member_extras extras;
     tenure_event_fn on_event;
     void *userdata;
 
@@ -47,8 +47,8 @@ struct tenure_manager {
     pthread_mutex_t lock; /* around everything below; held for microseconds, never during a call on the store */
     pthread_cond_t changed;
     ten_fleet *fleet;
-    ten_slots own_slots;
-    ten_slots *slots;
+    ten_beliefs own_beliefs;
+    ten_beliefs *beliefs;
     struct ten_claim *claims;
     struct ten_question *questions;
     tenure_event *events; /* a ring; for the callback, or to be pulled */
@@ -72,11 +72,11 @@ struct tenure_manager {
 
 /* Called with the lock held: takes the fleet's events, brings the slots up to date, and keeps the events for whoever
  * wants them. */
-void ten_manager_absorb(tenure_manager *manager);
-void ten_manager_publish(tenure_manager *manager, uint32_t target);
-void ten_manager_wake(tenure_manager *manager);
-uint64_t ten_manager_now_ms(const tenure_manager *manager);
+void ten_member_absorb(tenure_member *member);
+void ten_member_publish(tenure_member *member, uint32_t target);
+void ten_member_wake(tenure_member *member);
+uint64_t ten_member_now_ms(const tenure_member *member);
 
-void *ten_manager_run(void *manager);
+void *ten_member_run(void *member);
 
 #endif

@@ -72,21 +72,20 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
     for (const char *at = text; (at = strchr(at, '\n')); at++)
         lines++;
     parsed.principals = ten_calloc(lines, sizeof *parsed.principals);
-    int done =
-        copy && parsed.principals ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the auth file");
+    int r = copy && parsed.principals ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the auth file");
     size_t number = 1;
-    for (char *line = copy; done == TENURE_OK && line; number++) {
+    for (char *line = copy; r == TENURE_OK && line; number++) {
         char *end = strchr(line, '\n');
         if (end)
             *end++ = '\0';
         size_t blank = strspn(line, " \t\r");
         if (line[blank] != '\0' && line[blank] != '#')
-            done = parse_line(line, number, &parsed.principals[parsed.count++], error);
+            r = parse_line(line, number, &parsed.principals[parsed.count++], error);
         line = end;
     }
-    if (done < 0) {
+    if (r < 0) {
         ten_auth_free(&parsed);
-        return done;
+        return r;
     }
     *auth = parsed;
     return TENURE_OK;
@@ -109,8 +108,8 @@ int ten_auth_read(const char *path, ten_auth *auth, ten_error *error) {
     if (strlen(text) != (size_t)size)
         return ten_fail(error, TENURE_E_INVALID, "the auth file %s has a NUL in it: is it a text file?", path);
     ten_error inner;
-    int done = ten_auth_parse(text, auth, &inner);
-    return done < 0 ? ten_fail(error, done, "the auth file %s: %s", path, inner.message) : done;
+    int r = ten_auth_parse(text, auth, &inner);
+    return r < 0 ? ten_fail(error, r, "the auth file %s: %s", path, inner.message) : r;
 }
 
 void ten_auth_free(ten_auth *auth) {

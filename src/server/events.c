@@ -19,7 +19,7 @@
 #define READERS_MAX    1000u
 #define NAMESPACES_MAX 32u
 #define BUFFER_MAX     ((size_t)512 * 1024)
-#define NEWS_SIZE      1000u
+#define EVENT_SIZE     1000u
 #define KEEP_ALIVE_MS  15000u
 #define BLIND_MS       1000u /* how often a store is read that cannot be watched */
 
@@ -150,11 +150,11 @@ static void read_feed(ten_events *events, struct feed *feed) {
     struct delivery delivery = {.events = events, .namespace_name = feed->name};
     for (bool more = true; more;) {
         uint64_t before = feed->cursor;
-        int done = feed->store->ops->changes(feed->store, feed->name, &feed->cursor, NEWS_SIZE, deliver, &delivery,
-                                             events->timeout_ms);
-        if (done == TENURE_E_RESYNC)
+        int r = feed->store->ops->changes(feed->store, feed->name, &feed->cursor, EVENT_SIZE, deliver, &delivery,
+                                          events->timeout_ms);
+        if (r == TENURE_E_RESYNC)
             tell_resync(events, feed->name, NULL, feed->cursor);
-        more = done == TENURE_OK && feed->cursor != before; /* what was not read is read later: the cursor stands */
+        more = r == TENURE_OK && feed->cursor != before; /* what was not read is read later: the cursor stands */
     }
     ten_buf_free(&delivery.line);
 }
@@ -207,16 +207,16 @@ static bool catch_up(ten_events *events, ten_event_reader *reader, struct feed *
         cursor = feed->cursor;
         tell_resync(events, feed->name, reader, cursor);
     }
-    int done = TENURE_OK;
-    for (uint64_t before = UINT64_MAX; done == TENURE_OK && before != cursor && cursor < feed->cursor;) {
+    int r = TENURE_OK;
+    for (uint64_t before = UINT64_MAX; r == TENURE_OK && before != cursor && cursor < feed->cursor;) {
         before = cursor;
-        done = feed->store->ops->changes(feed->store, feed->name, &cursor, NEWS_SIZE, deliver, &delivery,
-                                         events->timeout_ms);
-        if (done == TENURE_E_RESYNC)
+        r = feed->store->ops->changes(feed->store, feed->name, &cursor, EVENT_SIZE, deliver, &delivery,
+                                      events->timeout_ms);
+        if (r == TENURE_E_RESYNC)
             tell_resync(events, feed->name, reader, cursor);
     }
     ten_buf_free(&delivery.line);
-    if (done < 0 && done != TENURE_E_RESYNC)
+    if (r < 0 && r != TENURE_E_RESYNC)
         return false;
     pthread_mutex_lock(&events->lock);
     reader->joined = true;
@@ -268,7 +268,7 @@ static void keep_alive(ten_events *events) {
 }
 
 /* Sleeps until something changed, somebody came, or the time has passed. */
-static void sleep_until_news(ten_events *events, bool blind) {
+static void sleep_until_events(ten_events *events, bool blind) {
     struct pollfd polled[NAMESPACES_MAX + 1] = {{.fd = events->work_fd, .events = POLLIN}};
     nfds_t count = 1;
     struct feed *of[NAMESPACES_MAX + 1];
@@ -331,7 +331,7 @@ static void *run(void *arg) {
             alive_ms = now_ms;
         }
         poke(events->ready_fd);
-        sleep_until_news(events, blind);
+        sleep_until_events(events, blind);
     }
 }
 

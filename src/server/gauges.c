@@ -84,12 +84,12 @@ static int take_change(const ten_change *change, void *userdata) {
 
 static int read_feed(struct space *space, ten_store *store, uint64_t timeout_ms) {
     uint64_t before;
-    int done;
+    int r;
     do {
         before = space->cursor;
-        done = store->ops->changes(store, space->name, &space->cursor, PAGE, take_change, space, timeout_ms);
-    } while (done == TENURE_OK && space->cursor != before && before != TEN_CURSOR_NOW);
-    return done == TENURE_E_RESYNC ? TENURE_OK : done; /* what was missed is not counted */
+        r = store->ops->changes(store, space->name, &space->cursor, PAGE, take_change, space, timeout_ms);
+    } while (r == TENURE_OK && space->cursor != before && before != TEN_CURSOR_NOW);
+    return r == TENURE_E_RESYNC ? TENURE_OK : r; /* what was missed is not counted */
 }
 
 struct looking {
@@ -120,15 +120,15 @@ static int take_row(const ten_row *row, void *userdata) {
 static int look(struct space *space, ten_store *store, uint64_t timeout_ms) {
     struct looking looking = {.space = space, .now_ms = ten_boot_ms(&ten_system_clock)};
     char after[TENURE_TARGET_MAX + 1] = "";
-    int done = read_feed(space, store, timeout_ms);
+    int r = read_feed(space, store, timeout_ms);
     do {
         looking.count = 0;
         ten_query query = {.namespace_name = space->name, .filter = TENURE_ALL, .after = after, .limit = PAGE};
-        if (done == TENURE_OK)
-            done = store->ops->list(store, &query, take_row, &looking, timeout_ms);
+        if (r == TENURE_OK)
+            r = store->ops->list(store, &query, take_row, &looking, timeout_ms);
         memcpy(after, looking.last, sizeof after);
-    } while (done == TENURE_OK && looking.count == PAGE);
-    if (done == TENURE_OK) {
+    } while (r == TENURE_OK && looking.count == PAGE);
+    if (r == TENURE_OK) {
         ten_map_free(&space->unowned);
         space->unowned = looking.unowned;
         space->held = looking.held;
@@ -136,7 +136,7 @@ static int look(struct space *space, ten_store *store, uint64_t timeout_ms) {
     } else {
         ten_map_free(&looking.unowned);
     }
-    return done;
+    return r;
 }
 
 /* ---- writing */
@@ -180,13 +180,13 @@ int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, 
     pthread_mutex_lock(&gauges->lock);
     size_t count = gauges->count;
     pthread_mutex_unlock(&gauges->lock);
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (gauges->looked_ms == 0 || now_ms >= gauges->looked_ms + LOOK_EVERY_MS) {
-        for (size_t i = 0; done == TENURE_OK && i < count; i++)
-            done = look(&gauges->spaces[i], store, timeout_ms);
-        gauges->looked_ms = done == TENURE_OK ? now_ms : 0;
+        for (size_t i = 0; r == TENURE_OK && i < count; i++)
+            r = look(&gauges->spaces[i], store, timeout_ms);
+        gauges->looked_ms = r == TENURE_OK ? now_ms : 0;
     }
-    if (done == TENURE_OK && count > 0)
+    if (r == TENURE_OK && count > 0)
         write_all(gauges, count, to);
-    return done;
+    return r;
 }

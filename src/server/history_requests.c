@@ -38,16 +38,16 @@ static int read_changes(ten_job *job, ten_store *store) {
     const char *where = request->route.namespace_name;
     uint64_t timeout_ms = request->server->config->timeout_ms;
     ten_buf_char(&request->reply, '[');
-    int done = store->ops->changes(store, where, &list->cursor, list->recent ? 1 : list->limit, write_change, request,
-                                   timeout_ms);
-    if (done == TENURE_OK && list->recent) {
+    int r = store->ops->changes(store, where, &list->cursor, list->recent ? 1 : list->limit, write_change, request,
+                                timeout_ms);
+    if (r == TENURE_OK && list->recent) {
         ten_history_query query = {
             .target = list->after[0] ? list->after : NULL, .for_ms = list->for_ms, .limit = list->limit};
-        done = ten_history_list(store, where, &query, write_change, request, timeout_ms);
+        r = ten_client_history_list(store, where, &query, write_change, request, timeout_ms);
     }
-    list->resync = done == TENURE_E_RESYNC;
+    list->resync = r == TENURE_E_RESYNC;
     ten_buf_text(&request->reply, "]\n");
-    return list->resync ? TENURE_OK : done;
+    return list->resync ? TENURE_OK : r;
 }
 
 static void finish_changes(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -87,19 +87,19 @@ static bool parse_wanted(ten_request *request) {
     const char *target = ten_request_argument(request, "target");
     const char *since = ten_request_argument(request, "since");
     ten_error error = {0};
-    int done = target ? ten_target_check(target, &error) : TENURE_OK;
-    if (done == TENURE_OK && since)
-        done = ten_duration_parse(since, &list->for_ms, &error);
-    if (done == TENURE_OK && !list->recent && (target || since))
-        done = ten_fail(&error, TENURE_E_INVALID, "target and since are of the history, which has no after");
-    if (done < 0)
+    int r = target ? ten_id_check_target(target, &error) : TENURE_OK;
+    if (r == TENURE_OK && since)
+        r = ten_duration_parse(since, &list->for_ms, &error);
+    if (r == TENURE_OK && !list->recent && (target || since))
+        r = ten_fail(&error, TENURE_E_INVALID, "target and since are of the history, which has no after");
+    if (r < 0)
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
     else
         snprintf(list->after, sizeof list->after, "%s", target ? target : "");
-    return done == TENURE_OK;
+    return r == TENURE_OK;
 }
 
-void ten_history_get(ten_request *request) {
+void ten_server_history_get(ten_request *request) {
     struct ten_list_request *list = &request->list;
     const char *limit = ten_request_argument(request, "limit");
     bool is_number = !limit || (limit[0] != '\0' && strspn(limit, "0123456789") == strlen(limit));

@@ -72,13 +72,13 @@ static int list_nodes(ten_job *job, ten_store *store) {
     uint64_t timeout_ms = request->server->config->timeout_ms;
     struct nodes nodes = {.request = request};
     ten_buf_char(&request->reply, '[');
-    int done =
+    int r =
         request->list.shares ? ten_shares_read(&nodes.shares, store, where, request->list.plan, timeout_ms) : TENURE_OK;
-    if (done == TENURE_OK)
-        done = store->ops->list_instances(store, where, write_instance, &nodes, timeout_ms);
+    if (r == TENURE_OK)
+        r = store->ops->list_instances(store, where, write_instance, &nodes, timeout_ms);
     ten_buf_text(&request->reply, "]\n");
     ten_shares_free(&nodes.shares);
-    return done;
+    return r;
 }
 
 static void finish_nodes(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -90,7 +90,7 @@ static void finish_nodes(ten_job *job, int error, const char *message, const ten
         ten_reply_status(request, 200);
 }
 
-void ten_nodes_get(ten_request *request) {
+void ten_server_instances_get(ten_request *request) {
     const char *shares = ten_request_argument(request, "shares");
     const char *plan = ten_request_argument(request, "plan");
     request->list.plan = plan && strcmp(plan, "true") == 0;
@@ -123,7 +123,7 @@ static void go_with_heartbeat(ten_request *request, const ten_op *op) {
     ten_request_wait(request, request->server->leases, true);
 }
 
-void ten_node_put(ten_request *request) {
+void ten_server_instance_put(ten_request *request) {
     json_t *body = ten_body_parse(request);
     if (!body)
         return;
@@ -145,7 +145,7 @@ void ten_node_put(ten_request *request) {
         go_with_heartbeat(request, &op);
 }
 
-void ten_node_delete(ten_request *request) {
+void ten_server_instance_delete(ten_request *request) {
     ten_op op = {.kind = TEN_OP_LEAVE, .namespace_name = request->route.namespace_name, .holder = request->route.id};
     if (ten_request_owns(request, request->route.id))
         go_with_heartbeat(request, &op);

@@ -274,12 +274,12 @@ int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, 
     pthread_mutex_init(&lane->lock, NULL);
     pthread_cond_init(&lane->arrived, NULL);
     ten_store_config config = {.timeout_ms = timeout_ms};
-    int done = ten_store_open(url, &config, &lane->store, error);
-    if (done == TENURE_OK && pthread_create(&lane->thread, NULL, run, lane) != 0)
-        done = ten_fail(error, TENURE_E_SYSTEM, "cannot start a thread of the server");
-    if (done < 0) {
+    int r = ten_store_open(url, &config, &lane->store, error);
+    if (r == TENURE_OK && pthread_create(&lane->thread, NULL, run, lane) != 0)
+        r = ten_fail(error, TENURE_E_SYSTEM, "cannot start a thread of the server");
+    if (r < 0) {
         free_lane(lane);
-        return done;
+        return r;
     }
     *ret_lane = lane;
     return TENURE_OK;

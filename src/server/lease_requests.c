@@ -64,7 +64,7 @@ static bool get_holder(ten_request *request, const json_t *object) {
         return wrong(request, "holder_id", "who holds the lease is to be said, as a string");
     if (strlen(holder) != (value ? json_string_length(value) : strlen(holder)))
         return wrong(request, "holder_id", "it contains a NUL");
-    if (ten_holder_check(holder, &error) < 0) {
+    if (ten_id_check_holder(holder, &error) < 0) {
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
         return false;
     }
@@ -137,7 +137,7 @@ static void finish_get(ten_job *job, int error, const char *message, const ten_r
     ten_buf_char(&request->reply, '\n');
 }
 
-void ten_lease_get(ten_request *request) {
+void ten_server_lease_get(ten_request *request) {
     one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET)->holder = NULL;
     request->job.finish = finish_get;
     go(request, 1, false);
@@ -149,7 +149,7 @@ static void finish_acquire(ten_job *job, int error, const char *message, const t
         answer_grant(request, 201, results);
 }
 
-void ten_lease_acquire(ten_request *request) {
+void ten_server_lease_acquire(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET);
     if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms)) {
@@ -171,7 +171,7 @@ static void finish_renew(ten_job *job, int error, const char *message, const ten
         answer_grant(request, 200, results);
 }
 
-void ten_lease_renew(ten_request *request) {
+void ten_server_lease_renew(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RENEW, 0);
     if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
@@ -193,7 +193,7 @@ static void finish_release(ten_job *job, int error, const char *message, const t
         ten_reply_status(request, 204);
 }
 
-void ten_lease_release(ten_request *request) {
+void ten_server_lease_release(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
     op->reason = TEN_REASON_DONE;
@@ -308,9 +308,9 @@ static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
         return true;
     if (!op->target)
         return wrong(request, "id", "each operation names its target, as a string");
-    if (ten_id_is_reserved(op->target))
+    if (ten_route_is_reserved(op->target))
         return wrong(request, "id", "nodes, leases, events and history are words of this API");
-    if (ten_target_check(op->target, &error) == TENURE_OK)
+    if (ten_id_check_target(op->target, &error) == TENURE_OK)
         return true;
     ten_reply_error(request, 400, "bad_request", "%s", error.message);
     return false;
@@ -334,7 +334,7 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
                         request->principal.name);
         return false;
     }
-    if (names_another && op->holder && ten_holder_check(op->holder, &error) < 0)
+    if (names_another && op->holder && ten_id_check_holder(op->holder, &error) < 0)
         return wrong(request, "holder_id", error.message);
     if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
         return wrong(request, "ask", "an id or a holder_id is wanted");
@@ -395,7 +395,7 @@ static bool get_ops(ten_request *request, const json_t *body) {
     return true;
 }
 
-void ten_lease_batch(ten_request *request) {
+void ten_server_lease_batch(ten_request *request) {
     json_t *body = ten_body_parse(request);
     request->storage = body; /* the operations point into it */
     if (!body || !get_holder(request, body) || !get_ops(request, body))

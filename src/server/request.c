@@ -325,14 +325,14 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_PAGE] = {ten_page_get},
         [TEN_ROUTE_READYZ] = {ten_server_ready},
         [TEN_ROUTE_METRICS] = {answer_metrics},
-        [TEN_ROUTE_TARGETS] = {ten_targets_get, ten_targets_edit},
-        [TEN_ROUTE_HISTORY] = {ten_history_get},
-        [TEN_ROUTE_TARGET] = {NULL, NULL, ten_target_put, ten_target_delete},
-        [TEN_ROUTE_LEASE] = {ten_lease_get, ten_lease_acquire, NULL, ten_lease_release},
-        [TEN_ROUTE_RENEW] = {NULL, ten_lease_renew},
-        [TEN_ROUTE_BATCH] = {NULL, ten_lease_batch},
-        [TEN_ROUTE_NODES] = {ten_nodes_get},
-        [TEN_ROUTE_NODE] = {NULL, NULL, ten_node_put, ten_node_delete},
+        [TEN_ROUTE_TARGETS] = {ten_server_targets_get, ten_server_targets_edit},
+        [TEN_ROUTE_HISTORY] = {ten_server_history_get},
+        [TEN_ROUTE_TARGET] = {NULL, NULL, ten_server_target_put, ten_server_target_delete},
+        [TEN_ROUTE_LEASE] = {ten_server_lease_get, ten_server_lease_acquire, NULL, ten_server_lease_release},
+        [TEN_ROUTE_RENEW] = {NULL, ten_server_lease_renew},
+        [TEN_ROUTE_BATCH] = {NULL, ten_server_lease_batch},
+        [TEN_ROUTE_NODES] = {ten_server_instances_get},
+        [TEN_ROUTE_NODE] = {NULL, NULL, ten_server_instance_put, ten_server_instance_delete},
     };
     unsigned column = 0;
     while (column < 3 && request->method != 1u << column)
@@ -455,7 +455,7 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **ta
     if (request->ops != request->first_ops)
         ten_free(request->ops);
     if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS)
-        ten_target_edits_free(request->storage);
+        ten_server_target_edits_free(request->storage);
     else
         json_decref(request->storage);
     ten_buf_free(&request->body);

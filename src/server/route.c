@@ -82,7 +82,7 @@ static enum ten_route_kind bad_path(ten_route *route, const char *why) {
     return TEN_ROUTE_BAD_PATH;
 }
 
-bool ten_id_is_reserved(const char *word) {
+bool ten_route_is_reserved(const char *word) {
     static const char *const words[] = {"nodes", "leases", "events", "history"};
     for (size_t i = 0; i < TEN_COUNT(words); i++)
         if (strcmp(word, words[i]) == 0)
@@ -100,13 +100,13 @@ static enum ten_route_kind collection(const char *word) {
 
 /* What follows /api/v1/{ns}/. */
 static enum ten_route_kind below_namespace(ten_route *route, char *const *segments, size_t count) {
-    if (count == 1 && ten_id_is_reserved(segments[0]))
+    if (count == 1 && ten_route_is_reserved(segments[0]))
         return collection(segments[0]);
     bool is_node = count == 2 && strcmp(segments[0], "nodes") == 0;
     const char *id = segments[is_node ? 1 : 0];
-    if (!is_node && ten_id_is_reserved(id))
+    if (!is_node && ten_route_is_reserved(id))
         return TEN_ROUTE_NOT_FOUND;
-    if ((is_node ? ten_holder_check(id, &route->error) : ten_target_check(id, &route->error)) < 0)
+    if ((is_node ? ten_id_check_holder(id, &route->error) : ten_id_check_target(id, &route->error)) < 0)
         return TEN_ROUTE_BAD_PATH;
     snprintf(route->id, sizeof route->id, "%s", id);
     if (is_node)
@@ -150,7 +150,7 @@ static enum ten_route_kind find(ten_route *route, char *path) {
     }
     if (count < 3 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
         return TEN_ROUTE_NOT_FOUND;
-    if (ten_namespace_check(segments[2], &route->error) < 0)
+    if (ten_id_check_namespace(segments[2], &route->error) < 0)
         return TEN_ROUTE_BAD_PATH;
     snprintf(route->namespace_name, sizeof route->namespace_name, "%s", segments[2]);
     return count == 3 ? TEN_ROUTE_TARGETS : below_namespace(route, segments + 3, count - 3);

@@ -123,16 +123,16 @@ static int listen_tcp(struct loop *loop, const char *text, ten_error *error) {
     int refused = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &info);
     if (refused)
         return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: %s", text, gai_strerror(refused));
-    int done = check_exposure(loop->server.config, info, error);
-    if (done == TENURE_OK) {
+    int r = check_exposure(loop->server.config, info, error);
+    if (r == TENURE_OK) {
         int failed = bind_one(loop, info);
         if (failed)
-            done = ten_fail_errno(error, TENURE_E_SYSTEM, -failed, "cannot listen on %s", text);
+            r = ten_fail_errno(error, TENURE_E_SYSTEM, -failed, "cannot listen on %s", text);
     }
     freeaddrinfo(info);
-    if (done == TENURE_OK)
+    if (r == TENURE_OK)
         note_address(loop);
-    return done;
+    return r;
 }
 
 /* ---- libmicrohttpd */
@@ -161,15 +161,15 @@ static int start_daemon(struct loop *loop, ten_error *error) {
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
     size_t count = 0;
     unsigned idle_s = (unsigned)ten_max_u64(1, (config->request_ms + 999) / 1000);
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (config->tls_cert) {
-        done = read_file(config->tls_cert, &loop->cert, error);
-        if (done == TENURE_OK)
-            done = read_file(config->tls_key, &loop->key, error);
-        if (done == TENURE_OK && config->client_ca)
-            done = read_file(config->client_ca, &loop->trust, error);
-        if (done < 0)
-            return done;
+        r = read_file(config->tls_cert, &loop->cert, error);
+        if (r == TENURE_OK)
+            r = read_file(config->tls_key, &loop->key, error);
+        if (r == TENURE_OK && config->client_ca)
+            r = read_file(config->client_ca, &loop->trust, error);
+        if (r < 0)
+            return r;
         tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, loop->cert};
         tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, loop->key};
         tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES};
@@ -314,35 +314,35 @@ static void raise_limit(void) {
 static int open_all(struct loop *loop, ten_error *error) {
     struct ten_server *server = &loop->server;
     const ten_server_config *config = server->config;
-    int done = open_signals(loop, error);
+    int r = open_signals(loop, error);
     raise_limit();
-    if (done == TENURE_OK)
-        done = ten_instance_id_make("serve", server->instance, error);
-    if (done == TENURE_OK && config->auth_file) {
-        done = ten_auth_read(config->auth_file, &server->auth, error);
+    if (r == TENURE_OK)
+        r = ten_id_make_instance("serve", server->instance, error);
+    if (r == TENURE_OK && config->auth_file) {
+        r = ten_auth_read(config->auth_file, &server->auth, error);
         server->has_auth = true;
     }
-    if (done == TENURE_OK)
-        done = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
-                                                        : listen_tcp(loop, config->listen, error);
-    if (done == TENURE_OK)
-        done = ten_finished_open(&server->finished, error);
-    if (done == TENURE_OK)
-        done = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->leases, error);
-    if (done == TENURE_OK)
-        done = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
-    if (done == TENURE_OK && !(server->gauges = ten_gauges_new()))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the gauges");
-    if (done == TENURE_OK)
-        done = ten_events_open(config->store, config->timeout_ms, &server->events, error);
+    if (r == TENURE_OK)
+        r = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
+                                                     : listen_tcp(loop, config->listen, error);
+    if (r == TENURE_OK)
+        r = ten_finished_open(&server->finished, error);
+    if (r == TENURE_OK)
+        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->leases, error);
+    if (r == TENURE_OK)
+        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
+    if (r == TENURE_OK && !(server->gauges = ten_gauges_new()))
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the gauges");
+    if (r == TENURE_OK)
+        r = ten_events_open(config->store, config->timeout_ms, &server->events, error);
     ten_log_config log = {.fd = STDERR_FILENO,
                           .format = config->log_format,
                           .level = config->log_level,
                           .clock = &ten_system_clock,
                           .instance = server->instance};
-    if (done == TENURE_OK)
-        done = ten_log_open(&log, &server->log, error);
-    return done == TENURE_OK ? start_daemon(loop, error) : done;
+    if (r == TENURE_OK)
+        r = ten_log_open(&log, &server->log, error);
+    return r == TENURE_OK ? start_daemon(loop, error) : r;
 }
 
 static void close_all(struct loop *loop) {
@@ -375,8 +375,8 @@ static void close_all(struct loop *loop) {
 int ten_server_run(const ten_server_config *config, void (*ready)(const char *address), ten_error *error) {
     struct loop loop = {.server = {.config = config}, .listen_fd = -1, .signal_fd = -1};
     ten_notifier_open(&loop.notifier);
-    int done = open_all(&loop, error);
-    if (done == TENURE_OK) {
+    int r = open_all(&loop, error);
+    if (r == TENURE_OK) {
         ready(loop.server.address);
         ten_notifier_ready(&loop.notifier);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_started", TEN_TEXT("address", loop.server.address));
@@ -385,5 +385,5 @@ int ten_server_run(const ten_server_config *config, void (*ready)(const char *ad
     }
     close_all(&loop);
     ten_notifier_close(&loop.notifier);
-    return done;
+    return r;
 }

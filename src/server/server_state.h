@@ -147,21 +147,21 @@ void ten_page_get(ten_request *request);
 void ten_page_headers(const ten_request *request, struct MHD_Response *response);
 
 /* leases.c, targets.c, nodes.c, history.c: prepare a job, or answer at once */
-void ten_lease_get(ten_request *request);
-void ten_lease_acquire(ten_request *request);
-void ten_lease_renew(ten_request *request);
-void ten_lease_release(ten_request *request);
-void ten_lease_batch(ten_request *request);
-void ten_targets_get(ten_request *request);
-void ten_target_put(ten_request *request);
-void ten_target_delete(ten_request *request);
-void ten_nodes_get(ten_request *request);
-void ten_node_put(ten_request *request);
-void ten_node_delete(ten_request *request);
+void ten_server_lease_get(ten_request *request);
+void ten_server_lease_acquire(ten_request *request);
+void ten_server_lease_renew(ten_request *request);
+void ten_server_lease_release(ten_request *request);
+void ten_server_lease_batch(ten_request *request);
+void ten_server_targets_get(ten_request *request);
+void ten_server_target_put(ten_request *request);
+void ten_server_target_delete(ten_request *request);
+void ten_server_instances_get(ten_request *request);
+void ten_server_instance_put(ten_request *request);
+void ten_server_instance_delete(ten_request *request);
 void ten_server_ready(ten_request *request);
-void ten_targets_edit(ten_request *request);
-void ten_history_get(ten_request *request);
-void ten_target_edits_free(void *storage);
+void ten_server_targets_edit(ten_request *request);
+void ten_server_history_get(ten_request *request);
+void ten_server_target_edits_free(void *storage);
 
 /* body.c: a request's body as JSON */
 struct json_t;

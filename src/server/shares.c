@@ -12,8 +12,8 @@
 
 static int add_instance(const ten_instance *instance, void *userdata) {
     const ten_shares *shares = userdata;
-    return ten_plan_set_instance(shares->plan, instance->instance, instance->weight) == TEN_PLAN_NOBODY ? TENURE_E_NOMEM
-                                                                                                        : 0;
+    return ten_plan_set_instance(shares->plan, instance->instance, instance->weight) == TEN_PLAN_NONE ? TENURE_E_NOMEM
+                                                                                                      : 0;
 }
 
 static bool note_holder(ten_shares *shares, uint32_t target, uint32_t holder) {
@@ -23,7 +23,7 @@ static bool note_holder(ten_shares *shares, uint32_t target, uint32_t holder) {
         if (!larger)
             return false;
         for (size_t i = shares->room; i < room; i++)
-            larger[i] = TEN_PLAN_NOBODY;
+            larger[i] = TEN_PLAN_NONE;
         shares->holders = larger;
         shares->room = room;
     }
@@ -32,11 +32,11 @@ static bool note_holder(ten_shares *shares, uint32_t target, uint32_t holder) {
 }
 
 static bool plan_row(ten_shares *shares, const ten_row *row) {
-    uint32_t holder = row->holder ? ten_plan_find_instance(shares->plan, row->holder) : TEN_PLAN_NOBODY;
-    if (row->registered ? row->target.paused : holder == TEN_PLAN_NOBODY)
+    uint32_t holder = row->holder ? ten_plan_find_instance(shares->plan, row->holder) : TEN_PLAN_NONE;
+    if (row->registered ? row->target.paused : holder == TEN_PLAN_NONE)
         return true;
     uint32_t target = ten_plan_add_target(shares->plan, row->target.id);
-    return target != TEN_PLAN_NOBODY && note_holder(shares, target, holder);
+    return target != TEN_PLAN_NONE && note_holder(shares, target, holder);
 }
 
 static int count_row(const ten_row *row, void *userdata) {
@@ -52,7 +52,7 @@ static int count_row(const ten_row *row, void *userdata) {
 }
 
 static int read_rows(ten_shares *shares, ten_store *store, uint64_t timeout_ms) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     do {
         char after[TENURE_TARGET_MAX + 1];
         memcpy(after, shares->after, sizeof after);
@@ -61,25 +61,25 @@ static int read_rows(ten_shares *shares, ten_store *store, uint64_t timeout_ms) 
                            .after = after[0] ? after : NULL,
                            .limit = PAGE_ROWS};
         shares->count = 0;
-        done = store->ops->list(store, &query, count_row, shares, timeout_ms);
-    } while (done == TENURE_OK && shares->count == PAGE_ROWS);
-    return done;
+        r = store->ops->list(store, &query, count_row, shares, timeout_ms);
+    } while (r == TENURE_OK && shares->count == PAGE_ROWS);
+    return r;
 }
 
 int ten_shares_read(ten_shares *shares, ten_store *store, const char *namespace_name, bool with_plan,
                     uint64_t timeout_ms) {
     *shares = (ten_shares){.namespace_name = namespace_name};
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (with_plan) {
         shares->plan = ten_plan_new(NULL, NULL);
-        done = shares->plan ? store->ops->list_instances(store, namespace_name, add_instance, shares, timeout_ms)
-                            : TENURE_E_NOMEM;
+        r = shares->plan ? store->ops->list_instances(store, namespace_name, add_instance, shares, timeout_ms)
+                         : TENURE_E_NOMEM;
     }
-    if (done == TENURE_OK)
-        done = read_rows(shares, store, timeout_ms);
-    if (done == TENURE_OK && with_plan && !ten_plan_settle(shares->plan))
-        done = TENURE_E_NOMEM;
-    return done;
+    if (r == TENURE_OK)
+        r = read_rows(shares, store, timeout_ms);
+    if (r == TENURE_OK && with_plan && !ten_plan_settle(shares->plan))
+        r = TENURE_E_NOMEM;
+    return r;
 }
 
 void ten_shares_free(ten_shares *shares) {
@@ -95,17 +95,17 @@ size_t ten_shares_held(const ten_shares *shares, const char *instance) {
 
 size_t ten_shares_planned(const ten_shares *shares, const char *instance) {
     uint32_t number = ten_plan_find_instance(shares->plan, instance);
-    return number == TEN_PLAN_NOBODY ? 0 : ten_plan_share(shares->plan, number);
+    return number == TEN_PLAN_NONE ? 0 : ten_plan_share(shares->plan, number);
 }
 
 void ten_shares_moving(const ten_shares *shares, const char *instance,
                        void (*each)(const char *target, const char *planned, void *userdata), void *userdata) {
     uint32_t number = ten_plan_find_instance(shares->plan, instance);
-    uint32_t slots = ten_plan_target_slots(shares->plan);
-    for (uint32_t target = 0; number != TEN_PLAN_NOBODY && target < slots && target < shares->room; target++) {
-        uint32_t planned = ten_plan_owner(shares->plan, target);
+    uint32_t bound = ten_plan_target_bound(shares->plan);
+    for (uint32_t target = 0; number != TEN_PLAN_NONE && target < bound && target < shares->room; target++) {
+        uint32_t planned = ten_plan_holder(shares->plan, target);
         if (shares->holders[target] == number && planned != number)
             each(ten_plan_target_id(shares->plan, target),
-                 planned == TEN_PLAN_NOBODY ? "" : ten_plan_instance_id(shares->plan, planned), userdata);
+                 planned == TEN_PLAN_NONE ? "" : ten_plan_instance_id(shares->plan, planned), userdata);
     }
 }

@@ -62,9 +62,9 @@ static int list_targets(ten_job *job, ten_store *store) {
                        .limit = list->limit};
     list->now_ms = ten_wall_ms(&ten_system_clock);
     ten_buf_char(&request->reply, '[');
-    int done = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
+    int r = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
     ten_buf_text(&request->reply, "]\n");
-    return list->cut ? TENURE_OK : done;
+    return list->cut ? TENURE_OK : r;
 }
 
 /* An id as a part of a URL. */
@@ -102,7 +102,7 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
              after);
 }
 
-void ten_targets_get(ten_request *request) {
+void ten_server_targets_get(ten_request *request) {
     struct ten_list_request *list = &request->list;
     const char *leased = ten_request_argument(request, "leased");
     const char *limit = ten_request_argument(request, "limit");
@@ -120,7 +120,7 @@ void ten_targets_get(ten_request *request) {
         ten_reply_error(request, 400, "bad_request", "leased is true or false");
     } else if (limit && (limit[0] < '0' || limit[0] > '9' || *end != '\0' || wanted == 0 || wanted > TEN_PAGE_MAX)) {
         ten_reply_error(request, 400, "bad_request", "limit is a number from 1 to %u", TEN_PAGE_MAX);
-    } else if (after && after[0] && ten_target_check(after, &error) < 0) {
+    } else if (after && after[0] && ten_id_check_target(after, &error) < 0) {
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
     } else {
         snprintf(list->after, sizeof list->after, "%s", after ? after : "");
@@ -145,13 +145,13 @@ static int edit_targets(ten_job *job, ten_store *store) {
                                     request->server->config->timeout_ms);
 }
 
-void ten_target_edits_free(void *storage) {
+void ten_server_target_edits_free(void *storage) {
     struct edits *edits = storage;
     if (!edits)
         return;
     for (size_t i = 0; edits->lines && i < edits->count; i++)
         if (edits->lines[i])
-            ten_target_line_free(edits->lines[i]);
+            ten_target_file_line_free(edits->lines[i]);
     ten_free(edits->lines);
     ten_free(edits->edits);
     ten_free(edits);
@@ -176,14 +176,14 @@ static struct edits *new_edits(ten_request *request, size_t count) {
 static bool read_target(ten_request *request, const json_t *object, struct edits *edits, size_t at) {
     ten_error error = {0};
     char *line = json_dumps(object, JSON_COMPACT);
-    int done = line ? ten_target_line_parse(line, &edits->edits[at].target, &edits->lines[at], &error)
-                    : ten_fail(&error, TENURE_E_INVALID, "the body cannot be used");
+    int r = line ? ten_target_file_line_parse(line, &edits->edits[at].target, &edits->lines[at], &error)
+                 : ten_fail(&error, TENURE_E_INVALID, "the body cannot be used");
     free(line);
-    if (done == TENURE_OK && ten_id_is_reserved(edits->edits[at].target.id))
-        done = ten_fail(&error, TENURE_E_INVALID, "id: nodes, leases, events and history are words of this API");
-    if (done < 0)
+    if (r == TENURE_OK && ten_route_is_reserved(edits->edits[at].target.id))
+        r = ten_fail(&error, TENURE_E_INVALID, "id: nodes, leases, events and history are words of this API");
+    if (r < 0)
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
-    return done == TENURE_OK;
+    return r == TENURE_OK;
 }
 
 static void finish_edit(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -206,7 +206,7 @@ static void finish_edit(ten_job *job, int error, const char *message, const ten_
 }
 
 /* The body is a line of a target file, without its id or with the same one. */
-void ten_target_put(ten_request *request) {
+void ten_server_target_put(ten_request *request) {
     json_t *body = ten_body_parse(request);
     struct edits *edits = body ? new_edits(request, 1) : NULL;
     const char *id = json_string_value(json_object_get(body, "id"));
@@ -219,7 +219,7 @@ void ten_target_put(ten_request *request) {
     json_decref(body);
 }
 
-void ten_target_delete(ten_request *request) {
+void ten_server_target_delete(ten_request *request) {
     struct edits *edits = new_edits(request, 1);
     request->job.finish = finish_edit;
     if (!edits)
@@ -266,7 +266,7 @@ static bool read_edit(ten_request *request, const json_t *item, struct edits *ed
     return false;
 }
 
-void ten_targets_edit(ten_request *request) {
+void ten_server_targets_edit(ten_request *request) {
     json_t *body = ten_body_parse(request);
     const json_t *items = json_object_get(body, "edits");
     size_t count = json_array_size(items);

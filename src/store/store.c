@@ -78,10 +78,10 @@ static int make_directories(char *path, ten_error *error) {
 int ten_store_default_url(char **ret_url, ten_error *error) {
     ten_buf path = {0};
     ten_buf url = {0};
-    int done = default_path(&path, error);
-    if (done == 0)
-        done = make_directories(path.data, error);
-    if (done == 0) {
+    int r = default_path(&path, error);
+    if (r == 0)
+        r = make_directories(path.data, error);
+    if (r == 0) {
         ten_buf_text(&url, "sqlite:");
         for (const char *at = path.data; *at; at++) {
             if (*at == '%' || *at == '?')
@@ -91,14 +91,14 @@ int ten_store_default_url(char **ret_url, ten_error *error) {
         }
         ten_buf_text(&url, "/tenure.db");
         if (url.failed)
-            done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+            r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
     }
     ten_buf_free(&path);
-    if (done < 0)
+    if (r < 0)
         ten_buf_free(&url);
     else
         *ret_url = url.data;
-    return done;
+    return r;
 }
 
 static const ten_store_ops *find_backend(const char *scheme) {
@@ -133,27 +133,27 @@ int ten_store_open(const char *url, const ten_store_config *config, ten_store **
         url = default_url;
     }
     ten_url parsed;
-    int done = ten_url_parse(url, &parsed, error);
-    if (done < 0)
-        return done;
+    int r = ten_url_parse(url, &parsed, error);
+    if (r < 0)
+        return r;
     const ten_store_ops *ops = find_backend(parsed.scheme);
     const char *timeout = ten_url_option(&parsed, "timeout");
     uint64_t timeout_ms = 0;
     ten_error why = {0};
     if (timeout && ten_duration_parse(timeout, &timeout_ms, &why) < 0)
-        done = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout: %s", why.message);
-    if (timeout && done == TENURE_OK && timeout_ms == 0)
-        done = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout is 0: nothing can answer in that time");
+        r = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout: %s", why.message);
+    if (timeout && r == TENURE_OK && timeout_ms == 0)
+        r = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout is 0: nothing can answer in that time");
     if (timeout_ms)
         settled.timeout_ms = timeout_ms;
-    if (done == TENURE_OK)
-        done = ops ? ops->open(&parsed, &settled, ret_store, error) : unknown_scheme(parsed.scheme, error);
-    if (done == TENURE_OK) {
+    if (r == TENURE_OK)
+        r = ops ? ops->open(&parsed, &settled, ret_store, error) : unknown_scheme(parsed.scheme, error);
+    if (r == TENURE_OK) {
         (*ret_store)->ops = ops;
         (*ret_store)->timeout_ms = timeout_ms;
     }
     ten_url_free(&parsed);
-    return done;
+    return r;
 }
 
 void ten_store_close(ten_store *store) {
@@ -200,21 +200,20 @@ static bool is_possible(const ten_op *op, const ten_result *result) {
 }
 
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     for (size_t i = 0; i < count; i++) {
         results[i] = (ten_result){0};
-        if (done == TENURE_OK)
-            done = check_op(store, &ops[i]);
+        if (r == TENURE_OK)
+            r = check_op(store, &ops[i]);
     }
-    if (done == TENURE_OK && count > 0)
-        done = store->ops->apply(store, ops, results, count, timeout_ms);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+    if (r == TENURE_OK && count > 0)
+        r = store->ops->apply(store, ops, results, count, timeout_ms);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
         if (!is_possible(&ops[i], &results[i]))
-            done =
-                ten_fail(&store->error, TENURE_E_STORE, "the store answered with a token that it cannot have granted");
-    for (size_t i = 0; done < 0 && i < count; i++)
-        results[i] = (ten_result){.outcome = TEN_ERROR, .error = done};
-    return done;
+            r = ten_fail(&store->error, TENURE_E_STORE, "the store answered with a token that it cannot have granted");
+    for (size_t i = 0; r < 0 && i < count; i++)
+        results[i] = (ten_result){.outcome = TEN_ERROR, .error = r};
+    return r;
 }
 
 struct one {

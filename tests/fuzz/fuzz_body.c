@@ -19,9 +19,9 @@ static void check_op(const ten_op *op) {
     if (op->kind != TEN_OP_ANNOUNCE && op->kind != TEN_OP_LEAVE && op->kind != TEN_OP_ASK)
         FUZZ_CHECK(op->target);
     if (op->target)
-        FUZZ_CHECK(ten_target_check(op->target, &error) == TENURE_OK);
+        FUZZ_CHECK(ten_id_check_target(op->target, &error) == TENURE_OK);
     if (op->holder)
-        FUZZ_CHECK(ten_holder_check(op->holder, &error) == TENURE_OK);
+        FUZZ_CHECK(ten_id_check_holder(op->holder, &error) == TENURE_OK);
 }
 
 bool ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
@@ -42,7 +42,7 @@ static int look_at_edits(ten_store *store, const char *namespace_name, ten_targe
     (void)timeout_ms;
     for (size_t i = 0; i < count; i++) {
         FUZZ_CHECK(edits[i].action <= TEN_TARGET_RESUME);
-        FUZZ_CHECK(ten_target_check(edits[i].target.id, &error) == TENURE_OK);
+        FUZZ_CHECK(ten_id_check_target(edits[i].target.id, &error) == TENURE_OK);
         if (edits[i].target.spec)
             FUZZ_CHECK(fuzz_is_json(edits[i].target.spec, strlen(edits[i].target.spec)));
     }
@@ -65,7 +65,7 @@ const char *ten_request_argument(ten_request *request, const char *name) {
 
 bool ten_request_owns(ten_request *request, const char *holder) {
     (void)request;
-    FUZZ_CHECK(ten_holder_check(holder, NULL) == TENURE_OK);
+    FUZZ_CHECK(ten_id_check_holder(holder, NULL) == TENURE_OK);
     return true;
 }
 
@@ -98,9 +98,9 @@ void ten_connection_expect(const ten_request *request, bool bounded) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const handlers[])(ten_request *) = {ten_lease_acquire, ten_lease_renew, ten_lease_release,
-                                                      ten_lease_batch,   ten_target_put,  ten_targets_edit,
-                                                      ten_node_put};
+    static void (*const handlers[])(ten_request *) = {ten_server_lease_acquire, ten_server_lease_renew, ten_server_lease_release,
+                                                      ten_server_lease_batch,   ten_server_target_put,  ten_server_targets_edit,
+                                                      ten_server_instance_put};
     unsigned which = fuzz_choice(&data, &size, TEN_COUNT(handlers));
     ten_server_config config = {.ttl_ms = 30000};
     struct ten_server server = {.config = &config};
@@ -113,8 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(waits || request.state == TEN_REQUEST_ANSWERED);
     if (request.state == TEN_REQUEST_ANSWERED && request.status != 204)
         FUZZ_CHECK(fuzz_is_json(ten_buf_string(&request.reply), request.reply.size));
-    if (handlers[which] == ten_target_put || handlers[which] == ten_targets_edit)
-        ten_target_edits_free(request.storage);
+    if (handlers[which] == ten_server_target_put || handlers[which] == ten_server_targets_edit)
+        ten_server_target_edits_free(request.storage);
     else
         json_decref(request.storage);
     if (request.ops != request.first_ops)

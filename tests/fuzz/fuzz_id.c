@@ -25,14 +25,14 @@ static void check_path(const char *id) {
 
 static void check_target(const char *text) {
     ten_error error = {0};
-    if (ten_target_check(text, &error) < 0) {
+    if (ten_id_check_target(text, &error) < 0) {
         check_refusal(&error);
         return;
     }
     FUZZ_CHECK(strlen(text) <= TENURE_TARGET_MAX && !fuzz_has_control(text, strlen(text)));
     FUZZ_CHECK(strcspn(text, " '\"\\%*?[]{}<>&#\n") == strlen(text) && !strstr(text, "//"));
     FUZZ_CHECK(text[0] != '/' && strcmp(text, "..") != 0 && strncmp(text, "../", 3) != 0 && !strstr(text, "/../"));
-    if (!ten_id_is_reserved(text))
+    if (!ten_route_is_reserved(text))
         check_path(text);
 }
 
@@ -41,17 +41,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ten_error error = {0};
     uint64_t token = 0;
     check_target(text);
-    if (ten_namespace_check(text, &error) < 0)
+    if (ten_id_check_namespace(text, &error) < 0)
         check_refusal(&error);
     else
         FUZZ_CHECK(strcmp(text, "tenure") != 0 && strcspn(text, "/:{} ") == strlen(text));
-    if (ten_holder_check(text, &error) < 0)
+    if (ten_id_check_holder(text, &error) < 0)
         check_refusal(&error);
     else
         FUZZ_CHECK(strlen(text) <= TENURE_HOLDER_MAX && !fuzz_has_control(text, strlen(text)));
-    if (ten_instance_name_check(text, &error) < 0)
+    if (ten_id_check_instance_name(text, &error) < 0)
         check_refusal(&error);
-    if (ten_token_parse(text, &token, &error) < 0)
+    if (ten_id_parse_token(text, &token, &error) < 0)
         check_refusal(&error);
     else
         FUZZ_CHECK(token >= 1 && token <= TENURE_TOKEN_MAX && strspn(text, "0123456789") == strlen(text));

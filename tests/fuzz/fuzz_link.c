@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *value = fuzz_text(data, size);
     ten_buf next = {0};
     ten_error error = {0};
-    int done = ten_http_next_link(ORIGIN, ORIGIN "?limit=2", value, &next, &error);
+    int done = ten_http_page_next_link(ORIGIN, ORIGIN "?limit=2", value, &next, &error);
     if (done == TENURE_OK && next.size > 0) {
         FUZZ_CHECK(strncmp(next.data, "http://127.0.0.1:8080/", 22) == 0 ||
                    strncmp(next.data, "http://127.0.0.1:8080?", 22) == 0 || strchr(next.data, '@'));

@@ -24,13 +24,13 @@ int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items
 }
 
 static bool passes(const ten_buf *line) {
-    ten_gate_config config = {.token_field = "_version"};
-    ten_gate_message message = {.data = line->data, .size = line->size, .is_line = true};
-    ten_gate *gate = NULL;
+    ten_guard_filter_config config = {.token_field = "_version"};
+    ten_guard_filter_message message = {.data = line->data, .size = line->size, .is_line = true};
+    ten_guard_filter *filter = NULL;
     ten_error error = {0};
-    FUZZ_CHECK(ten_gate_open(&config, &gate, &error) == TENURE_OK);
-    FUZZ_CHECK(ten_gate_judge(gate, &message, 1, &error) == TENURE_OK);
-    ten_gate_close(gate);
+    FUZZ_CHECK(ten_guard_filter_open(&config, &filter, &error) == TENURE_OK);
+    FUZZ_CHECK(ten_guard_filter_judge(filter, &message, 1, &error) == TENURE_OK);
+    ten_guard_filter_close(filter);
     return message.passes;
 }
 

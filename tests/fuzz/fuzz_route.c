@@ -18,11 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(!fuzz_has_control(route.error.message, strlen(route.error.message)));
     } else if (route.kind != TEN_ROUTE_NOT_FOUND && route.kind != TEN_ROUTE_REDIRECT) {
         if (route.namespace_name[0] != '\0')
-            FUZZ_CHECK(ten_namespace_check(route.namespace_name, &error) == TENURE_OK);
+            FUZZ_CHECK(ten_id_check_namespace(route.namespace_name, &error) == TENURE_OK);
         if (route.kind == TEN_ROUTE_NODE)
-            FUZZ_CHECK(ten_holder_check(route.id, &error) == TENURE_OK);
+            FUZZ_CHECK(ten_id_check_holder(route.id, &error) == TENURE_OK);
         else if (route.id[0] != '\0')
-            FUZZ_CHECK(ten_target_check(route.id, &error) == TENURE_OK && !ten_id_is_reserved(route.id));
+            FUZZ_CHECK(ten_id_check_target(route.id, &error) == TENURE_OK && !ten_route_is_reserved(route.id));
     }
     char *decoded = fuzz_text(data, size);
     size_t before = strlen(decoded);

@@ -8,7 +8,7 @@
 
 static void check_target(const tenure_target *target) {
     ten_error error;
-    FUZZ_CHECK(target->id && ten_target_check(target->id, &error) == TENURE_OK);
+    FUZZ_CHECK(target->id && ten_id_check_target(target->id, &error) == TENURE_OK);
     if (target->spec)
         FUZZ_CHECK(fuzz_is_json(target->spec, strlen(target->spec)));
 }
@@ -18,16 +18,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tenure_target target = {0};
     ten_target_line *storage = NULL;
     ten_error error = {0};
-    if (ten_target_line_parse(text, &target, &storage, &error) == TENURE_OK)
+    if (ten_target_file_line_parse(text, &target, &storage, &error) == TENURE_OK)
         check_target(&target);
     else
         FUZZ_CHECK(error.message[0] != '\0');
-    ten_target_line_free(storage);
+    ten_target_file_line_free(storage);
     storage = NULL;
     target = (tenure_target){0};
-    if (ten_target_session_parse("session-1", text, size, &target, &storage, &error) == TENURE_OK)
+    if (ten_target_file_session_parse("session-1", text, size, &target, &storage, &error) == TENURE_OK)
         check_target(&target);
-    ten_target_line_free(storage);
+    ten_target_file_line_free(storage);
     free(text);
     return 0;
 }

@@ -12,18 +12,18 @@ struct told {
     size_t gone;
 };
 
-static void look_at(const ten_source_news *news, void *userdata) {
+static void look_at(const ten_source_event *event, void *userdata) {
     struct told *told = userdata;
     ten_error error;
-    if (news->kind == TEN_SOURCE_PUT || news->kind == TEN_SOURCE_GONE) {
-        const char *id = news->target.id ? news->target.id : news->entry;
-        FUZZ_CHECK(id && ten_target_check(id, &error) == TENURE_OK);
-        told->put += news->kind == TEN_SOURCE_PUT;
-        told->gone += news->kind == TEN_SOURCE_GONE;
+    if (event->kind == TEN_SOURCE_PUT || event->kind == TEN_SOURCE_GONE) {
+        const char *id = event->target.id ? event->target.id : event->entry;
+        FUZZ_CHECK(id && ten_id_check_target(id, &error) == TENURE_OK);
+        told->put += event->kind == TEN_SOURCE_PUT;
+        told->gone += event->kind == TEN_SOURCE_GONE;
         FUZZ_CHECK(told->gone <= told->put);
     }
-    if (news->kind == TEN_SOURCE_BAD)
-        FUZZ_CHECK(news->entry && news->problem && !fuzz_has_control(news->entry, strlen(news->entry)));
+    if (event->kind == TEN_SOURCE_BAD)
+        FUZZ_CHECK(event->entry && event->problem && !fuzz_has_control(event->entry, strlen(event->entry)));
 }
 
 static void take_entry(ten_source_feed *feed, const char *line, size_t size) {
@@ -33,7 +33,7 @@ static void take_entry(ten_source_feed *feed, const char *line, size_t size) {
     size_t id_size = blank ? (size_t)(blank - line) : 0;
     char *id = fuzz_text((const uint8_t *)line, id_size);
     /* "id {...}" is a session, everything else a line. */
-    if (id_size > 0 && ten_target_check(id, &error) == TENURE_OK) /* as its callers do */
+    if (id_size > 0 && ten_id_check_target(id, &error) == TENURE_OK) /* as its callers do */
         FUZZ_CHECK(ten_source_feed_session(feed, "session:", id, blank + 1, size - id_size - 1, &error) == TENURE_OK);
     else
         FUZZ_CHECK(ten_source_feed_line(feed, entry, size, &error) == TENURE_OK);

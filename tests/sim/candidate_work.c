@@ -20,13 +20,13 @@ static void push_end(struct sim_world *world, const struct sim_process *process,
 /* By then it has to be over: a command a grace before the deadline as it is now, so that there is time to end it. */
 static uint64_t until_ms(const struct sim_world *world, const struct sim_process *process) {
     uint64_t grace_ms = style_of(world, process) == SIM_FUNCTION ? 0 : sim_grace_ms(world);
-    return ten_left_u64(process->candidate->election.lease.deadline_ms, grace_ms);
+    return ten_sub_saturating(process->candidate->election.lease.deadline_ms, grace_ms);
 }
 
 static void set_warden(struct sim_world *world, const struct sim_process *process) {
     uint32_t role = process->candidate->role;
     uint64_t at_us = sim_true_us(process, until_ms(world, process));
-    sim_push(world, ten_left_u64(at_us, world->now_us),
+    sim_push(world, ten_sub_saturating(at_us, world->now_us),
              (struct sim_event){
                  .kind = SIM_WARDEN, .process = process->number, .target = role, .number = process->pieces[role].work});
 }

@@ -133,8 +133,8 @@ void sim_check_publish(struct sim_world *world, struct sim_process *process, uin
 
 void sim_check_handover(struct sim_world *world, struct sim_process *process, uint32_t target) {
     const ten_plan *plan = ten_fleet_plan(process->fleet);
-    uint32_t planned = ten_plan_owner(plan, process->pieces[target].number);
-    if (planned == TEN_PLAN_NOBODY)
+    uint32_t planned = ten_plan_holder(plan, process->pieces[target].number);
+    if (planned == TEN_PLAN_NONE)
         return;
     const struct sim_process *successor = sim_find_process(world, ten_plan_instance_id(plan, planned));
     world->stats.checks++;

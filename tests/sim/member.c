@@ -33,7 +33,7 @@ static void note_target(struct sim_world *world, struct sim_process *process, ui
     const char *id = world->targets[target].id;
     if (registered)
         know_number(process, target, ten_fleet_put_target(process->fleet, now_ms, id, paused));
-    else if (ten_plan_find_target(ten_fleet_plan(process->fleet), id) != TEN_PLAN_NOBODY)
+    else if (ten_plan_find_target(ten_fleet_plan(process->fleet), id) != TEN_PLAN_NONE)
         ten_fleet_remove_target(process->fleet, now_ms, process->pieces[target].number);
 }
 
@@ -56,7 +56,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
                                         [TEN_FLEET_REFUSED] = "refused",
                                         [TEN_FLEET_STOPPED] = "stopped",
                                         [TEN_FLEET_UNOWNED] = "tells that it is nobody's"};
-    uint32_t target = event->target == TEN_PLAN_NOBODY ? SIM_NOBODY : process->by_number[event->target];
+    uint32_t target = event->target == TEN_PLAN_NONE ? SIM_NOBODY : process->by_number[event->target];
     if (event->kind != TEN_FLEET_RENEWED)
         sim_note(world, names[event->kind], process->number, target, event->token ? event->token : event->count);
     switch (event->kind) {

@@ -78,8 +78,8 @@ static uint64_t count_strayed(const struct sim_world *world) {
         if (!holder || !holder->fleet || holder->pieces[i].number == SIM_NOBODY)
             continue;
         const ten_plan *plan = ten_fleet_plan(holder->fleet);
-        uint32_t planned = ten_plan_owner(plan, holder->pieces[i].number);
-        count += planned != TEN_PLAN_NOBODY && strcmp(ten_plan_instance_id(plan, planned), holder->id) != 0;
+        uint32_t planned = ten_plan_holder(plan, holder->pieces[i].number);
+        count += planned != TEN_PLAN_NONE && strcmp(ten_plan_instance_id(plan, planned), holder->id) != 0;
     }
     return count;
 }

@@ -153,7 +153,7 @@ static void run_suspend(struct sim_world *world) {
 static void count_move(uint32_t target, uint32_t from, uint32_t to, void *userdata) {
     (void)target;
     (void)to;
-    *(uint64_t *)userdata += from != TEN_PLAN_NOBODY;
+    *(uint64_t *)userdata += from != TEN_PLAN_NONE;
 }
 
 static void run_plan(struct sim_world *world) {

@@ -69,7 +69,7 @@ bool sim_is_recovering(const struct sim_world *world) {
 /* As the memory backend does it, with an epoch that has begun. */
 static void apply_in_epoch(struct sim_world *world, const ten_op *op, ten_result *result) {
     struct ten_memory_entry *entry = ten_memory_make(world->core, SIM_NAMESPACE, op->target);
-    const struct ten_memory_member *member = ten_memory_find_member(world->core, SIM_NAMESPACE, op->holder);
+    const struct ten_memory_instance *member = ten_memory_find_instance(world->core, SIM_NAMESPACE, op->holder);
     ten_lease_context context = {
         .now_ms = sim_store_ms(world),
         .wall_ms = wall_ms(world),
@@ -310,8 +310,8 @@ void sim_lose_data(struct sim_world *world) {
         if (world->roles)
             sim_forget_promises(world, i);
     }
-    for (const ten_map_entry *found; (found = ten_map_next(&world->core->members, &(size_t){0}));)
-        ten_memory_remove_member(world->core, found->value);
+    for (const ten_map_entry *found; (found = ten_map_next(&world->core->instances, &(size_t){0}));)
+        ten_memory_remove_instance(world->core, found->value);
     world->recovering_until_us = world->now_us + ttl_us;
     world->token_floor = ten_max_u64(world->token_floor, wall_ms(world));
     ten_memory_feed(

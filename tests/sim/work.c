@@ -12,9 +12,9 @@ uint64_t sim_grace_ms(const struct sim_world *world) {
 static void set_warden(struct sim_world *world, struct sim_process *process, uint32_t target) {
     const struct sim_piece *piece = &process->pieces[target];
     const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
-    uint64_t at_us = sim_true_us(process, ten_left_u64(lease->deadline_ms, sim_grace_ms(world)));
+    uint64_t at_us = sim_true_us(process, ten_sub_saturating(lease->deadline_ms, sim_grace_ms(world)));
     sim_push(
-        world, ten_left_u64(at_us, world->now_us),
+        world, ten_sub_saturating(at_us, world->now_us),
         (struct sim_event){.kind = SIM_WARDEN, .process = process->number, .target = target, .number = piece->work});
 }
 

@@ -31,7 +31,7 @@ class EventStruct(Structure):
 
 
 class LeaseInfoStruct(Structure):
-    _fields_ = [("target", c_char * TARGET_SIZE), ("owner", c_char * HOLDER_SIZE), ("planned", c_char * HOLDER_SIZE),
+    _fields_ = [("target", c_char * TARGET_SIZE), ("holder", c_char * HOLDER_SIZE), ("planned", c_char * HOLDER_SIZE),
                 ("state", c_int), ("token", c_uint64), ("acquired_at_ms", c_uint64), ("last_renewed_at_ms", c_uint64)]
 
 

@@ -32,15 +32,15 @@ int ten_endpoint_read(const ten_url *url, bool tls, const char *secret_option, t
                         "the %s: URL has a password, and command lines are for everybody to read: put it into a file, "
                         "and write %s=PATH",
                         url->scheme, secret_option);
-    int done = take_file(url, secret_option, &endpoint->secret_file, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "ca_file", &endpoint->ca_file, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "cert_file", &endpoint->cert_file, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "key_file", &endpoint->key_file, error);
-    if (done < 0)
-        return done;
+    int r = take_file(url, secret_option, &endpoint->secret_file, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "ca_file", &endpoint->ca_file, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "cert_file", &endpoint->cert_file, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "key_file", &endpoint->key_file, error);
+    if (r < 0)
+        return r;
     if (!tls && (endpoint->ca_file || endpoint->cert_file || endpoint->key_file))
         return ten_fail(error, TENURE_E_INVALID, "ca_file, cert_file and key_file are for %ss://", url->scheme);
     if ((endpoint->cert_file == NULL) != (endpoint->key_file == NULL))
@@ -71,9 +71,9 @@ int ten_endpoint_secret(const ten_endpoint *endpoint, char secret[TEN_SECRET_MAX
 int ten_endpoint_timeout(const ten_url *url, uint64_t ttl_ms, uint64_t *ret_timeout_ms, ten_error *error) {
     const char *text = ten_url_option(url, "timeout");
     uint64_t timeout_ms = ten_min_u64(ten_max_u64(ttl_ms / 4, TIMEOUT_MIN_MS), TIMEOUT_MAX_MS);
-    int done = text ? ten_duration_parse(text, &timeout_ms, error) : TENURE_OK;
-    if (done < 0)
-        return done;
+    int r = text ? ten_duration_parse(text, &timeout_ms, error) : TENURE_OK;
+    if (r < 0)
+        return r;
     if (timeout_ms == 0)
         return ten_fail(error, TENURE_E_INVALID, "the URL's timeout is 0: nothing can answer in that time");
     *ret_timeout_ms = timeout_ms;

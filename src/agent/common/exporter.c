@@ -113,19 +113,19 @@ int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_expo
     if (!exporter)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the metrics");
     *exporter = (ten_exporter){.config = *config, .fd = -1};
-    int done = listen_at(exporter, error);
-    if (done == TENURE_OK) {
+    int r = listen_at(exporter, error);
+    if (r == TENURE_OK) {
         exporter->daemon = MHD_start_daemon(
             MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, NULL, NULL, answer, exporter, MHD_OPTION_LISTEN_SOCKET,
             exporter->fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16 * 1024, MHD_OPTION_END);
         if (!exporter->daemon)
-            done = ten_fail(error, TENURE_E_SYSTEM, "cannot serve metrics at %.80s", config->address);
+            r = ten_fail(error, TENURE_E_SYSTEM, "cannot serve metrics at %.80s", config->address);
     }
-    if (done < 0) {
+    if (r < 0) {
         ten_close_fd(&exporter->fd);
         ten_free(exporter);
-        return done;
+        return r;
     }
     tell_where(exporter);
     *ret_exporter = exporter;

@@ -113,13 +113,13 @@ static void on_publish(struct mosquitto *mosq, void *userdata, int number) {
 static int set_user(const ten_mqtt_link *link, ten_error *error) {
     const ten_mqtt_settings *settings = link->settings;
     char password[TEN_SECRET_MAX];
-    int done = ten_endpoint_secret(&settings->endpoint, password, error);
-    if (done == TENURE_OK && settings->user) {
+    int r = ten_endpoint_secret(&settings->endpoint, password, error);
+    if (r == TENURE_OK && settings->user) {
         int code = mosquitto_username_pw_set(link->mosq, settings->user, password[0] ? password : NULL);
-        done = code == MOSQ_ERR_SUCCESS ? TENURE_OK : fail(link, code, error);
+        r = code == MOSQ_ERR_SUCCESS ? TENURE_OK : fail(link, code, error);
     }
     explicit_bzero(password, sizeof password);
-    return done;
+    return r;
 }
 
 static int set_tls(const ten_mqtt_link *link, ten_error *error) {
@@ -152,8 +152,8 @@ static int prepare(ten_mqtt_link *link, ten_error *error) {
     }
     (void)mosquitto_max_inflight_messages_set(link->mosq, 0);
     (void)mosquitto_int_option(link->mosq, MOSQ_OPT_TCP_NODELAY, 1);
-    int done = set_user(link, error);
-    return done == TENURE_OK ? set_tls(link, error) : done;
+    int r = set_user(link, error);
+    return r == TENURE_OK ? set_tls(link, error) : r;
 }
 
 int ten_mqtt_link_open(const ten_mqtt_settings *settings, const ten_mqtt_calls *calls, ten_mqtt_link **ret_link,
@@ -163,16 +163,16 @@ int ten_mqtt_link_open(const ten_mqtt_settings *settings, const ten_mqtt_calls *
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
     link->settings = settings;
     link->calls = *calls;
-    int done = prepare(link, error);
-    if (done == TENURE_OK) {
+    int r = prepare(link, error);
+    if (r == TENURE_OK) {
         int code = mosquitto_connect_async(link->mosq, settings->host, settings->port, KEEPALIVE_S);
-        done = code == MOSQ_ERR_SUCCESS ? TENURE_OK : fail(link, code, error);
+        r = code == MOSQ_ERR_SUCCESS ? TENURE_OK : fail(link, code, error);
     }
-    if (done < 0)
+    if (r < 0)
         ten_mqtt_link_cut(link);
     else
         *ret_link = link;
-    return done;
+    return r;
 }
 
 static void free_link(ten_mqtt_link *link) {
@@ -289,7 +289,7 @@ struct pollfd ten_mqtt_link_polled(const ten_mqtt_link *link) {
 
 int ten_mqtt_link_step(ten_mqtt_link *link, int wake_fd, uint64_t until_ms, ten_error *error) {
     struct pollfd polled[] = {ten_mqtt_link_polled(link), {.fd = wake_fd, .events = POLLIN}};
-    uint64_t left_ms = ten_min_u64(ten_left_u64(until_ms, ten_boot_ms(&ten_system_clock)), TEN_MQTT_LOOK_MS);
+    uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, ten_boot_ms(&ten_system_clock)), TEN_MQTT_LOOK_MS);
     if (polled[0].fd < 0)
         return fail(link, MOSQ_ERR_CONN_LOST, error);
     (void)poll(polled, TEN_COUNT(polled), (int)left_ms);

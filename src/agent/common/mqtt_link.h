@@ -2,7 +2,7 @@
  * One connection to an MQTT broker, by libmosquitto. It lives from one connect to the next failure: a connection that
  * is lost is closed for good and another one opened, because libmosquitto sends again by itself what was not confirmed
  * when it reconnects, however late. Never blocks but for the system's resolver. Called by sink_mqtt.c and
- * gate_broker.c, each in one thread.
+ * guard_broker.c, each in one thread.
  */
 #ifndef TEN_AGENT_MQTT_LINK_H
 #define TEN_AGENT_MQTT_LINK_H

@@ -1,6 +1,6 @@
 /*
  * From the URL of an MQTT sink or input to its settings. Pure text, but for a look whether the files that it names can
- * be read. Called by sink_mqtt.c and gate_broker.c.
+ * be read. Called by sink_mqtt.c and guard_broker.c.
  */
 #include "agent/common/mqtt_settings.h"
 
@@ -81,10 +81,10 @@ static int read_topic(const char *path, bool input, ten_mqtt_settings *settings,
     if (strlen(topic) > TOPIC_MAX || !ten_utf8_is_printable(topic, strlen(topic)))
         return ten_fail(error, TENURE_E_INVALID, "the topic '%.40s...' is longer than %u bytes, or not printable UTF-8",
                         topic, TOPIC_MAX);
-    int done = check_topic(topic, input, error);
-    if (done == TENURE_OK && !(settings->topic = ten_strdup(topic)))
-        done = no_memory(error);
-    return done;
+    int r = check_topic(topic, input, error);
+    if (r == TENURE_OK && !(settings->topic = ten_strdup(topic)))
+        r = no_memory(error);
+    return r;
 }
 
 static int read_client_id(const ten_url *url, ten_mqtt_settings *settings, ten_error *error) {
@@ -111,38 +111,38 @@ static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings
     static const char *const known[] = {"client_id",     "ca_file", "cert_file", "key_file",
                                         "password_file", "timeout", NULL};
     settings->tls = strcmp(url->scheme, "mqtts") == 0;
-    int done = ten_url_check_options(url, input ? known : known + 1, error);
-    if (done == TENURE_OK)
-        done = ten_endpoint_read(url, settings->tls, "password_file", &settings->endpoint, error);
+    int r = ten_url_check_options(url, input ? known : known + 1, error);
+    if (r == TENURE_OK)
+        r = ten_endpoint_read(url, settings->tls, "password_file", &settings->endpoint, error);
     /* libmosquitto takes a certificate of ours only together with the CAs to be trusted. */
-    if (done == TENURE_OK && settings->endpoint.cert_file && !settings->endpoint.ca_file)
-        done = ten_fail(error, TENURE_E_INVALID,
-                        "cert_file needs ca_file, too: the CA of the broker's certificate, or the file with the "
-                        "system's CAs");
-    if (done == TENURE_OK)
-        done = ten_endpoint_timeout(url, ttl_ms, &settings->timeout_ms, error);
-    if (done == TENURE_OK)
-        done = read_place(url->hosts ? url->hosts : (char[]){""}, settings, error);
-    if (done == TENURE_OK)
-        done = read_topic(url->path, input, settings, error);
-    if (done == TENURE_OK)
-        done = read_client_id(url, settings, error);
-    if (done == TENURE_OK && url->user && url->user[0] && !(settings->user = ten_strdup(url->user)))
-        done = no_memory(error);
-    if (done == TENURE_OK && settings->endpoint.secret_file && !settings->user)
-        done = ten_fail(error, TENURE_E_INVALID, "password_file needs a user: %s://USER@HOST/TOPIC", url->scheme);
-    return done == TENURE_OK ? make_name(settings, error) : done;
+    if (r == TENURE_OK && settings->endpoint.cert_file && !settings->endpoint.ca_file)
+        r = ten_fail(error, TENURE_E_INVALID,
+                     "cert_file needs ca_file, too: the CA of the broker's certificate, or the file with the "
+                     "system's CAs");
+    if (r == TENURE_OK)
+        r = ten_endpoint_timeout(url, ttl_ms, &settings->timeout_ms, error);
+    if (r == TENURE_OK)
+        r = read_place(url->hosts ? url->hosts : (char[]){""}, settings, error);
+    if (r == TENURE_OK)
+        r = read_topic(url->path, input, settings, error);
+    if (r == TENURE_OK)
+        r = read_client_id(url, settings, error);
+    if (r == TENURE_OK && url->user && url->user[0] && !(settings->user = ten_strdup(url->user)))
+        r = no_memory(error);
+    if (r == TENURE_OK && settings->endpoint.secret_file && !settings->user)
+        r = ten_fail(error, TENURE_E_INVALID, "password_file needs a user: %s://USER@HOST/TOPIC", url->scheme);
+    return r == TENURE_OK ? make_name(settings, error) : r;
 }
 
 static int read_text(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
     ten_url url;
     *settings = (ten_mqtt_settings){0};
-    int done = ten_url_parse(text, &url, error);
-    if (done < 0)
-        return done;
-    done = read_url(&url, input, ttl_ms, settings, error);
+    int r = ten_url_parse(text, &url, error);
+    if (r < 0)
+        return r;
+    r = read_url(&url, input, ttl_ms, settings, error);
     ten_url_free(&url);
-    return done;
+    return r;
 }
 
 int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {

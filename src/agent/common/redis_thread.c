@@ -22,15 +22,15 @@ static bool is_redis(const ten_url *url) {
 static int read_url(const ten_agent_config *config, const char *what, ten_url *url, ten_error *error) {
     static const char *const known[] = {TEN_REDIS_LINK_OPTIONS, NULL};
     const char *text = config->redis ? config->redis : config->store;
-    int done = text ? ten_url_parse(text, url, error) : TENURE_OK;
-    if (done == TENURE_OK && (!text || !is_redis(url)))
-        done = ten_fail(error, TENURE_E_INVALID, "%.60s needs a Redis%s", what,
-                        config->redis ? ", and TENURE_REDIS_URL (or --redis) does not name one: write redis://HOST"
-                                      : " store: use --store redis://..., or set TENURE_REDIS_URL to the Redis of the "
-                                        "targets and messages");
-    if (done == TENURE_OK && config->redis)
-        done = ten_url_check_options(url, known, error);
-    return done;
+    int r = text ? ten_url_parse(text, url, error) : TENURE_OK;
+    if (r == TENURE_OK && (!text || !is_redis(url)))
+        r = ten_fail(error, TENURE_E_INVALID, "%.60s needs a Redis%s", what,
+                     config->redis ? ", and TENURE_REDIS_URL (or --redis) does not name one: write redis://HOST"
+                                   : " store: use --store redis://..., or set TENURE_REDIS_URL to the Redis of the "
+                                     "targets and messages");
+    if (r == TENURE_OK && config->redis)
+        r = ten_url_check_options(url, known, error);
+    return r;
 }
 
 /* It sits in a request: with its connection cut that returns. */
@@ -46,13 +46,13 @@ int ten_redis_thread_open(ten_redis_thread *thread, const ten_agent_config *conf
     *thread = (ten_redis_thread){0};
     ten_side_thread_init(&thread->side);
     thread->side.interrupt = interrupt;
-    int done = read_url(config, what, &url, error);
-    if (done == TENURE_OK)
-        done = ten_endpoint_timeout(&url, config->manager.ttl_ms, &thread->timeout_ms, error);
-    if (done == TENURE_OK)
-        done = ten_redis_settings_make(&url, &thread->settings, error);
+    int r = read_url(config, what, &url, error);
+    if (r == TENURE_OK)
+        r = ten_endpoint_timeout(&url, config->member.ttl_ms, &thread->timeout_ms, error);
+    if (r == TENURE_OK)
+        r = ten_redis_settings_make(&url, &thread->settings, error);
     ten_url_free(&url);
-    return done;
+    return r;
 }
 
 void ten_redis_thread_close(ten_redis_thread *thread) {
@@ -86,10 +86,10 @@ int ten_redis_thread_connect(ten_redis_thread *thread, ten_error *error) {
         return TENURE_OK;
     ten_redis_link *link;
     set_link(thread, NULL);
-    int done = ten_redis_link_open(thread->settings, TEN_REDIS_ANY, ten_redis_thread_deadline_ms(thread), &link, error);
-    if (done == TENURE_OK)
+    int r = ten_redis_link_open(thread->settings, TEN_REDIS_ANY, ten_redis_thread_deadline_ms(thread), &link, error);
+    if (r == TENURE_OK)
         set_link(thread, link);
-    return done;
+    return r;
 }
 
 void ten_redis_thread_back_off(ten_redis_thread *thread) {

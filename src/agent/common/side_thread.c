@@ -62,7 +62,7 @@ int ten_side_thread_start(ten_side_thread *thread, const char *name, void *(*run
     return ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot start a thread for %s", name);
 }
 
-void ten_side_thread_let_go(ten_side_thread *thread) {
+void ten_side_thread_detach(ten_side_thread *thread) {
     pthread_mutex_lock(&thread->lock);
     unsigned left = --thread->owners;
     pthread_mutex_unlock(&thread->lock);
@@ -81,11 +81,11 @@ void ten_side_thread_wake(ten_side_thread *thread) {
 
 void ten_side_thread_end(ten_side_thread *thread) {
     tell(thread->ended_fd);
-    ten_side_thread_let_go(thread);
+    ten_side_thread_detach(thread);
 }
 
 void ten_side_thread_stop(ten_side_thread *thread, uint64_t patience_ms) {
-    atomic_store(&thread->stop_ms, ten_add_u64(now_ms(), patience_ms));
+    atomic_store(&thread->stop_ms, ten_add_saturating(now_ms(), patience_ms));
     ten_side_thread_wake(thread);
     if (ten_wait_readable(thread->ended_fd, -1, patience_ms) > 0)
         return;
@@ -107,7 +107,7 @@ bool ten_side_thread_is_over(ten_side_thread *thread) {
 }
 
 uint64_t ten_side_thread_deadline_ms(ten_side_thread *thread, uint64_t timeout_ms) {
-    return ten_min_u64(ten_add_u64(now_ms(), timeout_ms), atomic_load(&thread->stop_ms));
+    return ten_min_u64(ten_add_saturating(now_ms(), timeout_ms), atomic_load(&thread->stop_ms));
 }
 
 void ten_side_thread_note_woken(ten_side_thread *thread) {
@@ -116,7 +116,8 @@ void ten_side_thread_note_woken(ten_side_thread *thread) {
 }
 
 void ten_side_thread_wait(ten_side_thread *thread, uint64_t until_ms) {
-    (void)ten_wait_readable(thread->wake_fd, -1, until_ms == UINT64_MAX ? until_ms : ten_left_u64(until_ms, now_ms()));
+    (void)ten_wait_readable(thread->wake_fd, -1,
+                            until_ms == UINT64_MAX ? until_ms : ten_sub_saturating(until_ms, now_ms()));
     ten_side_thread_note_woken(thread);
 }
 

@@ -37,7 +37,7 @@ int ten_side_thread_start(ten_side_thread *thread, const char *name, void *(*run
 /* Asks it to end, and waits for that: patience_ms as long as it has something to do, then a moment more. It may still
  * be there afterwards, inside a call that does not return; the memory lives until both have let go. */
 void ten_side_thread_stop(ten_side_thread *thread, uint64_t patience_ms);
-void ten_side_thread_let_go(ten_side_thread *thread);
+void ten_side_thread_detach(ten_side_thread *thread);
 /* Makes ten_side_thread_wait() return. */
 void ten_side_thread_wake(ten_side_thread *thread);
 

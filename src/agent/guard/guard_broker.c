@@ -16,16 +16,16 @@ static uint64_t now_ms(void) {
     return ten_boot_ms(&ten_system_clock);
 }
 
-int ten_gate_broker_init(ten_gate_broker *broker, const ten_mqtt_calls *calls, ten_log *log, const char *url,
-                         ten_error *error) {
-    *broker = (ten_gate_broker){.calls = *calls, .log = log};
+int ten_guard_broker_init(ten_guard_broker *broker, const ten_mqtt_calls *calls, ten_log *log, const char *url,
+                          ten_error *error) {
+    *broker = (ten_guard_broker){.calls = *calls, .log = log};
     if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to a broker");
     return calls->received ? ten_mqtt_settings_read_input(url, TTL_MS, &broker->settings, error)
                            : ten_mqtt_settings_read(url, TTL_MS, &broker->settings, error);
 }
 
-void ten_gate_broker_free(ten_gate_broker *broker, bool in_order) {
+void ten_guard_broker_free(ten_guard_broker *broker, bool in_order) {
     if (in_order)
         ten_mqtt_link_close(broker->link);
     else
@@ -35,7 +35,7 @@ void ten_gate_broker_free(ten_gate_broker *broker, bool in_order) {
 }
 
 /* A connection that lasted was no failure of the attempt; one that the broker ends each time was. */
-void ten_gate_broker_lose(ten_gate_broker *broker, const ten_error *error) {
+void ten_guard_broker_lose(ten_guard_broker *broker, const ten_error *error) {
     uint64_t now = now_ms();
     if (broker->ready_ms && now - broker->ready_ms >= BACKOFF_MAX_MS)
         broker->failures = 0;
@@ -50,14 +50,14 @@ void ten_gate_broker_lose(ten_gate_broker *broker, const ten_error *error) {
     broker->is_told = true;
 }
 
-static void dial(ten_gate_broker *broker) {
+static void dial(ten_guard_broker *broker) {
     ten_error error;
     broker->dialed_ms = now_ms();
     if (ten_mqtt_link_open(&broker->settings, &broker->calls, &broker->link, &error) < 0)
-        ten_gate_broker_lose(broker, &error);
+        ten_guard_broker_lose(broker, &error);
 }
 
-struct pollfd ten_gate_broker_polled(ten_gate_broker *broker, uint64_t *until_ms) {
+struct pollfd ten_guard_broker_polled(ten_guard_broker *broker, uint64_t *until_ms) {
     if (!broker->link && now_ms() >= broker->dialed_ms)
         dial(broker);
     if (!broker->link) {
@@ -66,11 +66,11 @@ struct pollfd ten_gate_broker_polled(ten_gate_broker *broker, uint64_t *until_ms
     }
     *until_ms = ten_min_u64(*until_ms, now_ms() + TEN_MQTT_LOOK_MS);
     if (!broker->ready_ms)
-        *until_ms = ten_min_u64(*until_ms, ten_add_u64(broker->dialed_ms, broker->settings.timeout_ms));
+        *until_ms = ten_min_u64(*until_ms, ten_add_saturating(broker->dialed_ms, broker->settings.timeout_ms));
     return ten_mqtt_link_polled(broker->link);
 }
 
-static void note_ready(ten_gate_broker *broker) {
+static void note_ready(ten_guard_broker *broker) {
     broker->ready_ms = now_ms();
     if (broker->is_told)
         TEN_LOG(broker->log, TEN_LOG_INFO, broker->calls.received ? "input_ok" : "output_ok",
@@ -78,18 +78,18 @@ static void note_ready(ten_gate_broker *broker) {
     broker->is_told = false;
 }
 
-bool ten_gate_broker_work(ten_gate_broker *broker, short events) {
+bool ten_guard_broker_work(ten_guard_broker *broker, short events) {
     ten_error error;
     if (!broker->link)
         return false;
-    int done = ten_mqtt_link_work(broker->link, events, &error);
-    if (done == TENURE_OK && !broker->ready_ms && ten_mqtt_link_is_ready(broker->link))
+    int r = ten_mqtt_link_work(broker->link, events, &error);
+    if (r == TENURE_OK && !broker->ready_ms && ten_mqtt_link_is_ready(broker->link))
         note_ready(broker);
-    if (done == TENURE_OK && !broker->ready_ms &&
-        now_ms() >= ten_add_u64(broker->dialed_ms, broker->settings.timeout_ms))
-        done = ten_fail(&error, TENURE_E_TIMEOUT, "%s did not answer within %llu ms", broker->settings.name,
-                        (unsigned long long)broker->settings.timeout_ms);
-    if (done < 0)
-        ten_gate_broker_lose(broker, &error);
-    return done == TENURE_OK;
+    if (r == TENURE_OK && !broker->ready_ms &&
+        now_ms() >= ten_add_saturating(broker->dialed_ms, broker->settings.timeout_ms))
+        r = ten_fail(&error, TENURE_E_TIMEOUT, "%s did not answer within %llu ms", broker->settings.name,
+                     (unsigned long long)broker->settings.timeout_ms);
+    if (r < 0)
+        ten_guard_broker_lose(broker, &error);
+    return r == TENURE_OK;
 }

@@ -13,29 +13,29 @@
 #define CHUNK_SIZE ((size_t)64 * 1024)
 
 struct lines {
-    ten_gate *gate;
+    ten_guard_filter *filter;
     int in_fd;
-    ten_gate_out *out;
-    ten_gate_stop *stop;
+    ten_guard_out *out;
+    ten_guard_filter_stop *stop;
     ten_error *error;
-    char *buffer; /* TEN_GATE_MESSAGE_MAX + CHUNK_SIZE */
+    char *buffer; /* TEN_GUARD_FILTER_MESSAGE_MAX + CHUNK_SIZE */
     size_t used;
     size_t scanned;   /* up to here there is no newline */
     uint64_t number;  /* of the last line */
     bool is_too_long; /* what comes until the next newline belongs to a line that was dropped */
-    ten_gate_message messages[TEN_GATE_BATCH];
+    ten_guard_filter_message messages[TEN_GUARD_FILTER_BATCH];
     size_t count;
 };
 
 /* ---- the lines that were read */
 
 static int judge(struct lines *lines) {
-    int done = ten_gate_judge(lines->gate, lines->messages, lines->count, lines->error);
-    for (size_t i = 0; done == TENURE_OK && i < lines->count; i++)
+    int r = ten_guard_filter_judge(lines->filter, lines->messages, lines->count, lines->error);
+    for (size_t i = 0; r == TENURE_OK && i < lines->count; i++)
         if (lines->messages[i].passes)
             lines->out->ops->put(lines->out, &lines->messages[i]);
     lines->count = 0;
-    return done < 0 ? done : lines->out->ops->flush(lines->out, lines->stop, lines->error);
+    return r < 0 ? r : lines->out->ops->flush(lines->out, lines->stop, lines->error);
 }
 
 static bool is_blank(const char *data, size_t size) {
@@ -49,53 +49,53 @@ static bool is_blank(const char *data, size_t size) {
 static int take_line(struct lines *lines, const char *data, size_t size) {
     lines->number++;
     size_t content = size > 0 && data[size - 1] == '\n' ? size - 1 : size;
-    if (lines->is_too_long || content > TEN_GATE_MESSAGE_MAX)
-        ten_gate_too_long(lines->gate, lines->number);
+    if (lines->is_too_long || content > TEN_GUARD_FILTER_MESSAGE_MAX)
+        ten_guard_filter_too_long(lines->filter, lines->number);
     else if (!is_blank(data, size))
         lines->messages[lines->count++] =
-            (ten_gate_message){.data = data, .size = size, .is_line = true, .number = lines->number};
+            (ten_guard_filter_message){.data = data, .size = size, .is_line = true, .number = lines->number};
     lines->is_too_long = false;
-    return lines->count == TEN_GATE_BATCH ? judge(lines) : TENURE_OK;
+    return lines->count == TEN_GUARD_FILTER_BATCH ? judge(lines) : TENURE_OK;
 }
 
 /* Takes the complete lines, judges them, and moves the rest to the front. */
 static int take_lines(struct lines *lines) {
     size_t start = 0;
-    int done = TENURE_OK;
-    while (done == TENURE_OK) {
+    int r = TENURE_OK;
+    while (r == TENURE_OK) {
         const char *newline = memchr(lines->buffer + lines->scanned, '\n', lines->used - lines->scanned);
         if (!newline)
             break;
         size_t end = (size_t)(newline - lines->buffer) + 1;
-        done = take_line(lines, lines->buffer + start, end - start);
+        r = take_line(lines, lines->buffer + start, end - start);
         start = lines->scanned = end;
     }
-    if (done == TENURE_OK && lines->count > 0)
-        done = judge(lines);
+    if (r == TENURE_OK && lines->count > 0)
+        r = judge(lines);
     lines->used -= start;
     memmove(lines->buffer, lines->buffer + start, lines->used);
-    lines->is_too_long |= lines->used > TEN_GATE_MESSAGE_MAX;
+    lines->is_too_long |= lines->used > TEN_GUARD_FILTER_MESSAGE_MAX;
     if (lines->is_too_long)
         lines->used = 0;
     lines->scanned = lines->used;
-    return done;
+    return r;
 }
 
 /* What comes after the last newline is a line, too. */
 static int take_last(struct lines *lines) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (lines->used > 0 || lines->is_too_long)
-        done = take_line(lines, lines->buffer, lines->used);
-    return done == TENURE_OK && lines->count > 0 ? judge(lines) : done;
+        r = take_line(lines, lines->buffer, lines->used);
+    return r == TENURE_OK && lines->count > 0 ? judge(lines) : r;
 }
 
 /* ---- in */
 
 static int pass_on(struct lines *lines) {
-    int done = TENURE_OK;
-    while (done == TENURE_OK && !lines->stop->asked) {
+    int r = TENURE_OK;
+    while (r == TENURE_OK && !lines->stop->asked) {
         struct pollfd input = {.fd = lines->in_fd, .events = POLLIN};
-        int ready = ten_gate_out_wait(lines->out, &input, lines->stop, UINT64_MAX);
+        int ready = ten_guard_out_wait(lines->out, &input, lines->stop, UINT64_MAX);
         if (ready < 0)
             return ten_fail_errno(lines->error, TENURE_E_SYSTEM, -ready, "cannot wait for the input");
         if (ready == 0 || lines->stop->asked)
@@ -108,21 +108,22 @@ static int pass_on(struct lines *lines) {
         if (count == 0)
             return take_last(lines);
         lines->used += (size_t)count;
-        done = take_lines(lines);
+        r = take_lines(lines);
     }
-    return done;
+    return r;
 }
 
-int ten_gate_lines(ten_gate *gate, int in_fd, ten_gate_out *out, ten_gate_stop *stop, ten_error *error) {
+int ten_guard_lines(ten_guard_filter *filter, int in_fd, ten_guard_out *out, ten_guard_filter_stop *stop,
+                    ten_error *error) {
     struct lines *lines = ten_calloc(1, sizeof *lines);
-    char *buffer = ten_malloc(TEN_GATE_MESSAGE_MAX + CHUNK_SIZE);
-    int done = lines && buffer ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the lines");
-    if (done == TENURE_OK) {
-        *lines =
-            (struct lines){.gate = gate, .in_fd = in_fd, .out = out, .stop = stop, .error = error, .buffer = buffer};
-        done = pass_on(lines);
+    char *buffer = ten_malloc(TEN_GUARD_FILTER_MESSAGE_MAX + CHUNK_SIZE);
+    int r = lines && buffer ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the lines");
+    if (r == TENURE_OK) {
+        *lines = (struct lines){
+            .filter = filter, .in_fd = in_fd, .out = out, .stop = stop, .error = error, .buffer = buffer};
+        r = pass_on(lines);
     }
     ten_free(buffer);
     ten_free(lines);
-    return done;
+    return r;
 }

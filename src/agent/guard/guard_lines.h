@@ -1,13 +1,14 @@
 /*
  * Lines into a gate: from a descriptor, each line a message, until the input ends.
  */
-#ifndef TEN_AGENT_GATE_LINES_H
-#define TEN_AGENT_GATE_LINES_H
+#ifndef TEN_AGENT_GUARD_LINES_H
+#define TEN_AGENT_GUARD_LINES_H
 
 #include "agent/guard/guard_out.h"
 
 /* TENURE_OK: the input has ended, or it was told to stop; lines that were not complete by then were not passed on.
  * TENURE_E_SYSTEM: it cannot read; else what the output says. */
-int ten_gate_lines(ten_gate *gate, int in_fd, ten_gate_out *out, ten_gate_stop *stop, ten_error *error);
+int ten_guard_lines(ten_guard_filter *filter, int in_fd, ten_guard_out *out, ten_guard_filter_stop *stop,
+                    ten_error *error);
 
 #endif

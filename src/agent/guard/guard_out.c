@@ -1,5 +1,5 @@
 /*
- * A gate's output: waiting beside it, and the kind that writes lines. Called by gate_lines.c and gate_topic.c.
+ * A gate's output: waiting beside it, and the kind that writes lines. Called by guard_lines.c and guard_topic.c.
  */
 #include "agent/guard/guard_out.h"
 
@@ -19,16 +19,16 @@ static uint64_t now_ms(void) {
 
 /* ---- whichever kind it is */
 
-void ten_gate_out_close(ten_gate_out *out) {
+void ten_guard_out_close(ten_guard_out *out) {
     if (out)
         out->ops->close(out);
 }
 
-int ten_gate_out_wait(ten_gate_out *out, struct pollfd *input, ten_gate_stop *stop, uint64_t until_ms) {
+int ten_guard_out_wait(ten_guard_out *out, struct pollfd *input, ten_guard_filter_stop *stop, uint64_t until_ms) {
     struct pollfd polled[] = {*input, {.fd = stop->asked ? -1 : stop->fd, .events = POLLIN}, {.fd = -1}};
     if (out->ops->polled)
         polled[2] = out->ops->polled(out, &until_ms);
-    uint64_t left_ms = ten_min_u64(ten_left_u64(until_ms, now_ms()), WAIT_MS);
+    uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, now_ms()), WAIT_MS);
     int ready = poll(polled, TEN_COUNT(polled), (int)left_ms);
     if (ready < 0)
         return errno == EINTR ? 0 : -errno;
@@ -42,14 +42,14 @@ int ten_gate_out_wait(ten_gate_out *out, struct pollfd *input, ten_gate_stop *st
 /* ---- lines */
 
 struct lines {
-    ten_gate_out out;
+    ten_guard_out out;
     int fd;
     ten_buf text;
 };
 
 /* A message that was no line becomes one: between the parts of a JSON object a line end is a blank like any other, and
  * inside of a text there is none. */
-static void put_line(ten_gate_out *out, const ten_gate_message *message) {
+static void put_line(ten_guard_out *out, const ten_guard_filter_message *message) {
     struct lines *lines = (struct lines *)out;
     size_t start = lines->text.size;
     ten_buf_add(&lines->text, message->data, message->size);
@@ -66,14 +66,14 @@ static int fail_system(struct lines *lines, int negative_errno, const char *what
     return ten_fail_errno(error, TENURE_E_SYSTEM, -negative_errno, "%s", what);
 }
 
-static int flush_lines(ten_gate_out *out, ten_gate_stop *stop, ten_error *error) {
+static int flush_lines(ten_guard_out *out, ten_guard_filter_stop *stop, ten_error *error) {
     struct lines *lines = (struct lines *)out;
     size_t written = 0;
-    uint64_t end_ms = stop->asked ? now_ms() + TEN_GATE_PATIENCE_MS : UINT64_MAX;
+    uint64_t end_ms = stop->asked ? now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
     if (lines->text.failed)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
     while (written < lines->text.size) {
-        int ready = ten_wait_writable(lines->fd, stop->asked ? -1 : stop->fd, ten_left_u64(end_ms, now_ms()));
+        int ready = ten_wait_writable(lines->fd, stop->asked ? -1 : stop->fd, ten_sub_saturating(end_ms, now_ms()));
         if (ready < 0)
             return fail_system(lines, ready, "cannot wait for the output", error);
         if (ready == 0)
@@ -82,7 +82,7 @@ static int flush_lines(ten_gate_out *out, ten_gate_stop *stop, ten_error *error)
                             lines->text.size - written);
         if (ready & 2) {
             stop->asked = true;
-            end_ms = now_ms() + TEN_GATE_PATIENCE_MS;
+            end_ms = now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
         }
         if (!(ready & 1))
             continue;
@@ -96,15 +96,15 @@ static int flush_lines(ten_gate_out *out, ten_gate_stop *stop, ten_error *error)
     return TENURE_OK;
 }
 
-static void close_lines(ten_gate_out *out) {
+static void close_lines(ten_guard_out *out) {
     struct lines *lines = (struct lines *)out;
     ten_buf_free(&lines->text);
     ten_free(lines);
 }
 
-static const ten_gate_out_ops lines_ops = {.put = put_line, .flush = flush_lines, .close = close_lines};
+static const ten_guard_out_ops lines_ops = {.put = put_line, .flush = flush_lines, .close = close_lines};
 
-int ten_gate_out_open_lines(int fd, ten_gate_out **ret_out, ten_error *error) {
+int ten_guard_out_open_lines(int fd, ten_guard_out **ret_out, ten_error *error) {
     struct lines *lines = ten_calloc(1, sizeof *lines);
     if (!lines)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");

@@ -1,6 +1,6 @@
 /*
  * Messages into a gate from topics of a broker. Called by `tenure guard`. What has come is judged at once and handed
- * on, and only then acknowledged. gate_topic_out.c has the other side.
+ * on, and only then acknowledged. guard_topic_out.c has the other side.
  */
 #include "agent/guard/guard_topic.h"
 
@@ -11,13 +11,13 @@
 #include "base/alloc.h"
 
 struct topic_in {
-    ten_gate *gate;
-    ten_gate_broker broker;
-    ten_gate_out *out;
-    ten_gate_stop *stop;
+    ten_guard_filter *filter;
+    ten_guard_broker broker;
+    ten_guard_out *out;
+    ten_guard_filter_stop *stop;
     ten_error *error;
     ten_buf data; /* the messages, one behind the other */
-    ten_gate_message *messages;
+    ten_guard_filter_message *messages;
     size_t count;
     size_t room;
     bool no_memory;
@@ -29,8 +29,8 @@ struct topic_in {
 static bool make_room(struct topic_in *in) {
     if (in->count < in->room)
         return true;
-    size_t room = in->room + TEN_GATE_BATCH;
-    ten_gate_message *messages = ten_realloc(in->messages, room * sizeof *messages);
+    size_t room = in->room + TEN_GUARD_FILTER_BATCH;
+    ten_guard_filter_message *messages = ten_realloc(in->messages, room * sizeof *messages);
     if (!messages)
         return false;
     in->messages = messages;
@@ -41,72 +41,72 @@ static bool make_room(struct topic_in *in) {
 static bool receive(const char *payload, size_t size, void *userdata) {
     struct topic_in *in = userdata;
     in->number++;
-    if (size > TEN_GATE_MESSAGE_MAX) {
-        ten_gate_too_long(in->gate, in->number);
+    if (size > TEN_GUARD_FILTER_MESSAGE_MAX) {
+        ten_guard_filter_too_long(in->filter, in->number);
         return true;
     }
     in->no_memory |= !make_room(in);
     if (in->no_memory)
         return false;
-    in->messages[in->count++] = (ten_gate_message){.size = size, .number = in->number};
+    in->messages[in->count++] = (ten_guard_filter_message){.size = size, .number = in->number};
     ten_buf_add(&in->data, payload, size);
     in->no_memory = in->data.failed;
-    return in->count < TEN_GATE_BATCH && in->data.size < TEN_GATE_MESSAGE_MAX;
+    return in->count < TEN_GUARD_FILTER_BATCH && in->data.size < TEN_GUARD_FILTER_MESSAGE_MAX;
 }
 
 /* ---- handing on */
 
-static int hand_on_some(struct topic_in *in, ten_gate_message *messages, size_t count) {
-    int done = ten_gate_judge(in->gate, messages, count, in->error);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+static int hand_on_some(struct topic_in *in, ten_guard_filter_message *messages, size_t count) {
+    int r = ten_guard_filter_judge(in->filter, messages, count, in->error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
         if (messages[i].passes)
             in->out->ops->put(in->out, &messages[i]);
-    return done < 0 ? done : in->out->ops->flush(in->out, in->stop, in->error);
+    return r < 0 ? r : in->out->ops->flush(in->out, in->stop, in->error);
 }
 
 static int hand_on(struct topic_in *in) {
     const char *data = ten_buf_string(&in->data);
-    int done = in->no_memory ? ten_fail(in->error, TENURE_E_NOMEM, "out of memory for the messages") : TENURE_OK;
+    int r = in->no_memory ? ten_fail(in->error, TENURE_E_NOMEM, "out of memory for the messages") : TENURE_OK;
     for (size_t i = 0; i < in->count; data += in->messages[i++].size)
         in->messages[i].data = data;
-    for (size_t i = 0; done == TENURE_OK && i < in->count; i += TEN_GATE_BATCH)
-        done = hand_on_some(in, &in->messages[i], ten_min_u64(in->count - i, TEN_GATE_BATCH));
+    for (size_t i = 0; r == TENURE_OK && i < in->count; i += TEN_GUARD_FILTER_BATCH)
+        r = hand_on_some(in, &in->messages[i], ten_min_u64(in->count - i, TEN_GUARD_FILTER_BATCH));
     in->count = 0;
     ten_buf_clear(&in->data);
-    return done;
+    return r;
 }
 
 static int pass_on(struct topic_in *in) {
-    int done = TENURE_OK;
-    while (done == TENURE_OK && !in->stop->asked) {
+    int r = TENURE_OK;
+    while (r == TENURE_OK && !in->stop->asked) {
         uint64_t until_ms = UINT64_MAX;
-        struct pollfd input = ten_gate_broker_polled(&in->broker, &until_ms);
-        int ready = ten_gate_out_wait(in->out, &input, in->stop, until_ms);
+        struct pollfd input = ten_guard_broker_polled(&in->broker, &until_ms);
+        int ready = ten_guard_out_wait(in->out, &input, in->stop, until_ms);
         if (ready < 0)
             return ten_fail_errno(in->error, TENURE_E_SYSTEM, -ready, "cannot wait for the input");
         uint64_t before = in->number;
-        (void)ten_gate_broker_work(&in->broker, ready ? input.revents : 0);
+        (void)ten_guard_broker_work(&in->broker, ready ? input.revents : 0);
         if (in->number == before)
             continue;
-        done = hand_on(in);
+        r = hand_on(in);
         /* When the connection broke meanwhile they come again, to those who have a client_id. */
-        if (done == TENURE_OK && in->broker.link)
+        if (r == TENURE_OK && in->broker.link)
             ten_mqtt_link_acknowledge(in->broker.link);
     }
-    return done;
+    return r;
 }
 
-int ten_gate_topic_in(ten_gate *gate, ten_log *log, const char *url, ten_gate_out *out, ten_gate_stop *stop,
-                      ten_error *error) {
-    struct topic_in in = {.gate = gate, .out = out, .stop = stop, .error = error};
+int ten_guard_topic_in(ten_guard_filter *filter, ten_log *log, const char *url, ten_guard_out *out,
+                       ten_guard_filter_stop *stop, ten_error *error) {
+    struct topic_in in = {.filter = filter, .out = out, .stop = stop, .error = error};
     const ten_mqtt_calls calls = {.received = receive, .userdata = &in};
-    int done = ten_gate_broker_init(&in.broker, &calls, log, url, error);
-    if (done == TENURE_OK)
-        done = pass_on(&in);
-    ten_gate_broker_free(&in.broker, done == TENURE_OK);
+    int r = ten_guard_broker_init(&in.broker, &calls, log, url, error);
+    if (r == TENURE_OK)
+        r = pass_on(&in);
+    ten_guard_broker_free(&in.broker, r == TENURE_OK);
     ten_free(in.messages);
     ten_buf_free(&in.data);
-    return done;
+    return r;
 }
 
 /* ---- what can be said before anything is opened */
@@ -127,16 +127,16 @@ static bool leads_back(const ten_mqtt_settings *in, const ten_mqtt_settings *out
     return matches;
 }
 
-int ten_gate_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
+int ten_guard_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
     ten_mqtt_settings in = {0};
     ten_mqtt_settings out = {0};
-    int done = in_url ? ten_mqtt_settings_read_input(in_url, 0, &in, error) : TENURE_OK;
-    if (done == TENURE_OK && out_url)
-        done = ten_mqtt_settings_read(out_url, 0, &out, error);
-    if (done == TENURE_OK && in_url && out_url && leads_back(&in, &out, namespace_name))
-        done = ten_fail(error, TENURE_E_INVALID,
-                        "the output's topic is one of the input's: what passes would come in again");
+    int r = in_url ? ten_mqtt_settings_read_input(in_url, 0, &in, error) : TENURE_OK;
+    if (r == TENURE_OK && out_url)
+        r = ten_mqtt_settings_read(out_url, 0, &out, error);
+    if (r == TENURE_OK && in_url && out_url && leads_back(&in, &out, namespace_name))
+        r = ten_fail(error, TENURE_E_INVALID,
+                     "the output's topic is one of the input's: what passes would come in again");
     ten_mqtt_settings_free(&in);
     ten_mqtt_settings_free(&out);
-    return done;
+    return r;
 }

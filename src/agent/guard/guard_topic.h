@@ -4,20 +4,20 @@
  * its broker, which then keeps the rest, as it does for each slow subscriber. A message may come twice, as always with
  * QoS 1.
  */
-#ifndef TEN_AGENT_GATE_TOPIC_H
-#define TEN_AGENT_GATE_TOPIC_H
+#ifndef TEN_AGENT_GUARD_TOPIC_H
+#define TEN_AGENT_GUARD_TOPIC_H
 
 #include "agent/guard/guard_out.h"
 
 /* Whether the URLs make sense, and do not lead round in a circle. Each may be NULL. */
-int ten_gate_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error);
+int ten_guard_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error);
 
 /* The gate, the log and the namespace's name must stay. */
-int ten_gate_topic_open_out(ten_gate *gate, ten_log *log, const char *namespace_name, const char *url,
-                            ten_gate_out **ret_out, ten_error *error);
+int ten_guard_topic_open_out(ten_guard_filter *filter, ten_log *log, const char *namespace_name, const char *url,
+                             ten_guard_out **ret_out, ten_error *error);
 
 /* Until it is told to stop: TENURE_OK; else what the output says. */
-int ten_gate_topic_in(ten_gate *gate, ten_log *log, const char *url, ten_gate_out *out, ten_gate_stop *stop,
-                      ten_error *error);
+int ten_guard_topic_in(ten_guard_filter *filter, ten_log *log, const char *url, ten_guard_out *out,
+                       ten_guard_filter_stop *stop, ten_error *error);
 
 #endif

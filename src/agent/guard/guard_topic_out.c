@@ -1,5 +1,5 @@
 /*
- * What passes a gate, to a topic of a broker. Called by gate_lines.c and gate_topic.c through gate_out.h. Each flush
+ * What passes a gate, to a topic of a broker. Called by guard_lines.c and guard_topic.c through guard_out.h. Each flush
  * ends when the broker has confirmed everything; what was not confirmed when a connection broke is sent again with the
  * next.
  */
@@ -27,11 +27,11 @@ struct letter {
 };
 
 struct topic_out {
-    ten_gate_out out;
-    ten_gate *gate;
+    ten_guard_out out;
+    ten_guard_filter *filter;
     const char *namespace_name;
-    ten_gate_broker broker;
-    struct letter letters[TEN_GATE_BATCH];
+    ten_guard_broker broker;
+    struct letter letters[TEN_GUARD_FILTER_BATCH];
     size_t count;
     size_t first;   /* those before it have been dealt with */
     size_t next;    /* those from here on have not been sent */
@@ -45,7 +45,7 @@ static uint64_t now_ms(void) {
 
 /* ---- letters */
 
-static void put(ten_gate_out *self, const ten_gate_message *message) {
+static void put(ten_guard_out *self, const ten_guard_filter_message *message) {
     struct topic_out *out = (struct topic_out *)self;
     const ten_message named = {.namespace_name = out->namespace_name, .target = message->target, .instance = ""};
     ten_buf topic = {0};
@@ -55,7 +55,7 @@ static void put(ten_gate_out *self, const ten_gate_message *message) {
         size--;
     size_t target_size = strlen(message->target) + 1;
     char *memory = topic.failed ? NULL : ten_malloc(topic.size + 1 + target_size + size);
-    TEN_INVARIANT(out->count < TEN_GATE_BATCH);
+    TEN_INVARIANT(out->count < TEN_GUARD_FILTER_BATCH);
     out->no_memory |= !memory;
     if (memory) {
         struct letter *letter = &out->letters[out->count++];
@@ -84,7 +84,7 @@ static void finish(struct topic_out *out, struct letter *letter) {
 }
 
 static void drop(struct topic_out *out, struct letter *letter, const char *why) {
-    ten_gate_not_taken(out->gate, letter->message, letter->target, why);
+    ten_guard_filter_not_taken(out->filter, letter->message, letter->target, why);
     finish(out, letter);
 }
 
@@ -119,7 +119,7 @@ static bool is_current(struct topic_out *out, struct letter *letter) {
     if (now_ms() - letter->judged_ms < JUDGED_MS)
         return true;
     letter->judged_ms = now_ms();
-    return ten_gate_still_passes(out->gate, letter->message, letter->target, letter->token);
+    return ten_guard_filter_still_passes(out->filter, letter->message, letter->target, letter->token);
 }
 
 /* Sends the next one. False: the connection has gone. */
@@ -135,12 +135,11 @@ static bool send_next(struct topic_out *out) {
         return true;
     }
     letter->sent_ms = now_ms();
-    int done =
-        ten_mqtt_link_publish(out->broker.link, letter->topic, letter->data, letter->size, &letter->number, &error);
-    if (done == TENURE_E_INVALID) {
+    int r = ten_mqtt_link_publish(out->broker.link, letter->topic, letter->data, letter->size, &letter->number, &error);
+    if (r == TENURE_E_INVALID) {
         drop(out, letter, error.message);
-    } else if (done < 0) {
-        ten_gate_broker_lose(&out->broker, &error);
+    } else if (r < 0) {
+        ten_guard_broker_lose(&out->broker, &error);
         go_back(out, false);
         return false;
     }
@@ -159,34 +158,34 @@ static void hand_over(struct topic_out *out) {
 static uint64_t overdue_ms(const struct topic_out *out) {
     if (out->first == out->next)
         return UINT64_MAX;
-    return ten_add_u64(out->letters[out->first].sent_ms, out->broker.settings.timeout_ms);
+    return ten_add_saturating(out->letters[out->first].sent_ms, out->broker.settings.timeout_ms);
 }
 
-static struct pollfd polled(ten_gate_out *self, uint64_t *until_ms) {
+static struct pollfd polled(ten_guard_out *self, uint64_t *until_ms) {
     struct topic_out *out = (struct topic_out *)self;
     if (out->broker.ready_ms)
         hand_over(out);
-    struct pollfd wanted = ten_gate_broker_polled(&out->broker, until_ms);
+    struct pollfd wanted = ten_guard_broker_polled(&out->broker, until_ms);
     *until_ms = ten_min_u64(*until_ms, overdue_ms(out));
     return wanted;
 }
 
-static void work(ten_gate_out *self, short events) {
+static void work(ten_guard_out *self, short events) {
     struct topic_out *out = (struct topic_out *)self;
     ten_error error;
-    if (!ten_gate_broker_work(&out->broker, events)) {
+    if (!ten_guard_broker_work(&out->broker, events)) {
         go_back(out, true);
     } else if (now_ms() >= overdue_ms(out)) {
         ten_fail(&error, TENURE_E_TIMEOUT, "%s did not confirm a message within %llu ms", out->broker.settings.name,
                  (unsigned long long)out->broker.settings.timeout_ms);
-        ten_gate_broker_lose(&out->broker, &error);
+        ten_guard_broker_lose(&out->broker, &error);
         go_back(out, false);
     }
 }
 
-static int flush(ten_gate_out *self, ten_gate_stop *stop, ten_error *error) {
+static int flush(ten_guard_out *self, ten_guard_filter_stop *stop, ten_error *error) {
     struct topic_out *out = (struct topic_out *)self;
-    uint64_t end_ms = stop->asked ? now_ms() + TEN_GATE_PATIENCE_MS : UINT64_MAX;
+    uint64_t end_ms = stop->asked ? now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
     if (out->no_memory)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
     while (out->first < out->count) {
@@ -195,11 +194,11 @@ static int flush(ten_gate_out *self, ten_gate_stop *stop, ten_error *error) {
             return ten_fail(error, TENURE_E_CANCELLED,
                             "stopped while %s did not take the output: %zu messages were not passed on",
                             out->broker.settings.name, out->count - out->first);
-        int ready = ten_gate_out_wait(self, &none, stop, end_ms);
+        int ready = ten_guard_out_wait(self, &none, stop, end_ms);
         if (ready < 0)
             return ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "cannot wait for the output");
         if (stop->asked && end_ms == UINT64_MAX)
-            end_ms = now_ms() + TEN_GATE_PATIENCE_MS;
+            end_ms = now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
     }
     clear(out);
     return TENURE_OK;
@@ -207,29 +206,29 @@ static int flush(ten_gate_out *self, ten_gate_stop *stop, ten_error *error) {
 
 /* ---- the handle */
 
-static void close_topic(ten_gate_out *self) {
+static void close_topic(ten_guard_out *self) {
     struct topic_out *out = (struct topic_out *)self;
-    ten_gate_broker_free(&out->broker, out->first == out->count);
+    ten_guard_broker_free(&out->broker, out->first == out->count);
     clear(out);
     ten_free(out);
 }
 
-static const ten_gate_out_ops topic_ops = {
+static const ten_guard_out_ops topic_ops = {
     .put = put, .flush = flush, .polled = polled, .work = work, .close = close_topic};
 
-int ten_gate_topic_open_out(ten_gate *gate, ten_log *log, const char *namespace_name, const char *url,
-                            ten_gate_out **ret_out, ten_error *error) {
+int ten_guard_topic_open_out(ten_guard_filter *filter, ten_log *log, const char *namespace_name, const char *url,
+                             ten_guard_out **ret_out, ten_error *error) {
     struct topic_out *out = ten_calloc(1, sizeof *out);
     if (!out)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
     const ten_mqtt_calls calls = {.confirmed = confirm, .userdata = out};
     out->out.ops = &topic_ops;
-    out->gate = gate;
+    out->filter = filter;
     out->namespace_name = namespace_name;
-    int done = ten_gate_broker_init(&out->broker, &calls, log, url, error);
-    if (done < 0)
+    int r = ten_guard_broker_init(&out->broker, &calls, log, url, error);
+    if (r < 0)
         close_topic(&out->out);
     else
         *ret_out = &out->out;
-    return done;
+    return r;
 }

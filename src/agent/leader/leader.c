@@ -40,7 +40,7 @@ enum phase {
 };
 
 /* What the election's thread leaves for the loop. */
-struct news {
+struct heard {
     uint64_t token;     /* of a term that has begun; 0: none has */
     bool over;          /* the term has ended, or is to */
     bool lost;          /* it has: somebody else may lead */
@@ -59,11 +59,11 @@ struct leader {
     ten_log *log;
     tenure_election *election;
     int signal_fd;
-    int news_fd;
+    int heard_fd;
     pthread_mutex_t lock;
     ten_measures measures;
     ten_exporter *exporter;            /* NULL: nobody asks */
-    struct news news;                  /* under the lock */
+    struct heard heard;                /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: the election's thread's own */
 
     enum phase phase;
@@ -92,7 +92,7 @@ static uint64_t now_ms(void) {
 }
 
 static uint64_t ends_ms(const struct leader *leader) {
-    return ten_slot_ends_ms(&leader->shared->slots.slots[0]);
+    return ten_belief_ends_ms(&leader->shared->beliefs.beliefs[0]);
 }
 
 /* ---- what the election's thread hears */
@@ -128,38 +128,38 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     ten_log_event(leader->log, level, event->name, fields, count);
 }
 
-static void note(struct news *news, const tenure_event *event) {
+static void note(struct heard *heard, const tenure_event *event) {
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
-        *news = (struct news){.token = event->token};
+        *heard = (struct heard){.token = event->token};
         break;
     case TENURE_EVENT_STOP:
     case TENURE_EVENT_LOST:
-        news->over = true;
-        news->lost |= event->kind == TENURE_EVENT_LOST;
-        news->reason = event->reason;
+        heard->over = true;
+        heard->lost |= event->kind == TENURE_EVENT_LOST;
+        heard->reason = event->reason;
         break;
     case TENURE_EVENT_RENEW_FAILED:
-        news->uncertain = true;
+        heard->uncertain = true;
         break;
     case TENURE_EVENT_RENEWED:
-        news->uncertain = false;
+        heard->uncertain = false;
         break;
     case TENURE_EVENT_RECOVERING:
-        news->until_ms = now_ms() + event->remaining_ms;
+        heard->until_ms = now_ms() + event->remaining_ms;
         break;
     case TENURE_EVENT_ACQUIRE_FAILED:
-        news->held = event->error == TENURE_E_HELD;
-        news->until_ms = 0;
-        news->error = news->held ? 0 : event->error;
+        heard->held = event->error == TENURE_E_HELD;
+        heard->until_ms = 0;
+        heard->error = heard->held ? 0 : event->error;
         break;
     case TENURE_EVENT_STORE_DOWN:
     case TENURE_EVENT_REFUSED:
-        news->error = event->error;
-        news->refused = event->kind == TENURE_EVENT_REFUSED;
+        heard->error = event->error;
+        heard->refused = event->kind == TENURE_EVENT_REFUSED;
         break;
     case TENURE_EVENT_STORE_UP:
-        news->error = 0;
+        heard->error = 0;
         break;
     default:
         break;
@@ -171,21 +171,21 @@ static void on_event(const tenure_event *event, void *userdata) {
     uint64_t one = 1;
     log_event(leader, event);
     pthread_mutex_lock(&leader->lock);
-    note(&leader->news, event);
+    note(&leader->heard, event);
     pthread_mutex_unlock(&leader->lock);
-    (void)ten_write_all(leader->news_fd, &one, sizeof one);
+    (void)ten_write_all(leader->heard_fd, &one, sizeof one);
 }
 
-static struct news look_at_news(struct leader *leader) {
+static struct heard look_at_heard(struct leader *leader) {
     pthread_mutex_lock(&leader->lock);
-    struct news news = leader->news;
+    struct heard heard = leader->heard;
     pthread_mutex_unlock(&leader->lock);
-    return news;
+    return heard;
 }
 
 /* ---- processes */
 
-static bool start_child(struct leader *leader, char *const *arguments, uint32_t slot, const char *reason) {
+static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
     char token[24];
     char mark[24];
     snprintf(token, sizeof token, "%llu", (unsigned long long)leader->token);
@@ -203,7 +203,7 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
     ten_child_config config = {.arguments = arguments,
                                .variables = variables,
                                .mark = leader->mark,
-                               .slot = slot,
+                               .belief = belief,
                                .in_fd = -1,
                                .out_fd = -1,
                                .alive_fd = leader->alive_fds[1],
@@ -219,12 +219,12 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
     return started;
 }
 
-static bool start_hook(struct leader *leader, const char *hook, uint32_t slot, const char *reason) {
+static bool start_hook(struct leader *leader, const char *hook, uint32_t belief, const char *reason) {
     char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)hook, NULL};
     if (!hook)
         return false;
     leader->hook_end_ms = now_ms() + HOOK_MS;
-    if (start_child(leader, arguments, slot, reason))
+    if (start_child(leader, arguments, belief, reason))
         return true;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
             TEN_TEXT("error", strerrordesc_np(errno)));
@@ -257,12 +257,12 @@ static bool is_wanted_again(const struct leader *leader) {
 static void end_term(struct leader *leader) {
     leader->phase = PHASE_WAITING;
     leader->over = leader->config->once || leader->stop_signals || (leader->done && !is_wanted_again(leader));
-    ten_election_work_over(leader->election);
+    ten_candidate_work_over(leader->election);
 }
 
 static void begin_end(struct leader *leader) {
     leader->phase = PHASE_END;
-    const char *reason = leader->done ? "done" : look_at_news(leader).reason;
+    const char *reason = leader->done ? "done" : look_at_heard(leader).reason;
     if (!start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason ? reason : "shutdown"))
         end_term(leader);
 }
@@ -282,7 +282,7 @@ static void note_done(struct leader *leader, int status) {
                 TEN_NUMBER("token", leader->token),
                 WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
                                     : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
-    ten_election_give_up(leader->election, TEN_REASON_DONE, pause_ms);
+    ten_candidate_end_term(leader->election, TEN_REASON_DONE, pause_ms);
 }
 
 static void start_command(struct leader *leader) {
@@ -327,13 +327,13 @@ static void child_gone(struct leader *leader) {
 
 /* When this process was stopped or hung for too long, the warden has ended the command in its place. */
 static bool warden_did_it(struct leader *leader) {
-    bool pressed = now_ms() + leader->config->grace_ms >= ends_ms(leader) || look_at_news(leader).lost;
+    bool pressed = now_ms() + leader->config->grace_ms >= ends_ms(leader) || look_at_heard(leader).lost;
     return pressed && WIFSIGNALED(leader->child.status);
 }
 
 /* The lease is no more, or may soon be no more. Should it be confirmed after all, there is no work any more to lead. */
 static void cut_short(struct leader *leader, int signal, uint64_t kill_ms) {
-    ten_election_give_up(leader->election, TEN_REASON_STORE, 0);
+    ten_candidate_end_term(leader->election, TEN_REASON_STORE, 0);
     end_child(leader, signal, kill_ms);
 }
 
@@ -362,19 +362,19 @@ static bool must_kill(const struct leader *leader) {
 }
 
 static void look_at_child(struct leader *leader) {
-    const struct news news = look_at_news(leader);
+    const struct heard heard = look_at_heard(leader);
     uint64_t now = now_ms();
     bool under_lease = leader->phase == PHASE_BEGIN || leader->phase == PHASE_COMMAND;
-    if (under_lease && news.lost && !leader->lost) {
+    if (under_lease && heard.lost && !leader->lost) {
         leader->lost = true;
         end_child(leader, SIGTERM, now + KILL_LOST_AFTER_MS);
     } else if (under_lease && !leader->ending && !leader->child.exited) {
         bool late = now + leader->config->grace_ms >= ends_ms(leader);
-        bool unsure = news.uncertain && leader->config->stop_when_uncertain;
+        bool unsure = heard.uncertain && leader->config->stop_when_uncertain;
         uint64_t kill_ms = now + (late ? leader->config->grace_ms / 2 : leader->config->kill_after_ms);
         if (late || unsure)
             cut_short(leader, SIGTERM, kill_ms);
-        else if (news.over)
+        else if (heard.over)
             end_child(leader, SIGTERM, kill_ms);
     }
     if (leader->phase != PHASE_COMMAND && !leader->ending && now >= leader->hook_end_ms) {
@@ -397,19 +397,19 @@ static void look_at_child(struct leader *leader) {
 /* ---- waiting for a term */
 
 static void look_for_term(struct leader *leader) {
-    const struct news news = look_at_news(leader);
+    const struct heard heard = look_at_heard(leader);
     uint64_t now = now_ms();
-    bool is_new = news.token != 0 && news.token != leader->token;
-    if (is_new && news.over) { /* before it began */
-        leader->token = news.token;
-        ten_election_work_over(leader->election);
-    } else if (is_new && tenure_election_token(leader->election) == news.token) {
-        begin_term(leader, news.token);
+    bool is_new = heard.token != 0 && heard.token != leader->token;
+    if (is_new && heard.over) { /* before it began */
+        leader->token = heard.token;
+        ten_candidate_work_over(leader->election);
+    } else if (is_new && tenure_election_token(leader->election) == heard.token) {
+        begin_term(leader, heard.token);
         return;
     }
-    bool recovering = now < news.until_ms;
-    bool waited = leader->config->once && now >= leader->due_ms && !recovering && (news.held || news.error < 0);
-    if (news.refused || waited || leader->stop_signals)
+    bool recovering = now < heard.until_ms;
+    bool waited = leader->config->once && now >= leader->due_ms && !recovering && (heard.held || heard.error < 0);
+    if (heard.refused || waited || leader->stop_signals)
         leader->over = true;
 }
 
@@ -418,7 +418,7 @@ static void look_for_term(struct leader *leader) {
 static void stop(struct leader *leader, int number, bool from_terminal) {
     if (leader->stop_signals++ == 0) {
         leader->stop_signal = number;
-        ten_election_give_up(leader->election, TEN_REASON_SHUTDOWN, UINT64_MAX);
+        ten_candidate_end_term(leader->election, TEN_REASON_SHUTDOWN, UINT64_MAX);
         if (leader->phase != PHASE_END)
             end_child(leader, from_terminal ? 0 : number, now_ms() + leader->config->kill_after_ms);
     } else {
@@ -451,20 +451,20 @@ static int wait_ms(struct leader *leader) {
     else if (leader->phase == PHASE_END)
         next_ms = leader->hook_end_ms;
     else if (leader->child.pid)
-        next_ms = ten_left_u64(ends_ms(leader), leader->config->grace_ms);
+        next_ms = ten_sub_saturating(ends_ms(leader), leader->config->grace_ms);
     if (leader->phase == PHASE_BEGIN)
         next_ms = ten_min_u64(next_ms, leader->hook_end_ms);
     if (leader->phase == PHASE_WAITING && leader->config->once)
-        next_ms = ten_max_u64(leader->due_ms, look_at_news(leader).until_ms);
-    return (int)ten_min_u64(ten_left_u64(next_ms, now), 1000);
+        next_ms = ten_max_u64(leader->due_ms, look_at_heard(leader).until_ms);
+    return (int)ten_min_u64(ten_sub_saturating(next_ms, now), 1000);
 }
 
 static void loop(struct leader *leader) {
-    struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN}, {.fd = leader->news_fd, .events = POLLIN}};
+    struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN}, {.fd = leader->heard_fd, .events = POLLIN}};
     while (!leader->over) {
         uint64_t count;
         (void)poll(polled, TEN_COUNT(polled), wait_ms(leader));
-        (void)ten_read_some(leader->news_fd, &count, sizeof count);
+        (void)ten_read_some(leader->heard_fd, &count, sizeof count);
         take_signals(leader);
         if (leader->child.pid)
             look_at_child(leader);
@@ -484,8 +484,8 @@ static int open_loop(struct leader *leader, ten_error *error) {
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     leader->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    leader->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (leader->signal_fd < 0 || leader->news_fd < 0)
+    leader->heard_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (leader->signal_fd < 0 || leader->heard_fd < 0)
         return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the loop");
     return TENURE_OK;
 }
@@ -517,10 +517,10 @@ static int open_election(struct leader *leader, ten_error *error) {
     options.on_event = on_event;
     options.userdata = leader;
     ten_election_extras extras = {
-        .slots = &leader->shared->slots, .works_elsewhere = true, .measures = &leader->measures};
-    int done = ten_election_open(config->store, config->role, &options, &extras, &leader->election);
-    if (done < 0)
-        return ten_fail(error, done, "%s", tenure_message(NULL));
+        .beliefs = &leader->shared->beliefs, .works_elsewhere = true, .measures = &leader->measures};
+    int r = ten_candidate_open(config->store, config->role, &options, &extras, &leader->election);
+    if (r < 0)
+        return ten_fail(error, r, "%s", tenure_message(NULL));
     struct ten_shared_state *state = leader->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", tenure_election_instance_id(leader->election));
     atomic_store(&state->ready, true);
@@ -530,12 +530,12 @@ static int open_election(struct leader *leader, ten_error *error) {
                           .clock = &ten_system_clock,
                           .instance = state->instance,
                           .namespace_name = options.namespace_name};
-    done = ten_log_open(&log, &leader->log, error);
-    if (done == TENURE_OK && config->metrics)
-        done = open_exporter(leader, error);
-    if (done == TENURE_OK)
-        ten_election_begin(leader->election);
-    return done;
+    r = ten_log_open(&log, &leader->log, error);
+    if (r == TENURE_OK && config->metrics)
+        r = open_exporter(leader, error);
+    if (r == TENURE_OK)
+        ten_candidate_begin(leader->election);
+    return r;
 }
 
 static int exit_of(int status) {
@@ -545,11 +545,11 @@ static int exit_of(int status) {
 /* What came of it, after the loop. */
 static int conclude(const struct leader *leader, int *ret_exit, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    const struct news news = leader->news;
+    const struct heard heard = leader->heard;
     *ret_exit = 0;
-    if (news.refused)
-        return ten_fail(error, news.error, "this instance cannot lead %s: %s", config->role,
-                        tenure_strerror(news.error));
+    if (heard.refused)
+        return ten_fail(error, heard.error, "this instance cannot lead %s: %s", config->role,
+                        tenure_strerror(heard.error));
     if (leader->done || (config->once && leader->ran && leader->stop_signals && !leader->lost))
         *ret_exit = exit_of(leader->status);
     else if (config->once && leader->ran)
@@ -557,8 +557,9 @@ static int conclude(const struct leader *leader, int *ret_exit, ten_error *error
                         config->role);
     else if (config->once && leader->stop_signals)
         *ret_exit = 128 + leader->stop_signal;
-    else if (config->once && news.error < 0)
-        return ten_fail(error, news.error, "it is not known who has %s: %s", config->role, tenure_strerror(news.error));
+    else if (config->once && heard.error < 0)
+        return ten_fail(error, heard.error, "it is not known who has %s: %s", config->role,
+                        tenure_strerror(heard.error));
     else if (config->once)
         *ret_exit = config->not_elected_exit;
     return TENURE_OK;
@@ -569,26 +570,26 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
                             .shared = shared,
                             .children = {.shared = shared, .not_isolated = config->share_pids},
                             .signal_fd = -1,
-                            .news_fd = -1,
+                            .heard_fd = -1,
                             .alive_fds = {-1, -1},
-                            .due_ms = ten_add_u64(now_ms(), config->wait_ms)};
+                            .due_ms = ten_add_saturating(now_ms(), config->wait_ms)};
     pthread_mutex_init(&leader.lock, NULL);
     ten_tree_adopt();
-    int done = open_loop(&leader, error);
-    if (done == TENURE_OK)
-        done = open_election(&leader, error);
-    if (done == TENURE_OK)
+    int r = open_loop(&leader, error);
+    if (r == TENURE_OK)
+        r = open_election(&leader, error);
+    if (r == TENURE_OK)
         loop(&leader);
-    if (done == TENURE_OK)
-        ten_election_work_over(leader.election);
+    if (r == TENURE_OK)
+        ten_candidate_work_over(leader.election);
     ten_exporter_close(leader.exporter);
     tenure_election_stop(leader.election);
-    if (done == TENURE_OK)
-        done = conclude(&leader, ret_exit, error);
+    if (r == TENURE_OK)
+        r = conclude(&leader, ret_exit, error);
     ten_log_close(leader.log, FLUSH_MS);
     ten_children_free(&leader.children);
     ten_close_fd(&leader.signal_fd);
-    ten_close_fd(&leader.news_fd);
+    ten_close_fd(&leader.heard_fd);
     pthread_mutex_destroy(&leader.lock);
-    return done;
+    return r;
 }

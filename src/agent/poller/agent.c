@@ -20,7 +20,7 @@
 #include "runtime/member.h"
 
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
-#define GIVE_BACK_MS     2000u /* more, for giving everything back: a store that is away must not keep the agent */
+#define RELEASE_MS       2000u /* more, for giving everything back: a store that is away must not keep the agent */
 #define HURRY_MS         300u  /* the same, when told twice */
 #define FLUSH_MS         2000u
 #define READ_AGAIN_MS    1000u
@@ -42,10 +42,10 @@ int ten_agent_parse_poll(const char *text, ten_agent_config *config, ten_error *
 }
 
 int ten_agent_check(const ten_agent_config *config, ten_error *error) {
-    int done = ten_source_check(config, error);
-    if (done < 0)
-        return done;
-    uint64_t room_ms = config->manager.ttl_ms - config->manager.margin_ms;
+    int r = ten_source_check(config, error);
+    if (r < 0)
+        return r;
+    uint64_t room_ms = config->member.ttl_ms - config->member.margin_ms;
     if (config->grace_ms < 10 || config->grace_ms > room_ms / 2)
         return ten_fail(
             error, TENURE_E_TTL,
@@ -58,21 +58,21 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
 
 /* ---- notes from the manager's thread */
 
-static void leave_note(struct ten_agent *agent, struct ten_agent_note *note) {
+static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
     uint64_t one = 1;
-    pthread_mutex_lock(&agent->note_lock);
-    *agent->last_note = note;
-    agent->last_note = &note->next;
-    pthread_mutex_unlock(&agent->note_lock);
-    (void)ten_write_all(agent->note_fd, &one, sizeof one);
+    pthread_mutex_lock(&agent->event_lock);
+    *agent->last_event = event;
+    agent->last_event = &event->next;
+    pthread_mutex_unlock(&agent->event_lock);
+    (void)ten_write_all(agent->event_fd, &one, sizeof one);
 }
 
 static void on_event(const tenure_event *event, void *userdata) {
-    struct ten_agent_note *note = ten_calloc(1, sizeof *note);
-    if (!note)
-        return; /* whether a target is owned is read from its slot; the next look at it finds out */
-    note->event = *event;
-    leave_note(userdata, note);
+    struct ten_agent_event *copy = ten_calloc(1, sizeof *copy);
+    if (!copy)
+        return; /* whether a target is held is read from its belief; the next look at it finds out */
+    copy->event = *event;
+    put_event(userdata, copy);
 }
 
 static void free_target(struct ten_agent_target *target) {
@@ -104,15 +104,15 @@ static struct ten_agent_target *copy_target(const tenure_target *target) {
 }
 
 static void on_target(const tenure_target *target, bool removed, void *userdata) {
-    struct ten_agent_note *note = ten_calloc(1, sizeof *note);
-    struct ten_agent_target *copy = note ? copy_target(target) : NULL;
+    struct ten_agent_event *event = ten_calloc(1, sizeof *event);
+    struct ten_agent_target *copy = event ? copy_target(target) : NULL;
     if (!copy) {
-        ten_free(note);
+        ten_free(event);
         return;
     }
     copy->removed = removed;
-    note->target = copy;
-    leave_note(userdata, note);
+    event->target = copy;
+    put_event(userdata, event);
 }
 
 /* ---- targets */
@@ -137,7 +137,7 @@ static void schedule_now(struct ten_agent *agent, struct ten_agent_target *targe
 /* Whether there is a lease at all: also one that may not be used right now, because it is uncertain, or about to be
  * given back, which can still change without an event. */
 static bool is_held(const struct ten_agent_target *target) {
-    return target->handle && ten_slot_ends_ms(target->handle) != 0;
+    return target->handle && ten_belief_ends_ms(target->handle) != 0;
 }
 
 static bool give_number(struct ten_agent *agent, struct ten_agent_target *target) {
@@ -175,41 +175,41 @@ void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *tar
 }
 
 /* Takes over a target in the form of `news`, whose texts become the agent's. */
-static void take_target(struct ten_agent *agent, struct ten_agent_target *news) {
-    struct ten_agent_target *target = ten_map_get(&agent->by_id, news->id);
-    if (news->removed) {
+static void take_target(struct ten_agent *agent, struct ten_agent_target *event) {
+    struct ten_agent_target *target = ten_map_get(&agent->by_id, event->id);
+    if (event->removed) {
         if (target)
             ten_agent_drop_target(agent, target);
-        free_target(news);
+        free_target(event);
         return;
     }
     if (!target) {
-        if (!give_number(agent, news)) {
-            TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", news->id),
+        if (!give_number(agent, event)) {
+            TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", event->id),
                     TEN_TEXT("error", "out of memory"));
-            free_target(news);
+            free_target(event);
             return;
         }
-        target = news;
+        target = event;
     } else {
-        bool other_interval = target->every_ms != news->every_ms;
+        bool other_interval = target->every_ms != event->every_ms;
         char *texts[] = {target->url, target->exec, target->spec};
-        target->url = news->url;
-        target->exec = news->exec;
-        target->spec = news->spec;
-        news->url = texts[0];
-        news->exec = texts[1];
-        news->spec = texts[2];
-        target->every_ms = news->every_ms;
+        target->url = event->url;
+        target->exec = event->exec;
+        target->spec = event->spec;
+        event->url = texts[0];
+        event->exec = texts[1];
+        event->spec = texts[2];
+        target->every_ms = event->every_ms;
         target->removed = false;
         if (other_interval && target->due_ms) {
             target->due_ms = ten_agent_now_ms() + every_ms(agent, target);
             schedule(agent, target);
         }
-        free_target(news);
+        free_target(event);
     }
     target->seen = agent->readings;
-    target->handle = tenure_manager_handle(agent->manager, target->id);
+    target->handle = tenure_member_handle(agent->member, target->id);
     if (is_held(target) && !target->due_ms)
         schedule_now(agent, target);
 }
@@ -218,9 +218,9 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *news) 
 
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
     struct ten_agent_target *copy = copy_target(target);
-    if (!copy || tenure_manager_put_target(agent->manager, target->id, target->paused) < 0) {
+    if (!copy || tenure_member_put_target(agent->member, target->id, target->paused) < 0) {
         TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
-                TEN_TEXT("error", copy ? tenure_manager_message(agent->manager) : "out of memory"));
+                TEN_TEXT("error", copy ? tenure_member_message(agent->member) : "out of memory"));
         free_target(copy);
         return;
     }
@@ -228,7 +228,7 @@ void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) 
 }
 
 void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target) {
-    (void)tenure_manager_remove_target(agent->manager, target->id);
+    (void)tenure_member_remove_target(agent->member, target->id);
     ten_agent_drop_target(agent, target);
 }
 
@@ -266,7 +266,7 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         if (target && !target->removed) {
-            target->handle = tenure_manager_handle(agent->manager, target->id);
+            target->handle = tenure_member_handle(agent->member, target->id);
             schedule_now(agent, target);
         }
         break;
@@ -295,22 +295,22 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
     }
 }
 
-static void take_notes(struct ten_agent *agent) {
+static void take_events(struct ten_agent *agent) {
     uint64_t count;
-    (void)ten_read_some(agent->note_fd, &count, sizeof count);
-    pthread_mutex_lock(&agent->note_lock);
-    struct ten_agent_note *note = agent->first_note;
-    agent->first_note = NULL;
-    agent->last_note = &agent->first_note;
-    pthread_mutex_unlock(&agent->note_lock);
-    while (note) {
-        struct ten_agent_note *next = note->next;
-        if (note->target)
-            take_target(agent, note->target);
+    (void)ten_read_some(agent->event_fd, &count, sizeof count);
+    pthread_mutex_lock(&agent->event_lock);
+    struct ten_agent_event *event = agent->first_event;
+    agent->first_event = NULL;
+    agent->last_event = &agent->first_event;
+    pthread_mutex_unlock(&agent->event_lock);
+    while (event) {
+        struct ten_agent_event *next = event->next;
+        if (event->target)
+            take_target(agent, event->target);
         else
-            take_event(agent, &note->event);
-        ten_free(note);
-        note = next;
+            take_event(agent, &event->event);
+        ten_free(event);
+        event = next;
     }
 }
 
@@ -336,7 +336,7 @@ static void take_signals(struct ten_agent *agent) {
         } else {
             agent->stop_signals++;
             begin_stop(agent);
-            ten_manager_begin_stop(agent->manager);
+            ten_member_begin_stop(agent->member);
         }
     }
 }
@@ -350,13 +350,13 @@ static void hurry_polls(struct ten_agent *agent) {
 
 /* ---- what sinks say of themselves */
 
-static void report_sink(struct ten_agent *agent, const char *name, const ten_sink_news *news) {
-    if (news->problem.code < 0)
+static void report_sink(struct ten_agent *agent, const char *name, const ten_sink_event *event) {
+    if (event->problem.code < 0)
         TEN_LOG(agent->log, TEN_LOG_ERROR, "sink_failed", TEN_TEXT("sink", name),
-                TEN_TEXT("error", news->problem.message));
-    if (news->works_again)
+                TEN_TEXT("error", event->problem.message));
+    if (event->works_again)
         TEN_LOG(agent->log, TEN_LOG_INFO, "sink_ok", TEN_TEXT("sink", name));
-    ten_agent_count_dropped(agent, name, news->dropped);
+    ten_agent_count_dropped(agent, name, event->dropped);
 }
 
 static void look_at_sinks(struct ten_agent *agent) {
@@ -365,9 +365,9 @@ static void look_at_sinks(struct ten_agent *agent) {
         return;
     agent->sinks_look_ms = now_ms + READ_AGAIN_MS;
     for (size_t i = 0; i < agent->config->sink_count; i++) {
-        ten_sink_news news;
-        ten_sink_take_news(agent->sinks[i], &news);
-        report_sink(agent, agent->config->sinks[i], &news);
+        ten_sink_event event;
+        ten_sink_take_event(agent->sinks[i], &event);
+        report_sink(agent, agent->config->sinks[i], &event);
     }
 }
 
@@ -404,7 +404,7 @@ static int wait_ms(const struct ten_agent *agent) {
         next_ms =
             ten_min_u64(next_ms, ten_max_u64(agent->running > 0 || !agent->leave_ms ? agent->stop_ms : agent->leave_ms,
                                              ten_agent_now_ms() + 10));
-    uint64_t left_ms = ten_left_u64(next_ms, ten_agent_now_ms());
+    uint64_t left_ms = ten_sub_saturating(next_ms, ten_agent_now_ms());
     return (int)ten_min_u64(left_ms, READ_AGAIN_MS);
 }
 
@@ -414,13 +414,13 @@ static void take_ready(struct ten_agent *agent) {
     /* Output first: the rest may end polls, and with them what these events point to. */
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
-        if (what != &agent->note_fd && what != &agent->signal_fd && what != &agent->source_fd)
+        if (what != &agent->event_fd && what != &agent->signal_fd && what != &agent->source_fd)
             ten_exec_read(agent, what);
     }
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
-        if (what == &agent->note_fd)
-            take_notes(agent);
+        if (what == &agent->event_fd)
+            take_events(agent);
         else if (what == &agent->signal_fd)
             take_signals(agent);
         else if (what == &agent->source_fd)
@@ -434,7 +434,7 @@ static bool gives_up(struct ten_agent *agent) {
         return false;
     uint64_t now_ms = ten_agent_now_ms();
     if (!agent->leave_ms)
-        agent->leave_ms = now_ms + GIVE_BACK_MS;
+        agent->leave_ms = now_ms + RELEASE_MS;
     if (agent->stop_signals > 1)
         agent->leave_ms = ten_min_u64(agent->leave_ms, now_ms + HURRY_MS);
     return now_ms >= agent->leave_ms;
@@ -444,7 +444,7 @@ static void loop(struct ten_agent *agent) {
     struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
     while (!agent->stopped && !agent->refused && !gives_up(agent)) {
         (void)curl_multi_poll(agent->multi, &extra, 1, wait_ms(agent), NULL);
-        ten_http_work(agent);
+        ten_poll_http_work(agent);
         take_ready(agent);
         run_due(agent);
         look_at_sinks(agent);
@@ -471,37 +471,37 @@ static int open_loop(struct ten_agent *agent, ten_error *error) {
     (void)signal(SIGPIPE, SIG_IGN);
     agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     agent->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    agent->note_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    agent->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     agent->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
     if (!agent->multi)
         return ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
-    int done = watch(agent, agent->signal_fd, &agent->signal_fd, error);
-    return done < 0 ? done : watch(agent, agent->note_fd, &agent->note_fd, error);
+    int r = watch(agent, agent->signal_fd, &agent->signal_fd, error);
+    return r < 0 ? r : watch(agent, agent->event_fd, &agent->event_fd, error);
 }
 
 static int open_sinks(struct ten_agent *agent, ten_error *error) {
     agent->sinks = ten_calloc(agent->config->sink_count + 1, sizeof(ten_sink *));
     if (!agent->sinks)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sinks");
-    int done = TENURE_OK;
-    for (size_t i = 0; done == TENURE_OK && i < agent->config->sink_count; i++)
-        done = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);
-    return done;
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < agent->config->sink_count; i++)
+        r = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);
+    return r;
 }
 
-static int open_manager(struct ten_agent *agent, ten_error *error) {
+static int open_member(struct ten_agent *agent, ten_error *error) {
     const ten_agent_config *config = agent->config;
-    tenure_manager_options options = config->manager;
+    tenure_member_options options = config->member;
     options.size = sizeof options;
     options.targets_from_store = strcmp(config->targets, "store") == 0;
     options.on_event = on_event;
     options.userdata = agent;
-    ten_manager_extras extras = {
-        .slots = &agent->shared->slots, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
-    int done = ten_manager_open(config->store, &options, &extras, &agent->manager);
-    if (done < 0)
-        return ten_fail(error, done, "%s", tenure_manager_message(NULL));
-    agent->instance = tenure_manager_instance_id(agent->manager);
+    ten_member_extras extras = {
+        .beliefs = &agent->shared->beliefs, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
+    int r = ten_member_open(config->store, &options, &extras, &agent->member);
+    if (r < 0)
+        return ten_fail(error, r, "%s", tenure_member_message(NULL));
+    agent->instance = tenure_member_instance_id(agent->member);
     agent->namespace_name = options.namespace_name;
     struct ten_shared_state *state = agent->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", agent->instance);
@@ -516,17 +516,17 @@ static int open_manager(struct ten_agent *agent, ten_error *error) {
 }
 
 static int open_source(struct ten_agent *agent, ten_error *error) {
-    int done = ten_source_open(agent, error);
-    if (done == TENURE_OK && agent->source_fd >= 0)
-        done = watch(agent, agent->source_fd, &agent->source_fd, error);
-    return done;
+    int r = ten_source_open(agent, error);
+    if (r == TENURE_OK && agent->source_fd >= 0)
+        r = watch(agent, agent->source_fd, &agent->source_fd, error);
+    return r;
 }
 
 static void close_sinks(struct ten_agent *agent) {
     for (size_t i = 0; agent->sinks && i < agent->config->sink_count && agent->sinks[i]; i++) {
-        ten_sink_news news;
-        ten_sink_close(agent->sinks[i], FLUSH_MS, &news);
-        report_sink(agent, agent->config->sinks[i], &news);
+        ten_sink_event event;
+        ten_sink_close(agent->sinks[i], FLUSH_MS, &event);
+        report_sink(agent, agent->config->sinks[i], &event);
     }
 }
 
@@ -544,9 +544,9 @@ static int open_exporter(struct ten_agent *agent, ten_error *error) {
 static void close_agent(struct ten_agent *agent) {
     ten_exporter_close(agent->exporter);
     ten_source_close(agent);
-    if (agent->manager)
-        tenure_manager_close(agent->manager);
-    take_notes(agent);
+    if (agent->member)
+        tenure_member_close(agent->member);
+    take_events(agent);
     for (uint32_t i = 0; i < agent->target_room; i++) {
         if (agent->targets[i])
             free_target(agent->targets[i]);
@@ -562,36 +562,36 @@ static void close_agent(struct ten_agent *agent) {
         curl_multi_cleanup(agent->multi);
     ten_close_fd(&agent->epoll_fd);
     ten_close_fd(&agent->signal_fd);
-    ten_close_fd(&agent->note_fd);
+    ten_close_fd(&agent->event_fd);
     ten_log_close(agent->log, FLUSH_MS);
-    pthread_mutex_destroy(&agent->note_lock);
+    pthread_mutex_destroy(&agent->event_lock);
 }
 
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
     struct ten_agent agent = {
-        .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .note_fd = -1, .source_fd = -1};
-    pthread_mutex_init(&agent.note_lock, NULL);
-    agent.last_note = &agent.first_note;
+        .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .event_fd = -1, .source_fd = -1};
+    pthread_mutex_init(&agent.event_lock, NULL);
+    agent.last_event = &agent.first_event;
     agent.children = (ten_children){.shared = shared, .not_isolated = config->share_pids};
     ten_tree_adopt();
-    int done = open_loop(&agent, error);
-    if (done == TENURE_OK)
-        done = open_sinks(&agent, error);
-    if (done == TENURE_OK)
-        done = open_manager(&agent, error);
-    if (done == TENURE_OK)
-        done = open_source(&agent, error);
-    if (done == TENURE_OK && config->metrics)
-        done = open_exporter(&agent, error);
-    if (done == TENURE_OK && tenure_manager_start(agent.manager) < 0)
-        done = ten_fail(error, TENURE_E_SYSTEM, "%s", tenure_manager_message(agent.manager));
-    if (done == TENURE_OK) {
+    int r = open_loop(&agent, error);
+    if (r == TENURE_OK)
+        r = open_sinks(&agent, error);
+    if (r == TENURE_OK)
+        r = open_member(&agent, error);
+    if (r == TENURE_OK)
+        r = open_source(&agent, error);
+    if (r == TENURE_OK && config->metrics)
+        r = open_exporter(&agent, error);
+    if (r == TENURE_OK && tenure_member_start(agent.member) < 0)
+        r = ten_fail(error, TENURE_E_SYSTEM, "%s", tenure_member_message(agent.member));
+    if (r == TENURE_OK) {
         loop(&agent);
         if (agent.refused)
-            done = ten_fail(error, agent.refused,
-                            agent.refused == TENURE_E_TTL
-                                ? "the instances of this namespace use another TTL: all of a fleet use the same --ttl"
-                                : "this instance was declared gone");
+            r = ten_fail(error, agent.refused,
+                         agent.refused == TENURE_E_TTL
+                             ? "the instances of this namespace use another TTL: all of a fleet use the same --ttl"
+                             : "this instance was declared gone");
         else if (agent.stopped)
             TEN_LOG(agent.log, TEN_LOG_INFO, "agent_stopped", TEN_NUMBER("polls", agent.poll_count));
         else
@@ -599,5 +599,5 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
                     TEN_TEXT("error", "the store is out of reach: what was held ends by its TTL"));
     }
     close_agent(&agent);
-    return done;
+    return r;
 }

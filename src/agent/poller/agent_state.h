@@ -66,16 +66,16 @@ struct ten_poll {
 };
 
 /* What the manager's thread leaves for the loop. */
-struct ten_agent_note {
+struct ten_agent_event {
     tenure_event event;
     struct ten_agent_target *target; /* news of the registry instead of an event; owned by the note */
-    struct ten_agent_note *next;
+    struct ten_agent_event *next;
 };
 
 struct ten_agent {
     const ten_agent_config *config;
     ten_shared *shared;
-    tenure_manager *manager;
+    tenure_member *member;
     const char *instance;
     const char *namespace_name;
     ten_log *log;
@@ -98,10 +98,10 @@ struct ten_agent {
     CURLM *multi;
     int epoll_fd;
     int signal_fd;
-    int note_fd;
-    pthread_mutex_t note_lock;
-    struct ten_agent_note *first_note;
-    struct ten_agent_note **last_note;
+    int event_fd;
+    pthread_mutex_t event_lock;
+    struct ten_agent_event *first_event;
+    struct ten_agent_event **last_event;
     unsigned stop_signals;
     uint64_t leave_ms; /* when it ends although not everything could be given back; 0: work is under way */
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
@@ -156,8 +156,8 @@ bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal
 void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll);
 
 /* poll_http.c */
-bool ten_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url);
-void ten_http_cancel(struct ten_agent *agent, struct ten_poll *poll);
-void ten_http_work(struct ten_agent *agent);
+bool ten_poll_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url);
+void ten_poll_http_cancel(struct ten_agent *agent, struct ten_poll *poll);
+void ten_poll_http_work(struct ten_agent *agent);
 
 #endif

@@ -31,7 +31,7 @@ void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
 }
 
 static uint64_t ends_ms(const struct ten_poll *poll) {
-    return ten_slot_ends_ms(poll->target->handle);
+    return ten_belief_ends_ms(poll->target->handle);
 }
 
 /* ---- starting */
@@ -51,23 +51,23 @@ static bool start_kind(struct ten_agent *agent, struct ten_poll *poll) {
         ten_poll_fail(poll, "the target has no url");
         return false;
     }
-    return ten_http_start(agent, poll, target->url);
+    return ten_poll_http_start(agent, poll, target->url);
 }
 
 static uint64_t next_check_ms(const struct ten_agent *agent, const struct ten_poll *poll) {
     if (poll->phase == TEN_POLL_ENDING)
         return ten_agent_now_ms() + LOOK_MS;
     uint64_t ends = ends_ms(poll);
-    uint64_t stop_ms = ten_left_u64(ends, agent->config->grace_ms);
+    uint64_t stop_ms = ten_sub_saturating(ends, agent->config->grace_ms);
     return poll->phase == TEN_POLL_HELD ? ends : ten_min_u64(stop_ms, poll->end_ms);
 }
 
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     uint64_t token;
-    if (target->poll || !target->handle || !tenure_handle_is_owned(target->handle) || agent->stop_ms)
+    if (target->poll || !target->handle || !tenure_handle_is_held(target->handle) || agent->stop_ms)
         return;
     struct ten_poll *poll = ten_calloc(1, sizeof *poll);
-    if (!poll || tenure_manager_begin(agent->manager, target->id, &token) < 0) {
+    if (!poll || tenure_member_begin(agent->member, target->id, &token) < 0) {
         ten_free(poll);
         return;
     }
@@ -98,7 +98,7 @@ void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, 
         return;
     }
     if (poll->easy) {
-        ten_http_cancel(agent, poll);
+        ten_poll_http_cancel(agent, poll);
         ten_poll_finished(agent, poll);
         return;
     }
@@ -155,11 +155,11 @@ static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
     ten_timers_clear(&agent->checks, target->number);
     if (poll->out_fd >= 0 || poll->child.pid)
         ten_exec_free(agent, poll);
-    ten_http_cancel(agent, poll);
+    ten_poll_http_cancel(agent, poll);
     ten_buf_free(&poll->output);
     target->poll = NULL;
     agent->running--;
-    tenure_manager_end(agent->manager, target->id);
+    tenure_member_end(agent->member, target->id);
     ten_free(poll);
     if (target->removed)
         ten_agent_drop_target(agent, target);
@@ -178,7 +178,7 @@ void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll) {
         return;
     }
     tenure_lease_info info;
-    bool known = tenure_manager_lease_info(agent->manager, poll->target->id, &info) == TENURE_OK;
+    bool known = tenure_member_lease_info(agent->member, poll->target->id, &info) == TENURE_OK;
     if (!poll->discarded && known && info.token == poll->token && info.state == TENURE_STATE_UNCERTAIN) {
         poll->phase = TEN_POLL_HELD;
         ten_timers_set(&agent->checks, poll->target->number, next_check_ms(agent, poll));

@@ -46,7 +46,7 @@ static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const 
     ten_child_config config = {.arguments = arguments,
                                .variables = variables,
                                .mark = poll->number,
-                               .slot = (uint32_t)(poll->target->handle - agent->shared->slots.slots),
+                               .belief = (uint32_t)(poll->target->handle - agent->shared->beliefs.beliefs),
                                .in_fd = null_fd,
                                .out_fd = ends[1],
                                .alive_fd = ends[1],

@@ -16,7 +16,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
     return poll->output.failed ? 0 : size * count;
 }
 
-bool ten_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url) {
+bool ten_poll_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url) {
     CURL *easy = curl_easy_init();
     if (!easy) {
         ten_poll_fail(poll, "out of memory");
@@ -39,7 +39,7 @@ bool ten_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *
     return true;
 }
 
-void ten_http_cancel(struct ten_agent *agent, struct ten_poll *poll) {
+void ten_poll_http_cancel(struct ten_agent *agent, struct ten_poll *poll) {
     if (!poll->easy)
         return;
     (void)curl_multi_remove_handle(agent->multi, poll->easy);
@@ -58,11 +58,11 @@ static void finish(struct ten_agent *agent, CURL *easy, CURLcode result) {
         ten_poll_fail(poll, "%s", curl_easy_strerror(result));
     else if (status >= 400)
         ten_poll_fail(poll, "HTTP status %ld", status);
-    ten_http_cancel(agent, poll);
+    ten_poll_http_cancel(agent, poll);
     ten_poll_finished(agent, poll);
 }
 
-void ten_http_work(struct ten_agent *agent) {
+void ten_poll_http_work(struct ten_agent *agent) {
     int running;
     int waiting;
     (void)curl_multi_perform(agent->multi, &running);

@@ -72,7 +72,7 @@ void ten_outbox_free(ten_outbox *outbox) {
 static void end(ten_outbox *outbox, ten_outgoing *outgoing, bool dropped) {
     outbox->bytes -= outgoing->bytes;
     outbox->count--;
-    outbox->news.dropped += dropped;
+    outbox->event.dropped += dropped;
     ten_free(outgoing);
 }
 
@@ -134,10 +134,10 @@ size_t ten_outbox_count(ten_outbox *outbox) {
     return count;
 }
 
-void ten_outbox_take_news(ten_outbox *outbox, ten_sink_news *ret_news) {
+void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event) {
     pthread_mutex_lock(&outbox->lock);
-    *ret_news = outbox->news;
-    outbox->news = (ten_sink_news){0};
+    *ret_event = outbox->event;
+    outbox->event = (ten_sink_event){0};
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -174,7 +174,7 @@ void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped) {
     pthread_mutex_lock(&outbox->lock);
     if (!dropped && outbox->failing) {
         outbox->failing = false;
-        outbox->news.works_again = true;
+        outbox->event.works_again = true;
     }
     end(outbox, sent, dropped);
     pthread_mutex_unlock(&outbox->lock);
@@ -183,9 +183,9 @@ void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped) {
 void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error) {
     pthread_mutex_lock(&outbox->lock);
     if (!outbox->failing)
-        outbox->news.problem = *error;
+        outbox->event.problem = *error;
     outbox->failing = true;
-    outbox->news.works_again = false;
+    outbox->event.works_again = false;
     pthread_mutex_unlock(&outbox->lock);
 }
 

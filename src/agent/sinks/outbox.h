@@ -40,7 +40,7 @@ typedef struct ten_outbox {
     size_t bytes; /* of both queues */
     size_t count; /* of messages in them */
     bool failing;
-    ten_sink_news news;
+    ten_sink_event event;
 } ten_outbox;
 
 void ten_outbox_init(ten_outbox *outbox);
@@ -51,7 +51,7 @@ bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *mes
                     const char *json, size_t size);
 /* How many are neither confirmed nor dropped. */
 size_t ten_outbox_count(ten_outbox *outbox);
-void ten_outbox_take_news(ten_outbox *outbox, ten_sink_news *ret_news);
+void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event);
 
 /* ---- for the thread that sends */
 

@@ -30,9 +30,9 @@ static int open_file(const char *path) {
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
-static void lines_close(void *self, uint64_t flush_ms, ten_sink_news *ret_news) {
+static void lines_close(void *self, uint64_t flush_ms, ten_sink_event *ret_event) {
     struct lines *lines = self;
-    *ret_news = (ten_sink_news){0};
+    *ret_event = (ten_sink_event){0};
     ten_writer_close(lines->writer, flush_ms);
     if (lines->path)
         ten_close_fd(&lines->fd);
@@ -42,7 +42,7 @@ static void lines_close(void *self, uint64_t flush_ms, ten_sink_news *ret_news) 
 
 static int lines_open(const char *text, const ten_agent_config *config, void **ret_self, ten_error *error) {
     (void)config;
-    ten_sink_news none;
+    ten_sink_event none;
     bool to_file = text[0] != '-';
     struct lines *lines = ten_calloc(1, sizeof *lines);
     if (!lines || (to_file && !(lines->path = ten_strdup(text + 5)))) {
@@ -50,13 +50,13 @@ static int lines_open(const char *text, const ten_agent_config *config, void **r
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
     }
     lines->fd = to_file ? open_file(lines->path) : STDOUT_FILENO;
-    int done = lines->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text)
-                             : ten_writer_open(lines->fd, RING_SIZE, &lines->writer, error);
-    if (done < 0)
+    int r = lines->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text)
+                          : ten_writer_open(lines->fd, RING_SIZE, &lines->writer, error);
+    if (r < 0)
         lines_close(lines, 0, &none);
     else
         *ret_self = lines;
-    return done;
+    return r;
 }
 
 static bool lines_put(void *self, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
@@ -125,23 +125,23 @@ static int find_kind(const char *text, const ten_sink_ops **ret_ops, ten_error *
 
 int ten_sink_open(const char *text, const ten_agent_config *config, ten_sink **ret_sink, ten_error *error) {
     const ten_sink_ops *ops;
-    int done = find_kind(text, &ops, error);
-    if (done < 0)
-        return done;
+    int r = find_kind(text, &ops, error);
+    if (r < 0)
+        return r;
     ten_sink *sink = ten_calloc(1, sizeof *sink);
     if (!sink)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
     sink->ops = ops;
-    done = ops->open(text, config, &sink->self, error);
-    if (done < 0)
+    r = ops->open(text, config, &sink->self, error);
+    if (r < 0)
         ten_free(sink);
     else
         *ret_sink = sink;
-    return done;
+    return r;
 }
 
-void ten_sink_close(ten_sink *sink, uint64_t flush_ms, ten_sink_news *ret_news) {
-    sink->ops->close(sink->self, flush_ms, ret_news);
+void ten_sink_close(ten_sink *sink, uint64_t flush_ms, ten_sink_event *ret_event) {
+    sink->ops->close(sink->self, flush_ms, ret_event);
     ten_free(sink);
 }
 
@@ -154,8 +154,8 @@ void ten_sink_reopen(ten_sink *sink) {
         sink->ops->reopen(sink->self);
 }
 
-void ten_sink_take_news(ten_sink *sink, ten_sink_news *ret_news) {
-    *ret_news = (ten_sink_news){0};
-    if (sink->ops->take_news)
-        sink->ops->take_news(sink->self, ret_news);
+void ten_sink_take_event(ten_sink *sink, ten_sink_event *ret_event) {
+    *ret_event = (ten_sink_event){0};
+    if (sink->ops->take_event)
+        sink->ops->take_event(sink->self, ret_event);
 }

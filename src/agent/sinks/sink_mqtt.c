@@ -60,13 +60,13 @@ static int hand_over(struct mqtt_sink *sink, ten_error *error) {
         if (!outgoing)
             return TENURE_OK;
         outgoing->sent_ms = now_ms();
-        int done = ten_mqtt_link_publish(sink->link, outgoing->name, outgoing->json, outgoing->json_size,
-                                         &outgoing->number, error);
-        if (done == TENURE_E_INVALID) {
+        int r = ten_mqtt_link_publish(sink->link, outgoing->name, outgoing->json, outgoing->json_size,
+                                      &outgoing->number, error);
+        if (r == TENURE_E_INVALID) {
             ten_outbox_note_problem(&sink->outbox, error);
             ten_outbox_finish(&sink->outbox, outgoing, true);
-        } else if (done < 0) {
-            return done;
+        } else if (r < 0) {
+            return r;
         }
     }
     return TENURE_OK;
@@ -76,9 +76,10 @@ static int hand_over(struct mqtt_sink *sink, ten_error *error) {
 static uint64_t look_ms(const struct mqtt_sink *sink) {
     uint64_t now = now_ms();
     uint64_t timeout_ms = sink->settings.timeout_ms;
-    uint64_t next_ms = ten_mqtt_link_is_ready(sink->link) ? UINT64_MAX : ten_add_u64(sink->dialed_ms, timeout_ms);
+    uint64_t next_ms =
+        ten_mqtt_link_is_ready(sink->link) ? UINT64_MAX : ten_add_saturating(sink->dialed_ms, timeout_ms);
     for (const ten_outgoing *sent = sink->outbox.sent.first; sent; sent = sent->next) {
-        next_ms = ten_min_u64(next_ms, ten_add_u64(sent->sent_ms, timeout_ms));
+        next_ms = ten_min_u64(next_ms, ten_add_saturating(sent->sent_ms, timeout_ms));
         if (sent->ends_ms > now)
             next_ms = ten_min_u64(next_ms, sent->ends_ms);
     }
@@ -89,10 +90,10 @@ static int fail_if_overdue(const struct mqtt_sink *sink, ten_error *error) {
     const char *name = sink->settings.name;
     uint64_t now = now_ms();
     uint64_t timeout_ms = sink->settings.timeout_ms;
-    bool silent = !ten_mqtt_link_is_ready(sink->link) && now >= ten_add_u64(sink->dialed_ms, timeout_ms);
+    bool silent = !ten_mqtt_link_is_ready(sink->link) && now >= ten_add_saturating(sink->dialed_ms, timeout_ms);
     bool late = false;
     for (const ten_outgoing *sent = sink->outbox.sent.first; sent; sent = sent->next) {
-        silent |= now >= ten_add_u64(sent->sent_ms, timeout_ms);
+        silent |= now >= ten_add_saturating(sent->sent_ms, timeout_ms);
         late |= now >= sent->ends_ms;
     }
     if (silent)
@@ -104,20 +105,20 @@ static int fail_if_overdue(const struct mqtt_sink *sink, ten_error *error) {
 }
 
 static int step(struct mqtt_sink *sink, ten_error *error) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (!sink->link) {
         const ten_mqtt_calls calls = {.confirmed = confirm, .userdata = sink};
-        done = ten_mqtt_link_open(&sink->settings, &calls, &sink->link, error);
+        r = ten_mqtt_link_open(&sink->settings, &calls, &sink->link, error);
         sink->dialed_ms = now_ms();
     }
-    if (done == TENURE_OK && ten_mqtt_link_is_ready(sink->link))
-        done = hand_over(sink, error);
-    if (done == TENURE_OK) {
+    if (r == TENURE_OK && ten_mqtt_link_is_ready(sink->link))
+        r = hand_over(sink, error);
+    if (r == TENURE_OK) {
         uint64_t until_ms = ten_min_u64(look_ms(sink), atomic_load(&sink->thread.stop_ms));
-        done = ten_mqtt_link_step(sink->link, sink->thread.wake_fd, until_ms, error);
+        r = ten_mqtt_link_step(sink->link, sink->thread.wake_fd, until_ms, error);
         ten_side_thread_note_woken(&sink->thread);
     }
-    return done == TENURE_OK ? fail_if_overdue(sink, error) : done;
+    return r == TENURE_OK ? fail_if_overdue(sink, error) : r;
 }
 
 /* A broker ends the connection of whoever sends more than it permits: such a message would hold up all others. */
@@ -127,10 +128,10 @@ static void count_try(struct mqtt_sink *sink) {
         ten_outbox_finish(&sink->outbox, first, true);
 }
 
-static void go_back(struct mqtt_sink *sink, int done, const ten_error *error) {
+static void go_back(struct mqtt_sink *sink, int r, const ten_error *error) {
     ten_mqtt_link_cut(sink->link);
     sink->link = NULL;
-    if (done != TENURE_E_TIMEOUT)
+    if (r != TENURE_E_TIMEOUT)
         count_try(sink);
     ten_outbox_note_problem(&sink->outbox, error);
     ten_outbox_go_back(&sink->outbox);
@@ -144,9 +145,9 @@ static void *run(void *arg) {
         ten_error error;
         if (ten_side_thread_is_stopping(&sink->thread) && ten_outbox_count(&sink->outbox) == 0)
             break;
-        int done = step(sink, &error);
-        if (done < 0)
-            go_back(sink, done, &error);
+        int r = step(sink, &error);
+        if (r < 0)
+            go_back(sink, r, &error);
     }
     if (ten_outbox_count(&sink->outbox) == 0)
         ten_mqtt_link_close(sink->link);
@@ -176,27 +177,27 @@ static int open_sink(const char *text, const ten_agent_config *config, void **re
     ten_side_thread_init(&sink->thread);
     sink->thread.backoff_max_ms = BACKOFF_MS;
     ten_outbox_init(&sink->outbox);
-    int done = ten_mqtt_settings_read(text, config->manager.ttl_ms, &sink->settings, error);
-    if (done == TENURE_OK)
-        done = ten_side_thread_start(&sink->thread, sink->settings.name, run, free_sink, error);
-    if (done < 0)
+    int r = ten_mqtt_settings_read(text, config->member.ttl_ms, &sink->settings, error);
+    if (r == TENURE_OK)
+        r = ten_side_thread_start(&sink->thread, sink->settings.name, run, free_sink, error);
+    if (r < 0)
         free_sink(&sink->thread);
     else
         *ret_self = sink;
-    return done;
+    return r;
 }
 
-static void take_news(void *self, ten_sink_news *ret_news) {
+static void take_event(void *self, ten_sink_event *ret_event) {
     struct mqtt_sink *sink = self;
-    ten_outbox_take_news(&sink->outbox, ret_news);
+    ten_outbox_take_event(&sink->outbox, ret_event);
 }
 
-static void close_sink(void *self, uint64_t flush_ms, ten_sink_news *ret_news) {
+static void close_sink(void *self, uint64_t flush_ms, ten_sink_event *ret_event) {
     struct mqtt_sink *sink = self;
     ten_side_thread_stop(&sink->thread, flush_ms);
-    take_news(sink, ret_news);
-    ret_news->dropped += ten_outbox_count(&sink->outbox);
-    ten_side_thread_let_go(&sink->thread);
+    take_event(sink, ret_event);
+    ret_event->dropped += ten_outbox_count(&sink->outbox);
+    ten_side_thread_detach(&sink->thread);
 }
 
-const ten_sink_ops ten_sink_mqtt_ops = {.open = open_sink, .close = close_sink, .put = put, .take_news = take_news};
+const ten_sink_ops ten_sink_mqtt_ops = {.open = open_sink, .close = close_sink, .put = put, .take_event = take_event};

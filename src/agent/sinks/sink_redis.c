@@ -56,16 +56,16 @@ static bool is_worth_another_try(int refusal) {
 
 /* What is not late, up to a batch. */
 static int send_batch(struct redis_sink *sink, ten_error *error) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     size_t bytes = 0;
-    while (done == TENURE_OK && sink->outbox.sent_count < BATCH_COUNT && bytes < BATCH_BYTES) {
+    while (r == TENURE_OK && sink->outbox.sent_count < BATCH_COUNT && bytes < BATCH_BYTES) {
         const ten_outgoing *outgoing = ten_outbox_send_next(&sink->outbox);
         if (!outgoing)
             break;
         bytes += outgoing->bytes;
-        done = send_one(sink, outgoing, error);
+        r = send_one(sink, outgoing, error);
     }
-    return done;
+    return r;
 }
 
 static int take_answers(struct redis_sink *sink, ten_error *error) {
@@ -73,9 +73,9 @@ static int take_answers(struct redis_sink *sink, ten_error *error) {
     ten_outbox *outbox = &sink->outbox;
     while (outbox->sent.first) {
         redisReply *reply;
-        int done = ten_redis_link_receive(thread->link, ten_redis_thread_deadline_ms(thread), &reply, error);
-        if (done < 0)
-            return done;
+        int r = ten_redis_link_receive(thread->link, ten_redis_thread_deadline_ms(thread), &reply, error);
+        if (r < 0)
+            return r;
         int refusal = reply->type == REDIS_REPLY_ERROR ? ten_redis_refusal(reply, "publishing a message", error) : 0;
         freeReplyObject(reply);
         if (refusal < 0)
@@ -107,12 +107,12 @@ static void *run(void *arg) {
             ten_side_thread_wait(side, UINT64_MAX);
             continue;
         }
-        int done = ten_redis_thread_connect(&sink->thread, &error);
-        if (done == TENURE_OK)
-            done = send_batch(sink, &error);
-        if (done == TENURE_OK)
-            done = take_answers(sink, &error);
-        if (done < 0)
+        int r = ten_redis_thread_connect(&sink->thread, &error);
+        if (r == TENURE_OK)
+            r = send_batch(sink, &error);
+        if (r == TENURE_OK)
+            r = take_answers(sink, &error);
+        if (r < 0)
             go_back(sink, &error);
     }
     ten_side_thread_end(side);
@@ -135,32 +135,32 @@ static int open_sink(const char *text, const ten_agent_config *config, void **re
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
     sink->to_stream = strncmp(text, "redis-stream:", 13) == 0;
     ten_outbox_init(&sink->outbox);
-    int done = ten_redis_thread_open(&sink->thread, config, text, error);
+    int r = ten_redis_thread_open(&sink->thread, config, text, error);
     sink->thread.side.backoff_max_ms = BACKOFF_MS;
-    if (done == TENURE_OK && !(sink->name = ten_strdup(strchr(text, ':') + 1)))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
-    if (done == TENURE_OK)
-        done = ten_message_name_check(sink->name, error);
-    if (done == TENURE_OK)
-        done = ten_redis_thread_start(&sink->thread, run, free_sink, error);
-    if (done < 0)
+    if (r == TENURE_OK && !(sink->name = ten_strdup(strchr(text, ':') + 1)))
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+    if (r == TENURE_OK)
+        r = ten_message_name_check(sink->name, error);
+    if (r == TENURE_OK)
+        r = ten_redis_thread_start(&sink->thread, run, free_sink, error);
+    if (r < 0)
         free_sink(&sink->thread.side);
     else
         *ret_self = sink;
-    return done;
+    return r;
 }
 
-static void take_news(void *self, ten_sink_news *ret_news) {
+static void take_event(void *self, ten_sink_event *ret_event) {
     struct redis_sink *sink = self;
-    ten_outbox_take_news(&sink->outbox, ret_news);
+    ten_outbox_take_event(&sink->outbox, ret_event);
 }
 
-static void close_sink(void *self, uint64_t flush_ms, ten_sink_news *ret_news) {
+static void close_sink(void *self, uint64_t flush_ms, ten_sink_event *ret_event) {
     struct redis_sink *sink = self;
     ten_side_thread_stop(&sink->thread.side, flush_ms);
-    take_news(sink, ret_news);
-    ret_news->dropped += ten_outbox_count(&sink->outbox);
-    ten_side_thread_let_go(&sink->thread.side);
+    take_event(sink, ret_event);
+    ret_event->dropped += ten_outbox_count(&sink->outbox);
+    ten_side_thread_detach(&sink->thread.side);
 }
 
-const ten_sink_ops ten_sink_redis_ops = {.open = open_sink, .close = close_sink, .put = put, .take_news = take_news};
+const ten_sink_ops ten_sink_redis_ops = {.open = open_sink, .close = close_sink, .put = put, .take_event = take_event};

@@ -14,7 +14,7 @@
 #define HEADER_MAX 8192u
 #define REDIRECTS  5L
 
-struct ten_http_client {
+struct ten_http_page_client {
     const ten_endpoint *endpoint;
     CURL *easy; /* kept, and its connection with it */
     CURLM *multi;
@@ -83,25 +83,25 @@ static int resolve(const char *origin, const char *base, const char *reference, 
     CURLU *from = curl_url();
     CURLU *to = curl_url();
     char *text = NULL;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (!from || !to)
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for a link");
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a link");
     else if (curl_url_set(from, CURLUPART_URL, origin, 0) != CURLUE_OK ||
              curl_url_set(to, CURLUPART_URL, base, 0) != CURLUE_OK ||
              curl_url_set(to, CURLUPART_URL, reference, 0) != CURLUE_OK ||
              curl_url_get(to, CURLUPART_URL, &text, 0) != CURLUE_OK)
-        done = ten_fail(error, TENURE_E_STORE, "the link to the next page is not a URL: %.100s", reference);
+        r = ten_fail(error, TENURE_E_STORE, "the link to the next page is not a URL: %.100s", reference);
     else if (!is_same_server(from, to))
-        done = ten_fail(error, TENURE_E_STORE, "the next page is on another server: %.100s", reference);
+        r = ten_fail(error, TENURE_E_STORE, "the next page is on another server: %.100s", reference);
     else
         ten_buf_text(next, text);
     curl_free(text);
     curl_url_cleanup(to);
     curl_url_cleanup(from);
-    return done;
+    return r;
 }
 
-int ten_http_next_link(const char *origin, const char *base, const char *value, ten_buf *next, ten_error *error) {
+int ten_http_page_next_link(const char *origin, const char *base, const char *value, ten_buf *next, ten_error *error) {
     for (const char *at = value; *at;) {
         const char *end = end_of_link(at);
         const char *open = memchr(at, '<', (size_t)(end - at));
@@ -109,9 +109,9 @@ int ten_http_next_link(const char *origin, const char *base, const char *value, 
         if (close && is_next(close, end)) {
             ten_buf reference = {0};
             ten_buf_add(&reference, open + 1, (size_t)(close - open) - 1);
-            int done = resolve(origin, base, ten_buf_string(&reference), next, error);
+            int r = resolve(origin, base, ten_buf_string(&reference), next, error);
             ten_buf_free(&reference);
-            return done;
+            return r;
         }
         at = *end ? end + 1 : end;
     }
@@ -187,16 +187,16 @@ static void free_headers(struct curl_slist *list) {
 
 static int make_headers(const ten_endpoint *endpoint, const char *etag, struct curl_slist **list, ten_error *error) {
     char token[TEN_SECRET_MAX];
-    int done = ten_endpoint_secret(endpoint, token, error);
-    if (done == TENURE_OK &&
+    int r = ten_endpoint_secret(endpoint, token, error);
+    if (r == TENURE_OK &&
         (!add_header(list, "Accept: ", "application/json") || (etag && !add_header(list, "If-None-Match: ", etag)) ||
          (token[0] && !add_header(list, "Authorization: Bearer ", token))))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for a request");
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a request");
     explicit_bzero(token, sizeof token);
-    return done;
+    return r;
 }
 
-static void set_options(const ten_http_client *client, const char *url, const struct curl_slist *headers,
+static void set_options(const ten_http_page_client *client, const char *url, const struct curl_slist *headers,
                         uint64_t timeout_ms, struct answer *answer) {
     CURL *easy = client->easy;
     const ten_endpoint *endpoint = client->endpoint;
@@ -225,7 +225,7 @@ static void set_options(const ten_http_client *client, const char *url, const st
 }
 
 /* By the multi interface, so that a thread that is to stop does not wait for a server. */
-static CURLcode perform(const ten_http_client *client, ten_side_thread *thread) {
+static CURLcode perform(const ten_http_page_client *client, ten_side_thread *thread) {
     struct curl_waitfd wake = {.fd = thread->wake_fd, .events = CURL_WAIT_POLLIN};
     CURLcode result = CURLE_FAILED_INIT;
     int running = 1;
@@ -259,29 +259,29 @@ static int judge(CURLcode result, const struct answer *answer, const char *why, 
     return TENURE_OK;
 }
 
-int ten_http_client_get(ten_http_client *client, ten_side_thread *thread, const char *url, const char *etag,
-                        uint64_t timeout_ms, ten_http_page *page, ten_error *error) {
+int ten_http_page_client_get(ten_http_page_client *client, ten_side_thread *thread, const char *url, const char *etag,
+                             uint64_t timeout_ms, ten_http_page *page, ten_error *error) {
     char why[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = NULL;
     struct answer answer = {.page = page};
     *page = (ten_http_page){0};
-    int done = make_headers(client->endpoint, etag, &headers, error);
-    if (done == TENURE_OK) {
+    int r = make_headers(client->endpoint, etag, &headers, error);
+    if (r == TENURE_OK) {
         const char *effective = NULL;
         set_options(client, url, headers, timeout_ms, &answer);
         curl_easy_setopt(client->easy, CURLOPT_ERRORBUFFER, why);
         CURLcode result = perform(client, thread);
         curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &page->status);
         curl_easy_getinfo(client->easy, CURLINFO_EFFECTIVE_URL, &effective);
-        done = judge(result, &answer, why, error);
-        if (done == TENURE_OK)
-            done =
-                ten_http_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next, error);
+        r = judge(result, &answer, why, error);
+        if (r == TENURE_OK)
+            r = ten_http_page_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next,
+                                        error);
         curl_easy_reset(client->easy); /* it points to what is here */
     }
     free_headers(headers);
     ten_buf_free(&answer.link);
-    return done;
+    return r;
 }
 
 void ten_http_page_free(ten_http_page *page) {
@@ -292,22 +292,22 @@ void ten_http_page_free(ten_http_page *page) {
 
 /* ---- the client */
 
-int ten_http_client_open(const ten_endpoint *endpoint, ten_http_client **ret_client, ten_error *error) {
-    ten_http_client *client = ten_calloc(1, sizeof *client);
+int ten_http_page_client_open(const ten_endpoint *endpoint, ten_http_page_client **ret_client, ten_error *error) {
+    ten_http_page_client *client = ten_calloc(1, sizeof *client);
     if (client) {
         client->endpoint = endpoint;
         client->easy = curl_easy_init();
         client->multi = curl_multi_init();
     }
     if (!client || !client->easy || !client->multi) {
-        ten_http_client_close(client);
+        ten_http_page_client_close(client);
         return ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
     }
     *ret_client = client;
     return TENURE_OK;
 }
 
-void ten_http_client_close(ten_http_client *client) {
+void ten_http_page_client_close(ten_http_page_client *client) {
     if (!client)
         return;
     curl_easy_cleanup(client->easy);

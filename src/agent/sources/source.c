@@ -11,7 +11,7 @@
 #include "agent/sources/target_redis.h"
 #include "base/url.h"
 
-#define NEWS_AT_ONCE 500u /* then the polls have their turn */
+#define EVENTS_AT_ONCE 500u /* then the polls have their turn */
 
 static bool is_file(const char *text) {
     return strncmp(text, "file:", 5) == 0 && text[5] != '\0';
@@ -89,11 +89,11 @@ void ten_source_reread(struct ten_agent *agent) {
 }
 
 static int open_file(struct ten_agent *agent, const char *path, ten_error *error) {
-    int done = ten_target_file_open(path, &agent->file, error);
-    if (done == TENURE_OK && access(path, R_OK) != 0)
-        done = ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the targets from %s", path);
-    if (done < 0)
-        return done;
+    int r = ten_target_file_open(path, &agent->file, error);
+    if (r == TENURE_OK && access(path, R_OK) != 0)
+        r = ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the targets from %s", path);
+    if (r < 0)
+        return r;
     agent->source_fd = ten_target_file_fd(agent->file);
     ten_source_reread(agent);
     return TENURE_OK;
@@ -101,43 +101,43 @@ static int open_file(struct ten_agent *agent, const char *path, ten_error *error
 
 /* ---- a source with a thread */
 
-static void take_news(const ten_source_news *news, void *userdata) {
+static void take_event(const ten_source_event *event, void *userdata) {
     struct ten_agent *agent = userdata;
     ten_field source = TEN_TEXT("source", agent->config->targets);
     struct ten_agent_target *target;
-    switch (news->kind) {
+    switch (event->kind) {
     case TEN_SOURCE_PUT:
-        ten_agent_put_target(agent, &news->target);
+        ten_agent_put_target(agent, &event->target);
         break;
     case TEN_SOURCE_GONE:
-        target = ten_map_get(&agent->by_id, news->target.id);
+        target = ten_map_get(&agent->by_id, event->target.id);
         if (target && !target->removed)
             ten_agent_remove_target(agent, target);
         break;
     case TEN_SOURCE_BAD:
-        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", source, TEN_TEXT("entry", news->entry),
-                TEN_TEXT("error", news->problem));
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", source, TEN_TEXT("entry", event->entry),
+                TEN_TEXT("error", event->problem));
         break;
     case TEN_SOURCE_MORE_BAD:
-        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", source, TEN_NUMBER("count", news->count),
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", source, TEN_NUMBER("count", event->count),
                 TEN_TEXT("error", "more entries that cannot be used"));
         break;
     case TEN_SOURCE_FAILED:
-        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_source_failed", source, TEN_TEXT("error", news->problem));
+        TEN_LOG(agent->log, TEN_LOG_ERROR, "target_source_failed", source, TEN_TEXT("error", event->problem));
         break;
     case TEN_SOURCE_OK:
-        TEN_LOG(agent->log, TEN_LOG_INFO, "target_source_ok", source, TEN_NUMBER("count", news->count));
+        TEN_LOG(agent->log, TEN_LOG_INFO, "target_source_ok", source, TEN_NUMBER("count", event->count));
         break;
     }
 }
 
 static int open_thread(struct ten_agent *agent, const ten_source_ops *ops, ten_error *error) {
-    int done = ops->open(agent->config, &agent->source, &agent->feed, error);
-    if (done == TENURE_OK) {
+    int r = ops->open(agent->config, &agent->source, &agent->feed, error);
+    if (r == TENURE_OK) {
         agent->source_ops = ops;
         agent->source_fd = agent->feed->fd;
     }
-    return done;
+    return r;
 }
 
 /* ---- whichever it is */
@@ -152,7 +152,7 @@ int ten_source_open(struct ten_agent *agent, ten_error *error) {
 
 void ten_source_take(struct ten_agent *agent) {
     if (agent->feed)
-        ten_source_feed_take(agent->feed, NEWS_AT_ONCE, take_news, agent);
+        ten_source_feed_take(agent->feed, EVENTS_AT_ONCE, take_event, agent);
     ten_source_reread(agent);
 }
 

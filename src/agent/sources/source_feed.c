@@ -18,61 +18,61 @@ static int no_memory(ten_error *error) {
     return ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets");
 }
 
-static void free_news(ten_source_news *news) {
-    ten_target_line_free(news->storage);
-    ten_free(news->entry);
-    ten_free(news->problem);
-    ten_free(news);
+static void free_event(ten_source_event *event) {
+    ten_target_file_line_free(event->storage);
+    ten_free(event->entry);
+    ten_free(event->problem);
+    ten_free(event);
 }
 
 /* ---- from the thread to the loop */
 
 /* Takes over `storage`. False: out of memory. */
-static bool leave(ten_source_feed *feed, const ten_source_news *given, const char *entry, const char *problem) {
-    ten_source_news *news = ten_malloc(sizeof *news);
-    if (!news) {
-        ten_target_line_free(given->storage);
+static bool leave(ten_source_feed *feed, const ten_source_event *given, const char *entry, const char *problem) {
+    ten_source_event *event = ten_malloc(sizeof *event);
+    if (!event) {
+        ten_target_file_line_free(given->storage);
         return false;
     }
-    *news = *given;
-    news->entry = entry ? ten_strdup(entry) : NULL;
-    news->problem = problem ? ten_strdup(problem) : NULL;
-    if (!news->entry != !entry || !news->problem != !problem) {
-        free_news(news);
+    *event = *given;
+    event->entry = entry ? ten_strdup(entry) : NULL;
+    event->problem = problem ? ten_strdup(problem) : NULL;
+    if (!event->entry != !entry || !event->problem != !problem) {
+        free_event(event);
         return false;
     }
-    if (news->kind == TEN_SOURCE_GONE)
-        news->target.id = news->entry;
+    if (event->kind == TEN_SOURCE_GONE)
+        event->target.id = event->entry;
     uint64_t one = 1;
     pthread_mutex_lock(&feed->lock);
-    *feed->last = news;
-    feed->last = &news->next;
+    *feed->last = event;
+    feed->last = &event->next;
     pthread_mutex_unlock(&feed->lock);
     (void)ten_write_all(feed->fd, &one, sizeof one);
     return true;
 }
 
-static ten_source_news *take_first(ten_source_feed *feed) {
+static ten_source_event *take_first(ten_source_feed *feed) {
     pthread_mutex_lock(&feed->lock);
-    ten_source_news *news = feed->first;
-    if (news)
-        feed->first = news->next;
+    ten_source_event *event = feed->first;
+    if (event)
+        feed->first = event->next;
     if (!feed->first)
         feed->last = &feed->first;
     pthread_mutex_unlock(&feed->lock);
-    return news;
+    return event;
 }
 
-void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_news_fn each, void *userdata) {
+void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_event_fn each, void *userdata) {
     uint64_t count;
-    ten_source_news *news = NULL;
+    ten_source_event *event = NULL;
     (void)ten_read_some(feed->fd, &count, sizeof count);
-    for (; limit > 0 && (news = take_first(feed)); limit--) {
-        each(news, userdata);
-        free_news(news);
+    for (; limit > 0 && (event = take_first(feed)); limit--) {
+        each(event, userdata);
+        free_event(event);
     }
     count = 1;
-    if (news)
+    if (event)
         (void)ten_write_all(feed->fd, &count, sizeof count);
 }
 
@@ -88,8 +88,8 @@ int ten_source_feed_open(ten_source_feed *feed, const char *what, ten_error *err
 }
 
 void ten_source_feed_free(ten_source_feed *feed) {
-    for (ten_source_news *news; (news = take_first(feed));)
-        free_news(news);
+    for (ten_source_event *event; (event = take_first(feed));)
+        free_event(event);
     ten_target_list_free(&feed->list);
     ten_close_fd(&feed->fd);
     pthread_mutex_destroy(&feed->lock);
@@ -120,7 +120,7 @@ void ten_source_feed_refuse(ten_source_feed *feed, const char *prefix, const cha
     if (++feed->bad_told > BAD_TOLD_MAX)
         feed->bad_untold++;
     else
-        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_BAD}, shown, problem);
+        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_BAD}, shown, problem);
 }
 
 bool ten_source_feed_is_refused(ten_source_feed *feed, const char *prefix, const char *entry, size_t size,
@@ -136,8 +136,8 @@ static int put(ten_source_feed *feed, const tenure_target *target, ten_target_li
                size_t size, ten_error *error) {
     char id[TENURE_TARGET_MAX + 1];
     snprintf(id, sizeof id, "%s", target->id);
-    ten_source_news news = {.kind = TEN_SOURCE_PUT, .target = *target, .storage = storage};
-    if (!leave(feed, &news, NULL, NULL) || !ten_target_list_keep(&feed->list, id, text, size))
+    ten_source_event event = {.kind = TEN_SOURCE_PUT, .target = *target, .storage = storage};
+    if (!leave(feed, &event, NULL, NULL) || !ten_target_list_keep(&feed->list, id, text, size))
         return no_memory(error);
     return TENURE_OK;
 }
@@ -149,10 +149,10 @@ int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const cha
     ten_error problem;
     if (ten_target_list_look(&feed->list, id, text, size) == TEN_LISTED_SAME)
         return TENURE_OK;
-    int done = ten_target_session_parse(id, text, size, &target, &storage, &problem);
-    if (done == TENURE_OK)
+    int r = ten_target_file_session_parse(id, text, size, &target, &storage, &problem);
+    if (r == TENURE_OK)
         return put(feed, &target, storage, text, size, error);
-    if (done == TENURE_E_NOMEM)
+    if (r == TENURE_E_NOMEM)
         return no_memory(error);
     ten_source_feed_refuse(feed, prefix, id, strlen(id), 0, problem.message);
     return TENURE_OK;
@@ -162,20 +162,20 @@ int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, t
     tenure_target target;
     ten_target_line *storage;
     ten_error problem;
-    int done = strlen(line) == size ? ten_target_line_parse(line, &target, &storage, &problem)
-                                    : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
-    if (done == TENURE_E_NOMEM)
+    int r = strlen(line) == size ? ten_target_file_line_parse(line, &target, &storage, &problem)
+                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    if (r == TENURE_E_NOMEM)
         return no_memory(error);
     enum ten_listed listed =
-        done == TENURE_OK ? ten_target_list_look(&feed->list, target.id, line, size) : TEN_LISTED_CHANGED;
-    if (done == TENURE_OK && listed == TEN_LISTED_CHANGED)
+        r == TENURE_OK ? ten_target_list_look(&feed->list, target.id, line, size) : TEN_LISTED_CHANGED;
+    if (r == TENURE_OK && listed == TEN_LISTED_CHANGED)
         return put(feed, &target, storage, line, size, error);
-    if (done == TENURE_OK && listed == TEN_LISTED_TWICE)
+    if (r == TENURE_OK && listed == TEN_LISTED_TWICE)
         ten_fail(&problem, TENURE_E_INVALID, "another entry has the same id");
-    if (done < 0 || listed == TEN_LISTED_TWICE)
+    if (r < 0 || listed == TEN_LISTED_TWICE)
         ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
-    if (done == TENURE_OK)
-        ten_target_line_free(storage);
+    if (r == TENURE_OK)
+        ten_target_file_line_free(storage);
     return TENURE_OK;
 }
 
@@ -188,23 +188,23 @@ void ten_source_feed_begin(ten_source_feed *feed) {
 }
 
 static bool tell_gone(const char *id, void *userdata) {
-    return leave(userdata, &(ten_source_news){.kind = TEN_SOURCE_GONE}, id, NULL);
+    return leave(userdata, &(ten_source_event){.kind = TEN_SOURCE_GONE}, id, NULL);
 }
 
 void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms) {
     if (feed->bad_untold)
-        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_untold}, NULL, NULL);
+        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_untold}, NULL, NULL);
     if (complete)
         ten_target_list_end(&feed->list, now_ms, tell_gone, feed);
 }
 
-void ten_source_feed_state(ten_source_feed *feed, int done, const ten_error *error) {
-    int problem = done == TENURE_E_TIMEOUT ? TENURE_E_UNREACHABLE : done; /* a server that goes away is both in turn */
+void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error) {
+    int problem = r == TENURE_E_TIMEOUT ? TENURE_E_UNREACHABLE : r; /* a server that goes away is both in turn */
     if (problem == feed->problem)
         return;
     feed->problem = problem;
     if (problem < 0)
-        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_FAILED}, NULL, error->message);
+        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_FAILED}, NULL, error->message);
     else
-        (void)leave(feed, &(ten_source_news){.kind = TEN_SOURCE_OK, .count = feed->list.targets.count}, NULL, NULL);
+        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_OK, .count = feed->list.targets.count}, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include "agent/sources/target_file.h"
 #include "agent/sources/target_list.h"
 
-enum ten_source_news_kind {
+enum ten_source_event_kind {
     TEN_SOURCE_PUT,      /* new or changed: target */
     TEN_SOURCE_GONE,     /* target.id */
     TEN_SOURCE_BAD,      /* cannot be used, told once: entry and problem */
@@ -21,17 +21,17 @@ enum ten_source_news_kind {
     TEN_SOURCE_OK        /* it can be read again: count of targets */
 };
 
-typedef struct ten_source_news {
-    enum ten_source_news_kind kind;
+typedef struct ten_source_event {
+    enum ten_source_event_kind kind;
     tenure_target target;
     ten_target_line *storage; /* of the target's texts; NULL: only the id, in entry */
     char *entry;
     char *problem;
     uint64_t count;
-    struct ten_source_news *next;
-} ten_source_news;
+    struct ten_source_event *next;
+} ten_source_event;
 
-typedef void (*ten_source_news_fn)(const ten_source_news *news, void *userdata);
+typedef void (*ten_source_event_fn)(const ten_source_event *event, void *userdata);
 
 typedef struct ten_source_feed {
     ten_target_list list; /* this and what follows is the thread's */
@@ -40,8 +40,8 @@ typedef struct ten_source_feed {
     uint64_t bad_untold;
     int fd; /* readable when there is news */
     pthread_mutex_t lock;
-    ten_source_news *first; /* these under the lock */
-    ten_source_news **last;
+    ten_source_event *first; /* these under the lock */
+    ten_source_event **last;
 } ten_source_feed;
 
 /* One kind of source. `self` is what its open() has made; its feed is valid until close(). */
@@ -59,7 +59,7 @@ int ten_source_feed_open(ten_source_feed *feed, const char *what, ten_error *err
 void ten_source_feed_free(ten_source_feed *feed);
 
 /* For the loop: hands out what there is, up to `limit`; the rest makes the descriptor readable again. */
-void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_news_fn each, void *userdata);
+void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_event_fn each, void *userdata);
 
 /* ---- a pass, for the thread */
 
@@ -80,6 +80,6 @@ bool ten_source_feed_is_refused(ten_source_feed *feed, const char *prefix, const
 void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms);
 
 /* Whether it can be read: told when that changes. */
-void ten_source_feed_state(ten_source_feed *feed, int done, const ten_error *error);
+void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error);
 
 #endif

@@ -39,7 +39,7 @@ struct ten_target_line {
     char id[TENURE_TARGET_MAX + 1];
 };
 
-void ten_target_line_free(ten_target_line *storage) {
+void ten_target_file_line_free(ten_target_line *storage) {
     if (!storage)
         return;
     json_decref(storage->json);
@@ -69,52 +69,51 @@ static int read_object(ten_target_line *storage, tenure_target *target, ten_erro
         if (i == TEN_COUNT(known))
             return ten_fail(error, TENURE_E_INVALID, "there is no member \"%.40s\" in a target", key);
     }
-    int done = text_member(storage->json, "id", &target->id, error);
-    if (done == TENURE_OK)
-        done = text_member(storage->json, "url", &target->url, error);
-    if (done == TENURE_OK)
-        done = text_member(storage->json, "exec", &target->exec, error);
-    if (done == TENURE_OK)
-        done = text_member(storage->json, "every", &every, error);
-    if (done == TENURE_OK && every)
-        done = ten_duration_parse(every, &target->every_ms, error);
+    int r = text_member(storage->json, "id", &target->id, error);
+    if (r == TENURE_OK)
+        r = text_member(storage->json, "url", &target->url, error);
+    if (r == TENURE_OK)
+        r = text_member(storage->json, "exec", &target->exec, error);
+    if (r == TENURE_OK)
+        r = text_member(storage->json, "every", &every, error);
+    if (r == TENURE_OK && every)
+        r = ten_duration_parse(every, &target->every_ms, error);
     const json_t *paused = json_object_get(storage->json, "paused");
-    if (done == TENURE_OK && paused && !json_is_boolean(paused))
-        done = ten_fail(error, TENURE_E_INVALID, "\"paused\" is not true or false");
+    if (r == TENURE_OK && paused && !json_is_boolean(paused))
+        r = ten_fail(error, TENURE_E_INVALID, "\"paused\" is not true or false");
     target->paused = json_is_true(paused);
     const json_t *spec = json_object_get(storage->json, "spec");
-    if (done == TENURE_OK && spec && !(storage->spec = json_dumps(spec, JSON_COMPACT | JSON_ENCODE_ANY)))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    if (r == TENURE_OK && spec && !(storage->spec = json_dumps(spec, JSON_COMPACT | JSON_ENCODE_ANY)))
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
     target->spec = storage->spec;
-    return done;
+    return r;
 }
 
-int ten_target_line_parse(const char *line, tenure_target *ret_target, ten_target_line **ret_storage,
-                          ten_error *error) {
+int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_target_line **ret_storage,
+                               ten_error *error) {
     ten_target_line *storage = ten_calloc(1, sizeof *storage);
     if (!storage)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory");
     tenure_target target = {0};
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (line[0] == '{') {
         json_error_t problem;
         storage->json = json_loads(line, JSON_REJECT_DUPLICATES, &problem);
-        done = storage->json
-                   ? read_object(storage, &target, error)
-                   : ten_fail(error, TENURE_E_INVALID, "not JSON: %s (column %d)", problem.text, problem.column);
+        r = storage->json ? read_object(storage, &target, error)
+                          : ten_fail(error, TENURE_E_INVALID, "not JSON: %s (column %d)", problem.text, problem.column);
     } else {
         snprintf(storage->id, sizeof storage->id, "%s", line);
         target.id = strlen(line) > TENURE_TARGET_MAX ? line : storage->id;
     }
-    if (done == TENURE_OK && !target.id)
-        done = ten_fail(error, TENURE_E_INVALID, "\"id\" is missing");
-    if (done == TENURE_OK)
-        done = ten_target_check(target.id, error);
-    if (done == TENURE_OK && target.every_ms > TENURE_TTL_MAX_MS)
-        done = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
-    if (done < 0) {
-        ten_target_line_free(storage);
-        return done;
+    if (r == TENURE_OK && !target.id)
+        r = ten_fail(error, TENURE_E_INVALID, "\"id\" is missing");
+    if (r == TENURE_OK)
+        r = ten_id_check_target(target.id, error);
+    if (r == TENURE_OK && target.every_ms > TENURE_TTL_MAX_MS)
+        r = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
+    if (r < 0) {
+        ten_target_file_line_free(storage);
+        return r;
     }
     *ret_target = target;
     *ret_storage = storage;
@@ -133,25 +132,25 @@ static int flag_member(const json_t *object, const char *key, bool *flag, ten_er
 
 static int read_session(ten_target_line *storage, tenure_target *target, ten_error *error) {
     const char *every = NULL;
-    int done = flag_member(storage->json, "isPaused", &target->paused, error);
-    if (done == TENURE_OK)
-        done = flag_member(storage->json, "is_paused", &target->paused, error);
-    if (done == TENURE_OK)
-        done = text_member(storage->json, "address", &target->url, error);
-    if (done == TENURE_OK)
-        done = text_member(storage->json, "url", &target->url, error);
-    if (done == TENURE_OK)
-        done = text_member(storage->json, "every", &every, error);
-    if (done == TENURE_OK && every)
-        done = ten_duration_parse(every, &target->every_ms, error);
-    if (done == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
-        done = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
-    return done;
+    int r = flag_member(storage->json, "isPaused", &target->paused, error);
+    if (r == TENURE_OK)
+        r = flag_member(storage->json, "is_paused", &target->paused, error);
+    if (r == TENURE_OK)
+        r = text_member(storage->json, "address", &target->url, error);
+    if (r == TENURE_OK)
+        r = text_member(storage->json, "url", &target->url, error);
+    if (r == TENURE_OK)
+        r = text_member(storage->json, "every", &every, error);
+    if (r == TENURE_OK && every)
+        r = ten_duration_parse(every, &target->every_ms, error);
+    if (r == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
+        r = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
+    return r;
 }
 
 /* Somebody else's JSON: numbers may be larger than a machine's, and are not looked at. */
-int ten_target_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
-                             ten_target_line **ret_storage, ten_error *error) {
+int ten_target_file_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
+                                  ten_target_line **ret_storage, ten_error *error) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
     if (size > SESSION_MAX)
         return ten_fail(error, TENURE_E_INVALID, "the value has %zu bytes; at most 65536 can be used", size);
@@ -164,18 +163,18 @@ int ten_target_session_parse(const char *id, const char *text, size_t size, tenu
     tenure_target target = {.id = storage->id, .spec = storage->spec};
     json_error_t problem;
     storage->json = json_loadb(text, size, flags, &problem);
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (ten_text_has_nul(text, size))
-        done = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: it contains a NUL");
+        r = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: it contains a NUL");
     else if (!storage->json)
-        done = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: %s", problem.text);
+        r = ten_fail(error, TENURE_E_INVALID, "the value is not JSON: %s", problem.text);
     else if (!json_is_object(storage->json))
-        done = ten_fail(error, TENURE_E_INVALID, "the value is not a JSON object");
+        r = ten_fail(error, TENURE_E_INVALID, "the value is not a JSON object");
     else
-        done = read_session(storage, &target, error);
-    if (done < 0) {
-        ten_target_line_free(storage);
-        return done;
+        r = read_session(storage, &target, error);
+    if (r < 0) {
+        ten_target_file_line_free(storage);
+        return r;
     }
     *ret_target = target;
     *ret_storage = storage;
@@ -235,9 +234,9 @@ static void read_line(ten_target_file *file, char *line, unsigned number, ten_ta
     tenure_target target;
     ten_target_line *storage;
     ten_error error;
-    if (ten_target_line_parse(line, &target, &storage, &error) == TENURE_OK) {
+    if (ten_target_file_line_parse(line, &target, &storage, &error) == TENURE_OK) {
         each(&target, userdata);
-        ten_target_line_free(storage);
+        ten_target_file_line_free(storage);
     } else if (is_news(file, line)) {
         bad(number, error.message, userdata);
     }
@@ -260,9 +259,9 @@ int ten_target_file_read(ten_target_file *file, ten_target_file_fn each, ten_tar
     while (ten_read_some(file->watch_fd, events, sizeof events) > 0)
         ;
     ten_buf text = {0};
-    int done = read_whole(file->path, &text, error);
+    int r = read_whole(file->path, &text, error);
     unsigned number = 0;
-    for (char *at = done == TENURE_OK ? text.data : NULL; at && *at;) {
+    for (char *at = r == TENURE_OK ? text.data : NULL; at && *at;) {
         char *end = strchr(at, '\n');
         if (end)
             *end = '\0';
@@ -270,5 +269,5 @@ int ten_target_file_read(ten_target_file *file, ten_target_file_fn each, ten_tar
         at = end ? end + 1 : NULL;
     }
     ten_buf_free(&text);
-    return done;
+    return r;
 }

@@ -22,14 +22,15 @@ int ten_target_file_read(ten_target_file *file, ten_target_file_fn each, ten_tar
                          ten_error *error);
 
 /* One line; shared with whoever takes targets in the same form. `storage` keeps the texts that the target points to,
- * and is given back with ten_target_line_free(). */
+ * and is given back with ten_target_file_line_free(). */
 typedef struct ten_target_line ten_target_line;
-int ten_target_line_parse(const char *line, tenure_target *ret_target, ten_target_line **ret_storage, ten_error *error);
+int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_target_line **ret_storage,
+                               ten_error *error);
 /* A target that a program keeps for itself as a JSON object, such as a session: `isPaused` or `is_paused`, `address` or
  * `url` (which wins), and `every` are looked at, all of it becomes the spec, and members that are not known are left
  * alone. */
-int ten_target_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
-                             ten_target_line **ret_storage, ten_error *error);
-void ten_target_line_free(ten_target_line *storage);
+int ten_target_file_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
+                                  ten_target_line **ret_storage, ten_error *error);
+void ten_target_file_line_free(ten_target_line *storage);
 
 #endif

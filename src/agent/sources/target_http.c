@@ -28,9 +28,9 @@ typedef struct target_http {
     ten_endpoint endpoint;
     uint64_t every_ms;
     uint64_t timeout_ms;
-    ten_http_client *client; /* these are the thread's */
-    char *etag;              /* of the list as it was read last; NULL: read it whatever it is */
-    size_t shown;            /* targets in this pass */
+    ten_http_page_client *client; /* these are the thread's */
+    char *etag;                   /* of the list as it was read last; NULL: read it whatever it is */
+    size_t shown;                 /* targets in this pass */
 } target_http;
 
 static uint64_t now_ms(void) {
@@ -80,25 +80,25 @@ static int take_entry(target_http *source, const json_t *entry, ten_error *error
         return ten_fail(error, TENURE_E_STORE, "the list has more than %u targets", TARGETS_MAX);
     json_t *line = make_line(entry);
     char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
-    int done = text ? ten_source_feed_line(&source->feed, text, strlen(text), error) : no_memory(error);
+    int r = text ? ten_source_feed_line(&source->feed, text, strlen(text), error) : no_memory(error);
     json_decref(line);
     free(text);
-    return done;
+    return r;
 }
 
 /* A NUL in a text is the trouble of its entry alone. */
 static int take_page(target_http *source, const ten_buf *body, ten_error *error) {
     json_error_t problem;
     json_t *list = json_loadb(ten_buf_string(body), body->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (!list)
-        done = ten_fail(error, TENURE_E_STORE, "the answer is not JSON: %.100s (line %d)", problem.text, problem.line);
+        r = ten_fail(error, TENURE_E_STORE, "the answer is not JSON: %.100s (line %d)", problem.text, problem.line);
     else if (!json_is_array(list))
-        done = ten_fail(error, TENURE_E_STORE, "the answer is not a JSON array of targets");
-    for (size_t i = 0; done == TENURE_OK && i < json_array_size(list); i++)
-        done = take_entry(source, json_array_get(list, i), error);
+        r = ten_fail(error, TENURE_E_STORE, "the answer is not a JSON array of targets");
+    for (size_t i = 0; r == TENURE_OK && i < json_array_size(list); i++)
+        r = take_entry(source, json_array_get(list, i), error);
     json_decref(list);
-    return done;
+    return r;
 }
 
 /* ---- a pass */
@@ -114,46 +114,46 @@ static void keep_etag(target_http *source, const ten_http_page *first, bool one_
 /* The pages after the first. */
 static int take_rest(target_http *source, const ten_http_page *first, ten_error *error) {
     ten_buf url = {0};
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     ten_buf_text(&url, ten_buf_string(&first->next));
-    for (unsigned pages = 1; done == TENURE_OK && url.size > 0; pages++) {
+    for (unsigned pages = 1; r == TENURE_OK && url.size > 0; pages++) {
         ten_http_page page = {0};
         if (pages == PAGES_MAX)
-            done = ten_fail(error, TENURE_E_STORE, "the list has more than %u pages", PAGES_MAX);
+            r = ten_fail(error, TENURE_E_STORE, "the list has more than %u pages", PAGES_MAX);
         else
-            done =
-                ten_http_client_get(source->client, &source->thread, url.data, NULL, source->timeout_ms, &page, error);
-        if (done == TENURE_OK)
-            done = take_page(source, &page.body, error);
-        if (done == TENURE_OK && page.next.size > 0 && strcmp(page.next.data, url.data) == 0)
-            done = ten_fail(error, TENURE_E_STORE, "the list's next page is the same again: %.100s", url.data);
+            r = ten_http_page_client_get(source->client, &source->thread, url.data, NULL, source->timeout_ms, &page,
+                                         error);
+        if (r == TENURE_OK)
+            r = take_page(source, &page.body, error);
+        if (r == TENURE_OK && page.next.size > 0 && strcmp(page.next.data, url.data) == 0)
+            r = ten_fail(error, TENURE_E_STORE, "the list's next page is the same again: %.100s", url.data);
         ten_buf_clear(&url);
         ten_buf_text(&url, ten_buf_string(&page.next));
         ten_http_page_free(&page);
     }
-    if (done == TENURE_OK && url.failed)
-        done = no_memory(error);
+    if (r == TENURE_OK && url.failed)
+        r = no_memory(error);
     ten_buf_free(&url);
-    return done;
+    return r;
 }
 
 static int run_pass(target_http *source, ten_error *error) {
     ten_http_page first;
-    int done = ten_http_client_get(source->client, &source->thread, source->url, source->etag, source->timeout_ms,
-                                   &first, error);
-    if (done == TENURE_OK && first.status == 200) {
+    int r = ten_http_page_client_get(source->client, &source->thread, source->url, source->etag, source->timeout_ms,
+                                     &first, error);
+    if (r == TENURE_OK && first.status == 200) {
         ten_source_feed_begin(&source->feed);
         source->shown = 0;
-        done = take_page(source, &first.body, error);
-        if (done == TENURE_OK)
-            done = take_rest(source, &first, error);
-        ten_source_feed_end(&source->feed, done == TENURE_OK, now_ms());
-        keep_etag(source, &first, done == TENURE_OK && first.next.size == 0);
-    } else if (done == TENURE_OK && !source->etag) {
-        done = ten_fail(error, TENURE_E_STORE, "HTTP status 304, although nothing was known");
+        r = take_page(source, &first.body, error);
+        if (r == TENURE_OK)
+            r = take_rest(source, &first, error);
+        ten_source_feed_end(&source->feed, r == TENURE_OK, now_ms());
+        keep_etag(source, &first, r == TENURE_OK && first.next.size == 0);
+    } else if (r == TENURE_OK && !source->etag) {
+        r = ten_fail(error, TENURE_E_STORE, "HTTP status 304, although nothing was known");
     }
     ten_http_page_free(&first);
-    return done;
+    return r;
 }
 
 static void *run(void *arg) {
@@ -162,11 +162,11 @@ static void *run(void *arg) {
     while (!ten_side_thread_is_stopping(thread)) {
         ten_error error;
         uint64_t start_ms = now_ms();
-        int done = run_pass(source, &error);
+        int r = run_pass(source, &error);
         if (ten_side_thread_is_stopping(thread))
             break;
-        ten_source_feed_state(&source->feed, done, &error);
-        if (done < 0) {
+        ten_source_feed_state(&source->feed, r, &error);
+        if (r < 0) {
             ten_side_thread_back_off(thread);
             continue;
         }
@@ -181,7 +181,7 @@ static void *run(void *arg) {
 
 static void free_source(ten_side_thread *thread) {
     target_http *source = (target_http *)thread;
-    ten_http_client_close(source->client);
+    ten_http_page_client_close(source->client);
     ten_source_feed_free(&source->feed);
     ten_endpoint_free(&source->endpoint);
     ten_side_thread_close(&source->thread);
@@ -228,33 +228,32 @@ static int read_duration(const ten_url *url, const char *option, uint64_t otherw
                          ten_error *error) {
     const char *text = ten_url_option(url, option);
     *ret_ms = otherwise_ms;
-    int done = text ? ten_duration_parse(text, ret_ms, error) : TENURE_OK;
-    if (done == TENURE_OK && (*ret_ms == 0 || *ret_ms > TENURE_TTL_MAX_MS))
-        done = ten_fail(error, TENURE_E_INVALID, "the URL's %s is at least 1ms, and at most 366 days", option);
-    return done;
+    int r = text ? ten_duration_parse(text, ret_ms, error) : TENURE_OK;
+    if (r == TENURE_OK && (*ret_ms == 0 || *ret_ms > TENURE_TTL_MAX_MS))
+        r = ten_fail(error, TENURE_E_INVALID, "the URL's %s is at least 1ms, and at most 366 days", option);
+    return r;
 }
 
 static int read_url(target_http *source, const char *text, ten_error *error) {
     ten_url url;
-    int done = ten_url_parse(text, &url, error);
-    if (done < 0)
-        return done;
+    int r = ten_url_parse(text, &url, error);
+    if (r < 0)
+        return r;
     if (!url.hosts || url.hosts[0] == '\0')
-        done = ten_fail(error, TENURE_E_INVALID, "the target source %s: names no host: write %s://HOST/PATH",
-                        url.scheme, url.scheme);
-    if (done == TENURE_OK && url.user)
-        done =
-            ten_fail(error, TENURE_E_INVALID, "a target source is asked with a token, not as a user: token_file=PATH");
-    if (done == TENURE_OK)
-        done = ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error);
-    if (done == TENURE_OK)
-        done = read_duration(&url, "every", EVERY_MS, &source->every_ms, error);
-    if (done == TENURE_OK)
-        done = read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error);
+        r = ten_fail(error, TENURE_E_INVALID, "the target source %s: names no host: write %s://HOST/PATH", url.scheme,
+                     url.scheme);
+    if (r == TENURE_OK && url.user)
+        r = ten_fail(error, TENURE_E_INVALID, "a target source is asked with a token, not as a user: token_file=PATH");
+    if (r == TENURE_OK)
+        r = ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error);
+    if (r == TENURE_OK)
+        r = read_duration(&url, "every", EVERY_MS, &source->every_ms, error);
+    if (r == TENURE_OK)
+        r = read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error);
     ten_url_free(&url);
-    if (done == TENURE_OK && !(source->url = make_url(text)))
-        done = no_memory(error);
-    return done;
+    if (r == TENURE_OK && !(source->url = make_url(text)))
+        r = no_memory(error);
+    return r;
 }
 
 static int make(const ten_agent_config *config, target_http **ret_source, ten_error *error) {
@@ -263,36 +262,36 @@ static int make(const ten_agent_config *config, target_http **ret_source, ten_er
         return no_memory(error);
     ten_side_thread_init(&source->thread);
     source->thread.backoff_max_ms = BACKOFF_MS;
-    ten_source_feed_init(&source->feed, config->manager.ttl_ms);
-    int done = read_url(source, config->targets, error);
-    if (done < 0)
+    ten_source_feed_init(&source->feed, config->member.ttl_ms);
+    int r = read_url(source, config->targets, error);
+    if (r < 0)
         free_source(&source->thread);
     else
         *ret_source = source;
-    return done;
+    return r;
 }
 
 static int check(const ten_agent_config *config, ten_error *error) {
     target_http *source = NULL;
-    int done = make(config, &source, error);
-    if (done == TENURE_OK)
+    int r = make(config, &source, error);
+    if (r == TENURE_OK)
         free_source(&source->thread);
-    return done;
+    return r;
 }
 
 static int open_source(const ten_agent_config *config, void **ret_self, ten_source_feed **ret_feed, ten_error *error) {
     target_http *source = NULL;
-    int done = make(config, &source, error);
-    if (done < 0)
-        return done;
-    done = ten_http_client_open(&source->endpoint, &source->client, error);
-    if (done == TENURE_OK)
-        done = ten_source_feed_open(&source->feed, config->targets, error);
-    if (done == TENURE_OK)
-        done = ten_side_thread_start(&source->thread, config->targets, run, free_source, error);
-    if (done < 0) {
+    int r = make(config, &source, error);
+    if (r < 0)
+        return r;
+    r = ten_http_page_client_open(&source->endpoint, &source->client, error);
+    if (r == TENURE_OK)
+        r = ten_source_feed_open(&source->feed, config->targets, error);
+    if (r == TENURE_OK)
+        r = ten_side_thread_start(&source->thread, config->targets, run, free_source, error);
+    if (r < 0) {
         free_source(&source->thread);
-        return done;
+        return r;
     }
     *ret_self = source;
     *ret_feed = &source->feed;
@@ -302,7 +301,7 @@ static int open_source(const ten_agent_config *config, void **ret_self, ten_sour
 static void close_source(void *self) {
     target_http *source = self;
     ten_side_thread_stop(&source->thread, 0);
-    ten_side_thread_let_go(&source->thread);
+    ten_side_thread_detach(&source->thread);
 }
 
 const ten_source_ops ten_target_http_ops = {.check = check, .open = open_source, .close = close_source};

@@ -114,7 +114,7 @@ bool ten_target_list_is_refused(ten_target_list *list, const char *entry, uint64
 
 void ten_target_list_doubt(ten_target_list *list, uint64_t now_ms) {
     list->in_doubt = true;
-    list->doubt_until_ms = ten_add_u64(now_ms, list->ttl_ms);
+    list->doubt_until_ms = ten_add_saturating(now_ms, list->ttl_ms);
 }
 
 /* ---- after it */

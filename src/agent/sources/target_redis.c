@@ -52,14 +52,13 @@ static int no_memory(ten_error *error) {
 
 static int receive(target_redis *source, const char *what, redisReply **ret_reply, ten_error *error) {
     redisReply *reply = NULL;
-    int done =
-        ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
+    if (r < 0)
+        return r;
     if (reply->type == REDIS_REPLY_ERROR) {
-        done = ten_redis_refusal(reply, what, error);
+        r = ten_redis_refusal(reply, what, error);
         freeReplyObject(reply);
-        return done;
+        return r;
     }
     *ret_reply = reply;
     return TENURE_OK;
@@ -83,10 +82,9 @@ static int ask_of_keys(target_redis *source, const char *command, size_t first, 
     size_t at = 0;
     for (size_t i = 0; i < count && !keys.failed; at += sizes[++i])
         words[i + 1] = keys.data + at;
-    int done =
-        keys.failed ? no_memory(error) : ten_redis_link_send(source->thread.link, count + 1, words, sizes, error);
+    int r = keys.failed ? no_memory(error) : ten_redis_link_send(source->thread.link, count + 1, words, sizes, error);
     ten_buf_free(&keys);
-    return done;
+    return r;
 }
 
 /* A key without a value that MGET could show: of another type, or gone since SCAN saw it, or never there (the member of
@@ -97,11 +95,11 @@ static int take_absent(target_redis *source, size_t number, ten_error *error) {
     redisReply *reply = NULL;
     if (ten_source_feed_is_refused(&source->feed, source->prefix, id, size, REASON_ABSENT))
         return TENURE_OK;
-    int done = ask_of_keys(source, "TYPE", number, 1, error);
-    if (done == TENURE_OK)
-        done = receive(source, "asking for the type of a key", &reply, error);
-    if (done < 0)
-        return done;
+    int r = ask_of_keys(source, "TYPE", number, 1, error);
+    if (r == TENURE_OK)
+        r = receive(source, "asking for the type of a key", &reply, error);
+    if (r < 0)
+        return r;
     const char *type = reply->type == REDIS_REPLY_STATUS ? reply->str : "";
     if (strcmp(type, "none") == 0 && source->set) {
         ten_source_feed_refuse(&source->feed, source->prefix, id, size, REASON_ABSENT,
@@ -123,31 +121,30 @@ static int take_values(target_redis *source, ten_error *error) {
     source->id_count = 0;
     if (count == 0)
         return TENURE_OK;
-    int done = ask_of_keys(source, "MGET", 0, count, error);
-    if (done == TENURE_OK)
-        done = receive(source, what, &reply, error);
-    if (done < 0)
-        return done;
+    int r = ask_of_keys(source, "MGET", 0, count, error);
+    if (r == TENURE_OK)
+        r = receive(source, what, &reply, error);
+    if (r < 0)
+        return r;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
-        done = strange(what, error);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+        r = strange(what, error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const redisReply *value = reply->element[i];
-        done =
-            value->type == REDIS_REPLY_STRING
+        r = value->type == REDIS_REPLY_STRING
                 ? ten_source_feed_session(&source->feed, source->prefix, source->ids[i], value->str, value->len, error)
                 : take_absent(source, i, error);
     }
     freeReplyObject(reply);
-    return done;
+    return r;
 }
 
 /* ---- a pass */
 
 static int collect_id(target_redis *source, const char *text, size_t size, ten_error *error) {
     ten_error problem;
-    int done =
-        strlen(text) == size ? ten_target_check(text, &problem) : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
-    if (done < 0) {
+    int r = strlen(text) == size ? ten_id_check_target(text, &problem)
+                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    if (r < 0) {
         ten_source_feed_refuse(&source->feed, source->prefix, text, size, 0, problem.message);
         return TENURE_OK;
     }
@@ -173,23 +170,23 @@ static int step(target_redis *source, char cursor[24], ten_error *error) {
     const char *what = source->set ? "reading the set of targets" : "looking for the keys of targets";
     redisReply *reply = NULL;
     ten_redis_link *link = source->thread.link;
-    int done = ten_redis_link_ask(link, ten_redis_thread_deadline_ms(&source->thread), &reply, error,
-                                  source->set ? members : keys, source->set ? TEN_COUNT(members) : TEN_COUNT(keys));
-    if (done < 0)
-        return done;
+    int r = ten_redis_link_ask(link, ten_redis_thread_deadline_ms(&source->thread), &reply, error,
+                               source->set ? members : keys, source->set ? TEN_COUNT(members) : TEN_COUNT(keys));
+    if (r < 0)
+        return r;
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                 reply->element[0]->type == REDIS_REPLY_STRING && reply->element[0]->len < 24 &&
                 reply->element[1]->type == REDIS_REPLY_ARRAY;
     for (size_t i = 0; fits && i < reply->element[1]->elements; i++)
         fits = reply->element[1]->element[i]->type == REDIS_REPLY_STRING;
     if (!fits)
-        done = strange(what, error);
-    for (size_t i = 0; done == TENURE_OK && i < reply->element[1]->elements; i++)
-        done = take_entry(source, reply->element[1]->element[i], error);
-    if (done == TENURE_OK)
+        r = strange(what, error);
+    for (size_t i = 0; r == TENURE_OK && i < reply->element[1]->elements; i++)
+        r = take_entry(source, reply->element[1]->element[i], error);
+    if (r == TENURE_OK)
         snprintf(cursor, 24, "%s", reply->element[0]->str);
     freeReplyObject(reply);
-    return done == TENURE_OK ? take_values(source, error) : done;
+    return r == TENURE_OK ? take_values(source, error) : r;
 }
 
 static uint64_t calls_of(const char *statistics, const char *command) {
@@ -202,12 +199,11 @@ static int look_for_flush(target_redis *source, ten_error *error) {
     const char *words[] = {"INFO", "commandstats"};
     redisReply *reply = NULL;
     uint64_t flushes = FLUSHES_UNKNOWN;
-    int done = ten_redis_link_send(source->thread.link, 2, words, (const size_t[]){4, 12}, error);
-    if (done == TENURE_OK)
-        done =
-            ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_link_send(source->thread.link, 2, words, (const size_t[]){4, 12}, error);
+    if (r == TENURE_OK)
+        r = ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
+    if (r < 0)
+        return r;
     if (reply->type == REDIS_REPLY_STRING)
         flushes = calls_of(reply->str, "cmdstat_flushall:calls=") + calls_of(reply->str, "cmdstat_flushdb:calls=");
     if (flushes != source->flushes && source->flushes != FLUSHES_UNKNOWN)
@@ -223,30 +219,30 @@ static int run_pass(target_redis *source, unsigned *ret_steps, ten_error *error)
     unsigned steps = 0;
     ten_source_feed_begin(&source->feed);
     source->id_count = 0;
-    int done = look_for_flush(source, error);
-    while (done == TENURE_OK) {
+    int r = look_for_flush(source, error);
+    while (r == TENURE_OK) {
         uint64_t start_ms = now_ms();
-        done = step(source, cursor, error);
+        r = step(source, cursor, error);
         steps++;
-        if (done < 0 || strcmp(cursor, "0") == 0)
+        if (r < 0 || strcmp(cursor, "0") == 0)
             break;
         uint64_t rest_ms = ten_min_u64(ten_max_u64(STEP_MS, (now_ms() - start_ms) * STEP_REST), STEP_MAX_MS);
         ten_side_thread_pause(&source->thread.side, start_ms + rest_ms);
         if (ten_side_thread_is_stopping(&source->thread.side))
             return TENURE_OK;
     }
-    ten_source_feed_end(&source->feed, done == TENURE_OK, now_ms());
-    if (done == TENURE_OK)
+    ten_source_feed_end(&source->feed, r == TENURE_OK, now_ms());
+    if (r == TENURE_OK)
         *ret_steps = steps;
-    return done;
+    return r;
 }
 
 /* ---- the thread */
 
 static int connect_source(target_redis *source, ten_error *error) {
-    int done = ten_redis_thread_connect(&source->thread, error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_thread_connect(&source->thread, error);
+    if (r < 0)
+        return r;
     const ten_redis_server *server = ten_redis_link_server(source->thread.link);
     if (server->is_cluster && !source->set)
         return ten_fail(
@@ -268,13 +264,13 @@ static void *run(void *arg) {
         ten_error error;
         unsigned steps = 0;
         uint64_t start_ms = now_ms();
-        int done = connect_source(source, &error);
-        if (done == TENURE_OK)
-            done = run_pass(source, &steps, &error);
+        int r = connect_source(source, &error);
+        if (r == TENURE_OK)
+            r = run_pass(source, &steps, &error);
         if (ten_side_thread_is_stopping(side))
             break;
-        ten_source_feed_state(&source->feed, done, &error);
-        if (done < 0) {
+        ten_source_feed_state(&source->feed, r, &error);
+        if (r < 0) {
             ten_redis_thread_back_off(&source->thread);
             continue;
         }
@@ -336,37 +332,37 @@ static int make(const ten_agent_config *config, target_redis **ret_source, ten_e
     target_redis *source = ten_calloc(1, sizeof *source);
     if (!source)
         return no_memory(error);
-    ten_source_feed_init(&source->feed, config->manager.ttl_ms);
+    ten_source_feed_init(&source->feed, config->member.ttl_ms);
     source->flushes = FLUSHES_UNKNOWN;
-    int done = ten_redis_thread_open(&source->thread, config, config->targets, error);
-    if (done == TENURE_OK)
-        done = parse(source, config->targets, error);
-    if (done < 0)
+    int r = ten_redis_thread_open(&source->thread, config, config->targets, error);
+    if (r == TENURE_OK)
+        r = parse(source, config->targets, error);
+    if (r < 0)
         free_source(&source->thread.side);
     else
         *ret_source = source;
-    return done;
+    return r;
 }
 
 static int check(const ten_agent_config *config, ten_error *error) {
     target_redis *source = NULL;
-    int done = make(config, &source, error);
-    if (done == TENURE_OK)
+    int r = make(config, &source, error);
+    if (r == TENURE_OK)
         free_source(&source->thread.side);
-    return done;
+    return r;
 }
 
 static int open_source(const ten_agent_config *config, void **ret_self, ten_source_feed **ret_feed, ten_error *error) {
     target_redis *source = NULL;
-    int done = make(config, &source, error);
-    if (done < 0)
-        return done;
-    done = ten_source_feed_open(&source->feed, config->targets, error);
-    if (done == TENURE_OK)
-        done = ten_redis_thread_start(&source->thread, run, free_source, error);
-    if (done < 0) {
+    int r = make(config, &source, error);
+    if (r < 0)
+        return r;
+    r = ten_source_feed_open(&source->feed, config->targets, error);
+    if (r == TENURE_OK)
+        r = ten_redis_thread_start(&source->thread, run, free_source, error);
+    if (r < 0) {
         free_source(&source->thread.side);
-        return done;
+        return r;
     }
     *ret_self = source;
     *ret_feed = &source->feed;
@@ -376,7 +372,7 @@ static int open_source(const ten_agent_config *config, void **ret_self, ten_sour
 static void close_source(void *self) {
     target_redis *source = self;
     ten_side_thread_stop(&source->thread.side, 0);
-    ten_side_thread_let_go(&source->thread.side);
+    ten_side_thread_detach(&source->thread.side);
 }
 
 const ten_source_ops ten_target_redis_ops = {.check = check, .open = open_source, .close = close_source};

@@ -1,6 +1,6 @@
 /*
  * Target sources in a Redis. `redis-keys:PREFIX`: each key that starts with PREFIX is a target, its id is the rest of
- * the key, and its value a JSON object (see ten_target_session_parse()). `redis-set:KEY`: each member of the set is an
+ * the key, and its value a JSON object (see ten_target_file_session_parse()). `redis-set:KEY`: each member of the set is an
  * id, or a JSON object as a line of `file:`; with `redis-set:KEY,PREFIX` each member is an id whose JSON object is the
  * value of the key PREFIX + id. Members cost the same however many other keys there are; finding keys costs a walk over
  * all of them.

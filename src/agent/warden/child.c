@@ -73,17 +73,17 @@ char **ten_environment_make(const char *const (*ours)[2], size_t count, bool kee
 /* ---- places in the shared memory */
 
 /* Taken before there is a process. */
-static bool take_place(ten_children *children, ten_child *child, uint32_t slot) {
+static bool take_place(ten_children *children, ten_child *child, uint32_t belief) {
     struct ten_shared_state *state = children->shared->state;
     for (uint32_t i = 0; i < TEN_SHARED_POLLS; i++) {
         struct ten_shared_poll *place = &state->polls[i];
-        if (atomic_load(&place->slot) != 0)
+        if (atomic_load(&place->belief) != 0)
             continue;
         atomic_store(&place->pid, 0);
         atomic_store(&place->status, NOT_FOUND << 8);
         atomic_store(&place->exec_error, 0);
         atomic_store(&place->poll, child->mark);
-        atomic_store(&place->slot, slot == TEN_CHILD_UNBOUND ? TEN_SHARED_UNBOUND : slot + 1);
+        atomic_store(&place->belief, belief == TEN_CHILD_UNBOUND ? TEN_SHARED_UNBOUND : belief + 1);
         if (atomic_load(&state->poll_places) <= i)
             atomic_store(&state->poll_places, i + 1);
         child->place = i;
@@ -96,7 +96,7 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t slot) 
 static void give_place_back(ten_children *children, const ten_child *child) {
     struct ten_shared_poll *place = &children->shared->state->polls[child->place];
     atomic_store(&place->pid, 0);
-    atomic_store(&place->slot, 0);
+    atomic_store(&place->belief, 0);
 }
 
 /* ---- between fork and exec: only what is safe there in a program with threads may be called, and glibc must not be
@@ -197,7 +197,7 @@ static void forget_pid(ten_children *children, pid_t pid) {
 
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child) {
     *child = (ten_child){.mark = config->mark};
-    if (!take_place(children, child, config->slot))
+    if (!take_place(children, child, config->belief))
         return false;
     struct launch launch = {.config = config, .place = &children->shared->state->polls[child->place]};
     pid_t pid = note_pid(children, 0) ? make_process(children, child, launch.place) : -1;

@@ -1,5 +1,5 @@
 /*
- * What the worker shows its warden: memory that both see. The deadlines of targets are in the slots (runtime/slots.h);
+ * What the worker shows its warden: memory that both see. The deadlines of targets are in the slots (runtime/beliefs.h);
  * here is which process works on which of them.
  */
 #ifndef TEN_AGENT_SHARED_H
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <tenure.h>
 
-#include "runtime/slots.h"
+#include "runtime/beliefs.h"
 
 #define TEN_SHARED_TARGETS (UINT32_C(4) << 20)
 #define TEN_SHARED_POLLS   4096u
@@ -17,11 +17,11 @@
  * command, and both are cleared after its whole tree is gone. So there is no moment at which something runs that nobody
  * would end. */
 struct ten_shared_poll {
-    _Atomic(uint32_t) slot; /* the number of the target's slot + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
-    _Atomic(int32_t) pid;   /* 0: not there yet */
-    _Atomic(uint64_t) poll; /* its mark */
-    atomic_int exec_error;  /* errno, when the command could not even be run */
-    atomic_int status;      /* how the command ended, as waitpid() says it; set by the first process of its namespace */
+    _Atomic(uint32_t) belief; /* the number of the target's slot + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
+    _Atomic(int32_t) pid;     /* 0: not there yet */
+    _Atomic(uint64_t) poll;   /* its mark */
+    atomic_int exec_error;    /* errno, when the command could not even be run */
+    atomic_int status; /* how the command ended, as waitpid() says it; set by the first process of its namespace */
 };
 
 #define TEN_SHARED_UNBOUND UINT32_MAX /* its process may outlive every deadline, but not the worker */
@@ -36,7 +36,7 @@ struct ten_shared_state {
 
 typedef struct ten_shared {
     struct ten_shared_state *state;
-    ten_slots slots;
+    ten_beliefs beliefs;
 } ten_shared;
 
 #endif

@@ -54,7 +54,7 @@ static bool make_shared(struct warden *warden) {
     if (memory == MAP_FAILED)
         return false;
     warden->shared.state = memory;
-    if (ten_slots_make(&warden->shared.slots, TEN_SHARED_TARGETS))
+    if (ten_beliefs_make(&warden->shared.beliefs, TEN_SHARED_TARGETS))
         return true;
     munmap(memory, sizeof(struct ten_shared_state));
     return false;
@@ -62,7 +62,7 @@ static bool make_shared(struct warden *warden) {
 
 static void free_shared(struct warden *warden) {
     munmap(warden->shared.state, sizeof(struct ten_shared_state));
-    ten_slots_free(&warden->shared.slots);
+    ten_beliefs_free(&warden->shared.beliefs);
 }
 
 static _Noreturn void be_worker(struct warden *warden, pid_t parent) {
@@ -103,11 +103,11 @@ static uint64_t watch_polls(struct warden *warden) {
     unsigned places = atomic_load(&state->poll_places);
     for (unsigned i = 0; i < places; i++) {
         const struct ten_shared_poll *place = &state->polls[i];
-        uint32_t slot = atomic_load(&place->slot);
+        uint32_t belief = atomic_load(&place->belief);
         int32_t pid = atomic_load(&place->pid);
-        if (slot == 0 || slot == TEN_SHARED_UNBOUND)
+        if (belief == 0 || belief == TEN_SHARED_UNBOUND)
             continue;
-        uint64_t ends_ms = ten_slot_ends_ms(&warden->shared.slots.slots[slot - 1]);
+        uint64_t ends_ms = ten_belief_ends_ms(&warden->shared.beliefs.beliefs[belief - 1]);
         uint64_t now = now_ms();
         if (ends_ms > now + grace_ms) {
             next_ms = ten_min_u64(next_ms, ends_ms - grace_ms);
@@ -126,7 +126,7 @@ static uint64_t watch_polls(struct warden *warden) {
 /* A worker past all of its deadlines that has not noticed, not even when a call on a slow store must have ended, is of
  * no more use, and may hold a lock of the store. */
 static bool is_lost(const struct warden *warden) {
-    uint64_t last_end_ms = atomic_load(warden->shared.slots.last_end_ms);
+    uint64_t last_end_ms = atomic_load(warden->shared.beliefs.last_end_ms);
     return last_end_ms != 0 && now_ms() > last_end_ms + warden->config->ttl_ms / 2;
 }
 
@@ -187,7 +187,7 @@ static int release_page(const ten_warden_config *config, ten_store *store, struc
     memcpy(after, held->last, sizeof after);
     query.after = after;
     held->count = held->seen = 0;
-    int done = store->ops->list(store, &query, collect, held, config->ttl_ms);
+    int r = store->ops->list(store, &query, collect, held, config->ttl_ms);
     for (size_t i = 0; i < held->count; i++)
         held->ops[i] = (ten_op){.kind = TEN_OP_RELEASE,
                                 .namespace_name = config->namespace_name,
@@ -195,9 +195,9 @@ static int release_page(const ten_warden_config *config, ten_store *store, struc
                                 .holder = held->holder,
                                 .token = held->ops[i].token,
                                 .reason = TEN_REASON_SHUTDOWN};
-    if (done == TENURE_OK && held->count > 0)
-        done = ten_store_apply(store, held->ops, results, held->count, config->ttl_ms);
-    return done;
+    if (r == TENURE_OK && held->count > 0)
+        r = ten_store_apply(store, held->ops, results, held->count, config->ttl_ms);
+    return r;
 }
 
 static int release_all(const ten_warden_config *config, ten_store *store, const char *instance) {
@@ -205,23 +205,23 @@ static int release_all(const ten_warden_config *config, ten_store *store, const 
     held.ops = ten_calloc(RELEASE_BATCH, sizeof *held.ops);
     held.ids = ten_calloc(RELEASE_BATCH, sizeof *held.ids);
     ten_result *results = ten_calloc(RELEASE_BATCH, sizeof *results);
-    int done = held.ops && held.ids && results ? TENURE_OK : TENURE_E_NOMEM;
+    int r = held.ops && held.ids && results ? TENURE_OK : TENURE_E_NOMEM;
     ten_op leave = {.kind = TEN_OP_LEAVE,
                     .namespace_name = config->namespace_name,
                     .holder = instance,
                     .ttl_ms = config->ttl_ms,
                     .reason = TEN_REASON_SHUTDOWN};
-    if (done == TENURE_OK)
-        done = ten_store_apply(store, &leave, results, 1, config->ttl_ms);
-    while (done == TENURE_OK) {
-        done = release_page(config, store, &held, results);
+    if (r == TENURE_OK)
+        r = ten_store_apply(store, &leave, results, 1, config->ttl_ms);
+    while (r == TENURE_OK) {
+        r = release_page(config, store, &held, results);
         if (held.seen < RELEASE_BATCH)
             break;
     }
     ten_free(held.ops);
     ten_free(held.ids);
     ten_free(results);
-    return done;
+    return r;
 }
 
 /* In a process of its own, so that a store that hangs does not hang the warden, and nothing of it stays here. */
@@ -308,7 +308,7 @@ static void stand_over(struct warden *warden) {
             (void)kill(warden->worker, SIGKILL);
         }
         uint64_t wait_ms =
-            ten_min_u64(ten_left_u64(next_ms, now_ms()), ten_min_u64(IDLE_MS, warden->config->grace_ms / 2));
+            ten_min_u64(ten_sub_saturating(next_ms, now_ms()), ten_min_u64(IDLE_MS, warden->config->grace_ms / 2));
         wait_ms = ten_min_u64(wait_ms, notify(warden));
         (void)ten_wait_readable(warden->signal_fd, -1, wait_ms);
         take_signals(warden);
@@ -336,7 +336,8 @@ static void pause_before_restart(struct warden *warden) {
     warden->log = NULL;
     uint64_t end_ms = now_ms() + pause_ms;
     while (now_ms() < end_ms && warden->stop_signals == 0) {
-        (void)ten_wait_readable(warden->signal_fd, -1, ten_min_u64(ten_left_u64(end_ms, now_ms()), notify(warden)));
+        (void)ten_wait_readable(warden->signal_fd, -1,
+                                ten_min_u64(ten_sub_saturating(end_ms, now_ms()), notify(warden)));
         take_signals(warden);
     }
 }

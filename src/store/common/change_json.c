@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-bool ten_change_read(const json_t *item, const char *namespace_name, ten_change *change) {
+bool ten_change_json_read(const json_t *item, const char *namespace_name, ten_change *change) {
     const char *event = json_string_value(json_object_get(item, "event"));
     const char *reason = json_string_value(json_object_get(item, "reason"));
     json_int_t token = json_integer_value(json_object_get(item, "token"));

@@ -9,6 +9,6 @@
 #include "store/store.h"
 
 /* Fills in all but cursor and time; the texts are the JSON's. False: it is not a change that this version knows. */
-bool ten_change_read(const json_t *item, const char *namespace_name, ten_change *change);
+bool ten_change_json_read(const json_t *item, const char *namespace_name, ten_change *change);
 
 #endif

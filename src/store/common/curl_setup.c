@@ -29,12 +29,12 @@ static int copy_option(const ten_url *url, const char *name, char **ret_text, te
 }
 
 int ten_curl_files_read(const ten_url *url, ten_curl_files *files, ten_error *error) {
-    int done = copy_option(url, "ca_file", &files->ca_file, error);
-    if (done == TENURE_OK)
-        done = copy_option(url, "cert_file", &files->cert_file, error);
-    if (done == TENURE_OK)
-        done = copy_option(url, "key_file", &files->key_file, error);
-    return done;
+    int r = copy_option(url, "ca_file", &files->ca_file, error);
+    if (r == TENURE_OK)
+        r = copy_option(url, "cert_file", &files->cert_file, error);
+    if (r == TENURE_OK)
+        r = copy_option(url, "key_file", &files->key_file, error);
+    return r;
 }
 
 void ten_curl_files_free(ten_curl_files *files) {

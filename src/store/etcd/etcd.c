@@ -26,11 +26,11 @@ void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1]
 int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
                  json_t **ret_answer) {
     ten_etcd_call call = {.path = path, .body = body, .once = once};
-    int done = ten_etcd_perform(store->link, &call, 1, deadline_ms, &store->base.error);
-    if (done == TENURE_OK)
-        done = call.error;
-    if (done < 0)
-        return done;
+    int r = ten_etcd_perform(store->link, &call, 1, deadline_ms, &store->base.error);
+    if (r == TENURE_OK)
+        r = call.error;
+    if (r < 0)
+        return r;
     store->head = call.head;
     *ret_answer = call.answer;
     return TENURE_OK;
@@ -40,9 +40,9 @@ int ten_etcd_commit(ten_etcd_store *store, bool once, uint64_t deadline_ms, bool
     const char *body = ten_etcd_txn_body(&store->txn);
     json_t *answer = NULL;
     TEN_INVARIANT(store->txn.compare_count <= TEN_ETCD_TXN_MAX && store->txn.operation_count <= TEN_ETCD_TXN_MAX);
-    int done = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, deadline_ms, &answer) : ten_etcd_no_memory(store);
-    if (done < 0)
-        return done;
+    int r = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, deadline_ms, &answer) : ten_etcd_no_memory(store);
+    if (r < 0)
+        return r;
     *ret_succeeded = json_is_true(json_object_get(answer, "succeeded"));
     if (ret_answer)
         *ret_answer = answer;
@@ -58,9 +58,9 @@ int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms,
     for (unsigned i = 0; i < GRANTS_MAX; i++) {
         ten_etcd_head before = store->head;
         json_t *answer = NULL;
-        int done = ten_etcd_ask(store, "/v3/lease/grant", body, false, deadline_ms, &answer);
-        if (done < 0)
-            return done;
+        int r = ten_etcd_ask(store, "/v3/lease/grant", body, false, deadline_ms, &answer);
+        if (r < 0)
+            return r;
         uint64_t lease = ten_etcd_number(answer, "ID");
         bool long_enough = ten_etcd_number(answer, "TTL") * 1000 >= ttl_ms;
         json_decref(answer);
@@ -79,14 +79,14 @@ int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *
                        uint64_t deadline_ms) {
     ten_etcd_call *calls = ten_calloc(count ? count : 1, sizeof *calls);
     char(*bodies)[40] = ten_calloc(count ? count : 1, sizeof *bodies);
-    int done = calls && bodies ? TENURE_OK : ten_etcd_no_memory(store);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    int r = calls && bodies ? TENURE_OK : ten_etcd_no_memory(store);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)leases[i]);
         calls[i] = (ten_etcd_call){.path = "/v3/lease/timetolive", .body = bodies[i]};
     }
-    if (done == TENURE_OK && count > 0)
-        done = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    if (r == TENURE_OK && count > 0)
+        r = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         /* Whole seconds, rounded down; -1 when it has gone. */
         const char *text = json_string_value(json_object_get(calls[i].answer, "TTL"));
         long long seconds = calls[i].error < 0 ? -1 : text ? strtoll(text, NULL, 10) : 0;
@@ -96,7 +96,7 @@ int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *
         ten_etcd_calls_free(calls, count);
     ten_free(calls);
     ten_free(bodies);
-    return done;
+    return r;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
@@ -108,9 +108,9 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get(&store->txn, key);
-    int done = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
+    int r = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
     /* Without the permission it is a round trip all the same; check() tells what is missing. */
-    return done == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : done;
+    return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
 }
 
 static void close_store(ten_store *base) {
@@ -139,12 +139,12 @@ static int open_store(const ten_url *url, const ten_store_config *config, ten_st
                                      .survives_restart = true,
                                      .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
                                      .change_notice = "watch"}};
-    int done = ten_etcd_settings_read(url, &store->settings, error);
-    if (done == TENURE_OK)
-        done = ten_etcd_link_open(&store->settings, &store->link, error);
-    if (done < 0) {
+    int r = ten_etcd_settings_read(url, &store->settings, error);
+    if (r == TENURE_OK)
+        r = ten_etcd_link_open(&store->settings, &store->link, error);
+    if (r < 0) {
         close_store(&store->base);
-        return done;
+        return r;
     }
     *ret_store = &store->base;
     return TENURE_OK;

@@ -59,9 +59,9 @@ static int begin_term(ten_etcd_chunk *chunk) {
     bool succeeded;
     uint64_t longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
     uint64_t lease = 0;
-    int done = longest_ms ? ten_etcd_grant(store, longest_ms, chunk->deadline_ms, &lease) : TENURE_OK;
-    if (done < 0)
-        return done;
+    int r = longest_ms ? ten_etcd_grant(store, longest_ms, chunk->deadline_ms, &lease) : TENURE_OK;
+    if (r < 0)
+        return r;
     if (store->head.term != chunk->head.term)
         return TENURE_OK; /* it has changed again: the next reading tells */
     ten_etcd_txn_clear(&store->txn);
@@ -73,8 +73,8 @@ static int begin_term(ten_etcd_chunk *chunk) {
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
     if (lease)
         ten_etcd_put(&store->txn, key, "{}", lease);
-    done = ten_etcd_commit(store, true, chunk->deadline_ms, &succeeded, NULL);
-    return done == TENURE_E_GONE ? TENURE_OK : done;
+    r = ten_etcd_commit(store, true, chunk->deadline_ms, &succeeded, NULL);
+    return r == TENURE_E_GONE ? TENURE_OK : r;
 }
 
 static bool is_of_this_term(const ten_etcd_chunk *chunk) {
@@ -127,9 +127,9 @@ static int ask_time_left(ten_etcd_chunk *chunk) {
         note_lease(chunk, chunk->wait.lease);
     if (chunk->lease_count == 0)
         return TENURE_OK;
-    int done = ten_etcd_time_left(chunk->store, chunk->leases, chunk->left_ms, chunk->lease_count, chunk->deadline_ms);
+    int r = ten_etcd_time_left(chunk->store, chunk->leases, chunk->left_ms, chunk->lease_count, chunk->deadline_ms);
     chunk->wait_left_ms = ten_etcd_left_of(chunk, chunk->wait.lease, 0);
-    return done;
+    return r;
 }
 
 static int read_chunk(ten_etcd_chunk *chunk) {
@@ -138,9 +138,9 @@ static int read_chunk(ten_etcd_chunk *chunk) {
     add_reads(chunk);
     json_decref(chunk->answer);
     chunk->answer = NULL;
-    int done = ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &chunk->answer);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &chunk->answer);
+    if (r < 0)
+        return r;
     chunk->head = store->head;
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
@@ -198,11 +198,11 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
         ten_etcd_cell *cell = &chunk->cells[i];
         if (cell->settled)
             continue;
-        int done = cell->op.target ? ten_etcd_lease_decide(chunk, cell) : ten_etcd_instance_decide(chunk, cell);
-        if (done == TENURE_OK && cell->op.target)
-            done = ten_etcd_lease_write(chunk, cell);
-        if (done < 0)
-            return done;
+        int r = cell->op.target ? ten_etcd_lease_decide(chunk, cell) : ten_etcd_instance_decide(chunk, cell);
+        if (r == TENURE_OK && cell->op.target)
+            r = ten_etcd_lease_write(chunk, cell);
+        if (r < 0)
+            return r;
         homes += cell->home && cell->home->revision == 0 && cell->home != home;
         home = cell->home;
     }
@@ -269,33 +269,33 @@ static bool is_settled(const ten_etcd_chunk *chunk) {
 static int one_round(ten_etcd_chunk *chunk) {
     size_t count = 0;
     bool succeeded = false;
-    int done = read_chunk(chunk);
-    if (done < 0)
-        return done;
+    int r = read_chunk(chunk);
+    if (r < 0)
+        return r;
     if (!is_of_this_term(chunk))
         return begin_term(chunk);
-    done = decide(chunk, &count);
-    if (done == TENURE_OK)
-        done = write_chunk(chunk, &succeeded);
-    bool doubt = done == TENURE_E_GONE || (done == TENURE_OK && succeeded && !take_written(chunk, count));
+    r = decide(chunk, &count);
+    if (r == TENURE_OK)
+        r = write_chunk(chunk, &succeeded);
+    bool doubt = r == TENURE_E_GONE || (r == TENURE_OK && succeeded && !take_written(chunk, count));
     if (doubt)
         doubt_homes(chunk);
-    if (done == TENURE_OK && succeeded && chunk->change_count > 0)
+    if (r == TENURE_OK && succeeded && chunk->change_count > 0)
         ten_etcd_feed_trim(chunk->store, chunk->namespace_name, chunk->deadline_ms);
-    return done == TENURE_E_GONE ? TENURE_OK : done;
+    return r == TENURE_E_GONE ? TENURE_OK : r;
 }
 
 static int apply_chunk(ten_etcd_chunk *chunk) {
-    int done = TENURE_OK;
-    for (unsigned rounds = 0; done == TENURE_OK && !is_settled(chunk); rounds++) {
+    int r = TENURE_OK;
+    for (unsigned rounds = 0; r == TENURE_OK && !is_settled(chunk); rounds++) {
         if (ten_boot_ms(&ten_system_clock) >= chunk->deadline_ms)
             return ten_fail(&chunk->store->base.error, TENURE_E_TIMEOUT,
                             "others were always faster: no turn came at etcd within the time-out");
         if (rounds > CALM_ROUNDS)
             ten_sleep_us(ten_random_u64() % (1000u * ten_min_u64(rounds, 20)));
-        done = one_round(chunk);
+        r = one_round(chunk);
     }
-    return done;
+    return r;
 }
 
 /* ---- the batch --------------------------------------------------------------------------------------------- */
@@ -330,7 +330,7 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
             continue;
         ten_etcd_cell *cell = &chunk->cells[chunk->count];
         char key[TEN_ETCD_KEY_MAX + 1];
-        ten_etcd_key_of(chunk->store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_NODE,
+        ten_etcd_key_of(chunk->store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_INSTANCE,
                         op->target ? op->target : op->holder);
         /* A token is known only when its transaction has been carried out: what comes after has its own. */
         if (strcmp(op->namespace_name, chunk->namespace_name) != 0 || is_in(chunk, key))
@@ -357,34 +357,34 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
         return ten_etcd_no_memory(store);
     chunk->store = store;
     chunk->deadline_ms = deadline_ms;
-    int done = TENURE_OK;
-    while (done == TENURE_OK && at < count) {
+    int r = TENURE_OK;
+    while (r == TENURE_OK && at < count) {
         fill_chunk(chunk, ops, results, settled, count, &at);
-        done = apply_chunk(chunk);
+        r = apply_chunk(chunk);
         clear_chunk(chunk);
         while (at < count && settled[at])
             at++;
     }
     ten_buf_free(&chunk->changes);
     ten_free(chunk);
-    return done;
+    return r;
 }
 
 int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_add_u64(ten_boot_ms(&ten_system_clock), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_boot_ms(&ten_system_clock), timeout_ms);
     bool *settled = ten_calloc(count, sizeof *settled);
     if (!settled)
         return ten_etcd_no_memory(store);
     store->call++;
     ten_arena_reset(&store->results);
-    int done = ten_etcd_keep_homes(store, ops, count, deadline_ms);
-    if (done == TENURE_OK)
-        done = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
-    if (done == TENURE_OK)
-        done = apply_rest(store, ops, results, settled, count, deadline_ms);
-    if (done == TENURE_OK)
+    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
+    if (r == TENURE_OK)
+        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK)
+        r = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK)
         ten_etcd_learn_revisions(store);
     ten_free(settled);
-    return done;
+    return r;
 }

@@ -68,8 +68,8 @@ static void check_members(const struct report *report) {
         ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}", .once = true};
         const char *endpoint = ten_etcd_endpoint(store->link);
         uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_boot_ms(&ten_system_clock) + 1000);
-        int done = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
-        if (done == TENURE_OK) {
+        int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
+        if (r == TENURE_OK) {
             tell_member(report, endpoint, call.answer);
         } else {
             down++;
@@ -93,8 +93,8 @@ static int check_rights(const struct report *report) {
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_compare(&store->txn, key, UINT64_C(1) << 60);
     ten_etcd_put(&store->txn, key, "{}", 0);
-    int done = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
-    if (done == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
+    int r = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
+    if (r == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
         char advice[300];
         snprintf(found, sizeof found, "%.280s", store->base.error.message);
         snprintf(advice, sizeof advice,
@@ -103,19 +103,19 @@ static int check_rights(const struct report *report) {
         tell(report, TENURE_CHECK_FAIL, "permissions", found, advice);
         return TENURE_OK;
     }
-    if (done == TENURE_OK) {
+    if (r == TENURE_OK) {
         snprintf(found, sizeof found, "may read and write below %s/", store->settings.prefix);
         tell(report, TENURE_CHECK_OK, "permissions", found, "");
     }
-    return done;
+    return r;
 }
 
 static int check_alarms(const struct report *report) {
     json_t *answer = NULL;
-    int done = ten_etcd_ask(report->store, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", false, report->deadline_ms,
-                            &answer);
-    if (done < 0)
-        return done == TENURE_E_DENIED ? TENURE_OK : done;
+    int r = ten_etcd_ask(report->store, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", false, report->deadline_ms,
+                         &answer);
+    if (r < 0)
+        return r == TENURE_E_DENIED ? TENURE_OK : r;
     bool none = json_array_size(json_object_get(answer, "alarms")) == 0;
     tell(report, none ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, "alarms", none ? "none" : "the cluster has raised one",
          "etcdctl alarm list; for NOSPACE: compact, defragment, then etcdctl alarm disarm");
@@ -133,11 +133,11 @@ static int check_latency(const struct report *report) {
     ten_etcd_get(&store->txn, key);
     ten_etcd_call call = {.path = "/v3/kv/txn", .body = ten_etcd_txn_body(&store->txn)};
     uint64_t began_us = ten_boot_us();
-    int done = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, &store->base.error);
+    int r = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, &store->base.error);
     uint64_t took_us = ten_boot_us() - began_us;
     ten_etcd_calls_free(&call, 1);
-    if (done < 0)
-        return done == TENURE_E_DENIED ? TENURE_OK : done;
+    if (r < 0)
+        return r == TENURE_E_DENIED ? TENURE_OK : r;
     snprintf(found, sizeof found, "%.1f ms for a linearizable read", (double)took_us / 1000);
     tell(report, took_us < SLOW_US ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "latency", found,
          "a renewal takes two of these: keep the TTL at 30 times as much, and the members on fast disks");
@@ -155,15 +155,15 @@ int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64
                             .userdata = userdata,
                             .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
     check_members(&report);
-    int done = check_rights(&report);
-    if (done == TENURE_OK)
-        done = check_alarms(&report);
-    if (done == TENURE_OK)
-        done = check_latency(&report);
+    int r = check_rights(&report);
+    if (r == TENURE_OK)
+        r = check_alarms(&report);
+    if (r == TENURE_OK)
+        r = check_latency(&report);
     bool clear = strncmp(report.store->settings.endpoints[0], "http://", 7) == 0;
     bool local = strstr(report.store->settings.endpoints[0], "//127.") ||
                  strstr(report.store->settings.endpoints[0], "//localhost");
     if (clear && !local)
         tell(&report, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear", "use etcds://");
-    return done;
+    return r;
 }

@@ -74,14 +74,14 @@ static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t 
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     json_t *answer = NULL;
-    uint64_t oldest_ms = ten_left_u64(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
+    uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.limit = TRIM_EVERY});
-    int done = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    const json_t *entries = done == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
+    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    const json_t *entries = r == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
     uint64_t revision = 0;
-    for (size_t i = 0; done == TENURE_OK && i < json_array_size(entries); i++) {
+    for (size_t i = 0; r == TENURE_OK && i < json_array_size(entries); i++) {
         const json_t *item = json_array_get(entries, i);
         ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
         bool is_old = ten_etcd_number(entry.value, "at_ms") < oldest_ms;
@@ -94,12 +94,12 @@ static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t 
         char *first_kept =
             text && ten_etcd_unbase64(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
         if (revision > 0 && first_kept)
-            done = cut(store, namespace_name, first_kept, revision, deadline_ms);
+            r = cut(store, namespace_name, first_kept, revision, deadline_ms);
         ten_free(first_kept);
         break;
     }
     json_decref(answer);
-    return done;
+    return r;
 }
 
 /* From the newest back: where TEN_FEED_MAX changes are kept, the rest goes. */
@@ -110,8 +110,8 @@ static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t dead
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
-    int done = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    const json_t *entries = done == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
+    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    const json_t *entries = r == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
     uint64_t kept = 0;
     size_t i = json_array_size(entries);
     for (; i > 0 && kept < TEN_FEED_MAX + SLACK; i--) {
@@ -126,11 +126,11 @@ static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t dead
             revision = ten_max_u64(revision, ten_etcd_number(json_array_get(entries, j), "mod_revision"));
         char *first_kept = ten_strdup(ten_buf_string(&store->scratch));
         if (first_kept)
-            done = cut(store, namespace_name, first_kept, revision, deadline_ms);
+            r = cut(store, namespace_name, first_kept, revision, deadline_ms);
         ten_free(first_kept);
     }
     json_decref(answer);
-    return done;
+    return r;
 }
 
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
@@ -164,7 +164,7 @@ static int read_entry(struct reading *reading, const ten_etcd_kv *entry) {
             continue;
         *reading->cursor = change.cursor;
         /* What a newer version tells and this does not know is passed over. */
-        if (!ten_change_read(json_array_get(changes, i), reading->namespace_name, &change))
+        if (!ten_change_json_read(json_array_get(changes, i), reading->namespace_name, &change))
             continue;
         if (change.kind == TEN_LEASE_ACQUIRED && change.token == 0)
             change.token = entry->revision;
@@ -185,7 +185,7 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_get(&store->txn, key);
     if (revision == UINT64_MAX)
         return;
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_left_u64(revision, READ_BEHIND));
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_key_of(store, from, namespace_name, TEN_ETCD_FEED, name);
     ten_etcd_get_all(&store->txn, key,
@@ -204,9 +204,9 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     if (*cursor == TEN_CURSOR_OLDEST)
         *cursor = 0;
     add_reads(store, namespace_name, now ? UINT64_MAX : *cursor / PLACES, limit);
-    int done = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, &answer);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, &answer);
+    if (r < 0)
+        return r;
     ten_etcd_kv trimmed = ten_etcd_kv_at(answer, 0, &store->scratch);
     uint64_t cut_at = ten_etcd_number(trimmed.value, "revision");
     ten_etcd_kv_free(&trimmed);
@@ -220,11 +220,11 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     }
     struct reading reading = {namespace_name, cursor, limit, each, userdata};
     const json_t *entries = ten_etcd_kvs(answer, 1);
-    for (size_t i = 0; done == TENURE_OK && reading.left > 0 && i < json_array_size(entries); i++) {
+    for (size_t i = 0; r == TENURE_OK && reading.left > 0 && i < json_array_size(entries); i++) {
         ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(entries, i), &store->scratch);
-        done = read_entry(&reading, &entry);
+        r = read_entry(&reading, &entry);
         ten_etcd_kv_free(&entry);
     }
     json_decref(answer);
-    return done;
+    return r;
 }

@@ -173,7 +173,7 @@ static enum cover cover(const ten_etcd_hold *hold, const ten_op *op) {
 
 static void note_cover(ten_etcd_store *store, const ten_op *op) {
     char key[TEN_ETCD_KEY_MAX + 1];
-    ten_etcd_key_of(store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_NODE,
+    ten_etcd_key_of(store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_INSTANCE,
                     op->target ? op->target : op->holder);
     ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
     enum cover how = hold && hold->marked_in != store->call ? cover(hold, op) : NOT_COVERED;
@@ -229,14 +229,14 @@ static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const
 static int keep_alive(ten_etcd_store *store, ten_etcd_group **groups, size_t count, uint64_t deadline_ms) {
     ten_etcd_call *calls = ten_calloc(count, sizeof *calls);
     char(*bodies)[40] = ten_calloc(count, sizeof *bodies);
-    int done = calls && bodies ? TENURE_OK : ten_etcd_no_memory(store);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    int r = calls && bodies ? TENURE_OK : ten_etcd_no_memory(store);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)groups[i]->lease);
         calls[i] = (ten_etcd_call){.path = "/v3/lease/keepalive", .body = bodies[i]};
     }
-    if (done == TENURE_OK)
-        done = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    if (r == TENURE_OK)
+        r = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         if (calls[i].error == TENURE_OK)
             store->head = calls[i].head;
         judge_keep_alive(store, groups[i], &calls[i]);
@@ -245,7 +245,7 @@ static int keep_alive(ten_etcd_store *store, ten_etcd_group **groups, size_t cou
         ten_etcd_calls_free(calls, count);
     ten_free(calls);
     ten_free(bodies);
-    return done;
+    return r;
 }
 
 int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms) {
@@ -265,9 +265,9 @@ int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, 
     size_t filled = 0;
     for (size_t at = 0; filled < home_count && (entry = ten_map_next(&store->homes, &at));)
         groups[filled++] = entry->value;
-    int done = keep_alive(store, groups, filled, deadline_ms);
+    int r = keep_alive(store, groups, filled, deadline_ms);
     ten_free(groups);
-    return done;
+    return r;
 }
 
 /* ---- a home that is not there yet -------------------------------------------------------------------------- */
@@ -287,9 +287,9 @@ static ten_etcd_group *find_spare(const ten_etcd_store *store, const char *names
 static int make_group(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
                       uint64_t deadline_ms, ten_etcd_group **ret_group) {
     uint64_t lease = 0;
-    int done = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
+    if (r < 0)
+        return r;
     ten_etcd_group *group = ten_calloc(1, sizeof *group);
     if (!group)
         return ten_etcd_no_memory(store);
@@ -315,20 +315,20 @@ static int make_group(ten_etcd_store *store, const char *namespace_name, const c
 int ten_etcd_home(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
                   uint64_t deadline_ms, ten_etcd_group **ret_group) {
     ten_etcd_group *group = home_of(store, namespace_name, holder, ttl_ms);
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (!group)
         group = find_spare(store, namespace_name, holder, ttl_ms);
     if (group && group->home_in != store->call) {
         uint64_t lease = group->lease;
-        done = keep_alive(store, &group, 1, deadline_ms);
+        r = keep_alive(store, &group, 1, deadline_ms);
         group = ten_etcd_group_by_lease(store, lease); /* it may have ended */
         if (group && group->home_in != store->call)
             group = NULL;
     }
-    if (done == TENURE_OK && !group)
-        done = make_group(store, namespace_name, holder, ttl_ms, deadline_ms, &group);
-    if (done < 0)
-        return done;
+    if (r == TENURE_OK && !group)
+        r = make_group(store, namespace_name, holder, ttl_ms, deadline_ms, &group);
+    if (r < 0)
+        return r;
     home_key(&store->scratch, namespace_name, holder, ttl_ms);
     if (store->scratch.failed || !ten_map_put(&store->homes, store->scratch.data, group))
         return ten_etcd_no_memory(store);

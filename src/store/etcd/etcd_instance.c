@@ -31,7 +31,7 @@ void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     /* Who joins looks at the others; a join is rare. */
     if (cell->op.kind == TEN_OP_ANNOUNCE && !ten_etcd_hold_find(chunk->store, cell->key)) {
         cell->fleet_at = txn->operation_count;
-        key_of(chunk, key, TEN_ETCD_NODE, NULL);
+        key_of(chunk, key, TEN_ETCD_INSTANCE, NULL);
         ten_etcd_get_all(txn, key, &(struct ten_etcd_range){0});
         key_of(chunk, key, TEN_ETCD_MEMBER, NULL);
         ten_etcd_get_all(txn, key, &(struct ten_etcd_range){.keys_only = true});
@@ -120,7 +120,7 @@ static void notice_expired(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
         char *instance = ten_strdup(store->scratch.data + strlen(shadows));
         if (!instance)
             continue;
-        key_of(chunk, key, TEN_ETCD_NODE, instance);
+        key_of(chunk, key, TEN_ETCD_INSTANCE, instance);
         if (strcmp(instance, cell->op.holder) != 0 && !is_among(nodes, key, &store->scratch)) {
             ten_etcd_change(chunk, &(ten_change){.kind = TEN_INSTANCE_LEFT,
                                                  .reason = TEN_REASON_EXPIRED,
@@ -139,10 +139,10 @@ static void notice_expired(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
 static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row,
                     const ten_instance_effect *effect) {
     char key[TEN_ETCD_KEY_MAX + 1];
-    int done = ten_etcd_home(chunk->store, chunk->namespace_name, cell->op.holder, row->ttl_ms, chunk->deadline_ms,
-                             &cell->home);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->op.holder, row->ttl_ms, chunk->deadline_ms,
+                          &cell->home);
+    if (r < 0)
+        return r;
     ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
     key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
     ten_etcd_compare(&chunk->store->txn, key, 0);
@@ -160,9 +160,9 @@ static int leave(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_txn *txn = &chunk->store->txn;
     uint64_t lease = 0;
-    int done = cell->op.ttl_ms ? ten_etcd_grant(chunk->store, cell->op.ttl_ms, chunk->deadline_ms, &lease) : TENURE_OK;
-    if (done < 0)
-        return done;
+    int r = cell->op.ttl_ms ? ten_etcd_grant(chunk->store, cell->op.ttl_ms, chunk->deadline_ms, &lease) : TENURE_OK;
+    if (r < 0)
+        return r;
     if (cell->kv.revision > 0)
         ten_etcd_delete(txn, cell->key);
     key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
@@ -209,12 +209,12 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     if (!effect.row_changed && !effect.row_removed)
         return TENURE_OK;
     cell->row.ask = row.ask;
-    int done = cell->op.kind == TEN_OP_ANNOUNCE ? announce(chunk, cell, &row, &effect)
-               : cell->op.kind == TEN_OP_LEAVE  ? leave(chunk, cell)
-                                                : ask(chunk, cell, &row);
-    if (done == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(store, cell->kv.lease))
+    int r = cell->op.kind == TEN_OP_ANNOUNCE ? announce(chunk, cell, &row, &effect)
+            : cell->op.kind == TEN_OP_LEAVE  ? leave(chunk, cell)
+                                             : ask(chunk, cell, &row);
+    if (r == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(store, cell->kv.lease))
         ten_etcd_touch_group(chunk, cell->kv.lease);
-    return done;
+    return r;
 }
 
 void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {

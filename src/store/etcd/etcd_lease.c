@@ -235,10 +235,10 @@ static void compare_tombstone(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) 
 
 static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     compare_tombstone(chunk, cell);
-    int done = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms,
-                             chunk->deadline_ms, &cell->home);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms, chunk->deadline_ms,
+                          &cell->home);
+    if (r < 0)
+        return r;
     bool there = !cell->effect.acquired && cell->kv.lease == cell->home->lease &&
                  ten_etcd_number(cell->kv.value, "ttl_ms") == cell->row.ttl_ms;
     if (there)
@@ -254,24 +254,24 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
 /* Kept until whoever held it cannot believe in it any more, by an etcd lease that its holder does not keep alive. */
 static int bar(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, cell->kv.lease, cell->row.ttl_ms) + 1000, cell->row.ttl_ms);
-    int done = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->bar_lease);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->bar_lease);
+    if (r < 0)
+        return r;
     put_lease(chunk, cell, cell->bar_lease);
     put_fence(chunk, cell, true, chunk->store->head.term, cell->bar_lease);
     return TENURE_OK;
 }
 
 int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     cell->wrote = false;
     if (cell->write == TEN_ETCD_NOTHING)
         return TENURE_OK;
     ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
     if (cell->write == TEN_ETCD_ATTACH)
-        done = attach(chunk, cell);
+        r = attach(chunk, cell);
     else if (cell->write == TEN_ETCD_BAR)
-        done = bar(chunk, cell);
+        r = bar(chunk, cell);
     else if (cell->write == TEN_ETCD_ASK)
         put_lease(chunk, cell, cell->kv.lease);
     if (cell->write == TEN_ETCD_REMOVE) {
@@ -279,9 +279,9 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         put_fence(chunk, cell, false, 0, 0);
         cell->wrote = true;
     }
-    if (done == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(chunk->store, cell->kv.lease))
+    if (r == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(chunk->store, cell->kv.lease))
         ten_etcd_touch_group(chunk, cell->kv.lease);
-    return done;
+    return r;
 }
 
 void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {

@@ -75,9 +75,9 @@ static int edit_some(ten_etcd_store *store, const char *namespace_name, ten_targ
         ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edits[i].target.id);
         ten_etcd_get(&store->txn, key);
     }
-    int done = ten_etcd_commit(store, false, deadline_ms, ret_succeeded, &answer);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_commit(store, false, deadline_ms, ret_succeeded, &answer);
+    if (r < 0)
+        return r;
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < count; i++) {
         ten_etcd_kv kv = ten_etcd_kv_at(answer, i, &store->scratch);
@@ -88,11 +88,10 @@ static int edit_some(ten_etcd_store *store, const char *namespace_name, ten_targ
     if (change_count > 0) {
         ten_buf_char(&changes, ']');
         ten_etcd_feed_put(store, namespace_name, ten_buf_string(&changes), change_count);
-        done =
-            changes.failed ? ten_etcd_no_memory(store) : ten_etcd_commit(store, true, deadline_ms, ret_succeeded, NULL);
+        r = changes.failed ? ten_etcd_no_memory(store) : ten_etcd_commit(store, true, deadline_ms, ret_succeeded, NULL);
     }
     ten_buf_free(&changes);
-    return done;
+    return r;
 }
 
 /* How many from the first on can go together: each id once. */
@@ -108,17 +107,17 @@ int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_targe
                           uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
-    int done = TENURE_OK;
-    for (size_t at = 0; done == TENURE_OK && at < count;) {
+    int r = TENURE_OK;
+    for (size_t at = 0; r == TENURE_OK && at < count;) {
         size_t some = run_length(edits + at, count - at);
         bool succeeded = false;
-        done = edit_some(store, namespace_name, edits + at, some, deadline_ms, &succeeded);
-        if (done == TENURE_OK && succeeded)
+        r = edit_some(store, namespace_name, edits + at, some, deadline_ms, &succeeded);
+        if (r == TENURE_OK && succeeded)
             at += some;
     }
-    if (done == TENURE_OK)
+    if (r == TENURE_OK)
         ten_etcd_feed_trim(store, namespace_name, deadline_ms);
-    return done;
+    return r;
 }
 
 /* ---- targets ----------------------------------------------------------------------------------------------- */
@@ -170,14 +169,14 @@ static int read_page(struct page *page, json_t **ret_answer) {
                          &(struct ten_etcd_range){.after = page->after[0] ? after : NULL, .limit = limit});
         page->walks[i].prefix_size = strlen(key);
     }
-    int done = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
-    for (size_t i = 0; done == TENURE_OK && i < WALKS; i++) {
+    int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
+    for (size_t i = 0; r == TENURE_OK && i < WALKS; i++) {
         page->walks[i].items = ten_etcd_kvs(*ret_answer, i);
         page->walks[i].more = ten_etcd_has_more(*ret_answer, i);
         page->walks[i].at = 0;
         step(&page->walks[i], &store->scratch);
     }
-    return done;
+    return r;
 }
 
 /* What is left of the leases of this page. */
@@ -284,23 +283,23 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
                         .userdata = userdata,
                         .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
     snprintf(page.after, sizeof page.after, "%.255s", query->after ? query->after : "");
-    int done = TENURE_OK;
-    for (bool more = true; done == TENURE_OK && more && page.given < query->limit;) {
+    int r = TENURE_OK;
+    for (bool more = true; r == TENURE_OK && more && page.given < query->limit;) {
         json_t *answer = NULL;
         char id[TENURE_TARGET_MAX + 1];
-        done = read_page(&page, &answer);
-        if (done == TENURE_OK)
-            done = ask_time_left(&page);
+        r = read_page(&page, &answer);
+        if (r == TENURE_OK)
+            r = ask_time_left(&page);
         more = page.walks[REGISTRY].more || page.walks[LEASES].more || page.walks[FENCES].more;
-        while (done == TENURE_OK && page.given < query->limit && next_id(&page, id)) {
+        while (r == TENURE_OK && page.given < query->limit && next_id(&page, id)) {
             memcpy(page.after, id, sizeof id);
-            done = hand_out(&page, id);
+            r = hand_out(&page, id);
         }
         json_decref(answer);
     }
     ten_free(page.leases);
     ten_free(page.left_ms);
-    return done;
+    return r;
 }
 
 /* ---- instances --------------------------------------------------------------------------------------------- */
@@ -331,26 +330,26 @@ int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_ins
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     json_t *answer = NULL;
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_NODE, NULL);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_INSTANCE, NULL);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){0});
-    int done = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    if (done < 0)
-        return done;
+    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    if (r < 0)
+        return r;
     const json_t *nodes = ten_etcd_kvs(answer, 0);
     size_t count = json_array_size(nodes);
     uint64_t *leases = ten_calloc(count + 1, sizeof *leases);
     uint64_t *left_ms = ten_calloc(count + 1, sizeof *left_ms);
     if (!leases || !left_ms)
-        done = ten_etcd_no_memory(store);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
+        r = ten_etcd_no_memory(store);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
         leases[i] = ten_etcd_number(json_array_get(nodes, i), "lease");
-    if (done == TENURE_OK)
-        done = ten_etcd_time_left(store, leases, left_ms, count, deadline_ms);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        done = hand_out_instance(store, json_array_get(nodes, i), strlen(key), left_ms[i], each, userdata);
+    if (r == TENURE_OK)
+        r = ten_etcd_time_left(store, leases, left_ms, count, deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = hand_out_instance(store, json_array_get(nodes, i), strlen(key), left_ms[i], each, userdata);
     json_decref(answer);
     ten_free(leases);
     ten_free(left_ms);
-    return done;
+    return r;
 }

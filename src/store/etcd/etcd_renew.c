@@ -25,7 +25,7 @@ static ten_etcd_hold *hold_of(ten_etcd_store *store, const ten_op *op) {
     char key[TEN_ETCD_KEY_MAX + 1];
     if (!op->target && op->kind == TEN_OP_ASK)
         return NULL;
-    ten_etcd_key_of(store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_NODE,
+    ten_etcd_key_of(store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_INSTANCE,
                     op->target ? op->target : op->holder);
     return ten_etcd_hold_find(store, key);
 }
@@ -134,33 +134,33 @@ void ten_etcd_learn_revisions(ten_etcd_store *store) {
 
 static int perform(ten_etcd_store *store, struct check *checks, size_t count, uint64_t deadline_ms) {
     ten_etcd_call *calls = ten_calloc(count, sizeof *calls);
-    int done = calls ? TENURE_OK : ten_etcd_no_memory(store);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    int r = calls ? TENURE_OK : ten_etcd_no_memory(store);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         calls[i] = (ten_etcd_call){.path = "/v3/kv/txn", .body = ten_etcd_txn_body(&checks[i].txn)};
         if (!calls[i].body)
-            done = ten_etcd_no_memory(store);
+            r = ten_etcd_no_memory(store);
     }
-    if (done == TENURE_OK)
-        done = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    if (r == TENURE_OK)
+        r = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         store->head = calls[i].head;
         judge(store, &checks[i], calls[i].answer);
     }
     if (calls)
         ten_etcd_calls_free(calls, count);
     ten_free(calls);
-    return done;
+    return r;
 }
 
 /* Groups that are not confirmed are kept alive once more, when what is attached to them has been read. */
 static int confirm_homes(ten_etcd_store *store, uint64_t deadline_ms) {
     struct check *checks;
     size_t count;
-    int done = make_checks(store, &checks, &count);
-    if (done == TENURE_OK && count > 0)
-        done = perform(store, checks, count, deadline_ms);
+    int r = make_checks(store, &checks, &count);
+    if (r == TENURE_OK && count > 0)
+        r = perform(store, checks, count, deadline_ms);
     free_checks(checks, count);
-    return done;
+    return r;
 }
 
 /* ---- the answer -------------------------------------------------------------------------------------------- */
@@ -182,14 +182,14 @@ int ten_etcd_renew_steady(ten_etcd_store *store, const ten_op *ops, ten_result *
     if (store->homes.count == 0)
         return TENURE_OK;
     note_names(store, ops, count);
-    int done = confirm_homes(store, deadline_ms);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    int r = confirm_homes(store, deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const ten_etcd_hold *hold = hold_of(store, &ops[i]);
         if (!hold || hold->spoiled_in == store->call || !is_steady(store, hold, &ops[i]))
             continue;
         settled[i] = true;
         if (!answer(store, hold, &ops[i], &results[i]))
-            done = ten_etcd_no_memory(store);
+            r = ten_etcd_no_memory(store);
     }
-    return done;
+    return r;
 }

@@ -62,15 +62,15 @@ static int read_hosts(const ten_url *url, ten_etcd_settings *settings, ten_error
         return ten_fail(error, TENURE_E_INVALID,
                         "which etcd? A store URL looks like etcd://127.0.0.1:2379,127.0.0.2:2379");
     bool encrypted = is_encrypted(url);
-    int done = TENURE_OK;
-    for (const char *at = url->hosts; done == TENURE_OK; at++) {
+    int r = TENURE_OK;
+    for (const char *at = url->hosts; r == TENURE_OK; at++) {
         size_t size = strcspn(at, ",");
-        done = add_endpoint(settings, encrypted, at, size, error);
+        r = add_endpoint(settings, encrypted, at, size, error);
         at += size;
         if (*at == '\0')
             break;
     }
-    return done;
+    return r;
 }
 
 static int read_prefix(const ten_url *url, ten_etcd_settings *settings, ten_error *error) {
@@ -110,14 +110,14 @@ static int read_password(const ten_url *url, ten_etcd_settings *settings, ten_er
 
 int ten_etcd_settings_read(const ten_url *url, ten_etcd_settings *settings, ten_error *error) {
     static const char *const options[] = {"ca_file", "cert_file", "key_file", "password_file", "timeout", NULL};
-    int done = ten_url_check_options(url, options, error);
-    if (done == TENURE_OK)
-        done = read_hosts(url, settings, error);
-    if (done == TENURE_OK)
-        done = read_prefix(url, settings, error);
-    if (done == TENURE_OK)
-        done = read_password(url, settings, error);
-    return done == TENURE_OK ? ten_curl_files_read(url, &settings->files, error) : done;
+    int r = ten_url_check_options(url, options, error);
+    if (r == TENURE_OK)
+        r = read_hosts(url, settings, error);
+    if (r == TENURE_OK)
+        r = read_prefix(url, settings, error);
+    if (r == TENURE_OK)
+        r = read_password(url, settings, error);
+    return r == TENURE_OK ? ten_curl_files_read(url, &settings->files, error) : r;
 }
 
 void ten_etcd_settings_free(ten_etcd_settings *settings) {

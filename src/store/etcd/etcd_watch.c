@@ -98,16 +98,16 @@ static int open_watch(ten_etcd_store *store, const char *namespace_name) {
     snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
     write_request(store, watch);
     ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch};
-    int done = watch->body.failed ? ten_etcd_no_memory(store) : TENURE_OK;
-    if (done == TENURE_OK)
-        done = ten_etcd_link_open(&store->settings, &watch->link, &store->base.error);
-    if (done == TENURE_OK)
-        done = ten_stream_watch_open(&stream, &watch->stream, &store->base.error);
-    if (done < 0)
+    int r = watch->body.failed ? ten_etcd_no_memory(store) : TENURE_OK;
+    if (r == TENURE_OK)
+        r = ten_etcd_link_open(&store->settings, &watch->link, &store->base.error);
+    if (r == TENURE_OK)
+        r = ten_stream_watch_open(&stream, &watch->stream, &store->base.error);
+    if (r < 0)
         ten_etcd_watch_close(watch);
     else
         store->watch = watch;
-    return done;
+    return r;
 }
 
 int ten_etcd_watch_open(ten_store *base, const char *namespace_name, int *ret_fd) {
@@ -116,10 +116,10 @@ int ten_etcd_watch_open(ten_store *base, const char *namespace_name, int *ret_fd
         ten_etcd_watch_close(store->watch);
         store->watch = NULL;
     }
-    int done = store->watch ? TENURE_OK : open_watch(store, namespace_name);
-    if (done == TENURE_OK)
+    int r = store->watch ? TENURE_OK : open_watch(store, namespace_name);
+    if (r == TENURE_OK)
         *ret_fd = ten_stream_watch_fd(store->watch->stream);
-    return done;
+    return r;
 }
 
 void ten_etcd_watch_clear(ten_store *base) {

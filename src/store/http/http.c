@@ -76,7 +76,7 @@ static int failed(ten_http_store *store, CURLcode code, const char *detail) {
 
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
     char detail[CURL_ERROR_SIZE] = "";
-    uint64_t left_ms = ten_left_u64(deadline_ms, ten_http_now_ms());
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_http_now_ms());
     if (left_ms == 0)
         return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "no time was left to ask %s", store->settings.base);
     ten_buf url = {0};
@@ -136,9 +136,9 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
 
 static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    int done = ping(base, timeout_ms);
-    if (done < 0)
-        return done;
+    int r = ping(base, timeout_ms);
+    if (r < 0)
+        return r;
     char text[200];
     snprintf(text, sizeof text, "Tenure %s on the store %s",
              ten_http_text(store->answer, "version") ? ten_http_text(store->answer, "version") : "of unknown version",
@@ -172,26 +172,26 @@ static int read_token(const char *path, char **ret_token, ten_error *error) {
 
 static int read_settings(const ten_url *url, ten_http_settings *settings, ten_error *error) {
     static const char *const options[] = {"ca_file", "cert_file", "key_file", "token_file", "socket", "timeout", NULL};
-    int done = ten_url_check_options(url, options, error);
-    if (done == TENURE_OK && (!url->hosts || url->hosts[0] == '\0'))
-        done = ten_fail(error, TENURE_E_INVALID, "which server? A store URL looks like http://127.0.0.1:7480");
-    if (done == TENURE_OK && url->path[0] != '\0' && strcmp(url->path, "/") != 0)
-        done = ten_fail(error, TENURE_E_INVALID, "a store URL of a Tenure server has no path: %s://%s", url->scheme,
-                        url->hosts);
-    if (done == TENURE_OK && (url->user || url->password))
-        done = ten_fail(error, TENURE_E_INVALID, "the token of a Tenure server comes from a file: token_file=PATH");
+    int r = ten_url_check_options(url, options, error);
+    if (r == TENURE_OK && (!url->hosts || url->hosts[0] == '\0'))
+        r = ten_fail(error, TENURE_E_INVALID, "which server? A store URL looks like http://127.0.0.1:7480");
+    if (r == TENURE_OK && url->path[0] != '\0' && strcmp(url->path, "/") != 0)
+        r = ten_fail(error, TENURE_E_INVALID, "a store URL of a Tenure server has no path: %s://%s", url->scheme,
+                     url->hosts);
+    if (r == TENURE_OK && (url->user || url->password))
+        r = ten_fail(error, TENURE_E_INVALID, "the token of a Tenure server comes from a file: token_file=PATH");
     ten_buf base = {0};
     ten_buf_format(&base, "%s://%s", url->scheme, url->hosts ? url->hosts : "");
     settings->base = base.data;
-    if (done == TENURE_OK && base.failed)
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
-    if (done == TENURE_OK)
-        done = ten_curl_files_read(url, &settings->files, error);
+    if (r == TENURE_OK && base.failed)
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    if (r == TENURE_OK)
+        r = ten_curl_files_read(url, &settings->files, error);
     const char *socket_path = ten_url_option(url, "socket");
-    if (done == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    if (r == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
     const char *token_file = ten_url_option(url, "token_file");
-    return done == TENURE_OK && token_file ? read_token(token_file, &settings->token, error) : done;
+    return r == TENURE_OK && token_file ? read_token(token_file, &settings->token, error) : r;
 }
 
 static void close_store(ten_store *base) {
@@ -221,9 +221,9 @@ static int open_store(const ten_url *url, const ten_store_config *config, ten_st
                                                .survives_restart = true,
                                                .expiry_clock = "the server's store",
                                                .change_notice = "server-sent events"}};
-    int done = read_settings(url, &store->settings, error);
+    int r = read_settings(url, &store->settings, error);
     ten_curl_start();
-    if (done == TENURE_OK) {
+    if (r == TENURE_OK) {
         store->easy = curl_easy_init();
         store->headers = curl_slist_append(NULL, "Content-Type: application/json");
         struct curl_slist *more = curl_slist_append(store->headers, "Expect:");
@@ -234,11 +234,11 @@ static int open_store(const ten_url *url, const ten_store_config *config, ten_st
                     curl_easy_setopt(store->easy, CURLOPT_HEADERDATA, store) == CURLE_OK &&
                     curl_easy_setopt(store->easy, CURLOPT_HTTPHEADER, store->headers) == CURLE_OK;
         if (!good)
-            done = ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
+            r = ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
     }
-    if (done < 0) {
+    if (r < 0) {
         close_store(&store->base);
-        return done;
+        return r;
     }
     *ret_store = &store->base;
     return TENURE_OK;

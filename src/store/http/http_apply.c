@@ -123,9 +123,9 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     ten_buf_text(out, "]}");
     if (out->failed)
         return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a batch");
-    int done = ten_http_ask(store, "POST", path, out->data, deadline_ms);
-    if (done < 0)
-        return done;
+    int r = ten_http_ask(store, "POST", path, out->data, deadline_ms);
+    if (r < 0)
+        return r;
     bool complete = json_array_size(store->answer) == count;
     for (size_t i = 0; complete && i < count; i++)
         complete = read_outcome(json_array_get(store->answer, i), &results[i]);
@@ -138,13 +138,13 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
 int ten_http_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     ten_http_begin(store);
-    for (size_t at = 0; done == TENURE_OK && at < count;) {
+    for (size_t at = 0; r == TENURE_OK && at < count;) {
         const char *sender;
         size_t length = run_length(ops + at, count - at, &sender);
-        done = send_run(store, ops + at, results + at, length, sender, deadline_ms);
+        r = send_run(store, ops + at, results + at, length, sender, deadline_ms);
         at += length;
     }
-    return done;
+    return r;
 }

@@ -76,18 +76,18 @@ int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_targe
     uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
     char path[TENURE_NAMESPACE_MAX + 32];
     snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
-    int done = TENURE_OK;
-    for (size_t at = 0, some; done == TENURE_OK && at < count; at += some) {
+    int r = TENURE_OK;
+    for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = write_edits(&store->out, edits + at, count - at);
         if (store->out.failed)
             return no_memory(store);
-        done = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
-        if (done == TENURE_OK && json_array_size(store->answer) != some)
+        r = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
+        if (r == TENURE_OK && json_array_size(store->answer) != some)
             return not_a_list(store);
-        for (size_t i = 0; done == TENURE_OK && i < some; i++)
+        for (size_t i = 0; r == TENURE_OK && i < some; i++)
             edits[at + i].found = json_is_true(json_object_get(json_array_get(store->answer, i), "found"));
     }
-    return done;
+    return r;
 }
 
 /* ---- listings */
@@ -123,19 +123,19 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
         ten_buf_text(&path, "&after=");
         add_encoded(&path, after);
     }
-    int done = path.failed ? no_memory(store) : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
+    int r = path.failed ? no_memory(store) : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
     ten_buf_free(&path);
-    if (done == TENURE_OK && !json_is_array(store->answer))
-        done = not_a_list(store);
-    size_t count = done == TENURE_OK ? json_array_size(store->answer) : 0;
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    if (r == TENURE_OK && !json_is_array(store->answer))
+        r = not_a_list(store);
+    size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const json_t *item = json_array_get(store->answer, i);
         const char *id = ten_http_text(item, "id");
         snprintf(last, TENURE_TARGET_MAX + 1, "%s", id ? id : "");
-        done = hand_out_row(item, each, userdata);
+        r = hand_out_row(item, each, userdata);
     }
     *ret_count = count;
-    return done;
+    return r;
 }
 
 int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
@@ -143,20 +143,20 @@ int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void
     uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
     char last[TENURE_TARGET_MAX + 1];
     size_t left = query->limit;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     ten_http_begin(store);
     snprintf(last, sizeof last, "%s", query->after ? query->after : "");
-    while (done == TENURE_OK && left > 0) {
+    while (r == TENURE_OK && left > 0) {
         size_t wanted = ten_min_u64(left, PAGE_MAX);
         size_t count = 0;
         char after[TENURE_TARGET_MAX + 1];
         memcpy(after, last, sizeof after);
-        done = list_page(store, query, after, wanted, each, userdata, deadline_ms, &count, last);
+        r = list_page(store, query, after, wanted, each, userdata, deadline_ms, &count, last);
         left -= ten_min_u64(count, left);
         if (!store->more || count == 0)
             break;
     }
-    return done;
+    return r;
 }
 
 int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
@@ -165,11 +165,11 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
     char path[TENURE_NAMESPACE_MAX + 32];
     snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
     ten_http_begin(store);
-    int done = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
-    if (done == TENURE_OK && !json_is_array(store->answer))
-        done = not_a_list(store);
-    size_t count = done == TENURE_OK ? json_array_size(store->answer) : 0;
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    int r = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    if (r == TENURE_OK && !json_is_array(store->answer))
+        r = not_a_list(store);
+    size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const json_t *item = json_array_get(store->answer, i);
         ten_instance instance = {.instance = ten_http_text(item, "instance"),
                                  .weight = (uint32_t)ten_http_number(item, "weight"),
@@ -178,9 +178,9 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
                                  .remaining_ms = ten_http_number(item, "remaining_ms"),
                                  .since_ms = ten_http_number(item, "since_ms"),
                                  .ask = (enum ten_ask)ten_http_number(item, "ask")};
-        done = instance.instance ? each(&instance, userdata) : not_a_list(store);
+        r = instance.instance ? each(&instance, userdata) : not_a_list(store);
     }
-    return done;
+    return r;
 }
 
 /* ---- the feed */
@@ -197,9 +197,9 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     snprintf(path, sizeof path, "/api/v1/%s/history?limit=%zu&after=%s", namespace_name,
              (size_t)ten_min_u64(limit, PAGE_MAX), after);
     ten_http_begin(store);
-    int done = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
-    if (done < 0)
-        return done;
+    int r = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    if (r < 0)
+        return r;
     if (!json_is_array(store->answer) || store->cursor[0] == '\0')
         return not_a_list(store);
     bool resync = strstr(store->cursor, "resync") != NULL;
@@ -209,7 +209,7 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
         const json_t *item = json_array_get(store->answer, i);
         ten_change change = {.cursor = ten_http_number(item, "cursor"), .at_ms = ten_http_number(item, "at_ms")};
         /* What a newer server tells and this does not know is passed over. */
-        int stopped = ten_change_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
+        int stopped = ten_change_json_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
         if (stopped) {
             *cursor = change.cursor;
             return stopped;

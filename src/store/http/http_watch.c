@@ -45,10 +45,10 @@ int ten_http_watch_open(ten_store *base, const char *namespace_name, int *ret_fd
         watch->settings = &store->settings;
         snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
         ten_stream stream = {.prepare = prepare, .userdata = watch};
-        int done = ten_stream_watch_open(&stream, &watch->stream, &base->error);
-        if (done < 0) {
+        int r = ten_stream_watch_open(&stream, &watch->stream, &base->error);
+        if (r < 0) {
             ten_free(watch);
-            return done;
+            return r;
         }
         store->watch = watch;
     }

@@ -24,9 +24,9 @@ static int feed(struct ten_memory_store *store, const ten_change *change) {
 }
 
 static bool is_tombstone(struct ten_memory_core *core, const ten_op *op, uint64_t now_ms) {
-    const struct ten_memory_member *member =
-        op->kind == TEN_OP_ACQUIRE ? ten_memory_find_member(core, op->namespace_name, op->holder) : NULL;
-    return member && ten_instance_row_is_tombstone(&member->row, now_ms);
+    const struct ten_memory_instance *instance =
+        op->kind == TEN_OP_ACQUIRE ? ten_memory_find_instance(core, op->namespace_name, op->holder) : NULL;
+    return instance && ten_instance_row_is_tombstone(&instance->row, now_ms);
 }
 
 static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
@@ -57,12 +57,12 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
     result->paused = entry && entry->registered && entry->paused;
     ten_change changes[TEN_LEASE_CHANGES_MAX];
     size_t count = ten_lease_changes(&row, op, &effect, changes);
-    int done = TENURE_OK;
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        done = feed(store, &changes[i]);
-    if (done == TENURE_OK && effect.row_changed)
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = feed(store, &changes[i]);
+    if (r == TENURE_OK && effect.row_changed)
         entry->lease = row;
-    return done;
+    return r;
 }
 
 /* Instances that have expired are noticed when one joins; a join is rare, and must look at the others anyway. */
@@ -71,29 +71,29 @@ static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint6
     struct ten_memory_core *core = store->core;
     *ret_fleet_ttl_ms = 0;
     for (size_t at = 0;;) {
-        const ten_map_entry *found = ten_map_next(&core->members, &at);
+        const ten_map_entry *found = ten_map_next(&core->instances, &at);
         if (!found)
             return TENURE_OK;
-        struct ten_memory_member *member = found->value;
-        if (strcmp(member->namespace_name, op->namespace_name) != 0 || strcmp(member->id, op->holder) == 0)
+        struct ten_memory_instance *instance = found->value;
+        if (strcmp(instance->namespace_name, op->namespace_name) != 0 || strcmp(instance->id, op->holder) == 0)
             continue;
-        if (ten_instance_row_is_live(&member->row, now_ms)) {
-            *ret_fleet_ttl_ms = member->row.ttl_ms;
+        if (ten_instance_row_is_live(&instance->row, now_ms)) {
+            *ret_fleet_ttl_ms = instance->row.ttl_ms;
             continue;
         }
-        if (member->row.ends_ms > now_ms)
+        if (instance->row.ends_ms > now_ms)
             continue;
-        int done = TENURE_OK;
-        if (!member->row.gone)
-            done = feed(store, &(ten_change){.kind = TEN_INSTANCE_LEFT,
-                                             .reason = TEN_REASON_EXPIRED,
-                                             .namespace_name = op->namespace_name,
-                                             .target = "",
-                                             .instance = member->id,
-                                             .actor = ""});
-        if (done < 0)
-            return done;
-        ten_memory_remove_member(core, member);
+        int r = TENURE_OK;
+        if (!instance->row.gone)
+            r = feed(store, &(ten_change){.kind = TEN_INSTANCE_LEFT,
+                                          .reason = TEN_REASON_EXPIRED,
+                                          .namespace_name = op->namespace_name,
+                                          .target = "",
+                                          .instance = instance->id,
+                                          .actor = ""});
+        if (r < 0)
+            return r;
+        ten_memory_remove_instance(core, instance);
         at = 0; /* removal moves entries */
     }
 }
@@ -102,58 +102,58 @@ static int apply_to_instance(struct ten_memory_store *store, const ten_op *op, t
     static ten_instance_row none;
     uint64_t now_ms = ten_boot_ms(store->base.clock);
     uint64_t fleet_ttl_ms = 0;
-    struct ten_memory_member *member = ten_memory_find_member(store->core, op->namespace_name, op->holder);
-    bool joins = op->kind == TEN_OP_ANNOUNCE && !(member && ten_instance_row_is_live(&member->row, now_ms));
-    int done = joins ? look_at_fleet(store, op, now_ms, &fleet_ttl_ms) : TENURE_OK;
-    if (done < 0)
-        return done;
-    member = ten_memory_find_member(store->core, op->namespace_name, op->holder);
-    const char *old = member && member->metadata ? member->metadata : "";
+    struct ten_memory_instance *instance = ten_memory_find_instance(store->core, op->namespace_name, op->holder);
+    bool joins = op->kind == TEN_OP_ANNOUNCE && !(instance && ten_instance_row_is_live(&instance->row, now_ms));
+    int r = joins ? look_at_fleet(store, op, now_ms, &fleet_ttl_ms) : TENURE_OK;
+    if (r < 0)
+        return r;
+    instance = ten_memory_find_instance(store->core, op->namespace_name, op->holder);
+    const char *old = instance && instance->metadata ? instance->metadata : "";
     bool differs = op->kind == TEN_OP_ANNOUNCE && strcmp(old, op->metadata ? op->metadata : "") != 0;
-    ten_instance_row row = member ? member->row : none;
+    ten_instance_row row = instance ? instance->row : none;
     ten_instance_effect effect;
     ten_instance_row_apply(&row, op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl_ms, result, &effect);
     if (effect.changed)
-        done = feed(store, &(ten_change){.kind = effect.change,
-                                         .reason = effect.reason,
-                                         .namespace_name = op->namespace_name,
-                                         .target = "",
-                                         .instance = op->holder,
-                                         .actor = op->actor ? op->actor : ""});
-    if (done < 0)
-        return done;
+        r = feed(store, &(ten_change){.kind = effect.change,
+                                      .reason = effect.reason,
+                                      .namespace_name = op->namespace_name,
+                                      .target = "",
+                                      .instance = op->holder,
+                                      .actor = op->actor ? op->actor : ""});
+    if (r < 0)
+        return r;
     if (effect.row_removed)
-        ten_memory_remove_member(store->core, member);
+        ten_memory_remove_instance(store->core, instance);
     if (!effect.row_changed)
         return TENURE_OK;
-    member = ten_memory_make_member(store->core, op->namespace_name, op->holder);
+    instance = ten_memory_make_instance(store->core, op->namespace_name, op->holder);
     char *metadata = differs && op->metadata ? ten_strdup(op->metadata) : NULL;
-    if (!member || (differs && op->metadata && !metadata)) {
+    if (!instance || (differs && op->metadata && !metadata)) {
         ten_free(metadata);
         return no_memory(&store->base);
     }
     if (differs) {
-        ten_free(member->metadata);
-        member->metadata = metadata;
+        ten_free(instance->metadata);
+        instance->metadata = metadata;
     }
-    member->row = row;
+    instance->row = row;
     return TENURE_OK;
 }
 
 static int memory_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     struct ten_memory_store *store = (struct ten_memory_store *)base;
     (void)timeout_ms; /* nothing here waits but for a lock that is held for microseconds */
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     ten_arena_reset(&store->results);
     pthread_mutex_lock(&store->core->lock);
     uint64_t before = store->core->last_cursor;
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        done = ops[i].target ? apply_to_lease(store, &ops[i], &results[i])
-                             : apply_to_instance(store, &ops[i], &results[i]);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ops[i].target ? apply_to_lease(store, &ops[i], &results[i])
+                          : apply_to_instance(store, &ops[i], &results[i]);
     if (store->core->last_cursor != before)
         ten_memory_wake_all(store->core);
     pthread_mutex_unlock(&store->core->lock);
-    return done;
+    return r;
 }
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
@@ -188,14 +188,14 @@ static int put_target(struct ten_memory_store *store, const char *namespace_name
 static int edit_target(struct ten_memory_store *store, const char *namespace_name, ten_target_edit *edit) {
     struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, edit->target.id);
     edit->found = entry && entry->registered;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     ten_change change = {.kind = TEN_TARGET_CHANGED,
                          .namespace_name = namespace_name,
                          .target = edit->target.id,
                          .instance = "",
                          .actor = ""};
     if (edit->action == TEN_TARGET_PUT) {
-        done = put_target(store, namespace_name, &edit->target);
+        r = put_target(store, namespace_name, &edit->target);
         if (!edit->found)
             change.kind = TEN_TARGET_ADDED;
     } else if (!edit->found) {
@@ -206,20 +206,20 @@ static int edit_target(struct ten_memory_store *store, const char *namespace_nam
     } else {
         entry->paused = edit->action == TEN_TARGET_PAUSE;
     }
-    return done < 0 ? done : feed(store, &change);
+    return r < 0 ? r : feed(store, &change);
 }
 
 static int memory_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                                uint64_t timeout_ms) {
     struct ten_memory_store *store = (struct ten_memory_store *)base;
     (void)timeout_ms;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     pthread_mutex_lock(&store->core->lock);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        done = edit_target(store, namespace_name, &edits[i]);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = edit_target(store, namespace_name, &edits[i]);
     ten_memory_wake_all(store->core);
     pthread_mutex_unlock(&store->core->lock);
-    return done;
+    return r;
 }
 
 /* ---- listings ------------------------------------------------------------------------------------------ */
@@ -314,17 +314,17 @@ static int memory_list_instances(ten_store *base, const char *namespace_name, te
     pthread_mutex_lock(&store->core->lock);
     uint64_t now_ms = ten_boot_ms(base->clock);
     const ten_map_entry *found;
-    for (size_t at = 0; !stopped && (found = ten_map_next(&store->core->members, &at));) {
-        const struct ten_memory_member *member = found->value;
-        if (strcmp(member->namespace_name, namespace_name) != 0 || !ten_instance_row_is_live(&member->row, now_ms))
+    for (size_t at = 0; !stopped && (found = ten_map_next(&store->core->instances, &at));) {
+        const struct ten_memory_instance *kept = found->value;
+        if (strcmp(kept->namespace_name, namespace_name) != 0 || !ten_instance_row_is_live(&kept->row, now_ms))
             continue;
-        ten_instance instance = {.instance = member->id,
-                                 .weight = member->row.weight,
-                                 .metadata = member->metadata,
-                                 .ttl_ms = member->row.ttl_ms,
-                                 .remaining_ms = member->row.ends_ms - now_ms,
-                                 .since_ms = member->row.since_ms,
-                                 .ask = member->row.ask};
+        ten_instance instance = {.instance = kept->id,
+                                 .weight = kept->row.weight,
+                                 .metadata = kept->metadata,
+                                 .ttl_ms = kept->row.ttl_ms,
+                                 .remaining_ms = kept->row.ends_ms - now_ms,
+                                 .since_ms = kept->row.since_ms,
+                                 .ask = kept->row.ask};
         stopped = each(&instance, userdata);
     }
     pthread_mutex_unlock(&store->core->lock);

@@ -28,11 +28,11 @@ static void free_entry(struct ten_memory_entry *entry) {
     ten_free(entry);
 }
 
-static void free_member(struct ten_memory_member *member) {
-    ten_free(member->namespace_name);
-    ten_free(member->id);
-    ten_free(member->metadata);
-    ten_free(member);
+static void free_member(struct ten_memory_instance *instance) {
+    ten_free(instance->namespace_name);
+    ten_free(instance->id);
+    ten_free(instance->metadata);
+    ten_free(instance);
 }
 
 struct ten_memory_entry *ten_memory_find(struct ten_memory_core *core, const char *namespace_name, const char *id) {
@@ -73,36 +73,36 @@ struct ten_memory_entry *ten_memory_make(struct ten_memory_core *core, const cha
     return entry;
 }
 
-struct ten_memory_member *ten_memory_find_member(struct ten_memory_core *core, const char *namespace_name,
-                                                 const char *id) {
+struct ten_memory_instance *ten_memory_find_instance(struct ten_memory_core *core, const char *namespace_name,
+                                                     const char *id) {
     char key[TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 2];
     make_key(key, namespace_name, id);
-    return ten_map_get(&core->members, key);
+    return ten_map_get(&core->instances, key);
 }
 
-struct ten_memory_member *ten_memory_make_member(struct ten_memory_core *core, const char *namespace_name,
-                                                 const char *id) {
-    struct ten_memory_member *member = ten_memory_find_member(core, namespace_name, id);
-    if (member)
-        return member;
+struct ten_memory_instance *ten_memory_make_instance(struct ten_memory_core *core, const char *namespace_name,
+                                                     const char *id) {
+    struct ten_memory_instance *instance = ten_memory_find_instance(core, namespace_name, id);
+    if (instance)
+        return instance;
     char key[TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 2];
     make_key(key, namespace_name, id);
-    member = ten_calloc(1, sizeof *member);
-    if (!member)
+    instance = ten_calloc(1, sizeof *instance);
+    if (!instance)
         return NULL;
-    member->namespace_name = ten_strdup(namespace_name);
-    member->id = ten_strdup(id);
-    if (!member->namespace_name || !member->id || !ten_map_put(&core->members, key, member)) {
-        free_member(member);
+    instance->namespace_name = ten_strdup(namespace_name);
+    instance->id = ten_strdup(id);
+    if (!instance->namespace_name || !instance->id || !ten_map_put(&core->instances, key, instance)) {
+        free_member(instance);
         return NULL;
     }
-    return member;
+    return instance;
 }
 
-void ten_memory_remove_member(struct ten_memory_core *core, struct ten_memory_member *member) {
+void ten_memory_remove_instance(struct ten_memory_core *core, struct ten_memory_instance *instance) {
     char key[TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 2];
-    make_key(key, member->namespace_name, member->id);
-    free_member(ten_map_remove(&core->members, key));
+    make_key(key, instance->namespace_name, instance->id);
+    free_member(ten_map_remove(&core->instances, key));
 }
 
 /* ---- the feed ------------------------------------------------------------------------------------------ */
@@ -114,8 +114,8 @@ static char *add_feed_text(char *at, const char *text, const char **ret_text) {
     return at + size;
 }
 
-bool ten_memory_feed(struct ten_memory_core *core, const ten_change *news, uint64_t wall_ms) {
-    ten_change change = *news;
+bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint64_t wall_ms) {
+    ten_change change = *event;
     if (!core->feed)
         core->feed = ten_calloc(TEN_FEED_MAX, sizeof *core->feed);
     size_t size =
@@ -148,12 +148,12 @@ static void free_core(struct ten_memory_core *core) {
     const ten_map_entry *found;
     for (size_t at = 0; (found = ten_map_next(&core->entries, &at));)
         free_entry(found->value);
-    for (size_t at = 0; (found = ten_map_next(&core->members, &at));)
+    for (size_t at = 0; (found = ten_map_next(&core->instances, &at));)
         free_member(found->value);
     for (size_t i = 0; core->feed && i < TEN_FEED_MAX; i++)
         ten_free(core->feed[i].texts);
     ten_map_free(&core->entries);
-    ten_map_free(&core->members);
+    ten_map_free(&core->instances);
     ten_free(core->sorted);
     ten_free(core->feed);
     ten_free(core->name);

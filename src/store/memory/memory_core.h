@@ -26,7 +26,7 @@ struct ten_memory_entry {
     char *spec;
 };
 
-struct ten_memory_member {
+struct ten_memory_instance {
     char *namespace_name;
     char *id;
     ten_instance_row row;
@@ -45,7 +45,7 @@ struct ten_memory_core {
     size_t references;
     pthread_mutex_t lock;
     ten_map entries; /* "namespace/target": a namespace has no slash */
-    ten_map members;
+    ten_map instances;
     struct ten_memory_entry **sorted; /* by namespace and id, when `in_order` */
     size_t sorted_room;
     bool in_order;
@@ -70,13 +70,13 @@ void ten_memory_core_drop(struct ten_memory_core *core);
 /* For the rest the core's lock is held. NULL from a `find`: not there; from a `make`: out of memory. */
 struct ten_memory_entry *ten_memory_find(struct ten_memory_core *core, const char *namespace_name, const char *id);
 struct ten_memory_entry *ten_memory_make(struct ten_memory_core *core, const char *namespace_name, const char *id);
-struct ten_memory_member *ten_memory_find_member(struct ten_memory_core *core, const char *namespace_name,
-                                                 const char *id);
-struct ten_memory_member *ten_memory_make_member(struct ten_memory_core *core, const char *namespace_name,
-                                                 const char *id);
-void ten_memory_remove_member(struct ten_memory_core *core, struct ten_memory_member *member);
+struct ten_memory_instance *ten_memory_find_instance(struct ten_memory_core *core, const char *namespace_name,
+                                                     const char *id);
+struct ten_memory_instance *ten_memory_make_instance(struct ten_memory_core *core, const char *namespace_name,
+                                                     const char *id);
+void ten_memory_remove_instance(struct ten_memory_core *core, struct ten_memory_instance *instance);
 /* Appends to the feed; false: out of memory. */
-bool ten_memory_feed(struct ten_memory_core *core, const ten_change *news, uint64_t wall_ms);
+bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint64_t wall_ms);
 void ten_memory_wake_all(struct ten_memory_core *core);
 
 #endif

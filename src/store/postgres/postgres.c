@@ -115,13 +115,13 @@ int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
         ten_postgres_disconnect(store);
     if (store->link)
         return TENURE_OK;
-    int done = wait_for_turn(store, deadline_ms);
-    if (done < 0)
-        return done; /* not a try: it must not put the next one off */
-    done = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
-    if (done < 0) {
+    int r = wait_for_turn(store, deadline_ms);
+    if (r < 0)
+        return r; /* not a try: it must not put the next one off */
+    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
+    if (r < 0) {
         back_off(store);
-        return done;
+        return r;
     }
     store->backoff_ms = 0;
     store->dial_ms = 0;
@@ -148,7 +148,7 @@ int ten_postgres_send(ten_postgres_store *store, const char *statement, int coun
 /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
 static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
     char numbers[3][TEN_POSTGRES_NUMBER_SIZE];
-    uint64_t left_ms = ten_left_u64(deadline_ms, ten_postgres_now_ms());
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_postgres_now_ms());
     uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
     const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
                             ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
@@ -159,14 +159,14 @@ static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, u
 
 static int send_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
     store->sent = 0;
-    int done = ten_postgres_send(store, PG_BEGIN, 0, NULL);
-    if (done == TENURE_OK)
-        done = send_gate(store, work, deadline_ms);
-    if (done == TENURE_OK)
-        done = work->send(store, work->userdata);
-    if (done == TENURE_OK)
-        done = ten_postgres_send(store, PG_COMMIT, 0, NULL);
-    return done == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : done;
+    int r = ten_postgres_send(store, PG_BEGIN, 0, NULL);
+    if (r == TENURE_OK)
+        r = send_gate(store, work, deadline_ms);
+    if (r == TENURE_OK)
+        r = work->send(store, work->userdata);
+    if (r == TENURE_OK)
+        r = ten_postgres_send(store, PG_COMMIT, 0, NULL);
+    return r == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : r;
 }
 
 static enum trial judge_failure(const PGresult *result) {
@@ -185,9 +185,9 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_work *work,
     int outcome = TENURE_OK;
     for (size_t i = 0;; i++) {
         TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-        int done = ten_postgres_link_receive(store->link, deadline_ms, &result, &store->base.error);
-        if (done < 0)
-            return done;
+        int r = ten_postgres_link_receive(store->link, deadline_ms, &result, &store->base.error);
+        if (r < 0)
+            return r;
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_PIPELINE_SYNC) {
             *ret_in_step = i == store->sent;
@@ -223,21 +223,21 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
     bool was_connected = store->link != NULL;
     bool in_step = false;
     *ret_trial = TRIAL_ENDED;
-    int done = ten_postgres_connect(store, deadline_ms);
-    if (done < 0)
-        return done;
-    done = send_all(store, work, deadline_ms);
-    if (done == TENURE_OK)
-        done = receive_all(store, work, deadline_ms, ret_trial, &in_step);
-    if (done == TENURE_E_UNREACHABLE && was_connected)
+    int r = ten_postgres_connect(store, deadline_ms);
+    if (r < 0)
+        return r;
+    r = send_all(store, work, deadline_ms);
+    if (r == TENURE_OK)
+        r = receive_all(store, work, deadline_ms, ret_trial, &in_step);
+    if (r == TENURE_E_UNREACHABLE && was_connected)
         *ret_trial = TRIAL_CUT;
     /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
      * successor. */
-    if (in_step && done < 0)
+    if (in_step && r < 0)
         in_step = roll_back(store, deadline_ms);
-    if (!in_step || done == TENURE_E_UNREACHABLE)
+    if (!in_step || r == TENURE_E_UNREACHABLE)
         ten_postgres_disconnect(store);
-    return done;
+    return r;
 }
 
 static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
@@ -248,17 +248,17 @@ int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *wo
     bool was_cut = false;
     for (unsigned tries = 1;; tries++) {
         enum trial trial;
-        int done = try_once(store, work, deadline_ms, &trial);
+        int r = try_once(store, work, deadline_ms, &trial);
         bool last = tries == TRIES || ten_postgres_now_ms() >= deadline_ms;
         if (trial == TRIAL_REFUSED && work->hopeful)
             return TEN_POSTGRES_REFUSED;
         if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
-            return done;
+            return r;
         if (last)
             return gave_up(store, work);
         was_cut |= trial == TRIAL_CUT;
-        if (trial == TRIAL_REFUSED && (done = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
-            return done;
+        if (trial == TRIAL_REFUSED && (r = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
+            return r;
         if (tries > 1)
             ten_sleep_us(PAUSE_US * tries + ten_random_u64() % (PAUSE_US * tries));
     }
@@ -281,7 +281,7 @@ static int take_nothing(ten_postgres_store *store, size_t statement, const PGres
 
 static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
     ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = take_nothing};
-    return ten_postgres_transact(self(base), &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
+    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
 }
 
 static void postgres_close(ten_store *base) {
@@ -299,21 +299,21 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
     ten_url parsed;
     if (!text)
         return TENURE_OK;
-    int done = ten_url_parse(text, &parsed, error);
-    if (done < 0)
-        return done;
+    int r = ten_url_parse(text, &parsed, error);
+    if (r < 0)
+        return r;
     if (strcmp(parsed.scheme, "postgres") != 0 && strcmp(parsed.scheme, "postgresql") != 0)
-        done = ten_fail(error, TENURE_E_INVALID, "listen_url is a postgres:// URL, with %%26 for & inside of it");
+        r = ten_fail(error, TENURE_E_INVALID, "listen_url is a postgres:// URL, with %%26 for & inside of it");
     else
-        done = ten_postgres_settings_make(&parsed, &store->listen_settings, error);
+        r = ten_postgres_settings_make(&parsed, &store->listen_settings, error);
     ten_url_free(&parsed);
-    return done;
+    return r;
 }
 
 static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
-    uint64_t deadline_ms = ten_add_u64(ten_postgres_now_ms(), timeout_ms);
-    int done = ten_postgres_connect(store, deadline_ms);
-    return done < 0 ? done : ten_postgres_migrate(store, deadline_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_postgres_now_ms(), timeout_ms);
+    int r = ten_postgres_connect(store, deadline_ms);
+    return r < 0 ? r : ten_postgres_migrate(store, deadline_ms);
 }
 
 static int postgres_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
@@ -332,17 +332,17 @@ static int postgres_open(const ten_url *url, const ten_store_config *config, ten
                          .change_notice = "LISTEN and NOTIFY"},
     };
     store->watch.epoll_fd = store->watch.timer_fd = -1;
-    int done = ten_postgres_settings_make(url, &store->settings, error);
-    if (done == TENURE_OK)
-        done = take_listen_url(url, store, error);
-    if (done == TENURE_OK) {
-        done = open_connection(store, config->timeout_ms);
-        if (done < 0 && error)
+    int r = ten_postgres_settings_make(url, &store->settings, error);
+    if (r == TENURE_OK)
+        r = take_listen_url(url, store, error);
+    if (r == TENURE_OK) {
+        r = open_connection(store, config->timeout_ms);
+        if (r < 0 && error)
             *error = store->base.error;
     }
-    if (done < 0) {
+    if (r < 0) {
         postgres_close(&store->base);
-        return done;
+        return r;
     }
     *ret_store = &store->base;
     return TENURE_OK;

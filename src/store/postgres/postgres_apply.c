@@ -124,37 +124,37 @@ static int send_renewals(struct batch *batch) {
     char ttl[TEN_POSTGRES_NUMBER_SIZE];
     char slack[TEN_POSTGRES_NUMBER_SIZE];
     const ten_op **sorted = NULL;
-    int done = sort_renewals(batch, &sorted, &batch->renewal_count);
+    int r = sort_renewals(batch, &sorted, &batch->renewal_count);
     clear_lists(batch);
-    for (size_t i = 0; done == TENURE_OK && i < batch->renewal_count; i++) {
+    for (size_t i = 0; r == TENURE_OK && i < batch->renewal_count; i++) {
         ten_postgres_add_text(&batch->lists[0], sorted[i]->target);
         ten_postgres_add_number(&batch->lists[1], sorted[i]->token);
     }
-    if (done == TENURE_OK && batch->renewal_count > 0) {
+    if (r == TENURE_OK && batch->renewal_count > 0) {
         const ten_op *op = sorted[0];
         const char *before[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
                                 ten_postgres_write_number(slack, op->ttl_ms / SLACK_PART)};
-        done = send_lists(batch, PG_RENEW_PLAINLY, before, TEN_COUNT(before), 2);
+        r = send_lists(batch, PG_RENEW_PLAINLY, before, TEN_COUNT(before), 2);
     }
     ten_free(sorted);
-    return done;
+    return r;
 }
 
 /* Leases first, instances after: as everybody takes their locks. */
 static int send_usual(ten_postgres_store *store, void *userdata) {
     struct batch *batch = userdata;
     batch->is_complete = true;
-    int done = send_renewals(batch);
-    for (size_t i = 0; done == TENURE_OK && i < batch->count; i++) {
+    int r = send_renewals(batch);
+    for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
         char ttl[TEN_POSTGRES_NUMBER_SIZE];
         char weight[TEN_POSTGRES_NUMBER_SIZE];
         const char *values[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
                                 ten_postgres_write_number(weight, op->weight), or_empty(op->metadata)};
         if (op->kind == TEN_OP_ANNOUNCE)
-            done = ten_postgres_send(store, PG_BEAT, TEN_COUNT(values), values);
+            r = ten_postgres_send(store, PG_BEAT, TEN_COUNT(values), values);
     }
-    return done;
+    return r;
 }
 
 static int take_usual(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
@@ -175,17 +175,17 @@ static int go_hopefully(struct batch *batch, uint64_t deadline_ms) {
                               .send = send_usual,
                               .take = take_usual,
                               .userdata = batch};
-    int done = ten_postgres_transact(batch->store, &work, deadline_ms);
-    if (done < 0 || done == TEN_POSTGRES_REFUSED || !batch->is_complete)
-        return done < 0 ? done : 0;
-    for (size_t i = 0; done == TENURE_OK && i < batch->count; i++) {
+    int r = ten_postgres_transact(batch->store, &work, deadline_ms);
+    if (r < 0 || r == TEN_POSTGRES_REFUSED || !batch->is_complete)
+        return r < 0 ? r : 0;
+    for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
         batch->results[i] =
             (ten_result){.outcome = TEN_OK, .token = op->token, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms};
         if (op->kind == TEN_OP_RENEW)
-            done = take_holder(batch->store, op->holder, &batch->results[i]);
+            r = take_holder(batch->store, op->holder, &batch->results[i]);
     }
-    return done < 0 ? done : 1;
+    return r < 0 ? r : 1;
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
@@ -227,15 +227,15 @@ static int cut_into_steps(struct batch *batch) {
     uintptr_t *turns = ten_calloc(batch->count, sizeof *turns);
     batch->order = ten_calloc(batch->count, sizeof *batch->order);
     batch->steps = ten_calloc(batch->count, sizeof *batch->steps);
-    int done = turns && batch->order && batch->steps ? TENURE_OK : ten_postgres_no_memory(batch->store);
-    for (size_t i = 0, length; done == TENURE_OK && i < batch->count; i += length) {
+    int r = turns && batch->order && batch->steps ? TENURE_OK : ten_postgres_no_memory(batch->store);
+    for (size_t i = 0, length; r == TENURE_OK && i < batch->count; i += length) {
         ten_map times = {0};
         length = segment_length(batch, i);
-        done = add_segment(batch, i, length, &times, turns);
+        r = add_segment(batch, i, length, &times, turns);
         ten_map_free(&times);
     }
     ten_free(turns);
-    return done;
+    return r;
 }
 
 /* ---- out ----------------------------------------------------------------------------------------------- */
@@ -253,10 +253,10 @@ static int send_locks(struct batch *batch) {
         ten_postgres_add_number(&batch->lists[3], op->ttl_ms);
         ten_postgres_add_number(&batch->lists[4], op->flags);
     }
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (batch->lists[0].size > 0) {
         batch->before_steps++;
-        done = send_lists(batch, PG_MAKE_LEASES, NULL, 0, 5);
+        r = send_lists(batch, PG_MAKE_LEASES, NULL, 0, 5);
     }
     clear_lists(batch);
     for (size_t i = 0; i < batch->count; i++) {
@@ -266,7 +266,7 @@ static int send_locks(struct batch *batch) {
         ten_postgres_add_text(&batch->lists[1], batch->ops[i].target);
     }
     batch->before_steps++;
-    return done < 0 ? done : send_lists(batch, PG_LOCK_LEASES, NULL, 0, 2);
+    return r < 0 ? r : send_lists(batch, PG_LOCK_LEASES, NULL, 0, 2);
 }
 
 static int send_leases(struct batch *batch, const struct step *step) {
@@ -316,23 +316,23 @@ static int send_instance(ten_postgres_store *store, const ten_op *op) {
                             ten_reason_name(op->reason),
                             or_empty(op->actor),
                             ten_postgres_write_number(ask, op->ask)};
-    int done = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, key);
-    if (done == TENURE_OK)
-        done = ten_postgres_send(store, PG_LOCK_INSTANCE, 2, key);
-    return done < 0 ? done : ten_postgres_send(store, PG_APPLY_INSTANCE, TEN_COUNT(values), values);
+    int r = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, key);
+    if (r == TENURE_OK)
+        r = ten_postgres_send(store, PG_LOCK_INSTANCE, 2, key);
+    return r < 0 ? r : ten_postgres_send(store, PG_APPLY_INSTANCE, TEN_COUNT(values), values);
 }
 
 static int send_steps(ten_postgres_store *store, void *userdata) {
     struct batch *batch = userdata;
     batch->before_steps = 0;
-    int done = batch->has_leases && batch->has_writes ? send_locks(batch) : TENURE_OK;
-    for (size_t i = 0; done == TENURE_OK && i < batch->step_count; i++) {
+    int r = batch->has_leases && batch->has_writes ? send_locks(batch) : TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < batch->step_count; i++) {
         const ten_op *op = &batch->ops[batch->order[batch->steps[i].first]];
-        done = !op->target         ? send_instance(store, op)
-               : batch->has_writes ? send_leases(batch, &batch->steps[i])
-                                   : send_reads(batch, &batch->steps[i]);
+        r = !op->target         ? send_instance(store, op)
+            : batch->has_writes ? send_leases(batch, &batch->steps[i])
+                                : send_reads(batch, &batch->steps[i]);
     }
-    return done;
+    return r;
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
@@ -381,9 +381,9 @@ static int take_lease(ten_postgres_store *store, const PGresult *rows, int row, 
     const char *verdict = PQgetvalue(rows, row, 0);
     const char *holder = ten_postgres_text(rows, row, 4);
     int64_t left_ms = strtoll(PQgetvalue(rows, row, 3), NULL, 10);
-    int done = take_verdict(store, verdict, result);
-    if (done < 0 || result->outcome == TEN_ERROR || result->outcome == TEN_UNKNOWN)
-        return done;
+    int r = take_verdict(store, verdict, result);
+    if (r < 0 || result->outcome == TEN_ERROR || result->outcome == TEN_UNKNOWN)
+        return r;
     result->token = ten_postgres_number(rows, row, 1);
     result->registered = ten_postgres_flag(rows, row, 6);
     result->paused = ten_postgres_flag(rows, row, 7);
@@ -403,14 +403,14 @@ static int take_lease(ten_postgres_store *store, const PGresult *rows, int row, 
 static int take_instance(ten_postgres_store *store, const ten_op *op, const PGresult *rows, ten_result *result) {
     if (PQntuples(rows) != 1 || PQnfields(rows) != INSTANCE_FIELDS)
         return ten_postgres_misunderstood(store);
-    int done = take_verdict(store, PQgetvalue(rows, 0, 0), result);
+    int r = take_verdict(store, PQgetvalue(rows, 0, 0), result);
     if (result->error == TENURE_E_TTL)
         result->ttl_ms = ten_postgres_number(rows, 0, 1);
     if (result->outcome == TEN_OK && op->kind == TEN_OP_ANNOUNCE) {
         result->ttl_ms = result->remaining_ms = op->ttl_ms;
         result->ask = (enum ten_ask)ten_postgres_number(rows, 0, 2);
     }
-    return done;
+    return r;
 }
 
 static int take_step(ten_postgres_store *store, size_t statement, const PGresult *rows, void *userdata) {
@@ -426,10 +426,10 @@ static int take_step(ten_postgres_store *store, size_t statement, const PGresult
             return take_instance(store, op, rows, &batch->results[batch->order[step->first]]);
         if (PQntuples(rows) != (int)step->count || PQnfields(rows) != LEASE_FIELDS)
             return ten_postgres_misunderstood(store);
-        int done = TENURE_OK;
-        for (size_t j = 0; done == TENURE_OK && j < step->count; j++)
-            done = take_lease(store, rows, (int)j, &batch->results[batch->order[step->first + j]]);
-        return done;
+        int r = TENURE_OK;
+        for (size_t j = 0; r == TENURE_OK && j < step->count; j++)
+            r = take_lease(store, rows, (int)j, &batch->results[batch->order[step->first + j]]);
+        return r;
     }
     return TENURE_OK; /* a lock */
 }
@@ -437,9 +437,9 @@ static int take_step(ten_postgres_store *store, size_t statement, const PGresult
 /* ---- the batch ----------------------------------------------------------------------------------------- */
 
 static int go_carefully(struct batch *batch, uint64_t deadline_ms) {
-    int done = cut_into_steps(batch);
-    if (done < 0)
-        return done;
+    int r = cut_into_steps(batch);
+    if (r < 0)
+        return r;
     ten_postgres_work work = {.what = "a batch of leases",
                               .namespaces = batch->has_writes ? batch->namespaces.data : NULL,
                               .once = batch->forces,
@@ -468,17 +468,17 @@ static int look_at(struct batch *batch) {
 int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct batch batch = {.store = store, .ops = ops, .results = results, .count = count};
-    uint64_t deadline_ms = ten_add_u64(ten_postgres_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_postgres_now_ms(), timeout_ms);
     ten_arena_reset(&store->results);
-    int done = look_at(&batch);
-    if (done == TENURE_OK && is_usual(&batch))
-        done = go_hopefully(&batch, deadline_ms);
-    if (done == TENURE_OK)
-        done = go_carefully(&batch, deadline_ms);
+    int r = look_at(&batch);
+    if (r == TENURE_OK && is_usual(&batch))
+        r = go_hopefully(&batch, deadline_ms);
+    if (r == TENURE_OK)
+        r = go_carefully(&batch, deadline_ms);
     ten_buf_free(&batch.namespaces);
     for (size_t i = 0; i < COLUMNS; i++)
         ten_buf_free(&batch.lists[i]);
     ten_free(batch.order);
     ten_free(batch.steps);
-    return done < 0 ? done : TENURE_OK;
+    return r < 0 ? r : TENURE_OK;
 }

@@ -92,10 +92,10 @@ static void check_notices(const struct report *report) {
 
 static int send_questions(ten_postgres_store *store, void *userdata) {
     (void)userdata;
-    int done = ten_postgres_send(store, PG_DESCRIBE_SERVER, 0, NULL);
-    if (done == TENURE_OK)
-        done = ten_postgres_send(store, PG_DESCRIBE_RIGHTS, 0, NULL);
-    return done < 0 ? done : ten_postgres_send(store, PG_DESCRIBE_EPOCH, 0, NULL);
+    int r = ten_postgres_send(store, PG_DESCRIBE_SERVER, 0, NULL);
+    if (r == TENURE_OK)
+        r = ten_postgres_send(store, PG_DESCRIBE_RIGHTS, 0, NULL);
+    return r < 0 ? r : ten_postgres_send(store, PG_DESCRIBE_EPOCH, 0, NULL);
 }
 
 static int take_answer(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
@@ -119,8 +119,8 @@ int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, ui
     struct report report = {.store = store, .each = each, .userdata = userdata};
     ten_postgres_work work = {
         .what = "the check", .send = send_questions, .take = take_answer, .userdata = &report, .once = true};
-    int done = ten_postgres_transact(store, &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
-    if (done == TENURE_OK)
+    int r = ten_postgres_transact(store, &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    if (r == TENURE_OK)
         check_notices(&report);
-    return done;
+    return r;
 }

@@ -113,7 +113,7 @@ static int broken(const ten_postgres_link *link, ten_error *error) {
 static int wait_for(const ten_postgres_link *link, short events, uint64_t deadline_ms) {
     struct pollfd place = {.fd = PQsocket(link->connection), .events = events};
     for (;;) {
-        uint64_t left_ms = ten_left_u64(deadline_ms, ten_postgres_now_ms());
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_postgres_now_ms());
         int ready = poll(&place, 1, (int)ten_min_u64(left_ms, 60000));
         if (ready > 0)
             return 1;
@@ -156,14 +156,14 @@ static int connect_to(ten_postgres_link *link, const ten_postgres_settings *sett
     PQsetNoticeReceiver(link->connection, ignore_notice, NULL);
     if (PQstatus(link->connection) == CONNECTION_BAD)
         return fail_to_connect(link, error);
-    int done = finish_connecting(link, deadline_ms, error);
+    int r = finish_connecting(link, deadline_ms, error);
     PQsetErrorVerbosity(link->connection, PQERRORS_DEFAULT);
-    if (done == TENURE_OK && (PQsetnonblocking(link->connection, 1) != 0 || !PQenterPipelineMode(link->connection)))
-        done = broken(link, error);
-    if (done == TENURE_OK && PQserverVersion(link->connection) < 120000)
-        done = ten_fail(error, TENURE_E_UNSUPPORTED, "%s is PostgreSQL %d: at least version 12 is needed", link->name,
-                        PQserverVersion(link->connection) / 10000);
-    return done;
+    if (r == TENURE_OK && (PQsetnonblocking(link->connection, 1) != 0 || !PQenterPipelineMode(link->connection)))
+        r = broken(link, error);
+    if (r == TENURE_OK && PQserverVersion(link->connection) < 120000)
+        r = ten_fail(error, TENURE_E_UNSUPPORTED, "%s is PostgreSQL %d: at least version 12 is needed", link->name,
+                     PQserverVersion(link->connection) / 10000);
+    return r;
 }
 
 /* Each place gets its share of the time that is left, so that one which is silent does not cost the others theirs. */
@@ -171,40 +171,39 @@ static int connect_somewhere(ten_postgres_link *link, const ten_postgres_setting
                              uint64_t deadline_ms, ten_error *error) {
     ten_postgres_place places[TEN_POSTGRES_PLACES_MAX];
     size_t count = 0;
-    int done = ten_postgres_places(settings, deadline_ms, places, &count, error);
+    int r = ten_postgres_places(settings, deadline_ms, places, &count, error);
     for (size_t i = 0; i < count; i++) {
         uint64_t now_ms = ten_postgres_now_ms();
-        uint64_t share_ms = ten_left_u64(deadline_ms, now_ms) / (count - i);
-        done = connect_to(link, settings, &places[i], password, ten_add_u64(now_ms, share_ms), error);
-        if (done == TENURE_OK)
+        uint64_t share_ms = ten_sub_saturating(deadline_ms, now_ms) / (count - i);
+        r = connect_to(link, settings, &places[i], password, ten_add_saturating(now_ms, share_ms), error);
+        if (r == TENURE_OK)
             break;
     }
-    return done;
+    return r;
 }
 
 int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_link **ret_link,
                            ten_error *error) {
     ten_postgres_link *link = ten_calloc(1, sizeof *link);
     char *password = settings->password_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (!link || (settings->password_file && !password))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
-    ssize_t size = done == TENURE_OK && password ? ten_read_line(settings->password_file, password, PASSWORD_SIZE) : 0;
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
+    ssize_t size = r == TENURE_OK && password ? ten_read_line(settings->password_file, password, PASSWORD_SIZE) : 0;
     if (size < 0)
-        done =
-            ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s", settings->password_file);
-    if (done == TENURE_OK) {
+        r = ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s", settings->password_file);
+    if (r == TENURE_OK) {
         link->name = settings->name;
-        done = connect_somewhere(link, settings, password, deadline_ms, error);
+        r = connect_somewhere(link, settings, password, deadline_ms, error);
     }
     if (password)
         explicit_bzero(password, PASSWORD_SIZE);
     ten_free(password);
-    if (done < 0)
+    if (r < 0)
         ten_postgres_link_close(link);
     else
         *ret_link = link;
-    return done;
+    return r;
 }
 
 void ten_postgres_link_close(ten_postgres_link *link) {
@@ -263,35 +262,35 @@ static int get_result(ten_postgres_link *link, uint64_t deadline_ms, PGresult **
 int ten_postgres_link_receive(ten_postgres_link *link, uint64_t deadline_ms, PGresult **ret_result, ten_error *error) {
     PGresult *result = NULL;
     PGresult *end = NULL;
-    int done = get_result(link, deadline_ms, &result, error);
-    if (done == TENURE_OK && !result)
+    int r = get_result(link, deadline_ms, &result, error);
+    if (r == TENURE_OK && !result)
         return broken(link, error);
-    if (done == TENURE_OK && PQstatus(link->connection) == CONNECTION_BAD) {
-        done = ten_postgres_failed(result, link->name, error);
+    if (r == TENURE_OK && PQstatus(link->connection) == CONNECTION_BAD) {
+        r = ten_postgres_failed(result, link->name, error);
         PQclear(result);
-        return done;
+        return r;
     }
-    if (done == TENURE_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC)
-        done = get_result(link, deadline_ms, &end, error);
-    if (done == TENURE_OK && end)
-        done = ten_fail(error, TENURE_E_STORE, "%s answered more than was asked", link->name);
+    if (r == TENURE_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC)
+        r = get_result(link, deadline_ms, &end, error);
+    if (r == TENURE_OK && end)
+        r = ten_fail(error, TENURE_E_STORE, "%s answered more than was asked", link->name);
     PQclear(end);
-    if (done < 0)
+    if (r < 0)
         PQclear(result);
     else
         *ret_result = result;
-    return done;
+    return r;
 }
 
 int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t deadline_ms, PGresult **ret_result,
                           ten_error *error) {
     if (PQpipelineStatus(link->connection) != PQ_PIPELINE_OFF && !PQexitPipelineMode(link->connection))
         return broken(link, error);
-    int done = PQsendQuery(link->connection, script) ? flush(link, deadline_ms, error) : broken(link, error);
+    int r = PQsendQuery(link->connection, script) ? flush(link, deadline_ms, error) : broken(link, error);
     PGresult *last = NULL;
-    for (PGresult *result = NULL; done == TENURE_OK;) {
-        done = get_result(link, deadline_ms, &result, error);
-        if (done < 0 || !result)
+    for (PGresult *result = NULL; r == TENURE_OK;) {
+        r = get_result(link, deadline_ms, &result, error);
+        if (r < 0 || !result)
             break;
         /* What follows an error is its consequence. */
         if (last && PQresultStatus(last) == PGRES_FATAL_ERROR) {
@@ -301,13 +300,13 @@ int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t 
             last = result;
         }
     }
-    if (done == TENURE_OK && (!last || PQstatus(link->connection) == CONNECTION_BAD))
-        done = broken(link, error);
-    if (done == TENURE_OK && !PQenterPipelineMode(link->connection))
-        done = broken(link, error);
-    if (done < 0)
+    if (r == TENURE_OK && (!last || PQstatus(link->connection) == CONNECTION_BAD))
+        r = broken(link, error);
+    if (r == TENURE_OK && !PQenterPipelineMode(link->connection))
+        r = broken(link, error);
+    if (r < 0)
         PQclear(last);
     else
         *ret_result = last;
-    return done;
+    return r;
 }

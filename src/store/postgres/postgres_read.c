@@ -44,12 +44,12 @@ static int take_listing(ten_postgres_store *store, size_t statement, const PGres
 static int read_rows(ten_store *base, const char *what, struct listing *listing, uint64_t timeout_ms) {
     ten_postgres_work work = {
         .what = what, .lists = true, .send = send_listing, .take = take_listing, .userdata = listing};
-    int done = ten_postgres_transact(self(base), &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
-    if (done < 0) {
+    int r = ten_postgres_transact(self(base), &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    if (r < 0) {
         PQclear(listing->rows);
         listing->rows = NULL;
     }
-    return done;
+    return r;
 }
 
 /* ---- targets with their leases ------------------------------------------------------------------------- */
@@ -85,11 +85,11 @@ int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, 
                             ten_postgres_write_number(limit, ten_min_u64(query->limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
-    int done = read_rows(base, "listing targets", &listing, timeout_ms);
-    for (int i = 0; done == TENURE_OK && i < PQntuples(listing.rows); i++)
-        done = hand_out_row(listing.rows, i, each, userdata);
+    int r = read_rows(base, "listing targets", &listing, timeout_ms);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(listing.rows); i++)
+        r = hand_out_row(listing.rows, i, each, userdata);
     PQclear(listing.rows);
-    return done;
+    return r;
 }
 
 /* ---- instances ----------------------------------------------------------------------------------------- */
@@ -98,8 +98,8 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
                                 uint64_t timeout_ms) {
     struct listing listing = {
         .statement = PG_LIST_INSTANCES, .count = 1, .values = &namespace_name, .fields = INSTANCE_FIELDS};
-    int done = read_rows(base, "listing instances", &listing, timeout_ms);
-    for (int i = 0; done == TENURE_OK && i < PQntuples(listing.rows); i++) {
+    int r = read_rows(base, "listing instances", &listing, timeout_ms);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(listing.rows); i++) {
         const char *metadata = PQgetvalue(listing.rows, i, 2);
         ten_instance instance = {.instance = PQgetvalue(listing.rows, i, 0),
                                  .weight = (uint32_t)ten_postgres_number(listing.rows, i, 1),
@@ -108,10 +108,10 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
                                  .remaining_ms = ten_postgres_number(listing.rows, i, 4),
                                  .since_ms = ten_postgres_number(listing.rows, i, 5),
                                  .ask = (enum ten_ask)ten_postgres_number(listing.rows, i, 6)};
-        done = each(&instance, userdata);
+        r = each(&instance, userdata);
     }
     PQclear(listing.rows);
-    return done;
+    return r;
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
@@ -132,8 +132,8 @@ static enum ten_reason reason_of(const char *word) {
 
 static int hand_out_changes(const PGresult *rows, const char *namespace_name, uint64_t *cursor, ten_change_fn each,
                             void *userdata) {
-    int done = TENURE_OK;
-    for (int i = 0; done == TENURE_OK && i < PQntuples(rows); i++) {
+    int r = TENURE_OK;
+    for (int i = 0; r == TENURE_OK && i < PQntuples(rows); i++) {
         if (!ten_postgres_text(rows, i, 2))
             break; /* there are none */
         ten_change change = {.cursor = ten_postgres_number(rows, i, 2),
@@ -148,9 +148,9 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
         *cursor = change.cursor;
         /* A kind that a newer version writes is nothing to this one. */
         if (change.kind < TEN_CHANGE_COUNT)
-            done = each(&change, userdata);
+            r = each(&change, userdata);
     }
-    return done;
+    return r;
 }
 
 int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
@@ -165,25 +165,25 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
     struct listing listing = {
         .statement = PG_LIST_CHANGES, .count = TEN_COUNT(values), .values = values, .fields = CHANGE_FIELDS};
     ten_postgres_watch_mend(store);
-    int done = read_rows(base, "reading the feed", &listing, timeout_ms);
-    if (done < 0)
-        return done;
+    int r = read_rows(base, "reading the feed", &listing, timeout_ms);
+    if (r < 0)
+        return r;
     bool exists = PQntuples(listing.rows) > 0;
     uint64_t last = exists ? ten_postgres_number(listing.rows, 0, 0) : 0;
     uint64_t first = exists ? ten_postgres_number(listing.rows, 0, 1) : 0;
     if (oldest) {
         *cursor = last; /* unless there is something to read */
-        done = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
+        r = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
     } else if (now || *cursor > last || *cursor < first) {
         *cursor = last;
         if (!now)
-            done = ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
-                            TEN_FEED_MAX);
+            r = ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
+                         TEN_FEED_MAX);
     } else {
-        done = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
+        r = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
     }
     PQclear(listing.rows);
-    return done;
+    return r;
 }
 
 /* ---- the registry -------------------------------------------------------------------------------------- */
@@ -236,19 +236,19 @@ static int send_round(ten_postgres_store *store, const struct edits *edits, unsi
         values[i + 1] = lists[i].data;
         failed |= lists[i].failed;
     }
-    int done =
+    int r =
         failed ? ten_postgres_no_memory(store) : ten_postgres_send(store, PG_EDIT_TARGETS, TEN_COUNT(values), values);
     for (size_t i = 0; i < EDIT_COLUMNS; i++)
         ten_buf_free(&lists[i]);
-    return done;
+    return r;
 }
 
 static int send_edits(ten_postgres_store *store, void *userdata) {
     const struct edits *edits = userdata;
-    int done = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, &edits->namespace_name);
-    for (unsigned round = 1; done == TENURE_OK && round <= edits->last_round; round++)
-        done = send_round(store, edits, round);
-    return done;
+    int r = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, &edits->namespace_name);
+    for (unsigned round = 1; r == TENURE_OK && round <= edits->last_round; round++)
+        r = send_round(store, edits, round);
+    return r;
 }
 
 static int take_edits(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
@@ -273,15 +273,15 @@ int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_ed
     ten_buf namespaces = {0};
     ten_postgres_add_text(&namespaces, namespace_name);
     ten_postgres_end_list(&namespaces);
-    int done = namespaces.failed ? ten_postgres_no_memory(store) : number_rounds(store, &all);
+    int r = namespaces.failed ? ten_postgres_no_memory(store) : number_rounds(store, &all);
     ten_postgres_work work = {.what = "editing targets",
                               .namespaces = namespaces.data,
                               .send = send_edits,
                               .take = take_edits,
                               .userdata = &all};
-    if (done == TENURE_OK && count > 0)
-        done = ten_postgres_transact(store, &work, ten_add_u64(ten_postgres_now_ms(), timeout_ms));
+    if (r == TENURE_OK && count > 0)
+        r = ten_postgres_transact(store, &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
     ten_free(all.rounds);
     ten_buf_free(&namespaces);
-    return done;
+    return r;
 }

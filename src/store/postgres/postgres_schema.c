@@ -20,21 +20,21 @@ struct found {
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
                PGresult **ret_result) {
     PGresult *result = NULL;
-    int done = ten_postgres_link_run(store->link, script, deadline_ms, &result, &store->base.error);
-    if (done == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
-        done = ten_postgres_failed(result, what, &store->base.error);
-    if (done == TENURE_OK && ret_result)
+    int r = ten_postgres_link_run(store->link, script, deadline_ms, &result, &store->base.error);
+    if (r == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
+        r = ten_postgres_failed(result, what, &store->base.error);
+    if (r == TENURE_OK && ret_result)
         *ret_result = result;
     else
         PQclear(result);
-    return done;
+    return r;
 }
 
 static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *found) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int done = run(store, "looking for the schema", PG_FIND_SCHEMA, deadline_ms, &result);
-    if (done < 0)
-        return done;
+    int r = run(store, "looking for the schema", PG_FIND_SCHEMA, deadline_ms, &result);
+    if (r < 0)
+        return r;
     if (PQntuples(result) != 1)
         return ten_postgres_misunderstood(store);
     found->has_schema = ten_postgres_flag(result, 0, 0);
@@ -47,15 +47,15 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
 /* The version of the schema that is there. */
 static int check_version(ten_postgres_store *store, const struct found *found, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int done = run(store, "reading the version of the schema", PG_GET_VERSION, deadline_ms, &result);
-    if (done == TENURE_E_DENIED)
+    int r = run(store, "reading the version of the schema", PG_GET_VERSION, deadline_ms, &result);
+    if (r == TENURE_E_DENIED)
         return ten_fail(
-            &store->base.error, done,
+            &store->base.error, r,
             "the role %s may not use the schema tenure of the database %s: let its owner GRANT USAGE ON SCHEMA "
             "tenure, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure",
             found->user, found->database);
-    if (done < 0)
-        return done;
+    if (r < 0)
+        return r;
     uint64_t version = PQntuples(result) == 1 ? ten_postgres_number(result, 0, 0) : 0;
     if (version > SCHEMA_VERSION)
         return ten_fail(&store->base.error, TENURE_E_SCHEMA,
@@ -70,79 +70,79 @@ static int check_version(ten_postgres_store *store, const struct found *found, u
 
 static int create(ten_postgres_store *store, const struct found *found, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *may_identify = NULL;
-    int done = run(store, "looking at the server", PG_MAY_IDENTIFY, deadline_ms, &may_identify);
-    if (done == TENURE_OK && !found->has_schema)
-        done = run(store, "creating the schema", PG_SCHEMA, deadline_ms, NULL);
-    if (done == TENURE_OK)
-        done = run(store, "creating the tables", PG_TABLES_1, deadline_ms, NULL);
-    if (done == TENURE_OK)
-        done = run(store, "creating the tables",
-                   ten_postgres_flag(may_identify, 0, 0) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START, deadline_ms, NULL);
-    if (done == TENURE_OK)
-        done = run(store, "creating the tables", PG_FIRST_ROW, deadline_ms, NULL);
-    if (done == TENURE_E_DENIED)
+    int r = run(store, "looking at the server", PG_MAY_IDENTIFY, deadline_ms, &may_identify);
+    if (r == TENURE_OK && !found->has_schema)
+        r = run(store, "creating the schema", PG_SCHEMA, deadline_ms, NULL);
+    if (r == TENURE_OK)
+        r = run(store, "creating the tables", PG_TABLES_1, deadline_ms, NULL);
+    if (r == TENURE_OK)
+        r = run(store, "creating the tables",
+                ten_postgres_flag(may_identify, 0, 0) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START, deadline_ms, NULL);
+    if (r == TENURE_OK)
+        r = run(store, "creating the tables", PG_FIRST_ROW, deadline_ms, NULL);
+    if (r == TENURE_E_DENIED)
         return ten_fail(
-            &store->base.error, done,
+            &store->base.error, r,
             "the role %s may not create the schema tenure in the database %s: run `tenure doctor --migrate` once "
             "as a role that may, or let the owner GRANT CREATE ON DATABASE %s TO %s",
             found->user, found->database, found->database, found->user);
-    return done;
+    return r;
 }
 
 /* Two that start together both find nothing: whoever has the lock second looks again. */
 static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
-    int done = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
-    if (done == TENURE_OK)
-        done = run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
-    if (done == TENURE_OK)
-        done = look(store, deadline_ms, found);
-    if (done == TENURE_OK && !found->has_store)
-        done = create(store, found, deadline_ms);
+    int r = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
+    if (r == TENURE_OK)
+        r = run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
+    if (r == TENURE_OK)
+        r = look(store, deadline_ms, found);
+    if (r == TENURE_OK && !found->has_store)
+        r = create(store, found, deadline_ms);
     ten_error why = store->base.error;
-    int ended = run(store, "ending", done < 0 ? PG_ROLLBACK : PG_COMMIT, deadline_ms, NULL);
-    if (done < 0)
+    int ended = run(store, "ending", r < 0 ? PG_ROLLBACK : PG_COMMIT, deadline_ms, NULL);
+    if (r < 0)
         store->base.error = why;
-    return done < 0 ? done : ended;
+    return r < 0 ? r : ended;
 }
 
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
     struct found found = {0};
-    int done = look(store, deadline_ms, &found);
-    if (done == TENURE_OK && !found.has_store)
-        done = create_alone(store, &found, deadline_ms);
-    if (done == TENURE_OK)
-        done = check_version(store, &found, deadline_ms);
-    return done;
+    int r = look(store, deadline_ms, &found);
+    if (r == TENURE_OK && !found.has_store)
+        r = create_alone(store, &found, deadline_ms);
+    if (r == TENURE_OK)
+        r = check_version(store, &found, deadline_ms);
+    return r;
 }
 
 static int add_namespaces(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
     TEN_CLEANUP(ten_postgres_clear) PGresult *end = NULL;
     ten_error *error = &store->base.error;
-    int done = ten_postgres_link_send(store->link, PG_ADD_NAMESPACES, 1, &namespaces, error);
-    if (done == TENURE_OK)
-        done = ten_postgres_link_sync(store->link, deadline_ms, error);
-    if (done == TENURE_OK)
-        done = ten_postgres_link_receive(store->link, deadline_ms, &result, error);
-    if (done == TENURE_OK)
-        done = ten_postgres_link_receive(store->link, deadline_ms, &end, error);
-    if (done == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
-        done = ten_postgres_failed(result, "adding a namespace", error);
-    return done;
+    int r = ten_postgres_link_send(store->link, PG_ADD_NAMESPACES, 1, &namespaces, error);
+    if (r == TENURE_OK)
+        r = ten_postgres_link_sync(store->link, deadline_ms, error);
+    if (r == TENURE_OK)
+        r = ten_postgres_link_receive(store->link, deadline_ms, &result, error);
+    if (r == TENURE_OK)
+        r = ten_postgres_link_receive(store->link, deadline_ms, &end, error);
+    if (r == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
+        r = ten_postgres_failed(result, "adding a namespace", error);
+    return r;
 }
 
 static int enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
-    int done = ten_postgres_migrate(store, deadline_ms);
-    if (done == TENURE_OK)
-        done = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
-    if (done == TENURE_OK && namespaces)
-        done = add_namespaces(store, namespaces, deadline_ms);
-    return done;
+    int r = ten_postgres_migrate(store, deadline_ms);
+    if (r == TENURE_OK)
+        r = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
+    if (r == TENURE_OK && namespaces)
+        r = add_namespaces(store, namespaces, deadline_ms);
+    return r;
 }
 
 int ten_postgres_enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
-    int done = ten_postgres_connect(store, deadline_ms);
-    if (done == TENURE_OK && (done = enter(store, namespaces, deadline_ms)) < 0)
+    int r = ten_postgres_connect(store, deadline_ms);
+    if (r == TENURE_OK && (r = enter(store, namespaces, deadline_ms)) < 0)
         ten_postgres_disconnect(store);
-    return done;
+    return r;
 }

@@ -101,15 +101,15 @@ static int parse(const ten_url *url, ten_postgres_settings *settings, ten_error 
         settings->options = PQconninfoParse(text.data, &why);
     if (text.data)
         explicit_bzero(text.data, text.size);
-    int done = text.failed         ? no_memory(error)
-               : settings->options ? TENURE_OK
-                                   : ten_fail(error, TENURE_E_INVALID, "the %s: URL is not valid: %.200s", url->scheme,
-                                              why ? why : "out of memory");
-    for (char *end = error->message + strlen(error->message); done < 0 && end > error->message && end[-1] == '\n';)
+    int r = text.failed         ? no_memory(error)
+            : settings->options ? TENURE_OK
+                                : ten_fail(error, TENURE_E_INVALID, "the %s: URL is not valid: %.200s", url->scheme,
+                                           why ? why : "out of memory");
+    for (char *end = error->message + strlen(error->message); r < 0 && end > error->message && end[-1] == '\n';)
         *--end = '\0';
     ten_buf_free(&text);
     PQfreemem(why);
-    return done;
+    return r;
 }
 
 /* ---- files */
@@ -154,14 +154,14 @@ int ten_postgres_settings_make(const ten_url *url, ten_postgres_settings **ret_s
     ten_error here = {0};
     if (!settings)
         return no_memory(error);
-    int done = parse(url, settings, &here);
-    if (done == TENURE_OK)
-        done = take_files(url, settings, &here);
-    if (done == TENURE_OK)
-        done = make_name(url, settings, &here);
-    if (done < 0) {
+    int r = parse(url, settings, &here);
+    if (r == TENURE_OK)
+        r = take_files(url, settings, &here);
+    if (r == TENURE_OK)
+        r = make_name(url, settings, &here);
+    if (r < 0) {
         ten_postgres_settings_free(settings);
-        return ten_fail(error, done, "%s", here.message);
+        return ten_fail(error, r, "%s", here.message);
     }
     *ret_settings = settings;
     return TENURE_OK;
@@ -204,15 +204,15 @@ static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, 
                          size_t *count, ten_error *error) {
     ten_addresses found;
     uint16_t port = (uint16_t)(named->port[0] ? strtoul(named->port, NULL, 10) : POSTGRES_PORT);
-    int done = ten_resolve(named->host, port, deadline_ms, &found, error);
-    for (size_t i = 0; done == TENURE_OK && i < found.count && *count < TEN_POSTGRES_PLACES_MAX; i++) {
+    int r = ten_resolve(named->host, port, deadline_ms, &found, error);
+    for (size_t i = 0; r == TENURE_OK && i < found.count && *count < TEN_POSTGRES_PLACES_MAX; i++) {
         ten_postgres_place *place = &places[(*count)++];
         *place = *named;
         if (getnameinfo((const struct sockaddr *)&found.at[i].address, found.at[i].size, place->address,
                         sizeof place->address, NULL, 0, NI_NUMERICHOST) != 0)
             --*count;
     }
-    return done;
+    return r;
 }
 
 int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_place *places,

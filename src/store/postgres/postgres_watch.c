@@ -39,9 +39,9 @@ static void go_down(ten_postgres_watch *watch) {
  * each transaction, nothing would be heard. */
 static int check_for_pooler(ten_postgres_store *store, ten_postgres_link *link, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int done = ten_postgres_link_run(link, "SELECT pg_backend_pid()", deadline_ms, &result, &store->base.error);
-    if (done < 0)
-        return done;
+    int r = ten_postgres_link_run(link, "SELECT pg_backend_pid()", deadline_ms, &result, &store->base.error);
+    if (r < 0)
+        return r;
     store->watch.pooled = PQntuples(result) != 1 || ten_postgres_number(result, 0, 0) !=
                                                         (uint64_t)PQbackendPID(ten_postgres_link_connection(link));
     return store->watch.pooled
@@ -61,13 +61,13 @@ static int listen_on(ten_postgres_store *store, ten_postgres_link *link, uint64_
         return ten_postgres_no_memory(store);
     snprintf(statement, sizeof statement, "LISTEN %s", quoted);
     PQfreemem(quoted);
-    int done = ten_postgres_link_run(link, statement, deadline_ms, &result, &store->base.error);
-    if (done == TENURE_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
-        done = ten_postgres_failed(result, "listening", &store->base.error);
+    int r = ten_postgres_link_run(link, statement, deadline_ms, &result, &store->base.error);
+    if (r == TENURE_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
+        r = ten_postgres_failed(result, "listening", &store->base.error);
     struct epoll_event interest = {.events = EPOLLIN};
-    if (done == TENURE_OK && epoll_ctl(store->watch.epoll_fd, EPOLL_CTL_ADD, PQsocket(connection), &interest) != 0)
-        done = ten_fail_errno(&store->base.error, TENURE_E_SYSTEM, errno, "cannot watch the PostgreSQL connection");
-    return done;
+    if (r == TENURE_OK && epoll_ctl(store->watch.epoll_fd, EPOLL_CTL_ADD, PQsocket(connection), &interest) != 0)
+        r = ten_fail_errno(&store->base.error, TENURE_E_SYSTEM, errno, "cannot watch the PostgreSQL connection");
+    return r;
 }
 
 void ten_postgres_watch_mend(ten_postgres_store *store) {
@@ -76,12 +76,12 @@ void ten_postgres_watch_mend(ten_postgres_store *store) {
         return;
     uint64_t deadline_ms = ten_postgres_now_ms() + (LISTEN_MS << watch->failures);
     ten_postgres_settings *settings = store->listen_settings ? store->listen_settings : store->settings;
-    int done = ten_postgres_link_open(settings, deadline_ms, &watch->link, &store->base.error);
-    if (done == TENURE_OK)
-        done = check_for_pooler(store, watch->link, deadline_ms);
-    if (done == TENURE_OK)
-        done = listen_on(store, watch->link, deadline_ms);
-    if (done < 0) {
+    int r = ten_postgres_link_open(settings, deadline_ms, &watch->link, &store->base.error);
+    if (r == TENURE_OK)
+        r = check_for_pooler(store, watch->link, deadline_ms);
+    if (r == TENURE_OK)
+        r = listen_on(store, watch->link, deadline_ms);
+    if (r < 0) {
         /* A far away server needs more; the leases can wait that long, too. */
         watch->failures = (unsigned)ten_min_u64(watch->failures + 1, PATIENCE);
         go_down(watch);
@@ -108,9 +108,9 @@ static int open_descriptors(ten_postgres_store *store) {
 int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     ten_postgres_watch *watch = &store->watch;
-    int done = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(store);
-    if (done < 0)
-        return done;
+    int r = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(store);
+    if (r < 0)
+        return r;
     if (strcmp(watch->namespace_name, namespace_name) != 0) {
         snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
         ten_postgres_link_close(watch->link);

@@ -130,17 +130,17 @@ int ten_redis_send(ten_redis_store *store) {
 
 int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply) {
     redisReply *reply = NULL;
-    int done = ten_redis_link_receive(store->link, deadline_ms, &reply, &store->base.error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_link_receive(store->link, deadline_ms, &reply, &store->base.error);
+    if (r < 0)
+        return r;
     *ret_reply = reply;
     if (reply->type != REDIS_REPLY_ERROR)
         return TENURE_OK;
     *ret_reply = NULL;
     if (strncmp(reply->str, "NOSCRIPT", 8) != 0)
-        done = ten_redis_refusal(reply, what, &store->base.error);
+        r = ten_redis_refusal(reply, what, &store->base.error);
     freeReplyObject(reply);
-    return done;
+    return r;
 }
 
 int ten_redis_misunderstood(ten_redis_store *store) {
@@ -172,16 +172,16 @@ static int send_script(ten_redis_store *store, enum ten_redis_script script) {
 }
 
 int ten_redis_load_scripts(ten_redis_store *store, uint64_t deadline_ms) {
-    int done = TENURE_OK;
-    for (unsigned i = 0; done == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++)
-        done = send_script(store, (enum ten_redis_script)i);
-    for (unsigned i = 0; done == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
+    int r = TENURE_OK;
+    for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++)
+        r = send_script(store, (enum ten_redis_script)i);
+    for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_receive(store, "loading a script", deadline_ms, &reply);
-        if (done == TENURE_OK)
+        r = ten_redis_receive(store, "loading a script", deadline_ms, &reply);
+        if (r == TENURE_OK)
             snprintf(store->shas[i], sizeof store->shas[i], "%s", ten_redis_text(reply));
     }
-    return done;
+    return r;
 }
 
 void ten_redis_disconnect(ten_redis_store *store) {
@@ -215,16 +215,16 @@ int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
     }
     if (store->link)
         return TENURE_OK;
-    int done = wait_for_turn(store, deadline_ms);
-    if (done < 0)
-        return done; /* not a try: it must not put the next one off */
-    done = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
-    if (done == TENURE_OK)
-        done = ten_redis_load_scripts(store, deadline_ms);
-    if (done < 0) {
+    int r = wait_for_turn(store, deadline_ms);
+    if (r < 0)
+        return r; /* not a try: it must not put the next one off */
+    r = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
+    if (r == TENURE_OK)
+        r = ten_redis_load_scripts(store, deadline_ms);
+    if (r < 0) {
         ten_redis_disconnect(store);
         back_off(store);
-        return done;
+        return r;
     }
     store->backoff_ms = 0;
     store->dial_ms = 0;
@@ -237,35 +237,35 @@ bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms
 
 static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
                      uint64_t deadline_ms, redisReply **ret_reply) {
-    int done = ten_redis_connect(store, deadline_ms);
+    int r = ten_redis_connect(store, deadline_ms);
     redisReply *reply = NULL;
-    for (int tries = 0; done == TENURE_OK && !reply && tries < 2; tries++) {
+    for (int tries = 0; r == TENURE_OK && !reply && tries < 2; tries++) {
         if (tries > 0)
-            done = ten_redis_load_scripts(store, deadline_ms);
-        if (done == TENURE_OK) {
+            r = ten_redis_load_scripts(store, deadline_ms);
+        if (r == TENURE_OK) {
             make(store, userdata);
-            done = ten_redis_send(store);
+            r = ten_redis_send(store);
         }
-        if (done == TENURE_OK)
-            done = ten_redis_receive(store, what, deadline_ms, &reply);
+        if (r == TENURE_OK)
+            r = ten_redis_receive(store, what, deadline_ms, &reply);
     }
-    if (done == TENURE_OK && !reply)
-        done = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the server forgets its scripts at once", what);
-    if (done < 0)
+    if (r == TENURE_OK && !reply)
+        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the server forgets its scripts at once", what);
+    if (r < 0)
         ten_redis_disconnect(store);
     else
         *ret_reply = reply;
-    return done;
+    return r;
 }
 
 int ten_redis_call(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
                    uint64_t timeout_ms, redisReply **ret_reply) {
-    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
     bool was_connected = store->link != NULL;
-    int done = call_once(store, what, make, userdata, deadline_ms, ret_reply);
-    if (ten_redis_worth_another(done, was_connected, deadline_ms))
-        done = call_once(store, what, make, userdata, deadline_ms, ret_reply);
-    return done;
+    int r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
+    if (ten_redis_worth_another(r, was_connected, deadline_ms))
+        r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
+    return r;
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
@@ -312,9 +312,9 @@ static int take_options(const ten_url *url, ten_redis_store *store, ten_error *e
 static int redis_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
     static const char *const options[] = {TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh",
                                           NULL};
-    int done = ten_url_check_options(url, options, error);
-    if (done < 0)
-        return done;
+    int r = ten_url_check_options(url, options, error);
+    if (r < 0)
+        return r;
     ten_redis_store *store = ten_calloc(1, sizeof *store);
     if (!store)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the Redis store");
@@ -327,19 +327,19 @@ static int redis_open(const ten_url *url, const ten_store_config *config, ten_st
                          .change_notice = "PUBLISH from the scripts"},
     };
     store->watch.epoll_fd = store->watch.timer_fd = -1;
-    done = take_options(url, store, error);
-    if (done == TENURE_OK)
-        done = ten_redis_settings_make(url, &store->settings, error);
-    if (done == TENURE_OK)
-        done = ten_redis_layout_make(url, &store->layout, error);
-    if (done == TENURE_OK) {
-        done = ten_redis_connect(store, ten_add_u64(ten_redis_now_ms(), config->timeout_ms));
-        if (done < 0 && error)
+    r = take_options(url, store, error);
+    if (r == TENURE_OK)
+        r = ten_redis_settings_make(url, &store->settings, error);
+    if (r == TENURE_OK)
+        r = ten_redis_layout_make(url, &store->layout, error);
+    if (r == TENURE_OK) {
+        r = ten_redis_connect(store, ten_add_saturating(ten_redis_now_ms(), config->timeout_ms));
+        if (r < 0 && error)
             *error = store->base.error;
     }
-    if (done < 0) {
+    if (r < 0) {
         redis_close(&store->base);
-        return done;
+        return r;
     }
     *ret_store = &store->base;
     return TENURE_OK;

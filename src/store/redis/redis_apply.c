@@ -203,9 +203,9 @@ static int send_call(struct batch *batch, struct call *call) {
     ten_redis_store *store = batch->store;
     const ten_op *ops = &batch->ops[call->first];
     const ten_redis_space *space;
-    int done = ten_redis_space_get(&store->layout, ops[0].namespace_name, &space, &store->base.error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_space_get(&store->layout, ops[0].namespace_name, &space, &store->base.error);
+    if (r < 0)
+        return r;
     ten_redis_script_in(store, TEN_REDIS_APPLY, space, call->count);
     for (size_t i = 0; i < call->count; i++)
         ten_redis_word_key(&store->words, ops[i].target ? &space->lease : &space->node,
@@ -312,8 +312,8 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
     const ten_op *ops = &batch->ops[call->first];
     ten_result *results = &batch->results[call->first];
     size_t run = 0;
-    int done = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : ten_redis_misunderstood(store);
-    for (size_t i = 0; done == TENURE_OK && i < call->count; run++) {
+    int r = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : ten_redis_misunderstood(store);
+    for (size_t i = 0; r == TENURE_OK && i < call->count; run++) {
         uint64_t ignored;
         size_t length = call->signature ? call->count : run_length(&ops[i], call->count - i, &ignored);
         const redisReply *answers = run < reply->elements ? reply->element[run] : NULL;
@@ -326,11 +326,11 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
         if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length) ||
             (plain && ops[i].kind != TEN_OP_RENEW))
             return ten_redis_misunderstood(store);
-        for (size_t j = 0; done == TENURE_OK && j < length; j++)
-            done = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
+        for (size_t j = 0; r == TENURE_OK && j < length; j++)
+            r = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
         i += length;
     }
-    return done;
+    return r;
 }
 
 /* ---- the batch ----------------------------------------------------------------------------------------- */
@@ -343,25 +343,25 @@ static bool is_again(const redisReply *reply) {
 static int exchange(struct batch *batch, bool *ret_forgotten, bool *ret_again) {
     size_t sent = 0;
     size_t under_way = 0;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     *ret_forgotten = *ret_again = false;
     for (size_t i = 0; i < batch->call_count; i++) {
         struct call *call = &batch->calls[i];
-        for (; done == TENURE_OK && sent < batch->call_count && under_way < IN_FLIGHT; sent++) {
+        for (; r == TENURE_OK && sent < batch->call_count && under_way < IN_FLIGHT; sent++) {
             if (batch->calls[sent].done)
                 continue;
-            done = send_call(batch, &batch->calls[sent]);
-            if (done == TENURE_OK) /* the server starts while the next is put together */
-                done = ten_redis_link_flush(batch->store->link, batch->deadline_ms, &batch->store->base.error);
+            r = send_call(batch, &batch->calls[sent]);
+            if (r == TENURE_OK) /* the server starts while the next is put together */
+                r = ten_redis_link_flush(batch->store->link, batch->deadline_ms, &batch->store->base.error);
             under_way++;
         }
         if (call->done)
             continue;
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        if (done == TENURE_OK)
-            done = ten_redis_receive(batch->store, "a batch of leases", batch->deadline_ms, &reply);
-        if (done < 0)
-            return done;
+        if (r == TENURE_OK)
+            r = ten_redis_receive(batch->store, "a batch of leases", batch->deadline_ms, &reply);
+        if (r < 0)
+            return r;
         under_way--;
         *ret_forgotten |= !reply;
         if (reply && is_again(reply)) {
@@ -371,43 +371,44 @@ static int exchange(struct batch *batch, bool *ret_forgotten, bool *ret_again) {
         }
         if (!reply)
             continue;
-        done = take_call(batch, call, reply);
+        r = take_call(batch, call, reply);
         call->done = true;
     }
-    return done;
+    return r;
 }
 
 static int run_calls(struct batch *batch) {
     bool forgotten = false, again = false;
-    int done = exchange(batch, &forgotten, &again);
-    for (unsigned tries = 0; tries < 3 && done == TENURE_OK && (forgotten || again); tries++) {
+    int r = exchange(batch, &forgotten, &again);
+    for (unsigned tries = 0; tries < 3 && r == TENURE_OK && (forgotten || again); tries++) {
         if (forgotten)
-            done = ten_redis_load_scripts(batch->store, batch->deadline_ms);
-        if (done == TENURE_OK)
-            done = exchange(batch, &forgotten, &again);
+            r = ten_redis_load_scripts(batch->store, batch->deadline_ms);
+        if (r == TENURE_OK)
+            r = exchange(batch, &forgotten, &again);
     }
-    if (done == TENURE_OK && (forgotten || again))
-        done = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the server forgets its scripts at once");
-    return done;
+    if (r == TENURE_OK && (forgotten || again))
+        r = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the server forgets its scripts at once");
+    return r;
 }
 
 /* With wait_replicas nothing counts that is not on that many replicas: a failover would forget it. */
 static int wait_for_replicas(struct batch *batch) {
     ten_redis_store *store = batch->store;
-    uint64_t left_ms = ten_left_u64(batch->deadline_ms, ten_redis_now_ms());
+    uint64_t left_ms = ten_sub_saturating(batch->deadline_ms, ten_redis_now_ms());
     char number[24];
     char time[24];
     snprintf(number, sizeof number, "%llu", (unsigned long long)store->wait_replicas);
     /* Redis looks after its waiting clients ten times a second: its own "not enough" is to come before our deadline. */
-    snprintf(time, sizeof time, "%llu", (unsigned long long)ten_max_u64(ten_left_u64(left_ms, left_ms / 4 + 100), 1));
+    snprintf(time, sizeof time, "%llu",
+             (unsigned long long)ten_max_u64(ten_sub_saturating(left_ms, left_ms / 4 + 100), 1));
     const char *const words[] = {"WAIT", number, time};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    int done = ten_redis_link_ask(store->link, batch->deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
-    if (done == TENURE_OK && ten_redis_number(reply) < store->wait_replicas)
-        done = ten_fail(&store->base.error, TENURE_E_TIMEOUT,
-                        "only %llu of the %s replicas that wait_replicas asks for have it; nothing counts as granted",
-                        (unsigned long long)ten_redis_number(reply), number);
-    return done;
+    int r = ten_redis_link_ask(store->link, batch->deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
+    if (r == TENURE_OK && ten_redis_number(reply) < store->wait_replicas)
+        r = ten_fail(&store->base.error, TENURE_E_TIMEOUT,
+                     "only %llu of the %s replicas that wait_replicas asks for have it; nothing counts as granted",
+                     (unsigned long long)ten_redis_number(reply), number);
+    return r;
 }
 
 /* A step in the search for instances that another program announced. What it finds comes by the feed; that it fails is
@@ -415,29 +416,29 @@ static int wait_for_replicas(struct batch *batch) {
 static int sweep(struct batch *batch) {
     ten_redis_store *store = batch->store;
     const ten_redis_space *space;
-    int done = ten_redis_space_get(&store->layout, batch->ops[0].namespace_name, &space, &store->base.error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_space_get(&store->layout, batch->ops[0].namespace_name, &space, &store->base.error);
+    if (r < 0)
+        return r;
     ten_redis_script_in(store, TEN_REDIS_SWEEP, space, 0);
     ten_redis_arguments(store, space);
     ten_redis_word(&store->words, space->node_glob);
     ten_redis_word(&store->words, SWEEP_KEYS);
-    done = ten_redis_send(store);
+    r = ten_redis_send(store);
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    return done < 0 ? done : ten_redis_link_receive(store->link, batch->deadline_ms, &reply, &store->base.error);
+    return r < 0 ? r : ten_redis_link_receive(store->link, batch->deadline_ms, &reply, &store->base.error);
 }
 
 static int run_batch(struct batch *batch) {
-    int done = ten_redis_connect(batch->store, batch->deadline_ms);
-    if (done == TENURE_OK)
-        done = run_calls(batch);
-    if (done == TENURE_OK && batch->writes && batch->store->wait_replicas > 0)
-        done = wait_for_replicas(batch);
-    if (done < 0)
+    int r = ten_redis_connect(batch->store, batch->deadline_ms);
+    if (r == TENURE_OK)
+        r = run_calls(batch);
+    if (r == TENURE_OK && batch->writes && batch->store->wait_replicas > 0)
+        r = wait_for_replicas(batch);
+    if (r < 0)
         ten_redis_disconnect(batch->store);
     else if (batch->announces && sweep(batch) < 0)
         ten_redis_disconnect(batch->store);
-    return done;
+    return r;
 }
 
 int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
@@ -446,17 +447,17 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
                           .ops = ops,
                           .results = results,
                           .count = count,
-                          .deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms)};
+                          .deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms)};
     ten_arena_reset(&store->results);
-    int done = cut_into_calls(&batch);
+    int r = cut_into_calls(&batch);
     bool was_connected = store->link != NULL;
-    if (done == TENURE_OK)
-        done = run_batch(&batch);
-    if (batch.calls && !batch.forces && ten_redis_worth_another(done, was_connected, batch.deadline_ms)) {
+    if (r == TENURE_OK)
+        r = run_batch(&batch);
+    if (batch.calls && !batch.forces && ten_redis_worth_another(r, was_connected, batch.deadline_ms)) {
         for (size_t i = 0; i < batch.call_count; i++)
             batch.calls[i].done = false;
-        done = run_batch(&batch);
+        r = run_batch(&batch);
     }
     ten_free(batch.calls);
-    return done;
+    return r;
 }

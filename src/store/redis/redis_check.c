@@ -49,9 +49,9 @@ static void check_replicas(const ten_redis_store *store, const ten_redis_server 
 static int check_clock(ten_redis_store *store, const struct report *report, uint64_t deadline_ms) {
     const char *const words[] = {"TIME"};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    int done = ten_redis_link_ask(store->link, deadline_ms, &reply, &store->base.error, words, 1);
-    if (done < 0 || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-        return done;
+    int r = ten_redis_link_ask(store->link, deadline_ms, &reply, &store->base.error, words, 1);
+    if (r < 0 || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        return r;
     int64_t server_ms =
         (int64_t)(ten_redis_number(reply->element[0]) * 1000 + ten_redis_number(reply->element[1]) / 1000);
     int64_t apart_ms = server_ms - (int64_t)ten_wall_ms(store->base.clock);
@@ -67,23 +67,23 @@ static int check_clock(ten_redis_store *store, const struct report *report, uint
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = (ten_redis_store *)base;
     struct report report = {.each = each, .userdata = userdata};
-    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
     ten_redis_disconnect(store); /* so that what the server says of itself is of now */
-    int done = ten_redis_connect(store, deadline_ms);
-    if (done < 0)
-        return done;
+    int r = ten_redis_connect(store, deadline_ms);
+    if (r < 0)
+        return r;
     const ten_redis_server *server = ten_redis_link_server(store->link);
     check_server(server, &report);
     check_persistence(server, &report);
     check_replicas(store, server, &report);
-    done = check_clock(store, &report, deadline_ms);
+    r = check_clock(store, &report, deadline_ms);
     int fd;
-    if (done == TENURE_OK)
-        done = ten_redis_watch_get(base, "poll", &fd);
-    if (done == TENURE_OK)
+    if (r == TENURE_OK)
+        r = ten_redis_watch_get(base, "poll", &fd);
+    if (r == TENURE_OK)
         tell(&report, store->watch.link ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
              store->watch.link ? "subscribed" : base->error.message,
              "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
              "SUBSCRIBE changes are read two to four times a second");
-    return done;
+    return r;
 }

@@ -43,7 +43,7 @@ static int wait_connected(int fd, uint64_t deadline_ms) {
     for (;;) {
         uint64_t now_ms = ten_link_now_ms();
         struct pollfd place = {.fd = fd, .events = POLLOUT};
-        int ready = poll(&place, 1, (int)ten_min_u64(ten_left_u64(deadline_ms, now_ms), 60000));
+        int ready = poll(&place, 1, (int)ten_min_u64(ten_sub_saturating(deadline_ms, now_ms), 60000));
         if (ready < 0 && errno != EINTR)
             return errno;
         if (ready > 0) {
@@ -110,9 +110,9 @@ static int connect_to_any(const ten_addresses *addresses, const char *name, uint
     int fd = -EHOSTUNREACH;
     for (size_t i = 0; i < addresses->count && fd < 0; i++) {
         uint64_t now_ms = ten_link_now_ms();
-        uint64_t part_ms = ten_left_u64(deadline_ms, now_ms) / (addresses->count - i);
+        uint64_t part_ms = ten_sub_saturating(deadline_ms, now_ms) / (addresses->count - i);
         fd = connect_to((const struct sockaddr *)&addresses->at[i].address, addresses->at[i].size,
-                        ten_add_u64(now_ms, part_ms));
+                        ten_add_saturating(now_ms, part_ms));
         *ret_which = i;
     }
     if (fd < 0)
@@ -125,13 +125,13 @@ static int connect_to_any(const ten_addresses *addresses, const char *name, uint
  * when the resolver does not. */
 static int find_addresses(ten_redis_host *host, uint64_t deadline_ms, ten_error *error) {
     uint64_t now_ms = ten_link_now_ms();
-    uint64_t left_ms = ten_left_u64(deadline_ms, now_ms);
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, now_ms);
     ten_addresses found;
     uint64_t part_ms = host->known.count ? left_ms / 4 : left_ms;
-    int done = ten_resolve(host->name, host->port, ten_add_u64(now_ms, part_ms), &found, error);
-    if (done == TENURE_OK)
+    int r = ten_resolve(host->name, host->port, ten_add_saturating(now_ms, part_ms), &found, error);
+    if (r == TENURE_OK)
         host->known = found;
-    return host->known.count ? TENURE_OK : done;
+    return host->known.count ? TENURE_OK : r;
 }
 
 /* Connected to the host; `kind` is what it is called before its address. */
@@ -141,16 +141,16 @@ static int dial_host(ten_redis_settings *settings, ten_redis_host *host, const c
     size_t which = 0;
     int fd = -1;
     snprintf(name, sizeof name, strchr(host->name, ':') ? "%s[%s]:%u" : "%s%s:%u", kind, host->name, host->port);
-    int done = find_addresses(host, deadline_ms, error);
-    if (done == TENURE_OK)
-        done = connect_to_any(&host->known, name, deadline_ms, &which, &fd, error);
-    if (done == TENURE_OK)
-        done = ten_redis_link_make(settings, fd, host->name, name, deadline_ms, ret_link, error);
-    if (done == TENURE_OK) {
+    int r = find_addresses(host, deadline_ms, error);
+    if (r == TENURE_OK)
+        r = connect_to_any(&host->known, name, deadline_ms, &which, &fd, error);
+    if (r == TENURE_OK)
+        r = ten_redis_link_make(settings, fd, host->name, name, deadline_ms, ret_link, error);
+    if (r == TENURE_OK) {
         (*ret_link)->address = host->known.at[which].address;
         (*ret_link)->address_size = host->known.at[which].size;
     }
-    return done;
+    return r;
 }
 
 static int dial_server(ten_redis_settings *settings, ten_redis_host *host, uint64_t deadline_ms,
@@ -163,12 +163,12 @@ static int dial_address(ten_redis_settings *settings, const struct sockaddr *add
     int fd = connect_to(address, size, deadline_ms);
     if (fd < 0)
         return cannot_reach(name, -fd, error);
-    int done = ten_redis_link_make(settings, fd, host, name, deadline_ms, ret_link, error);
-    if (done == TENURE_OK) {
+    int r = ten_redis_link_make(settings, fd, host, name, deadline_ms, ret_link, error);
+    if (r == TENURE_OK) {
         memcpy(&(*ret_link)->address, address, size);
         (*ret_link)->address_size = size;
     }
-    return done;
+    return r;
 }
 
 static int dial_socket(ten_redis_settings *settings, uint64_t deadline_ms, ten_redis_link **ret_link,
@@ -215,17 +215,17 @@ static int read_password(const char *path, char *password, size_t size, ten_erro
 static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, ten_error *error) {
     char read[PASSWORD_SIZE];
     const char *password = settings->password;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (settings->password_file) {
-        done = read_password(settings->password_file, read, sizeof read, error);
+        r = read_password(settings->password_file, read, sizeof read, error);
         password = read;
     }
-    if (done == TENURE_OK && settings->user)
-        done = send_words(link, (const char *const[]){"AUTH", settings->user, password}, 3, error);
-    else if (done == TENURE_OK)
-        done = send_words(link, (const char *const[]){"AUTH", password}, 2, error);
+    if (r == TENURE_OK && settings->user)
+        r = send_words(link, (const char *const[]){"AUTH", settings->user, password}, 3, error);
+    else if (r == TENURE_OK)
+        r = send_words(link, (const char *const[]){"AUTH", password}, 2, error);
     explicit_bzero(read, sizeof read);
-    return done;
+    return r;
 }
 
 static bool has_password(const ten_redis_settings *settings) {
@@ -237,22 +237,22 @@ static int send_opening(const ten_redis_settings *settings, ten_redis_link *link
                         ten_error *error) {
     static const char *const sections[] = {"server", "replication", "cluster", "memory", "persistence"};
     char database[24];
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     snprintf(database, sizeof database, "%llu", (unsigned long long)settings->database);
     sent[AUTH] = has_password(settings);
     sent[SELECT] = settings->database != 0;
     sent[SETNAME] = true;
     if (sent[AUTH])
-        done = send_auth(settings, link, error);
-    if (done == TENURE_OK && sent[SELECT])
-        done = send_words(link, (const char *const[]){"SELECT", database}, 2, error);
-    for (unsigned i = 0; look && done == TENURE_OK && i < TEN_COUNT(sections); i++) {
+        r = send_auth(settings, link, error);
+    if (r == TENURE_OK && sent[SELECT])
+        r = send_words(link, (const char *const[]){"SELECT", database}, 2, error);
+    for (unsigned i = 0; look && r == TENURE_OK && i < TEN_COUNT(sections); i++) {
         sent[INFO_SERVER + i] = true;
-        done = send_words(link, (const char *const[]){"INFO", sections[i]}, 2, error);
+        r = send_words(link, (const char *const[]){"INFO", sections[i]}, 2, error);
     }
-    if (done == TENURE_OK)
-        done = send_words(link, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, 3, error);
-    return done;
+    if (r == TENURE_OK)
+        r = send_words(link, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, 3, error);
+    return r;
 }
 
 /* The value of a field of INFO, up to the end of its line, fit to be shown; "" when there is none. */
@@ -313,35 +313,35 @@ static int take_opening(const ten_redis_settings *settings, ten_redis_link *link
     static const char *const names[OPENINGS] = {"AUTH",         "SELECT",      "INFO server",      "INFO replication",
                                                 "INFO cluster", "INFO memory", "INFO persistence", "CLIENT"};
     redisReply *reply = NULL;
-    int done = ten_redis_link_receive(link, deadline_ms, &reply, error);
-    if (done < 0)
-        return done;
+    int r = ten_redis_link_receive(link, deadline_ms, &reply, error);
+    if (r < 0)
+        return r;
     if (reply->type == REDIS_REPLY_ERROR && what != SETNAME) {
         char doing[TEN_REDIS_HOST_SIZE + 128];
         if (what == SELECT)
             snprintf(doing, sizeof doing, "%s refused SELECT %llu", link->name, (unsigned long long)settings->database);
         else
             snprintf(doing, sizeof doing, "%s refused %s", link->name, names[what]);
-        done = ten_redis_refusal(reply, doing, error);
-        if (done == TENURE_E_STORE && what == AUTH) /* "ERR AUTH <password> called without any password configured" */
-            error->code = done = TENURE_E_DENIED;
+        r = ten_redis_refusal(reply, doing, error);
+        if (r == TENURE_E_STORE && what == AUTH) /* "ERR AUTH <password> called without any password configured" */
+            error->code = r = TENURE_E_DENIED;
     } else if (reply->type == REDIS_REPLY_STRING) {
         take_info(what, reply->str, &link->server);
     }
     freeReplyObject(reply);
-    return done;
+    return r;
 }
 
 static int open_conversation(const ten_redis_settings *settings, ten_redis_link *link, bool look, uint64_t deadline_ms,
                              ten_error *error) {
     bool sent[OPENINGS] = {false};
-    int done = send_opening(settings, link, look, sent, error);
-    for (unsigned i = 0; done == TENURE_OK && i < OPENINGS; i++)
+    int r = send_opening(settings, link, look, sent, error);
+    for (unsigned i = 0; r == TENURE_OK && i < OPENINGS; i++)
         if (sent[i])
-            done = take_opening(settings, link, (enum opening)i, deadline_ms, error);
+            r = take_opening(settings, link, (enum opening)i, deadline_ms, error);
     ten_address_show((const struct sockaddr *)&link->address, link->address_size, link->server.address,
                      sizeof link->server.address);
-    return done;
+    return r;
 }
 
 static int check_fitness(const ten_redis_link *link, ten_error *error) {
@@ -370,18 +370,17 @@ static int check_fitness(const ten_redis_link *link, ten_error *error) {
 
 static int ask_for_master(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
                           redisReply **ret_reply, ten_error *error) {
-    int done =
-        send_words(link, (const char *const[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master}, 3, error);
-    return done == TENURE_OK ? ten_redis_link_receive(link, deadline_ms, ret_reply, error) : done;
+    int r = send_words(link, (const char *const[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master}, 3, error);
+    return r == TENURE_OK ? ten_redis_link_receive(link, deadline_ms, ret_reply, error) : r;
 }
 
 /* A Sentinel may want a password, too; it is given ours when it asks for one, and not before. */
 static int ask_again_with_password(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
                                    redisReply **ret_reply, ten_error *error) {
-    int done = send_auth(settings, link, error);
-    if (done == TENURE_OK)
-        done = take_opening(settings, link, AUTH, deadline_ms, error);
-    return done == TENURE_OK ? ask_for_master(settings, link, deadline_ms, ret_reply, error) : done;
+    int r = send_auth(settings, link, error);
+    if (r == TENURE_OK)
+        r = take_opening(settings, link, AUTH, deadline_ms, error);
+    return r == TENURE_OK ? ask_for_master(settings, link, deadline_ms, ret_reply, error) : r;
 }
 
 static bool is_refusal(const redisReply *reply, const char *word) {
@@ -411,41 +410,41 @@ static int ask_sentinel(ten_redis_settings *settings, ten_redis_host *sentinel, 
                         ten_error *error) {
     ten_redis_link *link = NULL;
     redisReply *reply = NULL;
-    int done = dial_host(settings, sentinel, "the Sentinel ", deadline_ms, &link, error);
-    if (done == TENURE_OK)
-        done = ask_for_master(settings, link, deadline_ms, &reply, error);
-    if (done == TENURE_OK && is_refusal(reply, "NOAUTH") && has_password(settings)) {
+    int r = dial_host(settings, sentinel, "the Sentinel ", deadline_ms, &link, error);
+    if (r == TENURE_OK)
+        r = ask_for_master(settings, link, deadline_ms, &reply, error);
+    if (r == TENURE_OK && is_refusal(reply, "NOAUTH") && has_password(settings)) {
         freeReplyObject(reply);
         reply = NULL;
-        done = ask_again_with_password(settings, link, deadline_ms, &reply, error);
+        r = ask_again_with_password(settings, link, deadline_ms, &reply, error);
     }
-    if (done == TENURE_OK)
-        done = take_leader(settings, link, reply, error);
+    if (r == TENURE_OK)
+        r = take_leader(settings, link, reply, error);
     if (reply)
         freeReplyObject(reply);
     ten_redis_link_close(link);
-    return done;
+    return r;
 }
 
 static int dial_master_by(ten_redis_settings *settings, ten_redis_host *sentinel, uint64_t part_ms,
                           ten_redis_link **ret_link, ten_error *error) {
     uint64_t now_ms = ten_link_now_ms();
-    uint64_t deadline_ms = ten_add_u64(now_ms, part_ms);
-    int done = ask_sentinel(settings, sentinel, ten_add_u64(now_ms, part_ms / 2), error);
+    uint64_t deadline_ms = ten_add_saturating(now_ms, part_ms);
+    int r = ask_sentinel(settings, sentinel, ten_add_saturating(now_ms, part_ms / 2), error);
     ten_redis_link *link = NULL;
-    if (done == TENURE_OK)
-        done = dial_server(settings, &settings->leader, deadline_ms, &link, error);
-    if (done == TENURE_OK)
-        done = open_conversation(settings, link, true, deadline_ms, error);
-    if (done == TENURE_OK && link->server.is_replica)
-        done = ten_fail(error, TENURE_E_UNREACHABLE,
-                        "the Sentinel %s:%u names %s as the master '%s', but it is a replica: a failover is under way",
-                        sentinel->name, sentinel->port, link->server.address, settings->master);
-    if (done < 0)
+    if (r == TENURE_OK)
+        r = dial_server(settings, &settings->leader, deadline_ms, &link, error);
+    if (r == TENURE_OK)
+        r = open_conversation(settings, link, true, deadline_ms, error);
+    if (r == TENURE_OK && link->server.is_replica)
+        r = ten_fail(error, TENURE_E_UNREACHABLE,
+                     "the Sentinel %s:%u names %s as the master '%s', but it is a replica: a failover is under way",
+                     sentinel->name, sentinel->port, link->server.address, settings->master);
+    if (r < 0)
         ten_redis_link_close(link);
     else
         *ret_link = link;
-    return done;
+    return r;
 }
 
 /* Each Sentinel in turn, from the one that answered last; each gets a part of the time that is left, for the master
@@ -453,21 +452,21 @@ static int dial_master_by(ten_redis_settings *settings, ten_redis_host *sentinel
 static int dial_master(ten_redis_settings *settings, uint64_t deadline_ms, ten_redis_link **ret_link,
                        ten_error *error) {
     ten_error one = {0};
-    int done = TENURE_E_UNREACHABLE;
+    int r = TENURE_E_UNREACHABLE;
     int worst = TENURE_OK;
-    for (size_t i = 0; i < settings->host_count && done < 0; i++) {
+    for (size_t i = 0; i < settings->host_count && r < 0; i++) {
         size_t which = (settings->next_host + i) % settings->host_count;
-        uint64_t left_ms = ten_left_u64(deadline_ms, ten_link_now_ms());
-        done = dial_master_by(settings, &settings->hosts[which], left_ms / (settings->host_count - i), ret_link, &one);
-        if (done == TENURE_OK)
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_link_now_ms());
+        r = dial_master_by(settings, &settings->hosts[which], left_ms / (settings->host_count - i), ret_link, &one);
+        if (r == TENURE_OK)
             settings->next_host = which;
         /* What somebody has to mend is told rather than who else was away. */
         if (worst == TENURE_OK || worst == TENURE_E_UNREACHABLE || worst == TENURE_E_TIMEOUT) {
-            worst = done;
+            worst = r;
             *error = one;
         }
     }
-    return done < 0 ? worst : TENURE_OK;
+    return r < 0 ? worst : TENURE_OK;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
@@ -476,24 +475,24 @@ int ten_redis_link_open(ten_redis_settings *settings, enum ten_redis_need need, 
                         ten_redis_link **ret_link, ten_error *error) {
     ten_error ignored;
     ten_redis_link *link = NULL;
-    int done;
+    int r;
     if (!error)
         error = &ignored;
     if (settings->master) {
-        done = dial_master(settings, deadline_ms, &link, error);
+        r = dial_master(settings, deadline_ms, &link, error);
     } else {
-        done = settings->socket_path ? dial_socket(settings, deadline_ms, &link, error)
-                                     : dial_server(settings, &settings->hosts[0], deadline_ms, &link, error);
-        if (done == TENURE_OK)
-            done = open_conversation(settings, link, true, deadline_ms, error);
+        r = settings->socket_path ? dial_socket(settings, deadline_ms, &link, error)
+                                  : dial_server(settings, &settings->hosts[0], deadline_ms, &link, error);
+        if (r == TENURE_OK)
+            r = open_conversation(settings, link, true, deadline_ms, error);
     }
-    if (done == TENURE_OK && need == TEN_REDIS_LEASES)
-        done = check_fitness(link, error);
-    if (done < 0)
+    if (r == TENURE_OK && need == TEN_REDIS_LEASES)
+        r = check_fitness(link, error);
+    if (r < 0)
         ten_redis_link_close(link);
     else
         *ret_link = link;
-    return done;
+    return r;
 }
 
 int ten_redis_link_open_beside(const ten_redis_link *other, ten_redis_settings *settings, uint64_t deadline_ms,
@@ -502,13 +501,13 @@ int ten_redis_link_open_beside(const ten_redis_link *other, ten_redis_settings *
     ten_redis_link *link = NULL;
     if (!error)
         error = &ignored;
-    int done = dial_address(settings, (const struct sockaddr *)&other->address, other->address_size, other->host,
-                            other->name, deadline_ms, &link, error);
-    if (done == TENURE_OK)
-        done = open_conversation(settings, link, false, deadline_ms, error);
-    if (done < 0) {
+    int r = dial_address(settings, (const struct sockaddr *)&other->address, other->address_size, other->host,
+                         other->name, deadline_ms, &link, error);
+    if (r == TENURE_OK)
+        r = open_conversation(settings, link, false, deadline_ms, error);
+    if (r < 0) {
         ten_redis_link_close(link);
-        return done;
+        return r;
     }
     link->server = other->server;
     *ret_link = link;

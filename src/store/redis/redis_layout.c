@@ -48,18 +48,18 @@ static int make_pattern(const char *pattern, const char *word, const char *names
                         ten_error *error) {
     ten_buf text = {0};
     size_t place = 0;
-    int done = expand(pattern, word, namespace_name, &text, &place, error);
-    if (done == TENURE_OK) {
+    int r = expand(pattern, word, namespace_name, &text, &place, error);
+    if (r == TENURE_OK) {
         const char *all = ten_buf_string(&text);
         ret->after = ten_strdup(all + place);
         ret->before = ten_strdup(all);
         if (ret->before)
             ret->before[place] = '\0';
         if (!ret->before || !ret->after)
-            done = ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
+            r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
     }
     ten_buf_free(&text);
-    return done;
+    return r;
 }
 
 static void free_pattern(ten_redis_pattern *pattern) {
@@ -88,17 +88,17 @@ static int check_pattern(const char *pattern, const char *word, ten_error *error
         return ten_fail(error, TENURE_E_INVALID,
                         "the key pattern '%s' starts with '%s', which is for Tenure's own keys", pattern, OWN_PREFIX);
     ten_redis_pattern made = {0};
-    int done = make_pattern(pattern, word, "ns", &made, error);
+    int r = make_pattern(pattern, word, "ns", &made, error);
     free_pattern(&made);
-    return done;
+    return r;
 }
 
 static int take_option(const ten_url *url, const char *option, const char *standard, const char *word, char **ret_text,
                        ten_error *error) {
     const char *given = ten_url_option(url, option);
-    int done = given ? check_pattern(given, word, error) : TENURE_OK;
-    if (done < 0)
-        return done;
+    int r = given ? check_pattern(given, word, error) : TENURE_OK;
+    if (r < 0)
+        return r;
     *ret_text = ten_strdup(given ? given : standard);
     return *ret_text ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
 }
@@ -114,17 +114,17 @@ static void free_space(ten_redis_space *space) {
 
 int ten_redis_layout_make(const ten_url *url, ten_redis_layout *layout, ten_error *error) {
     *layout = (ten_redis_layout){0};
-    int done = take_option(url, "lease_key", "{ns}:lease:{id}", "id", &layout->lease_key, error);
-    if (done == TENURE_OK)
-        done = take_option(url, "node_key", "{ns}:node:{instance}", "instance", &layout->node_key, error);
-    if (done == TENURE_OK)
-        done = take_option(url, "leader_key", "{ns}:{role}", "role", &layout->leader_key, error);
+    int r = take_option(url, "lease_key", "{ns}:lease:{id}", "id", &layout->lease_key, error);
+    if (r == TENURE_OK)
+        r = take_option(url, "node_key", "{ns}:node:{instance}", "instance", &layout->node_key, error);
+    if (r == TENURE_OK)
+        r = take_option(url, "leader_key", "{ns}:{role}", "role", &layout->leader_key, error);
     const ten_redis_space *space;
-    if (done == TENURE_OK)
-        done = ten_redis_space_get(layout, "poll", &space, error);
-    if (done < 0)
+    if (r == TENURE_OK)
+        r = ten_redis_space_get(layout, "poll", &space, error);
+    if (r < 0)
         ten_redis_layout_free(layout);
-    return done;
+    return r;
 }
 
 void ten_redis_layout_free(ten_redis_layout *layout) {
@@ -157,28 +157,28 @@ static int fill_space(const ten_redis_layout *layout, const char *namespace_name
         text.failed |= !space->own[i];
     }
     bool elects = strcmp(namespace_name, LEADER_NAMESPACE) == 0;
-    int done = text.failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace") : TENURE_OK;
-    if (done == TENURE_OK)
-        done = make_pattern(elects ? layout->leader_key : layout->lease_key, elects ? "role" : "id", namespace_name,
-                            &space->lease, error);
-    if (done == TENURE_OK)
-        done = make_pattern(layout->node_key, "instance", namespace_name, &space->node, error);
-    if (done == TENURE_OK && !elects && may_collide(&space->lease, &space->node))
-        done = ten_fail(error, TENURE_E_INVALID,
-                        "a key could be a lease's by lease_key=%s and an instance's by node_key=%s: make them differ "
-                        "before the id",
-                        layout->lease_key, layout->node_key);
-    if (done == TENURE_OK) {
+    int r = text.failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace") : TENURE_OK;
+    if (r == TENURE_OK)
+        r = make_pattern(elects ? layout->leader_key : layout->lease_key, elects ? "role" : "id", namespace_name,
+                         &space->lease, error);
+    if (r == TENURE_OK)
+        r = make_pattern(layout->node_key, "instance", namespace_name, &space->node, error);
+    if (r == TENURE_OK && !elects && may_collide(&space->lease, &space->node))
+        r = ten_fail(error, TENURE_E_INVALID,
+                     "a key could be a lease's by lease_key=%s and an instance's by node_key=%s: make them differ "
+                     "before the id",
+                     layout->lease_key, layout->node_key);
+    if (r == TENURE_OK) {
         ten_buf_clear(&text);
         add_escaped(&text, space->node.before);
         ten_buf_char(&text, '*');
         add_escaped(&text, space->node.after);
         space->node_glob = text.failed ? NULL : ten_strdup(text.data);
         if (!space->node_glob)
-            done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+            r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
     }
     ten_buf_free(&text);
-    return done;
+    return r;
 }
 
 int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, const ten_redis_space **ret_space,
@@ -191,12 +191,12 @@ int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, co
     space = ten_calloc(1, sizeof *space);
     if (!space)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
-    int done = fill_space(layout, namespace_name, space, error);
-    if (done == TENURE_OK && !ten_map_put(&layout->spaces, namespace_name, space))
-        done = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
-    if (done < 0) {
+    int r = fill_space(layout, namespace_name, space, error);
+    if (r == TENURE_OK && !ten_map_put(&layout->spaces, namespace_name, space))
+        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+    if (r < 0) {
         free_space(space);
-        return done;
+        return r;
     }
     *ret_space = space;
     return TENURE_OK;

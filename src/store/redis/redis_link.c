@@ -60,15 +60,15 @@ int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, 
     link->used_ms = ten_link_now_ms();
     snprintf(link->host, sizeof link->host, "%s", host);
     snprintf(link->name, sizeof link->name, "%s", name);
-    int done =
+    int r =
         make_reader(link) ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", name);
-    if (done == TENURE_OK && settings->tls)
-        done = ten_redis_tls_start(settings, link, deadline_ms, error);
-    if (done < 0)
+    if (r == TENURE_OK && settings->tls)
+        r = ten_redis_tls_start(settings, link, deadline_ms, error);
+    if (r < 0)
         ten_redis_link_close(link);
     else
         *ret_link = link;
-    return done;
+    return r;
 }
 
 void ten_redis_link_close(ten_redis_link *link) {
@@ -111,7 +111,7 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
 int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error) {
     for (;;) {
         /* Looked at first: a peer that always has something for us must not hold us beyond it. */
-        uint64_t left_ms = ten_left_u64(deadline_ms, ten_link_now_ms());
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_link_now_ms());
         if (left_ms == 0)
             return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
         struct pollfd place = {.fd = link->fd, .events = events};
@@ -162,13 +162,13 @@ static int read_some(ten_redis_link *link, char *data, size_t *ret_size, ten_err
 static int read_backlog(ten_redis_link *link, ten_error *error) {
     char data[READ_SIZE];
     size_t size;
-    int done = read_some(link, data, &size, error);
-    if (done == TENURE_OK && link->in.size - link->taken > BACKLOG_MAX)
+    int r = read_some(link, data, &size, error);
+    if (r == TENURE_OK && link->in.size - link->taken > BACKLOG_MAX)
         return ten_fail(error, TENURE_E_STORE, "%s sends more than it was asked for", link->name);
     ten_buf_add(&link->in, data, size);
-    if (done == TENURE_OK && link->in.failed)
+    if (r == TENURE_OK && link->in.failed)
         return ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
-    return done;
+    return r;
 }
 
 static void let_go(ten_buf *buf) {
@@ -228,15 +228,15 @@ int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *w
 int ten_redis_link_flush(ten_redis_link *link, uint64_t deadline_ms, ten_error *error) {
     for (;;) {
         short events = 0;
-        int done = write_some(link, &events, error);
-        if (done < 0 || events == 0)
-            return done;
+        int r = write_some(link, &events, error);
+        if (r < 0 || events == 0)
+            return r;
         /* A server that waits until its replies are read reads no more commands. */
-        done = ten_redis_link_wait(link, (short)(events | POLLIN), deadline_ms, error);
-        if (done == TENURE_OK)
-            done = read_backlog(link, error);
-        if (done < 0)
-            return done;
+        r = ten_redis_link_wait(link, (short)(events | POLLIN), deadline_ms, error);
+        if (r == TENURE_OK)
+            r = read_backlog(link, error);
+        if (r < 0)
+            return r;
     }
 }
 
@@ -263,21 +263,21 @@ static int feed(ten_redis_link *link, const char *data, size_t size, ten_error *
 
 static int feed_from_backlog(ten_redis_link *link, ten_error *error) {
     size_t size = ten_min_u64(link->in.size - link->taken, READ_SIZE);
-    int done = feed(link, link->in.data + link->taken, size, error);
+    int r = feed(link, link->in.data + link->taken, size, error);
     link->taken += size;
     if (!has_backlog(link)) {
         let_go(&link->in);
         link->taken = 0;
     }
-    return done;
+    return r;
 }
 
 static int feed_from_socket(ten_redis_link *link, bool *ret_came, ten_error *error) {
     char data[READ_SIZE];
     size_t size = 0;
-    int done = read_some(link, data, &size, error);
+    int r = read_some(link, data, &size, error);
     *ret_came = size > 0;
-    return done == TENURE_OK && size > 0 ? feed(link, data, size, error) : done;
+    return r == TENURE_OK && size > 0 ? feed(link, data, size, error) : r;
 }
 
 static int reader_failed(const ten_redis_link *link, ten_error *error) {
@@ -301,36 +301,36 @@ int ten_redis_link_take(ten_redis_link *link, redisReply **ret_reply, ten_error 
             return TENURE_OK;
         }
         bool came = true;
-        int done = TENURE_OK;
+        int r = TENURE_OK;
         if (has_backlog(link))
-            done = feed_from_backlog(link, error);
+            r = feed_from_backlog(link, error);
         else if (reads++ < TAKE_READS)
-            done = feed_from_socket(link, &came, error);
+            r = feed_from_socket(link, &came, error);
         else
             came = false;
-        if (done < 0 || !came)
-            return done;
+        if (r < 0 || !came)
+            return r;
     }
 }
 
 /* A peer that hangs up has perhaps said why before. */
 static int take_last_words(ten_redis_link *link, int lost_by, redisReply **ret_reply, ten_error *error) {
-    int done = ten_redis_link_take(link, ret_reply, error);
-    return *ret_reply || done < 0 ? done : lost_by;
+    int r = ten_redis_link_take(link, ret_reply, error);
+    return *ret_reply || r < 0 ? r : lost_by;
 }
 
 int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisReply **ret_reply, ten_error *error) {
     redisReply *reply = NULL;
-    int done = ten_redis_link_flush(link, deadline_ms, error);
-    if (done == TENURE_E_UNREACHABLE)
-        done = take_last_words(link, done, &reply, error);
-    while (done == TENURE_OK && !reply) {
-        done = ten_redis_link_take(link, &reply, error);
-        if (done == TENURE_OK && !reply)
-            done = ten_redis_link_wait(link, link->wants, deadline_ms, error);
+    int r = ten_redis_link_flush(link, deadline_ms, error);
+    if (r == TENURE_E_UNREACHABLE)
+        r = take_last_words(link, r, &reply, error);
+    while (r == TENURE_OK && !reply) {
+        r = ten_redis_link_take(link, &reply, error);
+        if (r == TENURE_OK && !reply)
+            r = ten_redis_link_wait(link, link->wants, deadline_ms, error);
     }
-    if (done < 0)
-        return done;
+    if (r < 0)
+        return r;
     link->used_ms = ten_link_now_ms();
     *ret_reply = reply;
     return TENURE_OK;
@@ -343,17 +343,17 @@ int ten_redis_link_ask(ten_redis_link *link, uint64_t deadline_ms, redisReply **
     for (size_t i = 0; i < count; i++)
         sizes[i] = strlen(words[i]);
     redisReply *reply = NULL;
-    int done = ten_redis_link_send(link, count, words, sizes, error);
-    if (done == TENURE_OK)
-        done = ten_redis_link_receive(link, deadline_ms, &reply, error);
-    if (done == TENURE_OK && reply->type == REDIS_REPLY_ERROR) {
-        done = ten_redis_refusal(reply, words[0], error);
+    int r = ten_redis_link_send(link, count, words, sizes, error);
+    if (r == TENURE_OK)
+        r = ten_redis_link_receive(link, deadline_ms, &reply, error);
+    if (r == TENURE_OK && reply->type == REDIS_REPLY_ERROR) {
+        r = ten_redis_refusal(reply, words[0], error);
         freeReplyObject(reply);
         reply = NULL;
     }
     if (reply)
         *ret_reply = reply;
-    return done;
+    return r;
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------------ */

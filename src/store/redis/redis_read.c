@@ -21,7 +21,7 @@ static ten_redis_store *self(ten_store *base) {
 }
 
 static uint64_t left_ms(uint64_t deadline_ms) {
-    return ten_left_u64(deadline_ms, ten_redis_now_ms());
+    return ten_sub_saturating(deadline_ms, ten_redis_now_ms());
 }
 
 /* ---- the registry -------------------------------------------------------------------------------------- */
@@ -82,20 +82,20 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
                    uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct edits call = {0};
-    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
-    int done = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
-    for (size_t first = 0; done == TENURE_OK && first < count; first += call.count) {
+    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    int r = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
+    for (size_t first = 0; r == TENURE_OK && first < count; first += call.count) {
         call.at = &edits[first];
         call.count = ten_min_u64(count - first, EDITS_A_CALL);
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_call(store, "editing targets", make_edits, &call, left_ms(deadline_ms), &reply);
-        if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != call.count))
-            done = ten_redis_misunderstood(store);
-        for (size_t i = 0; done == TENURE_OK && i < call.count; i++)
+        r = ten_redis_call(store, "editing targets", make_edits, &call, left_ms(deadline_ms), &reply);
+        if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != call.count))
+            r = ten_redis_misunderstood(store);
+        for (size_t i = 0; r == TENURE_OK && i < call.count; i++)
             call.at[i].found = ten_redis_number(reply->element[i]) == 1;
     }
     ten_buf_free(&call.text);
-    return done;
+    return r;
 }
 
 /* ---- targets with their leases ------------------------------------------------------------------------- */
@@ -155,25 +155,25 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
     ten_redis_store *store = self(base);
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
-    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
     struct listing listing = {.filter = filters[query->filter], .after = after, .limit = query->limit};
-    int done = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
-    while (done == TENURE_OK && listing.limit > 0) {
+    int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
+    while (r == TENURE_OK && listing.limit > 0) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_call(store, "listing targets", make_listing, &listing, left_ms(deadline_ms), &reply);
-        if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
-            done = ten_redis_misunderstood(store);
-        for (size_t i = 1; done == TENURE_OK && i < reply->elements && listing.limit > 0; i++) {
+        r = ten_redis_call(store, "listing targets", make_listing, &listing, left_ms(deadline_ms), &reply);
+        if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
+            r = ten_redis_misunderstood(store);
+        for (size_t i = 1; r == TENURE_OK && i < reply->elements && listing.limit > 0; i++) {
             const redisReply *row = reply->element[i];
-            done = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
-                                                                        : ten_redis_misunderstood(store);
+            r = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
+                                                                     : ten_redis_misunderstood(store);
             listing.limit--;
         }
-        if (done != TENURE_OK || ten_redis_text(reply->element[0])[0] == '\0')
+        if (r != TENURE_OK || ten_redis_text(reply->element[0])[0] == '\0')
             break;
         snprintf(after, sizeof after, "%s", ten_redis_text(reply->element[0]));
     }
-    return done;
+    return r;
 }
 
 /* ---- instances ----------------------------------------------------------------------------------------- */
@@ -218,24 +218,24 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
                              uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct roll roll = {0};
-    uint64_t deadline_ms = ten_add_u64(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
     size_t found = NODES_A_CALL;
-    int done = ten_redis_space_get(&store->layout, namespace_name, &roll.space, &base->error);
-    for (; done == TENURE_OK && found == NODES_A_CALL; roll.from += found) {
+    int r = ten_redis_space_get(&store->layout, namespace_name, &roll.space, &base->error);
+    for (; r == TENURE_OK && found == NODES_A_CALL; roll.from += found) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        done = ten_redis_call(store, "listing instances", make_roll, &roll, left_ms(deadline_ms), &reply);
-        if (done == TENURE_OK && reply->type != REDIS_REPLY_ARRAY)
-            done = ten_redis_misunderstood(store);
-        found = done == TENURE_OK ? reply->elements : 0;
-        for (size_t i = 0; done == TENURE_OK && i < found; i++) {
+        r = ten_redis_call(store, "listing instances", make_roll, &roll, left_ms(deadline_ms), &reply);
+        if (r == TENURE_OK && reply->type != REDIS_REPLY_ARRAY)
+            r = ten_redis_misunderstood(store);
+        found = r == TENURE_OK ? reply->elements : 0;
+        for (size_t i = 0; r == TENURE_OK && i < found; i++) {
             const redisReply *one = reply->element[i];
             if (one->type != REDIS_REPLY_ARRAY || one->elements != 4)
-                done = ten_redis_misunderstood(store);
+                r = ten_redis_misunderstood(store);
             else if (one->element[1]->type == REDIS_REPLY_STRING)
-                done = hand_out_instance(one->element, each, userdata);
+                r = hand_out_instance(one->element, each, userdata);
         }
     }
-    return done;
+    return r;
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
@@ -311,8 +311,8 @@ static int hand_out_entry(char *text, const char *namespace_name, uint64_t *curs
     uint64_t last = strtoull(text, NULL, NUMBER_BASE);
     uint64_t at_cursor = last - lines;
     char *line = strchr(text, '\n');
-    int done = TENURE_OK;
-    while (done == TENURE_OK && line && *limit > 0) {
+    int r = TENURE_OK;
+    while (r == TENURE_OK && line && *limit > 0) {
         char *start = line + 1;
         line = strchr(start, '\n');
         if (line)
@@ -324,17 +324,17 @@ static int hand_out_entry(char *text, const char *namespace_name, uint64_t *curs
         if (!parse_line(start, &change))
             continue; /* by a version that is newer, or by a stranger's hand: it must not hide the rest */
         --*limit;
-        done = each(&change, userdata);
+        r = each(&change, userdata);
     }
-    return done;
+    return r;
 }
 
 static int read_cursor(ten_redis_store *store, struct reading *reading, uint64_t timeout_ms, uint64_t *cursor) {
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    int done = ten_redis_call(store, "reading the feed", make_cursor, reading, timeout_ms, &reply);
-    if (done == TENURE_OK)
+    int r = ten_redis_call(store, "reading the feed", make_cursor, reading, timeout_ms, &reply);
+    if (r == TENURE_OK)
         *cursor = ten_redis_number(reply);
-    return done;
+    return r;
 }
 
 /* What came with the notices, if it goes on from the cursor. Then the server need not be asked; what it may have told
@@ -342,14 +342,14 @@ static int read_cursor(ten_redis_store *store, struct reading *reading, uint64_t
 static int hand_out_heard(ten_redis_store *store, const char *namespace_name, uint64_t *cursor, size_t limit,
                           ten_change_fn each, void *userdata) {
     ten_redis_watch *watch = &store->watch;
-    int done = TENURE_OK;
-    for (size_t at = 0; done == TENURE_OK && limit > 0 && at < watch->heard.size;) {
+    int r = TENURE_OK;
+    for (size_t at = 0; r == TENURE_OK && limit > 0 && at < watch->heard.size;) {
         size_t size = strlen(watch->heard.data + at) + 1; /* before it is cut into lines */
-        done = hand_out_entry(watch->heard.data + at, namespace_name, cursor, &limit, each, userdata);
+        r = hand_out_entry(watch->heard.data + at, namespace_name, cursor, &limit, each, userdata);
         at += size;
     }
     ten_redis_watch_forget(watch);
-    return done;
+    return r;
 }
 
 static bool has_heard(const ten_redis_watch *watch, const char *namespace_name, uint64_t cursor) {
@@ -361,34 +361,34 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
                       void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct reading reading = {.cursor = *cursor};
-    int done = ten_redis_space_get(&store->layout, namespace_name, &reading.space, &base->error);
+    int r = ten_redis_space_get(&store->layout, namespace_name, &reading.space, &base->error);
     ten_redis_watch_mend(store);
-    if (done < 0 || *cursor == TEN_CURSOR_NOW)
-        return done < 0 ? done : read_cursor(store, &reading, timeout_ms, cursor);
+    if (r < 0 || *cursor == TEN_CURSOR_NOW)
+        return r < 0 ? r : read_cursor(store, &reading, timeout_ms, cursor);
     reading.all = *cursor == TEN_CURSOR_OLDEST;
     if (reading.all)
         *cursor = 0;
     if (limit > 0 && has_heard(&store->watch, namespace_name, *cursor))
         return hand_out_heard(store, namespace_name, cursor, limit, each, userdata);
-    for (bool more = true; done == TENURE_OK && more && limit > 0;) {
+    for (bool more = true; r == TENURE_OK && more && limit > 0;) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         reading.cursor = *cursor;
-        done = ten_redis_call(store, "reading the feed", make_reading, &reading, timeout_ms, &reply);
-        if (done == TENURE_OK && reply->type == REDIS_REPLY_INTEGER) {
-            done = read_cursor(store, &reading, timeout_ms, cursor);
-            return done < 0 ? done
-                            : ten_fail(&base->error, TENURE_E_RESYNC,
-                                       "changes were missed: the feed keeps the last %u of an epoch", TEN_FEED_MAX);
+        r = ten_redis_call(store, "reading the feed", make_reading, &reading, timeout_ms, &reply);
+        if (r == TENURE_OK && reply->type == REDIS_REPLY_INTEGER) {
+            r = read_cursor(store, &reading, timeout_ms, cursor);
+            return r < 0 ? r
+                         : ten_fail(&base->error, TENURE_E_RESYNC,
+                                    "changes were missed: the feed keeps the last %u of an epoch", TEN_FEED_MAX);
         }
-        if (done == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
-            done = ten_redis_misunderstood(store);
-        for (size_t i = 1; done == TENURE_OK && i < reply->elements && limit > 0; i++)
-            done = reply->element[i]->type == REDIS_REPLY_STRING
-                       ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
-                       : ten_redis_misunderstood(store);
-        more = done == TENURE_OK && reply->elements == ENTRIES + 1;
-        if (done == TENURE_OK && reading.all && *cursor == 0) /* there are none */
+        if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
+            r = ten_redis_misunderstood(store);
+        for (size_t i = 1; r == TENURE_OK && i < reply->elements && limit > 0; i++)
+            r = reply->element[i]->type == REDIS_REPLY_STRING
+                    ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
+                    : ten_redis_misunderstood(store);
+        more = r == TENURE_OK && reply->elements == ENTRIES + 1;
+        if (r == TENURE_OK && reading.all && *cursor == 0) /* there are none */
             *cursor = ten_redis_number(reply->element[0]);
     }
-    return done;
+    return r;
 }

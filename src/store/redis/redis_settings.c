@@ -83,9 +83,9 @@ static int parse_hosts(const char *hosts, uint16_t standard_port, size_t most, t
                             most == 1 ? "'%.100s' names several hosts: that is for redis+sentinel://"
                                       : "'%.100s' names more than 8 hosts",
                             hosts);
-        int done = parse_host(at, size, standard_port, &settings->hosts[settings->host_count], error);
-        if (done < 0)
-            return done;
+        int r = parse_host(at, size, standard_port, &settings->hosts[settings->host_count], error);
+        if (r < 0)
+            return r;
         settings->host_count++;
         if (at[size] == '\0')
             return TENURE_OK;
@@ -104,14 +104,14 @@ static int take_database(const char *text, ten_redis_settings *settings, ten_err
 static int parse_database(const char *path, const ten_url *url, ten_redis_settings *settings, ten_error *error) {
     const char *option = ten_url_option(url, "db");
     const char *named = path[0] == '/' ? path + 1 : path;
-    int done = named[0] ? take_database(named, settings, error) : TENURE_OK;
+    int r = named[0] ? take_database(named, settings, error) : TENURE_OK;
     uint64_t before = settings->database;
-    if (done == TENURE_OK && option)
-        done = take_database(option, settings, error);
-    if (done == TENURE_OK && option && named[0] && settings->database != before)
+    if (r == TENURE_OK && option)
+        r = take_database(option, settings, error);
+    if (r == TENURE_OK && option && named[0] && settings->database != before)
         return ten_fail(error, TENURE_E_INVALID, "the URL names two databases, %llu and db=%llu",
                         (unsigned long long)before, (unsigned long long)settings->database);
-    return done;
+    return r;
 }
 
 /* "/mymaster/3" */
@@ -151,10 +151,10 @@ static int parse_place(const ten_url *url, ten_redis_settings *settings, ten_err
     if (strchr(url->path, '@'))
         return ten_fail(error, TENURE_E_INVALID,
                         "the URL has an @ after its host; in a password write / as %%2F, ? as %%3F and %% as %%25");
-    int done = sentinel ? parse_hosts(url->hosts, SENTINEL_PORT, TEN_REDIS_HOSTS_MAX, settings, error)
-                        : parse_hosts(url->hosts, REDIS_PORT, 1, settings, error);
-    if (done < 0)
-        return done;
+    int r = sentinel ? parse_hosts(url->hosts, SENTINEL_PORT, TEN_REDIS_HOSTS_MAX, settings, error)
+                     : parse_hosts(url->hosts, REDIS_PORT, 1, settings, error);
+    if (r < 0)
+        return r;
     return sentinel ? parse_master(url, settings, error) : parse_database(url->path, url, settings, error);
 }
 
@@ -173,19 +173,19 @@ static int take_file(const ten_url *url, const char *option, char **ret_path, te
 }
 
 static int take_secrets(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
-    int done = copy(url->user && url->user[0] ? url->user : NULL, &settings->user, error);
-    if (done == TENURE_OK)
-        done = copy(url->password, &settings->password, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "password_file", &settings->password_file, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "ca_file", &settings->ca_file, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "cert_file", &settings->cert_file, error);
-    if (done == TENURE_OK)
-        done = take_file(url, "key_file", &settings->key_file, error);
-    if (done < 0)
-        return done;
+    int r = copy(url->user && url->user[0] ? url->user : NULL, &settings->user, error);
+    if (r == TENURE_OK)
+        r = copy(url->password, &settings->password, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "password_file", &settings->password_file, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "ca_file", &settings->ca_file, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "cert_file", &settings->cert_file, error);
+    if (r == TENURE_OK)
+        r = take_file(url, "key_file", &settings->key_file, error);
+    if (r < 0)
+        return r;
     if (!settings->tls && (settings->ca_file || settings->cert_file || settings->key_file))
         return ten_fail(error, TENURE_E_INVALID, "ca_file, cert_file and key_file are for rediss://");
     if ((settings->cert_file == NULL) != (settings->key_file == NULL))
@@ -222,14 +222,14 @@ int ten_redis_settings_make(const ten_url *url, ten_redis_settings **ret_setting
     ten_redis_settings *settings = ten_calloc(1, sizeof *settings);
     if (!settings)
         return no_memory(error);
-    int done = parse_place(url, settings, error);
-    if (done == TENURE_OK)
-        done = take_secrets(url, settings, error);
-    if (done == TENURE_OK)
-        done = make_name(url, settings, error);
-    if (done < 0) {
+    int r = parse_place(url, settings, error);
+    if (r == TENURE_OK)
+        r = take_secrets(url, settings, error);
+    if (r == TENURE_OK)
+        r = make_name(url, settings, error);
+    if (r < 0) {
         ten_redis_settings_free(settings);
-        return done;
+        return r;
     }
     *ret_settings = settings;
     return TENURE_OK;

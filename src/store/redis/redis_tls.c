@@ -143,14 +143,14 @@ static int new_context(const ten_redis_settings *settings, SSL_CTX **ret_context
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_default_passwd_cb(context, no_pass_phrase);
-    int done = load_authorities(context, settings, error);
-    if (done == TENURE_OK)
-        done = load_certificate(context, settings, error);
-    if (done < 0)
+    int r = load_authorities(context, settings, error);
+    if (r == TENURE_OK)
+        r = load_certificate(context, settings, error);
+    if (r < 0)
         SSL_CTX_free(context);
     else
         *ret_context = context;
-    return done;
+    return r;
 }
 
 /* From the files each time, because certificates are replaced while a program runs. While somebody is at it, and what
@@ -160,9 +160,9 @@ static int make_context(ten_redis_settings *settings, ten_error *error) {
     if (settings->tls_context && !has_files)
         return TENURE_OK;
     SSL_CTX *context = NULL;
-    int done = new_context(settings, &context, error);
-    if (done < 0)
-        return settings->tls_context ? TENURE_OK : done;
+    int r = new_context(settings, &context, error);
+    if (r < 0)
+        return settings->tls_context ? TENURE_OK : r;
     SSL_CTX_free(settings->tls_context);
     settings->tls_context = context;
     return TENURE_OK;
@@ -192,9 +192,9 @@ static int handshake_failed(ten_redis_link *link, ten_error *error) {
 int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms, ten_error *error) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_bio_method);
-    int done = make_context(settings, error);
-    if (done < 0)
-        return done;
+    int r = make_context(settings, error);
+    if (r < 0)
+        return r;
     ERR_clear_error();
     BIO *bio = bio_method ? BIO_new(bio_method) : NULL;
     link->tls = bio ? SSL_new(settings->tls_context) : NULL;
@@ -212,13 +212,13 @@ int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint
         int wants = SSL_get_error(link->tls, state);
         if (wants != SSL_ERROR_WANT_READ && wants != SSL_ERROR_WANT_WRITE)
             return handshake_failed(link, error);
-        done = ten_redis_link_wait(link, wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline_ms, error);
-        if (done == TENURE_E_TIMEOUT)
-            return ten_fail(error, done,
+        r = ten_redis_link_wait(link, wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline_ms, error);
+        if (r == TENURE_E_TIMEOUT)
+            return ten_fail(error, r,
                             "%s did not answer the TLS handshake in time (a server without TLS? that is redis://)",
                             link->name);
-        if (done < 0)
-            return done;
+        if (r < 0)
+            return r;
     }
 }
 

@@ -45,18 +45,18 @@ static void go_down(ten_redis_watch *watch) {
 static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t deadline_ms) {
     const ten_redis_space *space;
     ten_redis_watch *watch = &store->watch;
-    int done = ten_redis_space_get(&store->layout, watch->namespace_name, &space, &store->base.error);
+    int r = ten_redis_space_get(&store->layout, watch->namespace_name, &space, &store->base.error);
     char channel[TENURE_NAMESPACE_MAX + 48];
-    snprintf(channel, sizeof channel, "%s@%llu", done == TENURE_OK ? space->own[TEN_REDIS_FEED] : "",
+    snprintf(channel, sizeof channel, "%s@%llu", r == TENURE_OK ? space->own[TEN_REDIS_FEED] : "",
              (unsigned long long)ten_redis_settings_database(store->settings));
     const char *const words[] = {"SUBSCRIBE", channel};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    if (done == TENURE_OK)
-        done = ten_redis_link_ask(link, deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
+    if (r == TENURE_OK)
+        r = ten_redis_link_ask(link, deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
     struct epoll_event interest = {.events = EPOLLIN};
-    if (done == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, ten_redis_link_fd(link), &interest) != 0)
-        done = ten_fail_errno(&store->base.error, TENURE_E_SYSTEM, errno, "cannot watch the Redis connection");
-    return done;
+    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, ten_redis_link_fd(link), &interest) != 0)
+        r = ten_fail_errno(&store->base.error, TENURE_E_SYSTEM, errno, "cannot watch the Redis connection");
+    return r;
 }
 
 void ten_redis_watch_mend(ten_redis_store *store) {
@@ -69,11 +69,11 @@ void ten_redis_watch_mend(ten_redis_store *store) {
     }
     uint64_t deadline_ms = ten_redis_now_ms() + (SUBSCRIBE_MS << watch->failures);
     ten_redis_link *link = NULL;
-    int done = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &link, &store->base.error);
-    if (done == TENURE_OK)
-        done = subscribe(store, link, deadline_ms);
+    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &link, &store->base.error);
+    if (r == TENURE_OK)
+        r = subscribe(store, link, deadline_ms);
     watch->link = link;
-    if (done < 0) {
+    if (r < 0) {
         /* A far away server needs more; the leases can wait that long, too. */
         watch->failures = (unsigned)ten_min_u64(watch->failures + 1, PATIENCE);
         go_down(watch);
@@ -100,9 +100,9 @@ static int open_descriptors(ten_redis_store *store) {
 int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
     ten_redis_store *store = (ten_redis_store *)base;
     ten_redis_watch *watch = &store->watch;
-    int done = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(store);
-    if (done < 0)
-        return done;
+    int r = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(store);
+    if (r < 0)
+        return r;
     if (strcmp(watch->namespace_name, namespace_name) != 0) {
         snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
         ten_redis_link_close(watch->link);

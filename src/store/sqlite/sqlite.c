@@ -130,9 +130,9 @@ static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
     ten_bind_text(statement, 5, op->holder);
     ten_bind_u64(statement, 6, op->ttl_ms);
     ten_bind_u64(statement, 7, db->context.now_ms);
-    int done = ten_db_run(db, statement);
-    if (done < 0)
-        return done;
+    int r = ten_db_run(db, statement);
+    if (r < 0)
+        return r;
     if (sqlite3_changes(db->connection) == 0)
         return 0;
     ten_db_note_end(db, ends_ms);
@@ -143,50 +143,50 @@ static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
 
 /* What an acquire or a read has to know beside the lease. 1: the result is settled. */
 static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, ten_result *result) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (op->kind == TEN_OP_READ || (op->flags & TEN_OP_REQUIRE_TARGET))
-        done = get_registration(db, op->namespace_name, op->target, &result->registered, &result->paused);
-    if (done == TENURE_OK && (op->flags & TEN_OP_REQUIRE_TARGET) && !result->registered && !row->exists) {
+        r = get_registration(db, op->namespace_name, op->target, &result->registered, &result->paused);
+    if (r == TENURE_OK && (op->flags & TEN_OP_REQUIRE_TARGET) && !result->registered && !row->exists) {
         result->outcome = TEN_UNKNOWN;
         return 1;
     }
-    if (done == TENURE_OK && op->kind == TEN_OP_ACQUIRE) {
+    if (r == TENURE_OK && op->kind == TEN_OP_ACQUIRE) {
         ten_instance_row instance;
         bool same_metadata;
-        done = get_instance(db, op, &instance, &same_metadata);
-        if (done == TENURE_OK && ten_instance_row_is_tombstone(&instance, db->context.now_ms)) {
+        r = get_instance(db, op, &instance, &same_metadata);
+        if (r == TENURE_OK && ten_instance_row_is_tombstone(&instance, db->context.now_ms)) {
             result->error = TENURE_E_GONE;
             return 1;
         }
     }
-    return done;
+    return r;
 }
 
 static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_result *result, bool *must_last) {
     ten_db *db = &store->db;
-    int done = op->kind == TEN_OP_RENEW ? renew_plainly(db, op, result) : 0;
-    if (done != 0)
-        return done < 0 ? done : TENURE_OK;
+    int r = op->kind == TEN_OP_RENEW ? renew_plainly(db, op, result) : 0;
+    if (r != 0)
+        return r < 0 ? r : TENURE_OK;
     ten_lease_row row;
     ten_lease_effect effect;
-    done = get_lease(db, op, &row);
-    if (done == TENURE_OK)
-        done = look_before(db, op, &row, result);
-    if (done != TENURE_OK)
-        return done < 0 ? done : TENURE_OK;
+    r = get_lease(db, op, &row);
+    if (r == TENURE_OK)
+        r = look_before(db, op, &row, result);
+    if (r != TENURE_OK)
+        return r < 0 ? r : TENURE_OK;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
     if (effect.row_changed) {
         *must_last |= effect.must_last;
         ten_db_note_end(db, row.ends_ms);
-        done = put_lease(db, op, &row);
+        r = put_lease(db, op, &row);
     }
     ten_change changes[TEN_LEASE_CHANGES_MAX];
     size_t count = ten_lease_changes(&row, op, &effect, changes);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        done = ten_db_add_change(db, &changes[i]);
-    if (done == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
-        done = ten_fail(db->error, TENURE_E_NOMEM, "out of memory for the answer about %s", op->target);
-    return done;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ten_db_add_change(db, &changes[i]);
+    if (r == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
+        r = ten_fail(db->error, TENURE_E_NOMEM, "out of memory for the answer about %s", op->target);
+    return r;
 }
 
 /* ---- instances ----------------------------------------------------------------------------------------- */
@@ -203,9 +203,9 @@ static int beat_plainly(ten_db *db, const ten_op *op, ten_result *result) {
     ten_bind_text(statement, 5, op->metadata ? op->metadata : "");
     ten_bind_u64(statement, 6, op->ttl_ms);
     ten_bind_u64(statement, 7, db->context.now_ms);
-    int done = ten_db_run(db, statement);
-    if (done < 0 || sqlite3_changes(db->connection) == 0)
-        return done;
+    int r = ten_db_run(db, statement);
+    if (r < 0 || sqlite3_changes(db->connection) == 0)
+        return r;
     *result = (ten_result){.outcome = TEN_OK, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms};
     return 1;
 }
@@ -275,36 +275,36 @@ static int remove_instance(ten_db *db, const ten_op *op) {
 }
 
 static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, bool *must_last) {
-    int done = op->kind == TEN_OP_ANNOUNCE ? beat_plainly(db, op, result) : 0;
-    if (done != 0)
-        return done < 0 ? done : TENURE_OK;
+    int r = op->kind == TEN_OP_ANNOUNCE ? beat_plainly(db, op, result) : 0;
+    if (r != 0)
+        return r < 0 ? r : TENURE_OK;
     ten_instance_row row;
     ten_instance_effect effect;
     bool same_metadata;
     uint64_t fleet_ttl_ms = 0;
-    done = get_instance(db, op, &row, &same_metadata);
+    r = get_instance(db, op, &row, &same_metadata);
     bool joins = op->kind == TEN_OP_ANNOUNCE && !ten_instance_row_is_live(&row, db->context.now_ms);
-    if (done == TENURE_OK && joins)
-        done = sweep_instances(db, op);
-    if (done == TENURE_OK && joins)
-        done = get_fleet_ttl(db, op, &fleet_ttl_ms);
-    if (done < 0)
-        return done;
+    if (r == TENURE_OK && joins)
+        r = sweep_instances(db, op);
+    if (r == TENURE_OK && joins)
+        r = get_fleet_ttl(db, op, &fleet_ttl_ms);
+    if (r < 0)
+        return r;
     ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms, result,
                            &effect);
     *must_last |= effect.must_last;
     if (effect.row_removed)
-        done = remove_instance(db, op);
+        r = remove_instance(db, op);
     else if (effect.row_changed)
-        done = put_instance(db, op, &row);
-    if (done == TENURE_OK && effect.changed)
-        done = ten_db_add_change(db, &(ten_change){.kind = effect.change,
-                                                   .reason = effect.reason,
-                                                   .namespace_name = op->namespace_name,
-                                                   .target = "",
-                                                   .instance = op->holder,
-                                                   .actor = op->actor ? op->actor : ""});
-    return done;
+        r = put_instance(db, op, &row);
+    if (r == TENURE_OK && effect.changed)
+        r = ten_db_add_change(db, &(ten_change){.kind = effect.change,
+                                                .reason = effect.reason,
+                                                .namespace_name = op->namespace_name,
+                                                .target = "",
+                                                .instance = op->holder,
+                                                .actor = op->actor ? op->actor : ""});
+    return r;
 }
 
 /* ---- batches ------------------------------------------------------------------------------------------- */
@@ -324,33 +324,33 @@ static enum weight weigh(const ten_op *ops, size_t count) {
 
 static int apply_all(struct sqlite_store *store, const ten_op *ops, ten_result *results, size_t count,
                      bool *must_last) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     ten_arena_reset(&store->results);
-    for (size_t i = 0; done == TENURE_OK && i < count; i++) {
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         results[i] = (ten_result){0};
-        done = ops[i].target ? apply_to_lease(store, &ops[i], &results[i], must_last)
-                             : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
+        r = ops[i].target ? apply_to_lease(store, &ops[i], &results[i], must_last)
+                          : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
     }
-    return done;
+    return r;
 }
 
 static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     struct sqlite_store *store = self(base);
     enum weight weight = weigh(ops, count);
     bool must_last = false;
-    int done = weight == ONLY_READS ? ten_db_begin_read(&store->db, timeout_ms)
-                                    : ten_db_begin_write(&store->db, weight == CHANGES, timeout_ms);
-    if (done < 0)
-        return done;
-    done = apply_all(store, ops, results, count, &must_last);
-    if (done < 0 || weight == CHANGES || !must_last)
-        return ten_db_end(&store->db, done);
+    int r = weight == ONLY_READS ? ten_db_begin_read(&store->db, timeout_ms)
+                                 : ten_db_begin_write(&store->db, weight == CHANGES, timeout_ms);
+    if (r < 0)
+        return r;
+    r = apply_all(store, ops, results, count, &must_last);
+    if (r < 0 || weight == CHANGES || !must_last)
+        return ten_db_end(&store->db, r);
     /* A renewal turned out to be more than that (another TTL, a lease put back, a join): once more, to last. Nothing
      * was committed. */
     ten_error cancelled = {.code = TENURE_E_CANCELLED};
     (void)ten_db_end(&store->db, cancelled.code);
-    done = ten_db_begin_write(&store->db, true, ten_left_u64(store->db.end_us, ten_boot_us()) / 1000u);
-    return done < 0 ? done : ten_db_end(&store->db, apply_all(store, ops, results, count, &must_last));
+    r = ten_db_begin_write(&store->db, true, ten_sub_saturating(store->db.end_us, ten_boot_us()) / 1000u);
+    return r < 0 ? r : ten_db_end(&store->db, apply_all(store, ops, results, count, &must_last));
 }
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
@@ -378,12 +378,12 @@ static int run_edit(ten_db *db, const char *namespace_name, const ten_target_edi
 
 static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *edit) {
     bool paused;
-    int done = get_registration(db, namespace_name, edit->target.id, &edit->found, &paused);
-    if (done < 0 || (!edit->found && edit->action != TEN_TARGET_PUT))
-        return done;
-    done = run_edit(db, namespace_name, edit);
-    if (done < 0)
-        return done;
+    int r = get_registration(db, namespace_name, edit->target.id, &edit->found, &paused);
+    if (r < 0 || (!edit->found && edit->action != TEN_TARGET_PUT))
+        return r;
+    r = run_edit(db, namespace_name, edit);
+    if (r < 0)
+        return r;
     enum ten_change_kind kind = edit->action == TEN_TARGET_REMOVE ? TEN_TARGET_REMOVED
                                 : edit->found                     ? TEN_TARGET_CHANGED
                                                                   : TEN_TARGET_ADDED;
@@ -396,12 +396,12 @@ static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *
 static int sqlite_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                                uint64_t timeout_ms) {
     ten_db *db = &self(base)->db;
-    int done = ten_db_begin_write(db, true, timeout_ms);
-    if (done < 0)
-        return done;
-    for (size_t i = 0; done == TENURE_OK && i < count; i++)
-        done = edit_target(db, namespace_name, &edits[i]);
-    return ten_db_end(db, done);
+    int r = ten_db_begin_write(db, true, timeout_ms);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = edit_target(db, namespace_name, &edits[i]);
+    return ten_db_end(db, r);
 }
 
 /* ---- listings ------------------------------------------------------------------------------------------ */
@@ -425,21 +425,21 @@ static int sqlite_changes(ten_store *base, const char *namespace_name, uint64_t 
 static int sqlite_watch(ten_store *base, const char *namespace_name, int *ret_fd) {
     (void)namespace_name; /* a notice says that the file has changed, and no more */
     ten_db *db = &self(base)->db;
-    int done = ten_side_watch(&db->side, &base->error);
-    if (done == TENURE_OK)
+    int r = ten_sqlite_side_watch(&db->side, &base->error);
+    if (r == TENURE_OK)
         *ret_fd = db->side.watch_fd;
-    return done;
+    return r;
 }
 
 static void sqlite_watch_clear(ten_store *base) {
-    ten_side_watch_clear(&self(base)->db.side);
+    ten_sqlite_side_watch_clear(&self(base)->db.side);
 }
 
 static int sqlite_ping(ten_store *base, uint64_t timeout_ms) {
     ten_db *db = &self(base)->db;
-    int done = ten_db_begin_write(db, false, timeout_ms);
-    if (done < 0)
-        return done;
+    int r = ten_db_begin_write(db, false, timeout_ms);
+    if (r < 0)
+        return r;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PING);
     return ten_db_end(db, statement ? ten_db_run(db, statement) : db->error->code);
 }
@@ -457,9 +457,9 @@ static void sqlite_close(ten_store *base) {
 
 static int sqlite_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
     static const char *const options[] = {"timeout", NULL};
-    int done = ten_url_check_options(url, options, error);
-    if (done < 0)
-        return done;
+    int r = ten_url_check_options(url, options, error);
+    if (r < 0)
+        return r;
     if (url->hosts && url->hosts[0] != '\0')
         return ten_fail(error, TENURE_E_INVALID,
                         "a sqlite: URL names a file on this host and no host: write sqlite:/%s%s", url->hosts,
@@ -478,11 +478,11 @@ static int sqlite_open(const ten_url *url, const ten_store_config *config, ten_s
                          .expiry_clock = "this host's boot clock, read after the lock is had",
                          .change_notice = "inotify on the side file"},
     };
-    done = ten_db_open(&store->db, url->path, config->clock, &store->base.error, config->timeout_ms);
-    if (done < 0) {
+    r = ten_db_open(&store->db, url->path, config->clock, &store->base.error, config->timeout_ms);
+    if (r < 0) {
         *error = store->base.error;
         sqlite_close(&store->base);
-        return done;
+        return r;
     }
     *ret_store = &store->base;
     return TENURE_OK;

@@ -48,7 +48,7 @@ static void check_room(const ten_db *db, const struct report *report) {
 
 static void check_watch(ten_db *db, const struct report *report) {
     ten_error error;
-    bool works = ten_side_watch(&db->side, &error) == TENURE_OK;
+    bool works = ten_sqlite_side_watch(&db->side, &error) == TENURE_OK;
     tell(report, works ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices", works ? "inotify" : error.message,
          "raise fs.inotify.max_user_instances; until then waiters look four times a second");
 }
@@ -65,9 +65,9 @@ static void check_recovery(const ten_db *db, const struct report *report) {
 
 int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     struct report report = {.each = each, .userdata = userdata};
-    int done = ten_db_begin_write(db, false, timeout_ms);
-    if (done < 0)
-        return done;
+    int r = ten_db_begin_write(db, false, timeout_ms);
+    if (r < 0)
+        return r;
     ten_db_end(db, TENURE_OK);
     each(TENURE_CHECK_OK, "database", db->path, "", userdata);
     check_place(db, &report);

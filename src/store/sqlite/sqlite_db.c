@@ -52,42 +52,42 @@ static void read_clocks(ten_db *db) {
 static int set_lasting(ten_db *db, bool lasting) {
     if (db->lasting == lasting)
         return TENURE_OK;
-    int done = ten_db_execute(db, lasting ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
-    if (done == TENURE_OK)
+    int r = ten_db_execute(db, lasting ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+    if (r == TENURE_OK)
         db->lasting = lasting;
-    return done;
+    return r;
 }
 
 /* After an error that may be the connection's fault the next call opens a new one. */
-static void undo(ten_db *db, int done) {
+static void undo(ten_db *db, int r) {
     if (db->connection && !sqlite3_get_autocommit(db->connection) && ten_db_run_plain(db, TEN_SQL_ROLLBACK) < 0)
-        done = TENURE_E_STORE;
+        r = TENURE_E_STORE;
     db->writing = false;
-    ten_side_leave(&db->side);
-    if (done == TENURE_E_STORE || done == TENURE_E_UNREACHABLE)
+    ten_sqlite_side_leave(&db->side);
+    if (r == TENURE_E_STORE || r == TENURE_E_UNREACHABLE)
         ten_db_disconnect(db);
 }
 
 /* Rolls back and keeps the error that led to it. */
-static int give_up(ten_db *db, int done) {
+static int give_up(ten_db *db, int r) {
     ten_error first = *db->error;
-    undo(db, done);
+    undo(db, r);
     *db->error = first;
-    return done;
+    return r;
 }
 
 enum { AGAIN = 1 }; /* the file was replaced, or the epoch's change must last: once more */
 
 static int try_begin_write(ten_db *db, bool *lasting) {
-    int done = ten_db_connect(db);
-    if (done < 0)
-        return done;
-    ten_side_enter(&db->side, ten_db_patience_end_us(db));
-    done = set_lasting(db, *lasting);
-    if (done == TENURE_OK)
-        done = ten_db_run_plain(db, TEN_SQL_BEGIN_WRITE);
-    if (done < 0)
-        return give_up(db, done);
+    int r = ten_db_connect(db);
+    if (r < 0)
+        return r;
+    ten_sqlite_side_enter(&db->side, ten_db_patience_end_us(db));
+    r = set_lasting(db, *lasting);
+    if (r == TENURE_OK)
+        r = ten_db_run_plain(db, TEN_SQL_BEGIN_WRITE);
+    if (r < 0)
+        return give_up(db, r);
     db->writing = true;
     db->last_end_ms = 0;
     if (has_moved(db)) {
@@ -97,9 +97,9 @@ static int try_begin_write(ten_db *db, bool *lasting) {
     }
     read_clocks(db);
     bool changed = false;
-    done = ten_db_check_epoch(db, &changed);
-    if (done < 0)
-        return give_up(db, done);
+    r = ten_db_check_epoch(db, &changed);
+    if (r < 0)
+        return give_up(db, r);
     if (changed && !*lasting) {
         undo(db, TENURE_OK);
         *lasting = true;
@@ -111,9 +111,9 @@ static int try_begin_write(ten_db *db, bool *lasting) {
 int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms) {
     set_bounds(db, timeout_ms);
     for (int tries = 0; tries < 4; tries++) {
-        int done = try_begin_write(db, &lasting);
-        if (done != AGAIN)
-            return done;
+        int r = try_begin_write(db, &lasting);
+        if (r != AGAIN)
+            return r;
     }
     return ten_fail(db->error, TENURE_E_STORE, "%s is being replaced again and again", db->given_path);
 }
@@ -124,49 +124,49 @@ int ten_db_begin_read(ten_db *db, uint64_t timeout_ms) {
         ten_db_disconnect(db);
     if (!db->connection) {
         /* A new connection looks at the epoch first; that needs the lock. */
-        int done = ten_db_begin_write(db, false, timeout_ms);
-        if (done == TENURE_OK)
-            done = ten_db_end(db, TENURE_OK);
-        if (done < 0)
-            return done;
+        int r = ten_db_begin_write(db, false, timeout_ms);
+        if (r == TENURE_OK)
+            r = ten_db_end(db, TENURE_OK);
+        if (r < 0)
+            return r;
     }
-    int done = ten_db_run_plain(db, TEN_SQL_BEGIN_READ);
+    int r = ten_db_run_plain(db, TEN_SQL_BEGIN_READ);
     read_clocks(db);
-    return done;
+    return r;
 }
 
 static int commit_write(ten_db *db) {
     uint64_t last_end_ms = ten_max_u64(db->memory.last_end_ms, db->last_end_ms);
     bool changed = db->cursor > db->memory.cursor;
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     if (last_end_ms > db->memory.last_end_ms) {
         /* Before the commit: a lease that is granted but not remembered could be forgotten with the database. */
         db->memory.last_end_ms = last_end_ms;
-        done = ten_side_write(&db->side, &db->memory, db->error);
+        r = ten_sqlite_side_write(&db->side, &db->memory, db->error);
     }
-    if (done == TENURE_OK)
-        done = ten_db_run_plain(db, TEN_SQL_COMMIT);
-    if (done < 0)
-        return give_up(db, done);
+    if (r == TENURE_OK)
+        r = ten_db_run_plain(db, TEN_SQL_COMMIT);
+    if (r < 0)
+        return give_up(db, r);
     if (changed) {
         /* After the commit: a cursor that the database never had would look like lost data. */
         ten_error ignored;
         db->memory.cursor = db->cursor;
-        (void)ten_side_write(&db->side, &db->memory, &ignored);
-        ten_side_notify(&db->side);
+        (void)ten_sqlite_side_write(&db->side, &db->memory, &ignored);
+        ten_sqlite_side_notify(&db->side);
     }
     db->writing = false;
-    ten_side_leave(&db->side);
+    ten_sqlite_side_leave(&db->side);
     return TENURE_OK;
 }
 
-int ten_db_end(ten_db *db, int done) {
-    if (done < 0)
-        return give_up(db, done);
+int ten_db_end(ten_db *db, int r) {
+    if (r < 0)
+        return give_up(db, r);
     if (db->writing)
         return commit_write(db);
     int ended = ten_db_run_plain(db, TEN_SQL_COMMIT);
-    return ended < 0 ? give_up(db, ended) : done;
+    return ended < 0 ? give_up(db, ended) : r;
 }
 
 void ten_db_note_end(ten_db *db, uint64_t ends_ms) {
@@ -177,8 +177,8 @@ static int trim_changes(ten_db *db) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TRIM_CHANGES);
     if (!statement)
         return db->error->code;
-    ten_bind_u64(statement, 1, ten_left_u64(db->cursor, TEN_FEED_MAX));
-    ten_bind_u64(statement, 2, ten_left_u64(db->context.wall_ms, TEN_FEED_AGE_MS));
+    ten_bind_u64(statement, 1, ten_sub_saturating(db->cursor, TEN_FEED_MAX));
+    ten_bind_u64(statement, 2, ten_sub_saturating(db->context.wall_ms, TEN_FEED_AGE_MS));
     return ten_db_run(db, statement);
 }
 
@@ -195,11 +195,11 @@ int ten_db_add_change(ten_db *db, const ten_change *change) {
     ten_bind_text(statement, 7, change->instance);
     ten_bind_text(statement, 8, change->actor);
     ten_bind_u64(statement, 9, change->token);
-    int done = ten_db_run(db, statement);
-    if (done < 0)
-        return done;
+    int r = ten_db_run(db, statement);
+    if (r < 0)
+        return r;
     db->cursor++;
-    return db->cursor % TRIM_EVERY == 0 ? trim_changes(db) : done;
+    return db->cursor % TRIM_EVERY == 0 ? trim_changes(db) : r;
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
@@ -219,14 +219,14 @@ static int make_absolute(ten_db *db, const char *path) {
 
 int ten_db_open(ten_db *db, const char *path, const ten_clock *clock, ten_error *error, uint64_t timeout_ms) {
     *db = (ten_db){.clock = clock, .error = error, .side = {.fd = -1, .watch_fd = -1}};
-    int done = make_absolute(db, path);
-    if (done == TENURE_OK)
-        done = ten_db_begin_write(db, false, timeout_ms);
-    return done < 0 ? done : ten_db_end(db, TENURE_OK);
+    int r = make_absolute(db, path);
+    if (r == TENURE_OK)
+        r = ten_db_begin_write(db, false, timeout_ms);
+    return r < 0 ? r : ten_db_end(db, TENURE_OK);
 }
 
 void ten_db_close(ten_db *db) {
     ten_db_disconnect(db);
-    ten_side_close(&db->side);
+    ten_sqlite_side_close(&db->side);
     ten_free(db->given_path);
 }

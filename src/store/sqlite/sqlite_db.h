@@ -53,7 +53,7 @@ typedef struct ten_db {
     sqlite3 *connection; /* NULL: closed, to be opened by the next transaction */
     const char *path;    /* absolute; belongs to the connection */
     sqlite3_stmt *statements[TEN_SQL_COUNT];
-    ten_side side;
+    ten_sqlite_side side;
     int noted;         /* place in the table of open files (sqlite_inherited.h) + 1; 0: none */
     bool lasting;      /* the connection's synchronous mode is FULL */
     uint64_t start_us; /* of this call, and its bound */
@@ -80,7 +80,7 @@ int ten_db_begin_read(ten_db *db, uint64_t timeout_ms);
 int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms);
 /* Ends the transaction, well or with everything undone. `done` is what the work in it came to; a negative one rolls
  * back and is returned. */
-int ten_db_end(ten_db *db, int done);
+int ten_db_end(ten_db *db, int r);
 
 /* The statement, ready to bind; NULL with the error told. Reset it when done. */
 sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id);

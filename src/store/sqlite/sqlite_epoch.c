@@ -32,9 +32,9 @@ static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
 
 static int get_store_row(ten_db *db, struct store_row *row) {
     *row = (struct store_row){0};
-    int done = get_schema_cookie(db, &row->schema_cookie);
-    if (done < 0)
-        return done;
+    int r = get_schema_cookie(db, &row->schema_cookie);
+    if (r < 0)
+        return r;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
     if (!statement)
         return db->error->code;
@@ -88,33 +88,33 @@ static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
 /* The database is not the one that it was: a copy, a backup, or a new file beside an old side file. */
 static int begin_epoch(ten_db *db, struct store_row *row) {
     row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(db->context.wall_ms, TENURE_TOKEN_MAX / 2));
-    int done = recovering_end(db, &row->recovering_until_ms);
+    int r = recovering_end(db, &row->recovering_until_ms);
     /* The gap in the cursors makes every reader of the old feed start over. */
     db->cursor = ten_max_u64(row->cursor, db->memory.cursor) + 1;
-    if (done == TENURE_OK)
-        done = ten_db_run_number(db, TEN_SQL_TRIM_CHANGES, db->cursor);
-    if (done == TENURE_OK)
-        done = ten_db_add_change(
+    if (r == TENURE_OK)
+        r = ten_db_run_number(db, TEN_SQL_TRIM_CHANGES, db->cursor);
+    if (r == TENURE_OK)
+        r = ten_db_add_change(
             db, &(ten_change){
                     .kind = TEN_STORE_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""});
-    return done;
+    return r;
 }
 
 static int restart_times(ten_db *db, struct store_row *row) {
     row->recovering_until_ms = 0;
-    int done = ten_db_run_number(db, TEN_SQL_RESTART_LEASES, db->context.now_ms);
-    return done < 0 ? done : ten_db_run_number(db, TEN_SQL_RESTART_INSTANCES, db->context.now_ms);
+    int r = ten_db_run_number(db, TEN_SQL_RESTART_LEASES, db->context.now_ms);
+    return r < 0 ? r : ten_db_run_number(db, TEN_SQL_RESTART_INSTANCES, db->context.now_ms);
 }
 
 /* Compares what the store says of itself with what is found. *ret_changed: it was brought up to date, which must last.
  */
 int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     struct store_row row;
-    int done = get_store_row(db, &row);
-    if (done == TENURE_OK)
-        done = ten_side_read(&db->side, &db->memory, db->error);
-    if (done < 0)
-        return done;
+    int r = get_store_row(db, &row);
+    if (r == TENURE_OK)
+        r = ten_sqlite_side_read(&db->side, &db->memory, db->error);
+    if (r < 0)
+        return r;
     db->cursor = row.cursor;
     if (row.exists && row.same_boot && row.time_namespace != db->time_namespace)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
@@ -124,15 +124,15 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     bool data_lost = (row.exists && !row.same_file) || db->memory.cursor > row.cursor;
     *ret_changed = !row.exists || !row.same_boot || !row.same_file || data_lost;
     if (*ret_changed && !row.same_boot)
-        done = restart_times(db, &row);
-    if (done == TENURE_OK && data_lost)
-        done = begin_epoch(db, &row);
-    if (done == TENURE_OK && *ret_changed)
-        done = put_store_row(db, &row);
+        r = restart_times(db, &row);
+    if (r == TENURE_OK && data_lost)
+        r = begin_epoch(db, &row);
+    if (r == TENURE_OK && *ret_changed)
+        r = put_store_row(db, &row);
     if (strcmp(db->memory.boot_id, db->boot_id) != 0)
         db->memory = (ten_side_memory){.cursor = db->memory.cursor};
     memcpy(db->memory.boot_id, db->boot_id, sizeof db->boot_id);
     db->context.token_floor = row.token_floor;
-    db->context.recovering_ms = ten_left_u64(row.recovering_until_ms, db->context.now_ms);
-    return done;
+    db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
+    return r;
 }

@@ -32,8 +32,8 @@ static int start_merge(ten_db *db, const ten_query *query, struct merge *merge) 
         ten_bind_text(both[i], 1, query->namespace_name);
         ten_bind_text(both[i], 2, query->after ? query->after : "");
     }
-    int done = advance(db, merge->leases, &merge->lease_id);
-    return done < 0 ? done : advance(db, merge->targets, &merge->target_id);
+    int r = advance(db, merge->leases, &merge->lease_id);
+    return r < 0 ? r : advance(db, merge->targets, &merge->target_id);
 }
 
 static void read_lease_columns(sqlite3_stmt *leases, uint64_t now_ms, ten_row *row) {
@@ -74,8 +74,8 @@ static bool matches(const ten_row *row, enum tenure_filter filter) {
 
 static int list_merged(ten_db *db, const ten_query *query, struct merge *merge, ten_row_fn each, void *userdata) {
     size_t given = 0;
-    int done = TENURE_OK;
-    while (done == TENURE_OK && given < query->limit && (merge->lease_id || merge->target_id)) {
+    int r = TENURE_OK;
+    while (r == TENURE_OK && given < query->limit && (merge->lease_id || merge->target_id)) {
         int order = !merge->lease_id ? 1 : !merge->target_id ? -1 : strcmp(merge->lease_id, merge->target_id);
         ten_row row = {.target = {.id = order <= 0 ? merge->lease_id : merge->target_id}};
         if (order <= 0)
@@ -83,54 +83,54 @@ static int list_merged(ten_db *db, const ten_query *query, struct merge *merge, 
         if (order >= 0)
             read_target_columns(merge->targets, &row);
         if (matches(&row, query->filter)) {
-            done = each(&row, userdata);
+            r = each(&row, userdata);
             given++;
         }
-        if (done == TENURE_OK && order <= 0)
-            done = advance(db, merge->leases, &merge->lease_id);
-        if (done == TENURE_OK && order >= 0)
-            done = advance(db, merge->targets, &merge->target_id);
+        if (r == TENURE_OK && order <= 0)
+            r = advance(db, merge->leases, &merge->lease_id);
+        if (r == TENURE_OK && order >= 0)
+            r = advance(db, merge->targets, &merge->target_id);
     }
-    return done;
+    return r;
 }
 
 int ten_db_list(ten_db *db, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     struct merge merge = {0};
-    int done = ten_db_begin_read(db, timeout_ms);
-    if (done < 0)
-        return done;
-    done = start_merge(db, query, &merge);
-    if (done == TENURE_OK)
-        done = list_merged(db, query, &merge, each, userdata);
+    int r = ten_db_begin_read(db, timeout_ms);
+    if (r < 0)
+        return r;
+    r = start_merge(db, query, &merge);
+    if (r == TENURE_OK)
+        r = list_merged(db, query, &merge, each, userdata);
     sqlite3_reset(merge.leases);
     sqlite3_reset(merge.targets);
-    return ten_db_end(db, done);
+    return ten_db_end(db, r);
 }
 
 int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms) {
-    int done = ten_db_begin_read(db, timeout_ms);
-    sqlite3_stmt *statement = done == TENURE_OK ? ten_db_statement(db, TEN_SQL_LIST_INSTANCES) : NULL;
+    int r = ten_db_begin_read(db, timeout_ms);
+    sqlite3_stmt *statement = r == TENURE_OK ? ten_db_statement(db, TEN_SQL_LIST_INSTANCES) : NULL;
     if (!statement)
-        return done < 0 ? done : ten_db_end(db, db->error->code);
+        return r < 0 ? r : ten_db_end(db, db->error->code);
     ten_bind_text(statement, 1, namespace_name);
     ten_bind_u64(statement, 2, db->context.now_ms);
     int stopped = 0;
-    while (stopped == 0 && (done = ten_db_step(db, statement)) > 0) {
+    while (stopped == 0 && (r = ten_db_step(db, statement)) > 0) {
         const char *metadata = ten_column_text(statement, 2);
         ten_instance instance = {
             .instance = ten_column_text(statement, 0),
             .weight = (uint32_t)ten_column_u64(statement, 1),
             .metadata = metadata && metadata[0] ? metadata : NULL,
             .ttl_ms = ten_column_u64(statement, 3),
-            .remaining_ms = ten_left_u64(ten_column_u64(statement, 4), db->context.now_ms),
+            .remaining_ms = ten_sub_saturating(ten_column_u64(statement, 4), db->context.now_ms),
             .since_ms = ten_column_u64(statement, 5),
             .ask = (enum ten_ask)ten_column_u64(statement, 6),
         };
         stopped = each(&instance, userdata);
     }
     sqlite3_reset(statement);
-    return ten_db_end(db, stopped ? stopped : done);
+    return ten_db_end(db, stopped ? stopped : r);
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
@@ -180,10 +180,10 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
     ten_bind_u64(statement, 1, *cursor);
     ten_bind_text(statement, 2, namespace_name);
     ten_bind_u64(statement, 3, limit);
-    int done;
+    int r;
     int stopped = 0;
     size_t given = 0;
-    while (stopped == 0 && (done = ten_db_step(db, statement)) > 0) {
+    while (stopped == 0 && (r = ten_db_step(db, statement)) > 0) {
         unsigned kind = name_index(ten_column_text(statement, 2), change_name, TEN_CHANGE_COUNT);
         unsigned reason = name_index(ten_column_text(statement, 3), reason_name, TEN_REASON_COUNT);
         ten_change change = {
@@ -204,8 +204,8 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
             stopped = each(&change, userdata);
     }
     sqlite3_reset(statement);
-    if (stopped != 0 || done < 0)
-        return stopped ? stopped : done;
+    if (stopped != 0 || r < 0)
+        return stopped ? stopped : r;
     /* Read to the end: what other namespaces wrote need not be skipped again. */
     uint64_t last = TEN_CURSOR_NOW;
     if (given < limit && place_cursor(db, &last) > 0)
@@ -215,13 +215,13 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
 
 int ten_db_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                    void *userdata, uint64_t timeout_ms) {
-    int done = ten_db_begin_read(db, timeout_ms);
-    if (done < 0)
-        return done;
-    done = place_cursor(db, cursor);
-    if (done == TENURE_OK)
-        done = read_changes(db, namespace_name, cursor, limit, each, userdata);
-    else if (done > 0)
-        done = TENURE_OK;
-    return ten_db_end(db, done);
+    int r = ten_db_begin_read(db, timeout_ms);
+    if (r < 0)
+        return r;
+    r = place_cursor(db, cursor);
+    if (r == TENURE_OK)
+        r = read_changes(db, namespace_name, cursor, limit, each, userdata);
+    else if (r > 0)
+        r = TENURE_OK;
+    return ten_db_end(db, r);
 }

@@ -105,9 +105,9 @@ static int read_identity(ten_db *db) {
     db->inode = (uint64_t)info.st_ino;
     ten_inherited_forget(db->noted - 1);
     db->noted = ten_inherited_note(db->device, db->inode) + 1;
-    /* Once is enough, ten_side_read() follows the file; a second time would lose the descriptor that somebody watches.
+    /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody watches.
      */
-    return db->side.path ? TENURE_OK : ten_side_open(&db->side, db->path, info.st_mode, db->error);
+    return db->side.path ? TENURE_OK : ten_sqlite_side_open(&db->side, db->path, info.st_mode, db->error);
 }
 
 /* SQLite calls this when another connection has the lock. After the queue that is rare: a program that is not ours, or
@@ -122,13 +122,13 @@ static int wait_for_lock(void *arg, int tries) {
 }
 
 static int migrate(ten_db *db, uint64_t version) {
-    int done = TENURE_OK;
-    for (uint64_t v = version; done == TENURE_OK && v < TEN_COUNT(migrations); v++)
-        done = ten_db_execute(db, migrations[v]);
+    int r = TENURE_OK;
+    for (uint64_t v = version; r == TENURE_OK && v < TEN_COUNT(migrations); v++)
+        r = ten_db_execute(db, migrations[v]);
     char pragmas[96];
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
              SCHEMA_VERSION);
-    return done < 0 ? done : ten_db_execute(db, pragmas);
+    return r < 0 ? r : ten_db_execute(db, pragmas);
 }
 
 /* What the file says that it is. */
@@ -148,9 +148,9 @@ static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_applica
 static int check_version(ten_db *db, uint64_t *ret_version) {
     uint64_t application = 0;
     uint64_t tables = 0;
-    int done = read_version(db, ret_version, &application, &tables);
-    if (done < 0)
-        return done;
+    int r = read_version(db, ret_version, &application, &tables);
+    if (r < 0)
+        return r;
     if (tables > 0 && application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
@@ -164,36 +164,36 @@ static int check_version(ten_db *db, uint64_t *ret_version) {
 
 static int make_schema(ten_db *db) {
     uint64_t version = 0;
-    int done = check_version(db, &version);
-    if (done < 0 || version == TEN_COUNT(migrations))
-        return done;
-    done = ten_db_execute(db, "BEGIN IMMEDIATE");
-    if (done < 0)
-        return done;
+    int r = check_version(db, &version);
+    if (r < 0 || version == TEN_COUNT(migrations))
+        return r;
+    r = ten_db_execute(db, "BEGIN IMMEDIATE");
+    if (r < 0)
+        return r;
     /* Another process may have been here while this one waited. */
-    done = check_version(db, &version);
-    if (done == TENURE_OK)
-        done = migrate(db, version);
-    if (done == TENURE_OK)
-        done = ten_db_execute(db, "COMMIT");
-    if (done < 0)
+    r = check_version(db, &version);
+    if (r == TENURE_OK)
+        r = migrate(db, version);
+    if (r == TENURE_OK)
+        r = ten_db_execute(db, "COMMIT");
+    if (r < 0)
         (void)sqlite3_exec(db->connection, "ROLLBACK", NULL, NULL, NULL);
-    return done;
+    return r;
 }
 
 /* WAL, so that readers and the writer do not wait for each other. It fails with BUSY without waiting when two processes
  * make the same new database; the queue keeps ours apart. */
 static int use_wal(ten_db *db) {
-    int done;
+    int r;
     do {
-        done = ten_db_execute(db, "PRAGMA journal_mode = WAL");
-        if (done == TENURE_E_TIMEOUT)
+        r = ten_db_execute(db, "PRAGMA journal_mode = WAL");
+        if (r == TENURE_E_TIMEOUT)
             ten_sleep_us(1000);
-    } while (done == TENURE_E_TIMEOUT && ten_boot_us() < db->end_us);
-    if (done == TENURE_OK)
-        done = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF");
+    } while (r == TENURE_E_TIMEOUT && ten_boot_us() < db->end_us);
+    if (r == TENURE_OK)
+        r = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF");
     db->lasting = true;
-    return done;
+    return r;
 }
 
 static int refuse_inherited(ten_db *db) {
@@ -209,9 +209,9 @@ static int refuse_inherited(ten_db *db) {
 
 /* Looked at before anything is written, the side file included: a database of another program stays as it is. */
 static int open_file(ten_db *db) {
-    int done = refuse_inherited(db);
-    if (done < 0)
-        return done;
+    int r = refuse_inherited(db);
+    if (r < 0)
+        return r;
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -221,26 +221,26 @@ static int open_file(ten_db *db) {
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
     uint64_t version;
     /* Again, since the path may have been a link to somewhere else. */
-    done = check_filesystem(db, db->path);
-    return done < 0 ? done : check_version(db, &version);
+    r = check_filesystem(db, db->path);
+    return r < 0 ? r : check_version(db, &version);
 }
 
 int ten_db_connect(ten_db *db) {
     if (db->connection)
         return TENURE_OK;
-    int done = check_directory(db);
-    if (done == TENURE_OK)
-        done = open_file(db);
-    if (done == TENURE_OK)
-        done = read_identity(db);
-    if (done == TENURE_OK) {
-        ten_side_enter(&db->side, ten_db_patience_end_us(db));
-        done = use_wal(db);
-        if (done == TENURE_OK)
-            done = make_schema(db);
-        ten_side_leave(&db->side);
+    int r = check_directory(db);
+    if (r == TENURE_OK)
+        r = open_file(db);
+    if (r == TENURE_OK)
+        r = read_identity(db);
+    if (r == TENURE_OK) {
+        ten_sqlite_side_enter(&db->side, ten_db_patience_end_us(db));
+        r = use_wal(db);
+        if (r == TENURE_OK)
+            r = make_schema(db);
+        ten_sqlite_side_leave(&db->side);
     }
-    if (done < 0)
+    if (r < 0)
         ten_db_disconnect(db);
-    return done;
+    return r;
 }

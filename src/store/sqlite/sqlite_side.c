@@ -79,7 +79,7 @@ static bool sleep_a_step(uint64_t *step_us, uint64_t patience_end_us) {
     return true;
 }
 
-static bool read_next(const ten_side *side, uint64_t *ret_next) {
+static bool read_next(const ten_sqlite_side *side, uint64_t *ret_next) {
     *ret_next = 0; /* of a new file */
     return ten_pread_all(side->fd, ret_next, sizeof *ret_next, TICKET_OFFSET) >= 0;
 }
@@ -87,7 +87,7 @@ static bool read_next(const ten_side *side, uint64_t *ret_next) {
 /* When nobody else is there, which is nearly always: one lock on the next number and the one before it says both that
  * it is mine and that it is my turn. The number is not written as used, since whoever comes meanwhile finds it locked.
  * It is read again under the lock: if somebody drew a later one in between, going ahead of him would be overtaking. */
-static bool enter_at_once(ten_side *side) {
+static bool enter_at_once(ten_sqlite_side *side) {
     uint64_t next, again;
     if (!read_next(side, &next) || !lock_bytes(side->fd, ticket_byte(next) - 1, 2))
         return false;
@@ -100,7 +100,7 @@ static bool enter_at_once(ten_side *side) {
 
 /* Inside the door. Of the numbers from the written one on, only that one itself can be taken. It is written after the
  * lock, so that enter_at_once() cannot find the number before its own still free. */
-static bool draw_ticket(ten_side *side) {
+static bool draw_ticket(ten_sqlite_side *side) {
     uint64_t next;
     if (!read_next(side, &next))
         return false;
@@ -113,8 +113,8 @@ static bool draw_ticket(ten_side *side) {
            ten_pwrite_all(side->fd, &next, sizeof next, TICKET_OFFSET) == 0;
 }
 
-void ten_side_enter(ten_side *side, uint64_t patience_end_us) {
-    if (side->fd < 0) /* it could not be opened again; ten_side_read() tries, and tells */
+void ten_sqlite_side_enter(ten_sqlite_side *side, uint64_t patience_end_us) {
+    if (side->fd < 0) /* it could not be opened again; ten_sqlite_side_read() tries, and tells */
         return;
     if (enter_at_once(side))
         return;
@@ -130,7 +130,7 @@ void ten_side_enter(ten_side *side, uint64_t patience_end_us) {
             return;
 }
 
-void ten_side_leave(ten_side *side) {
+void ten_sqlite_side_leave(ten_sqlite_side *side) {
     if (side->queued)
         unlock_bytes(side->fd, ticket_byte(side->ticket) - 1, 2);
     side->queued = false;
@@ -138,9 +138,9 @@ void ten_side_leave(ten_side *side) {
 
 /* ---- the file */
 
-static int add_watch(ten_side *side);
+static int add_watch(ten_sqlite_side *side);
 
-static int open_file(ten_side *side, ten_error *error) {
+static int open_file(ten_sqlite_side *side, ten_error *error) {
     side->fd = open(side->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (side->fd < 0 && errno == ENOENT) {
         side->fd = open(side->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, side->mode);
@@ -159,8 +159,8 @@ static int open_file(ten_side *side, ten_error *error) {
     return TENURE_OK;
 }
 
-int ten_side_open(ten_side *side, const char *database_path, mode_t mode, ten_error *error) {
-    *side = (ten_side){.fd = -1, .watch_fd = -1, .mode = mode & 0666};
+int ten_sqlite_side_open(ten_sqlite_side *side, const char *database_path, mode_t mode, ten_error *error) {
+    *side = (ten_sqlite_side){.fd = -1, .watch_fd = -1, .mode = mode & 0666};
     size_t size = strlen(database_path) + sizeof "-lock";
     side->path = ten_malloc(size);
     if (!side->path)
@@ -169,7 +169,7 @@ int ten_side_open(ten_side *side, const char *database_path, mode_t mode, ten_er
     return open_file(side, error);
 }
 
-void ten_side_close(ten_side *side) {
+void ten_sqlite_side_close(ten_sqlite_side *side) {
     ten_close_fd(&side->fd);
     ten_close_fd(&side->watch_fd);
     ten_free(side->path);
@@ -178,22 +178,22 @@ void ten_side_close(ten_side *side) {
 
 /* Somebody may have deleted the file; the one that others see is the one that counts. Its times are not asked for: to
  * Linux 6.13 and later that means that somebody compares them, and that the next write must change them. */
-static int follow_path(ten_side *side, ten_error *error) {
+static int follow_path(ten_sqlite_side *side, ten_error *error) {
     struct statx info;
     if (side->fd >= 0 && statx(AT_FDCWD, side->path, 0, STATX_INO, &info) == 0 && info.stx_ino == side->inode &&
         makedev(info.stx_dev_major, info.stx_dev_minor) == side->device)
         return TENURE_OK;
-    ten_side_leave(side);
+    ten_sqlite_side_leave(side);
     ten_close_fd(&side->fd);
     return open_file(side, error);
 }
 
-int ten_side_read(ten_side *side, ten_side_memory *memory, ten_error *error) {
+int ten_sqlite_side_read(ten_sqlite_side *side, ten_side_memory *memory, ten_error *error) {
     struct file_memory found;
     *memory = (ten_side_memory){0};
-    int done = follow_path(side, error);
-    if (done < 0)
-        return done;
+    int r = follow_path(side, error);
+    if (r < 0)
+        return r;
     ssize_t count = ten_pread_all(side->fd, &found, sizeof found, 0);
     if (count < 0)
         return ten_fail_errno(error, TENURE_E_STORE, (int)-count, "cannot read %s", side->path);
@@ -206,13 +206,13 @@ int ten_side_read(ten_side *side, ten_side_memory *memory, ten_error *error) {
     return TENURE_OK;
 }
 
-int ten_side_write(ten_side *side, const ten_side_memory *memory, ten_error *error) {
+int ten_sqlite_side_write(ten_sqlite_side *side, const ten_side_memory *memory, ten_error *error) {
     struct file_memory record = {.cursor = memory->cursor, .last_end_ms = memory->last_end_ms};
     memcpy(record.magic, magic, sizeof magic);
     memcpy(record.boot_id, memory->boot_id, sizeof record.boot_id);
-    int done = ten_pwrite_all(side->fd, &record, sizeof record, 0);
-    if (done < 0)
-        return ten_fail_errno(error, done == -ENOSPC || done == -EDQUOT ? TENURE_E_FULL : TENURE_E_STORE, -done,
+    int r = ten_pwrite_all(side->fd, &record, sizeof record, 0);
+    if (r < 0)
+        return ten_fail_errno(error, r == -ENOSPC || r == -EDQUOT ? TENURE_E_FULL : TENURE_E_STORE, -r,
                               "cannot write %s", side->path);
     return TENURE_OK;
 }
@@ -221,11 +221,11 @@ int ten_side_write(ten_side *side, const ten_side_memory *memory, ten_error *err
 
 /* Nobody watches: no notice. Whoever begins to watch after this look reads the changes after that, and so sees the one
  * that was committed before the look. A handle's own lock does not count as another's. */
-static bool is_watched(const ten_side *side) {
+static bool is_watched(const ten_sqlite_side *side) {
     return side->watch_fd >= 0 || !byte_is_free(side->fd, WATCH_BYTE);
 }
 
-void ten_side_notify(ten_side *side) {
+void ten_sqlite_side_notify(ten_sqlite_side *side) {
     if (!is_watched(side))
         return;
     int fd = open(side->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -236,19 +236,19 @@ void ten_side_notify(ten_side *side) {
     ten_close_fd(&fd);
 }
 
-/* Says that somebody watches; see ten_side_notify(). */
-static bool lock_watch_byte(const ten_side *side) {
+/* Says that somebody watches; see ten_sqlite_side_notify(). */
+static bool lock_watch_byte(const ten_sqlite_side *side) {
     struct flock lock;
     return set_lock(side->fd, F_OFD_SETLK, &lock, F_RDLCK, WATCH_BYTE, 1) == 0;
 }
 
-static int add_watch(ten_side *side) {
+static int add_watch(ten_sqlite_side *side) {
     if (!lock_watch_byte(side))
         return -errno;
     return inotify_add_watch(side->watch_fd, side->path, WATCHED_EVENTS) < 0 ? -errno : 0;
 }
 
-int ten_side_watch(ten_side *side, ten_error *error) {
+int ten_sqlite_side_watch(ten_sqlite_side *side, ten_error *error) {
     if (side->watch_fd >= 0)
         return TENURE_OK;
     side->watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -256,15 +256,15 @@ int ten_side_watch(ten_side *side, ten_error *error) {
         return ten_fail_errno(
             error, TENURE_E_SYSTEM, errno,
             "cannot watch the store: inotify is used up (sysctl fs.inotify.max_user_instances raises the limit)");
-    int done = add_watch(side);
-    if (done < 0) {
+    int r = add_watch(side);
+    if (r < 0) {
         ten_close_fd(&side->watch_fd);
-        return ten_fail_errno(error, TENURE_E_SYSTEM, -done, "cannot watch %s", side->path);
+        return ten_fail_errno(error, TENURE_E_SYSTEM, -r, "cannot watch %s", side->path);
     }
     return TENURE_OK;
 }
 
-void ten_side_watch_clear(ten_side *side) {
+void ten_sqlite_side_watch_clear(ten_sqlite_side *side) {
     union {
         struct inotify_event aligned;
         char bytes[4096];

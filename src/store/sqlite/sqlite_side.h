@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-typedef struct ten_side {
+typedef struct ten_sqlite_side {
     int fd;
     int watch_fd; /* inotify; -1: nobody watches */
     char *path;
@@ -25,7 +25,7 @@ typedef struct ten_side {
     ino_t inode;
     uint64_t ticket;
     bool queued;
-} ten_side;
+} ten_sqlite_side;
 
 /* What the file remembers. Read and written inside a write transaction of the database, which orders it. */
 typedef struct ten_side_memory {
@@ -35,24 +35,24 @@ typedef struct ten_side_memory {
 } ten_side_memory;
 
 /* `mode`: the permissions of the database, for a new file. */
-int ten_side_open(ten_side *side, const char *database_path, mode_t mode, ten_error *error);
-void ten_side_close(ten_side *side);
+int ten_sqlite_side_open(ten_sqlite_side *side, const char *database_path, mode_t mode, ten_error *error);
+void ten_sqlite_side_close(ten_sqlite_side *side);
 
 /* Waits for its turn among the writers, first come first served, at most until the boot clock says patience_end_us;
  * then it goes on without its turn, because a stopped process before it must not hold up everybody: SQLite's own lock
  * still excludes. */
-void ten_side_enter(ten_side *side, uint64_t patience_end_us);
-void ten_side_leave(ten_side *side);
+void ten_sqlite_side_enter(ten_sqlite_side *side, uint64_t patience_end_us);
+void ten_sqlite_side_leave(ten_sqlite_side *side);
 
 /* A file that is too short or not ours is an empty memory. */
-int ten_side_read(ten_side *side, ten_side_memory *memory, ten_error *error);
-int ten_side_write(ten_side *side, const ten_side_memory *memory, ten_error *error);
+int ten_sqlite_side_read(ten_sqlite_side *side, ten_side_memory *memory, ten_error *error);
+int ten_sqlite_side_write(ten_sqlite_side *side, const ten_side_memory *memory, ten_error *error);
 
 /* Wakes everybody who watches, in every process. */
-void ten_side_notify(ten_side *side);
+void ten_sqlite_side_notify(ten_sqlite_side *side);
 /* Makes watch_fd. It also wakes when a process that had the file open dies, so that a change whose notice a killed
  * writer still owed is not missed. */
-int ten_side_watch(ten_side *side, ten_error *error);
-void ten_side_watch_clear(ten_side *side);
+int ten_sqlite_side_watch(ten_sqlite_side *side, ten_error *error);
+void ten_sqlite_side_watch_clear(ten_sqlite_side *side);
 
 #endif

@@ -123,9 +123,9 @@ int ten_db_step(ten_db *db, sqlite3_stmt *statement) {
 }
 
 int ten_db_run(ten_db *db, sqlite3_stmt *statement) {
-    int done = ten_db_step(db, statement);
+    int r = ten_db_step(db, statement);
     sqlite3_reset(statement);
-    return done < 0 ? done : TENURE_OK;
+    return r < 0 ? r : TENURE_OK;
 }
 
 int ten_db_run_plain(ten_db *db, enum ten_sql id) {

@@ -71,8 +71,8 @@ static bool accepted(const struct place *place, ten_op op, ten_result *result) {
     if (done == TENURE_OK)
         return true;
     assert_int_equal(done, TENURE_E_INVALID);
-    assert_true((op.target && ten_target_check(op.target, &error) < 0) ||
-                (op.holder && ten_holder_check(op.holder, &error) < 0));
+    assert_true((op.target && ten_id_check_target(op.target, &error) < 0) ||
+                (op.holder && ten_id_check_holder(op.holder, &error) < 0));
     return false;
 }
 

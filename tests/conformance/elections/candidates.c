@@ -65,7 +65,7 @@ static void obey(tenure_election *election, struct candidate *candidate) {
     if (order == ORDER_RESIGN)
         (void)tenure_election_resign(election);
     if (order == ORDER_YIELD)
-        ten_election_give_up(election, TEN_REASON_RESIGNED, YIELD_MS);
+        ten_candidate_end_term(election, TEN_REASON_RESIGNED, YIELD_MS);
     if (order == ORDER_RESIGN || order == ORDER_YIELD)
         atomic_store(&candidate->order, ORDER_NOTHING);
 }

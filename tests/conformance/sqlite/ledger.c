@@ -146,7 +146,7 @@ static int run_rest(struct ledger *ledger, ten_store *store, const char *holder)
     uint64_t cursor = UINT64_MAX;
     done = store->ops->changes(store, "poll", &cursor, 10, ignore_change, NULL, CALL_MS);
     if (done == TENURE_OK) {
-        cursor = ten_left_u64(cursor, 5);
+        cursor = ten_sub_saturating(cursor, 5);
         done = store->ops->changes(store, "poll", &cursor, 10, ignore_change, NULL, CALL_MS);
     }
     first = keep_first(first, done);

@@ -29,9 +29,9 @@ static const char *send_all(ten_outbox *outbox) {
 }
 
 static uint64_t dropped(ten_outbox *outbox) {
-    ten_sink_news news;
-    ten_outbox_take_news(outbox, &news);
-    return news.dropped;
+    ten_sink_event event;
+    ten_outbox_take_event(outbox, &event);
+    return event.dropped;
 }
 
 static void a_message_keeps_what_it_was_given(void **state) {
@@ -134,27 +134,27 @@ static void there_is_an_end_to_its_size(void **state) {
 static void a_failure_is_told_once_and_its_end_when_a_message_got_there(void **state) {
     (void)state;
     ten_outbox outbox;
-    ten_sink_news news;
+    ten_sink_event event;
     ten_error error;
     ten_outbox_init(&outbox);
     ten_fail(&error, TENURE_E_UNREACHABLE, "away");
     ten_outbox_note_problem(&outbox, &error);
     ten_outbox_note_problem(&outbox, &error);
-    ten_outbox_take_news(&outbox, &news);
-    assert_int_equal(news.problem.code, TENURE_E_UNREACHABLE);
-    assert_false(news.works_again);
+    ten_outbox_take_event(&outbox, &event);
+    assert_int_equal(event.problem.code, TENURE_E_UNREACHABLE);
+    assert_false(event.works_again);
     ten_outbox_note_problem(&outbox, &error);
-    ten_outbox_take_news(&outbox, &news);
-    assert_int_equal(news.problem.code, 0);
+    ten_outbox_take_event(&outbox, &event);
+    assert_int_equal(event.problem.code, 0);
     put(&outbox, "1", NEVER);
     put(&outbox, "2", NEVER);
     (void)send_all(&outbox);
     ten_outbox_finish(&outbox, outbox.sent.first, true);
-    ten_outbox_take_news(&outbox, &news);
-    assert_false(news.works_again);
+    ten_outbox_take_event(&outbox, &event);
+    assert_false(event.works_again);
     ten_outbox_finish(&outbox, outbox.sent.first, false);
-    ten_outbox_take_news(&outbox, &news);
-    assert_true(news.works_again);
+    ten_outbox_take_event(&outbox, &event);
+    assert_true(event.works_again);
     ten_outbox_free(&outbox);
 }
 

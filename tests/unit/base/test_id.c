@@ -32,32 +32,32 @@ static const char *text_of(char *text, size_t size) {
 static void a_namespace_is_a_short_plain_word(void **state) {
     (void)state;
     char text[300];
-    assert_accepted(ten_namespace_check, "poll");
-    assert_accepted(ten_namespace_check, "A.b_C-9");
-    assert_accepted(ten_namespace_check, "tenure2");
-    assert_accepted(ten_namespace_check, text_of(text, 63));
-    assert_refused(ten_namespace_check, text_of(text, 64), "1 to 63 bytes");
-    assert_refused(ten_namespace_check, "", "1 to 63 bytes");
+    assert_accepted(ten_id_check_namespace, "poll");
+    assert_accepted(ten_id_check_namespace, "A.b_C-9");
+    assert_accepted(ten_id_check_namespace, "tenure2");
+    assert_accepted(ten_id_check_namespace, text_of(text, 63));
+    assert_refused(ten_id_check_namespace, text_of(text, 64), "1 to 63 bytes");
+    assert_refused(ten_id_check_namespace, "", "1 to 63 bytes");
     static const char *const bad[] = {"a/b", "a:b", "a b", "a\n", "a*", "{a}", "\xc3\xa4", "a%2e", "~a"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
-        assert_refused(ten_namespace_check, bad[i], "A-Z a-z 0-9 . _ -");
+        assert_refused(ten_id_check_namespace, bad[i], "A-Z a-z 0-9 . _ -");
 }
 
 static void the_namespace_tenure_is_kept_for_tenure(void **state) {
     (void)state;
-    assert_refused(ten_namespace_check, "tenure", "kept for Tenure itself");
+    assert_refused(ten_id_check_namespace, "tenure", "kept for Tenure itself");
 }
 
 static void a_target_may_have_slashes_and_marks(void **state) {
     (void)state;
     char text[300];
-    assert_accepted(ten_target_check, "a");
-    assert_accepted(ten_target_check, "site/room-1/cam.2~x:8080@+_");
-    assert_accepted(ten_target_check, "...");
-    assert_accepted(ten_target_check, "a/..b/.c/d.");
-    assert_accepted(ten_target_check, text_of(text, 255));
-    assert_refused(ten_target_check, text_of(text, 256), "1 to 255 bytes");
-    assert_refused(ten_target_check, "", "1 to 255 bytes");
+    assert_accepted(ten_id_check_target, "a");
+    assert_accepted(ten_id_check_target, "site/room-1/cam.2~x:8080@+_");
+    assert_accepted(ten_id_check_target, "...");
+    assert_accepted(ten_id_check_target, "a/..b/.c/d.");
+    assert_accepted(ten_id_check_target, text_of(text, 255));
+    assert_refused(ten_id_check_target, text_of(text, 256), "1 to 255 bytes");
+    assert_refused(ten_id_check_target, "", "1 to 255 bytes");
 }
 
 static void a_target_that_could_be_a_path_elsewhere_is_refused(void **state) {
@@ -65,7 +65,7 @@ static void a_target_that_could_be_a_path_elsewhere_is_refused(void **state) {
     static const char *const bad[] = {"..",    ".",  "../a", "a/..", "a/../b", "./a", "a/.",
                                       "a/./b", "/a", "a/",   "a//b", "/",      "//"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
-        assert_refused(ten_target_check, bad[i], "empty, '.' or '..'");
+        assert_refused(ten_id_check_target, bad[i], "empty, '.' or '..'");
 }
 
 static void a_target_with_a_foreign_byte_is_refused(void **state) {
@@ -76,37 +76,37 @@ static void a_target_with_a_foreign_byte_is_refused(void **state) {
                                       "\xc3\xa4", "\xff", "a\x1b[31m", "$a",   "`a`",
                                       "a|b",      "a&b",  "a,b",       "a=b",  "\xc0\xae\xc0\xae"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
-        assert_refused(ten_target_check, bad[i], "A-Z a-z 0-9 . _ ~ : @ + - /");
+        assert_refused(ten_id_check_target, bad[i], "A-Z a-z 0-9 . _ ~ : @ + - /");
 }
 
 static void a_holder_is_printable_utf8(void **state) {
     (void)state;
     char text[300];
-    assert_accepted(ten_holder_check, "host-1700000000000000000-0123abcd");
-    assert_accepted(ten_holder_check, "a holder with spaces, 'quotes' and \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
-    assert_accepted(ten_holder_check, text_of(text, 255));
-    assert_refused(ten_holder_check, text_of(text, 256), "1 to 255 bytes");
-    assert_refused(ten_holder_check, "", "1 to 255 bytes");
+    assert_accepted(ten_id_check_holder, "host-1700000000000000000-0123abcd");
+    assert_accepted(ten_id_check_holder, "a holder with spaces, 'quotes' and \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+    assert_accepted(ten_id_check_holder, text_of(text, 255));
+    assert_refused(ten_id_check_holder, text_of(text, 256), "1 to 255 bytes");
+    assert_refused(ten_id_check_holder, "", "1 to 255 bytes");
     static const char *const bad[] = {"a\n", "\x01", "a\x7f", "\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xc2\x85"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
-        assert_refused(ten_holder_check, bad[i], "UTF-8 without control characters");
+        assert_refused(ten_id_check_holder, bad[i], "UTF-8 without control characters");
 }
 
 static void an_instance_name_is_what_a_host_may_be_called(void **state) {
     (void)state;
     char text[300];
-    assert_accepted(ten_instance_name_check, "host-1.example_com");
-    assert_accepted(ten_instance_name_check, text_of(text, 64));
-    assert_refused(ten_instance_name_check, text_of(text, 65), "1 to 64 bytes");
-    assert_refused(ten_instance_name_check, "", "1 to 64 bytes");
-    assert_refused(ten_instance_name_check, "a/b", "A-Z a-z 0-9 . _ -");
-    assert_refused(ten_instance_name_check, "a\nb", "A-Z a-z 0-9 . _ -");
+    assert_accepted(ten_id_check_instance_name, "host-1.example_com");
+    assert_accepted(ten_id_check_instance_name, text_of(text, 64));
+    assert_refused(ten_id_check_instance_name, text_of(text, 65), "1 to 64 bytes");
+    assert_refused(ten_id_check_instance_name, "", "1 to 64 bytes");
+    assert_refused(ten_id_check_instance_name, "a/b", "A-Z a-z 0-9 . _ -");
+    assert_refused(ten_id_check_instance_name, "a\nb", "A-Z a-z 0-9 . _ -");
 }
 
 static void a_refusal_shows_control_characters_as_hexadecimal(void **state) {
     (void)state;
     ten_error error;
-    assert_int_equal(ten_target_check("a\x1b[31m\n\xff", &error), TENURE_E_INVALID);
+    assert_int_equal(ten_id_check_target("a\x1b[31m\n\xff", &error), TENURE_E_INVALID);
     assert_contains(error.message, "target 'a\\x1b[31m\\x0a\\xff' is not valid");
 }
 
@@ -116,7 +116,7 @@ static void a_refusal_cuts_a_long_value(void **state) {
     ten_error error;
     memset(text, '\n', 4000);
     text[4000] = '\0';
-    assert_int_equal(ten_target_check(text, &error), TENURE_E_INVALID);
+    assert_int_equal(ten_id_check_target(text, &error), TENURE_E_INVALID);
     assert_contains(error.message, "\\x0a...'");
     assert_contains(error.message, "1 to 255 bytes");
     assert_true(strlen(error.message) < 200);
@@ -125,7 +125,7 @@ static void a_refusal_cuts_a_long_value(void **state) {
 static void assert_token(const char *text, uint64_t token) {
     ten_error error = {0};
     uint64_t found = 0;
-    if (ten_token_parse(text, &found, &error) != TENURE_OK)
+    if (ten_id_parse_token(text, &found, &error) != TENURE_OK)
         fail_msg("'%s' was refused: %s", text, error.message);
     assert_int_equal(found, token);
 }
@@ -159,7 +159,7 @@ static void a_token_goes_from_1_to_2_to_the_53_less_1(void **state) {
     for (size_t i = 0; i < TEN_COUNT(bad); i++) {
         ten_error error = {0};
         uint64_t found = 77;
-        if (ten_token_parse(bad[i], &found, &error) != TENURE_E_INVALID)
+        if (ten_id_parse_token(bad[i], &found, &error) != TENURE_E_INVALID)
             fail_msg("token '%s' was accepted", bad[i]);
         assert_int_equal(found, 77);
         assert_contains(error.message, "1 to 9007199254740991");
@@ -178,7 +178,7 @@ static void assert_instance_id(const char *id, const char *name) {
     assert_int_equal(digits[count], '-');
     assert_int_equal(strspn(digits + count + 1, "0123456789abcdef"), 8);
     assert_int_equal(strlen(digits + count + 1), 8);
-    assert_accepted(ten_holder_check, id);
+    assert_accepted(ten_id_check_holder, id);
 }
 
 static void an_instance_id_is_name_nanoseconds_and_8_hexadecimal_digits(void **state) {
@@ -187,11 +187,11 @@ static void an_instance_id_is_name_nanoseconds_and_8_hexadecimal_digits(void **s
     char longest[65];
     ten_error error;
     uint64_t before_ms = ten_wall_ms(&ten_system_clock);
-    assert_int_equal(ten_instance_id_make("node-1", id, &error), TENURE_OK);
+    assert_int_equal(ten_id_make_instance("node-1", id, &error), TENURE_OK);
     assert_instance_id(id, "node-1");
     uint64_t nanoseconds = strtoull(id + strlen("node-1-"), NULL, 10);
     assert_in_range(nanoseconds / 1000000u, before_ms, before_ms + 60000);
-    assert_int_equal(ten_instance_id_make(text_of(longest, 64), id, &error), TENURE_OK);
+    assert_int_equal(ten_id_make_instance(text_of(longest, 64), id, &error), TENURE_OK);
     assert_instance_id(id, longest);
 }
 
@@ -199,18 +199,18 @@ static void an_instance_without_a_name_is_called_as_its_host(void **state) {
     (void)state;
     char id[TENURE_HOLDER_MAX + 1];
     ten_error error;
-    assert_int_equal(ten_instance_id_make(NULL, id, &error), TENURE_OK);
+    assert_int_equal(ten_id_make_instance(NULL, id, &error), TENURE_OK);
     char *hex = strrchr(id, '-');
     *hex = '\0';
     *strrchr(id, '-') = '\0';
-    assert_accepted(ten_instance_name_check, id);
+    assert_accepted(ten_id_check_instance_name, id);
 }
 
 static void an_instance_with_a_bad_name_gets_no_id(void **state) {
     (void)state;
     char id[TENURE_HOLDER_MAX + 1] = "untouched";
     ten_error error;
-    assert_int_equal(ten_instance_id_make("a/b", id, &error), TENURE_E_INVALID);
+    assert_int_equal(ten_id_make_instance("a/b", id, &error), TENURE_E_INVALID);
     assert_string_equal(id, "untouched");
 }
 
@@ -225,7 +225,7 @@ static void ten_thousand_instance_ids_are_all_different(void **state) {
     ten_error error;
     assert_non_null(ids);
     for (size_t i = 0; i < COUNT; i++)
-        assert_int_equal(ten_instance_id_make("n", ids[i], &error), TENURE_OK);
+        assert_int_equal(ten_id_make_instance("n", ids[i], &error), TENURE_OK);
     qsort(ids, COUNT, SIZE, compare_ids);
     for (size_t i = 1; i < COUNT; i++)
         assert_string_not_equal(ids[i - 1], ids[i]);

@@ -393,7 +393,7 @@ static void reach_store(struct contest *contest, const ten_op *op, uint64_t now_
     ten_lease_context context = {.now_ms = now_ms,
                                  .wall_ms = now_ms,
                                  .token_floor = contest->floor,
-                                 .recovering_ms = ten_left_u64(contest->recovering_until_ms, now_ms)};
+                                 .recovering_ms = ten_sub_saturating(contest->recovering_until_ms, now_ms)};
     ten_lease_effect effect;
     *result = (ten_result){0};
     ten_lease_row_apply(&contest->row, op, &context, result, &effect);

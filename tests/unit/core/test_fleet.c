@@ -59,7 +59,7 @@ static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_ch
     for (unsigned i = 0; i < TARGETS; i++) {
         char id[16];
         snprintf(id, sizeof id, "t-%u", i);
-        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NOBODY);
+        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NONE);
         ten_fleet_holder(fleet, 1000, id, "dead", 1, 400);
     }
     list_instances(fleet, 1000, instances, 2);
@@ -132,7 +132,7 @@ static void live_with_little_memory(ten_fleet *fleet) {
         if (ops)
             ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
         for (unsigned i = 0; i < TARGETS; i++)
-            if (numbers[i] != TEN_PLAN_NOBODY && ten_fleet_may_work(fleet, numbers[i], now_ms))
+            if (numbers[i] != TEN_PLAN_NONE && ten_fleet_may_work(fleet, numbers[i], now_ms))
                 assert_true(granted[i]);
     }
 }
@@ -165,7 +165,7 @@ static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
     for (unsigned i = 0; i < MANY; i++) {
         char id[16];
         snprintf(id, sizeof id, "t-%u", i);
-        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NOBODY);
+        assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NONE);
     }
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
     for (uint64_t now_ms = 1001; now_ms < 1001 + TTL_MS && renewed == 0; now_ms++) {
@@ -241,8 +241,8 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
     uint32_t numbers[2];
     for (size_t i = 0; i < 2; i++) {
         numbers[i] = ten_fleet_put_target(fleets[i], 1000, "t", false);
-        assert_int_not_equal(numbers[i], TEN_PLAN_NOBODY);
-        assert_int_not_equal(ten_fleet_put_target(fleets[i], 1000, "paused", true), TEN_PLAN_NOBODY);
+        assert_int_not_equal(numbers[i], TEN_PLAN_NONE);
+        assert_int_not_equal(ten_fleet_put_target(fleets[i], 1000, "paused", true), TEN_PLAN_NONE);
     }
     uint64_t now_ms = 1000;
     size_t told = 0;
@@ -256,7 +256,7 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
     assert_in_range(now_ms - ten_fleet_get_unowned(fleets[0]).since_ms, 9 * TTL_MS, 10 * TTL_MS);
     /* Now the planned one gets it, and the other hears of it; then a store that forgot it takes it away. */
     size_t planned =
-        ten_plan_owner(ten_fleet_plan(fleets[0]), numbers[0]) == ten_plan_find_instance(ten_fleet_plan(fleets[0]), "a")
+        ten_plan_holder(ten_fleet_plan(fleets[0]), numbers[0]) == ten_plan_find_instance(ten_fleet_plan(fleets[0]), "a")
             ? 0
             : 1;
     ten_change taken = {.kind = TEN_LEASE_ACQUIRED,

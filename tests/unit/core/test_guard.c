@@ -389,7 +389,7 @@ static void judge(struct life *life, size_t target, uint64_t token, enum ten_gua
     complain(life, !truth->was_read, "accepted without having read the store");
     complain(life, token < truth->highest, "accepted a token below one that it accepted or read");
     complain(life, !was_granted(truth, token), "accepted a token that was never granted");
-    complain(life, verdict == TEN_GUARD_ACCEPT && ten_add_u64(since_ms, TTL_MS) <= life->now_ms,
+    complain(life, verdict == TEN_GUARD_ACCEPT && ten_add_saturating(since_ms, TTL_MS) <= life->now_ms,
              "accepted a stale token for longer than the cache's TTL");
     complain(life, verdict == TEN_GUARD_ACCEPT_EXPIRED && !life->accept_expired,
              "accepted by a policy that it has not");

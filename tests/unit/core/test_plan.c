@@ -57,8 +57,8 @@ static uint32_t instance_number(const struct world *world, unsigned i) {
 }
 
 static const char *owner_name(const ten_plan *plan, uint32_t target) {
-    uint32_t owner = ten_plan_owner(plan, target);
-    return owner == TEN_PLAN_NOBODY ? "nobody" : ten_plan_instance_id(plan, owner);
+    uint32_t holder = ten_plan_holder(plan, target);
+    return holder == TEN_PLAN_NONE ? "nobody" : ten_plan_instance_id(plan, holder);
 }
 
 static void on_moved(uint32_t target, uint32_t from, uint32_t to, void *userdata) {
@@ -85,12 +85,12 @@ static void world_close(struct world *world) {
 static void put_target(struct world *world, unsigned i) {
     const char *id = name(world, "target", i);
     uint32_t number = ten_plan_add_target(world->plan, id);
-    if (number == TEN_PLAN_NOBODY) {
+    if (number == TEN_PLAN_NONE) {
         assert_true(ten_alloc_has_failed());
-        assert_int_equal(ten_plan_find_target(world->plan, id), TEN_PLAN_NOBODY);
+        assert_int_equal(ten_plan_find_target(world->plan, id), TEN_PLAN_NONE);
         number = ten_plan_add_target(world->plan, id);
     }
-    assert_int_not_equal(number, TEN_PLAN_NOBODY);
+    assert_int_not_equal(number, TEN_PLAN_NONE);
     assert_int_equal(ten_plan_find_target(world->plan, id), number);
     assert_string_equal(ten_plan_target_id(world->plan, number), id);
     world->targets[i] = true;
@@ -101,19 +101,19 @@ static void drop_target(struct world *world, unsigned i) {
         return;
     uint32_t number = target_number(world, i);
     ten_plan_remove_target(world->plan, number);
-    assert_int_equal(target_number(world, i), TEN_PLAN_NOBODY);
-    world->told[number] = TEN_PLAN_NOBODY;
+    assert_int_equal(target_number(world, i), TEN_PLAN_NONE);
+    world->told[number] = TEN_PLAN_NONE;
     world->targets[i] = false;
 }
 
 static void put_instance(struct world *world, unsigned i, uint32_t weight) {
     const char *id = name(world, "instance", i);
     uint32_t number = ten_plan_set_instance(world->plan, id, weight);
-    if (number == TEN_PLAN_NOBODY) {
+    if (number == TEN_PLAN_NONE) {
         assert_true(ten_alloc_has_failed());
         number = ten_plan_set_instance(world->plan, id, weight);
     }
-    assert_int_not_equal(number, TEN_PLAN_NOBODY);
+    assert_int_not_equal(number, TEN_PLAN_NONE);
     assert_string_equal(ten_plan_instance_id(world->plan, number), id);
     world->weights[i] = (uint64_t)weight + 1;
 }
@@ -125,7 +125,7 @@ static void drop_instance(struct world *world, unsigned i) {
     ten_plan_remove_instance(world->plan, number);
     for (size_t t = 0; t < TARGETS_MAX; t++)
         if (world->told[t] == number)
-            world->told[t] = TEN_PLAN_NOBODY;
+            world->told[t] = TEN_PLAN_NONE;
     world->weights[i] = 0;
 }
 
@@ -143,7 +143,7 @@ static void check_reports(const struct world *world) {
     for (unsigned i = 0; i < world->target_limit; i++)
         if (world->targets[i])
             assert_int_equal(world->told[target_number(world, i)],
-                             ten_plan_owner(world->plan, target_number(world, i)));
+                             ten_plan_holder(world->plan, target_number(world, i)));
 }
 
 static void check_shares(const struct world *world) {
@@ -279,14 +279,14 @@ static int heavier_first(const void *left, const void *right) {
 }
 
 /* Takes all pairs from the heaviest on, within the quotas. The weight is that of docs/ARCHITECTURE.md, written anew. */
-static void naive_matching(const struct world *world, uint32_t *owners) {
+static void naive_matching(const struct world *world, uint32_t *holders) {
     static struct pair pairs[200 * INSTANCES_MAX];
     size_t count = 0;
     size_t shares[INSTANCES_MAX] = {0};
-    for (uint32_t t = 0; t < ten_plan_target_slots(world->plan); t++) {
-        owners[t] = TEN_PLAN_NOBODY;
+    for (uint32_t t = 0; t < ten_plan_target_bound(world->plan); t++) {
+        holders[t] = TEN_PLAN_NONE;
         const char *target = ten_plan_target_id(world->plan, t);
-        for (uint32_t i = 0; target && i < ten_plan_instance_slots(world->plan); i++) {
+        for (uint32_t i = 0; target && i < ten_plan_instance_bound(world->plan); i++) {
             const char *instance = ten_plan_instance_id(world->plan, i);
             if (instance)
                 pairs[count++] =
@@ -296,9 +296,9 @@ static void naive_matching(const struct world *world, uint32_t *owners) {
     qsort(pairs, count, sizeof *pairs, heavier_first);
     for (size_t p = 0; p < count; p++) {
         uint32_t i = pairs[p].instance;
-        if (owners[pairs[p].target] != TEN_PLAN_NOBODY || shares[i] == ten_plan_quota(world->plan, i))
+        if (holders[pairs[p].target] != TEN_PLAN_NONE || shares[i] == ten_plan_quota(world->plan, i))
             continue;
-        owners[pairs[p].target] = i;
+        holders[pairs[p].target] = i;
         shares[i]++;
     }
 }
@@ -307,12 +307,12 @@ static void the_plan_is_the_one_that_takes_pairs_from_the_heaviest_on(void **sta
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         static struct world world;
-        uint32_t owners[200];
+        uint32_t holders[200];
         world_open(&world, seed, 200, INSTANCES_MAX);
         random_history(&world, 300, 10);
-        naive_matching(&world, owners);
-        for (uint32_t t = 0; t < ten_plan_target_slots(world.plan); t++)
-            if (ten_plan_target_id(world.plan, t) && ten_plan_owner(world.plan, t) != owners[t])
+        naive_matching(&world, holders);
+        for (uint32_t t = 0; t < ten_plan_target_bound(world.plan); t++)
+            if (ten_plan_target_id(world.plan, t) && ten_plan_holder(world.plan, t) != holders[t])
                 fail_msg("seed %llu: %s is planned for %s", (unsigned long long)seed, ten_plan_target_id(world.plan, t),
                          owner_name(world.plan, t));
         world_close(&world);
@@ -358,7 +358,7 @@ static void equal_weights_differ_by_at_most_one_target(void **state) {
             for (unsigned n = 0; n < instances; n++) {
                 size_t share = 0;
                 for (uint32_t t = 0; t < counts[i]; t++)
-                    share += ten_plan_owner(world.plan, t) == instance_number(&world, n);
+                    share += ten_plan_holder(world.plan, t) == instance_number(&world, n);
                 assert_int_equal(share, ten_plan_share(world.plan, instance_number(&world, n)));
                 least = share < least ? share : least;
                 most = share > most ? share : most;
@@ -395,7 +395,7 @@ static void an_instance_of_weight_0_gets_nothing(void **state) {
     assert_int_equal(ten_plan_instance_count(world.plan), 2);
     assert_int_equal(ten_plan_share(world.plan, instance_number(&world, 1)), 0);
     for (uint32_t t = 0; t < 30; t++)
-        assert_int_not_equal(ten_plan_owner(world.plan, t), instance_number(&world, 1));
+        assert_int_not_equal(ten_plan_holder(world.plan, t), instance_number(&world, 1));
     check_shares(&world);
     put_instance(&world, 1, 1);
     settle(&world);
@@ -410,7 +410,7 @@ static void without_instances_targets_are_planned_for_nobody(void **state) {
     fill(&world, 1, 10, 0);
     assert_int_equal(world.moves, 0);
     for (uint32_t t = 0; t < 10; t++)
-        assert_int_equal(ten_plan_owner(world.plan, t), TEN_PLAN_NOBODY);
+        assert_int_equal(ten_plan_holder(world.plan, t), TEN_PLAN_NONE);
     world.instance_limit = 2;
     put_instance(&world, 0, 1);
     settle(&world);
@@ -418,7 +418,7 @@ static void without_instances_targets_are_planned_for_nobody(void **state) {
     drop_instance(&world, 0);
     settle(&world);
     for (uint32_t t = 0; t < 10; t++)
-        assert_int_equal(ten_plan_owner(world.plan, t), TEN_PLAN_NOBODY);
+        assert_int_equal(ten_plan_holder(world.plan, t), TEN_PLAN_NONE);
     put_instance(&world, 0, 0);
     put_instance(&world, 1, 1);
     settle(&world);
@@ -445,11 +445,11 @@ static double moves_on_join(unsigned targets, unsigned instances, unsigned draws
         }
         assert_true(ten_plan_settle(plan));
         for (uint32_t t = 0; t < targets; t++)
-            before[t] = ten_plan_owner(plan, t);
+            before[t] = ten_plan_holder(plan, t);
         ten_plan_set_instance(plan, "newcomer", 1);
         assert_true(ten_plan_settle(plan));
         for (uint32_t t = 0; t < targets; t++)
-            moves += ten_plan_owner(plan, t) != before[t];
+            moves += ten_plan_holder(plan, t) != before[t];
         free(before);
         ten_plan_free(plan);
     }
@@ -478,8 +478,8 @@ static void a_move_is_reported_once_and_nothing_else_is(void **state) {
         world.moves = 0;
         settle(&world);
         size_t differences = 0;
-        for (uint32_t t = 0; t < ten_plan_target_slots(world.plan); t++)
-            differences += ten_plan_target_id(world.plan, t) && ten_plan_owner(world.plan, t) != before[t];
+        for (uint32_t t = 0; t < ten_plan_target_bound(world.plan); t++)
+            differences += ten_plan_target_id(world.plan, t) && ten_plan_holder(world.plan, t) != before[t];
         assert_int_equal(world.moves, differences);
         check_reports(&world);
     }
@@ -515,14 +515,14 @@ static void ranks_are_a_permutation_with_the_planned_instance_first(void **state
         put_instance(&world, 1, 1);
         settle(&world);
         size_t live = ten_plan_instance_count(world.plan);
-        for (uint32_t t = 0; t < ten_plan_target_slots(world.plan); t++) {
+        for (uint32_t t = 0; t < ten_plan_target_bound(world.plan); t++) {
             bool seen[INSTANCES_MAX] = {0};
             for (unsigned i = 0; ten_plan_target_id(world.plan, t) && i < 12; i++) {
                 if (world.weights[i] < 2)
                     continue;
                 size_t rank = ten_plan_rank(world.plan, t, instance_number(&world, i));
                 assert_true(rank < live && !seen[rank]);
-                assert_int_equal(rank == 0, ten_plan_owner(world.plan, t) == instance_number(&world, i));
+                assert_int_equal(rank == 0, ten_plan_holder(world.plan, t) == instance_number(&world, i));
                 seen[rank] = true;
             }
         }
@@ -619,7 +619,7 @@ static void targets_set_aside_count_for_nothing_and_come_back_as_if_new(void **s
         check_against_scratch(&world, seed);
         for (unsigned i = 0; i < 120; i++)
             if (!world.targets[i])
-                assert_int_equal(ten_plan_owner(world.plan, target_number(&world, i)), TEN_PLAN_NOBODY);
+                assert_int_equal(ten_plan_holder(world.plan, target_number(&world, i)), TEN_PLAN_NONE);
         world_close(&world);
     }
 }

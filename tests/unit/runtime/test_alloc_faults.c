@@ -161,8 +161,8 @@ static void an_instance_id_needs_no_memory(void **state) {
     char id[TENURE_HOLDER_MAX + 1];
     ten_error error;
     ten_alloc_fail_after(0);
-    assert_int_equal(ten_instance_id_make(NULL, id, &error), TENURE_OK);
-    assert_int_equal(ten_target_check("../x", &error), TENURE_E_INVALID);
+    assert_int_equal(ten_id_make_instance(NULL, id, &error), TENURE_OK);
+    assert_int_equal(ten_id_check_target("../x", &error), TENURE_E_INVALID);
     assert_false(ten_alloc_has_failed());
     ten_alloc_fail_after(-1);
 }

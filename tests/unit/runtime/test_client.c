@@ -31,7 +31,7 @@ static void a_client_without_options_has_the_defaults(void **state) {
     assert_int_equal(client->timing.margin_ms, 3750);
     assert_int_equal(client->timing.timeout_ms, 5000);
     ten_error error;
-    assert_int_equal(ten_holder_check(tenure_instance_id(client), &error), TENURE_OK);
+    assert_int_equal(ten_id_check_holder(tenure_instance_id(client), &error), TENURE_OK);
     tenure_close(client);
     tenure_close(NULL);
 }

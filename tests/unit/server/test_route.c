@@ -143,8 +143,8 @@ static void words_of_ours_are_no_ids(void **state) {
         snprintf(path, sizeof path, "/api/v1/a/%s/lease/renew", words[i]);
         assert_int_equal(route_of(path).kind, TEN_ROUTE_NOT_FOUND);
     }
-    assert_true(ten_id_is_reserved("nodes"));
-    assert_false(ten_id_is_reserved("node"));
+    assert_true(ten_route_is_reserved("nodes"));
+    assert_false(ten_route_is_reserved("node"));
     assert_route("/api/v1/nodes/t/lease", TEN_ROUTE_LEASE, "nodes", "t"); /* a namespace may be called so */
 }
 
@@ -229,11 +229,11 @@ static void random_paths_do_no_harm(void **state) {
         (void)ten_route_methods(route.kind);
         assert_non_null(ten_route_name(route.kind));
         if (route.kind >= TEN_ROUTE_TARGETS)
-            assert_int_equal(ten_namespace_check(route.namespace_name, &error), TENURE_OK);
+            assert_int_equal(ten_id_check_namespace(route.namespace_name, &error), TENURE_OK);
         if (route.kind == TEN_ROUTE_TARGET || route.kind == TEN_ROUTE_LEASE || route.kind == TEN_ROUTE_RENEW)
-            assert_int_equal(ten_target_check(route.id, &error), TENURE_OK);
+            assert_int_equal(ten_id_check_target(route.id, &error), TENURE_OK);
         if (route.kind == TEN_ROUTE_NODE)
-            assert_int_equal(ten_holder_check(route.id, &error), TENURE_OK);
+            assert_int_equal(ten_id_check_holder(route.id, &error), TENURE_OK);
     }
 }
 

@@ -76,7 +76,7 @@ static void each_kind_of_key_has_its_place(void **state) {
         const char *key;
     } known[] = {
         {TEN_ETCD_LEASE, "a/b", "fleets/poll/lease/a/b"}, {TEN_ETCD_FENCE, "t", "fleets/poll/fence/t"},
-        {TEN_ETCD_TARGET, "t", "fleets/poll/target/t"},   {TEN_ETCD_NODE, "i", "fleets/poll/node/i"},
+        {TEN_ETCD_TARGET, "t", "fleets/poll/target/t"},   {TEN_ETCD_INSTANCE, "i", "fleets/poll/node/i"},
         {TEN_ETCD_MEMBER, "i", "fleets/poll/member/i"},   {TEN_ETCD_GONE, "i", "fleets/poll/gone/i"},
         {TEN_ETCD_GROUP, "01", "fleets/poll/group/01"},   {TEN_ETCD_FEED, "r", "fleets/poll/feed/r"},
         {TEN_ETCD_TRIMMED, NULL, "fleets/poll/trimmed"},  {TEN_ETCD_TERM, NULL, "fleets/poll/term"},

@@ -2,8 +2,8 @@
  * Slots: what may be believed about each target of a manager, as atomics that any thread, and a warden in another
  * process, can read without waiting. The manager's thread writes them; a handle of the C API is a slot.
  */
-#ifndef TEN_RUNTIME_SLOTS_H
-#define TEN_RUNTIME_SLOTS_H
+#ifndef TEN_RUNTIME_BELIEFS_H
+#define TEN_RUNTIME_BELIEFS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,35 +15,35 @@ typedef struct tenure_handle {
     _Atomic(uint64_t) deadline; /* see below; one word, so that nobody reads half of a change */
     _Atomic(uint64_t) token;
     _Atomic(uint64_t) process; /* of its manager; see base/fork.h */
-} ten_slot;
+} ten_belief;
 
-#define TEN_SLOT_MAY_WORK UINT64_C(1) /* the rest, halved, is when the lease ends */
+#define TEN_BELIEF_MAY_WORK UINT64_C(1) /* the rest, halved, is when the lease ends */
 
-static inline void ten_slot_set(ten_slot *slot, uint64_t ends_ms, bool may_work) {
-    atomic_store_explicit(&slot->deadline, ends_ms << 1 | (ends_ms && may_work ? TEN_SLOT_MAY_WORK : 0),
+static inline void ten_belief_set(ten_belief *belief, uint64_t ends_ms, bool may_work) {
+    atomic_store_explicit(&belief->deadline, ends_ms << 1 | (ends_ms && may_work ? TEN_BELIEF_MAY_WORK : 0),
                           memory_order_release);
 }
 
 /* The deadline, also while uncertain or closing; 0: not owned. */
-static inline uint64_t ten_slot_ends_ms(const ten_slot *slot) {
-    return atomic_load_explicit(&slot->deadline, memory_order_acquire) >> 1;
+static inline uint64_t ten_belief_ends_ms(const ten_belief *belief) {
+    return atomic_load_explicit(&belief->deadline, memory_order_acquire) >> 1;
 }
 
 /* New work may start before this; 0: it may not. */
-static inline uint64_t ten_slot_work_until_ms(const ten_slot *slot) {
-    uint64_t deadline = atomic_load_explicit(&slot->deadline, memory_order_acquire);
-    return deadline & TEN_SLOT_MAY_WORK ? deadline >> 1 : 0;
+static inline uint64_t ten_belief_work_until_ms(const ten_belief *belief) {
+    uint64_t deadline = atomic_load_explicit(&belief->deadline, memory_order_acquire);
+    return deadline & TEN_BELIEF_MAY_WORK ? deadline >> 1 : 0;
 }
 
 /* All of them, by the number of the target; reserved once, touched when used, shared with child processes. */
-typedef struct ten_slots {
-    ten_slot *slots;
+typedef struct ten_beliefs {
+    ten_belief *beliefs;
     uint32_t room;
     _Atomic(uint64_t) *last_end_ms; /* the latest deadline of any target; 0: none is owned */
-} ten_slots;
+} ten_beliefs;
 
 /* False: the kernel refused the memory. */
-bool ten_slots_make(ten_slots *slots, uint32_t room);
-void ten_slots_free(ten_slots *slots);
+bool ten_beliefs_make(ten_beliefs *beliefs, uint32_t room);
+void ten_beliefs_free(ten_beliefs *beliefs);
 
 #endif

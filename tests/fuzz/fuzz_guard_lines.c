@@ -18,7 +18,7 @@ int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items
     for (size_t i = 0; i < count; i++) {
         FUZZ_CHECK(items[i].token >= 1 && items[i].token <= TENURE_TOKEN_MAX);
         FUZZ_CHECK(items[i].target[0] != '\0' && strlen(items[i].target) <= TENURE_TARGET_MAX);
-        items[i].verdict = ten_target_check(items[i].target, NULL) < 0 ? TENURE_E_INVALID
+        items[i].verdict = ten_id_check_target(items[i].target, NULL) < 0 ? TENURE_E_INVALID
                            : items[i].token % 2                        ? TENURE_OK
                                                                        : TENURE_E_STALE;
     }
@@ -31,13 +31,13 @@ const char *__wrap_tenure_guard_message(const tenure_guard *guard) {
 }
 
 struct out {
-    ten_gate_out base;
+    ten_guard_out base;
     uint64_t count;
     const uint8_t *data;
     size_t size;
 };
 
-static void put(ten_gate_out *base, const ten_gate_message *message) {
+static void put(ten_guard_out *base, const ten_guard_filter_message *message) {
     struct out *out = (struct out *)base;
     out->count++;
     FUZZ_CHECK(message->passes && message->token % 2 == 1);
@@ -45,7 +45,7 @@ static void put(ten_gate_out *base, const ten_gate_message *message) {
     FUZZ_CHECK(fuzz_is_json(message->data, message->size));
 }
 
-static int flush(ten_gate_out *out, ten_gate_stop *stop, ten_error *error) {
+static int flush(ten_guard_out *out, ten_guard_filter_stop *stop, ten_error *error) {
     (void)out;
     (void)stop;
     (void)error;
@@ -53,19 +53,19 @@ static int flush(ten_gate_out *out, ten_gate_stop *stop, ten_error *error) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const ten_gate_out_ops ops = {.put = put, .flush = flush};
+    static const ten_guard_out_ops ops = {.put = put, .flush = flush};
     struct out out = {.base = {.ops = &ops}, .data = data, .size = size};
-    ten_gate_config config = {.token_field = "_version", .id_field = size % 2 ? NULL : "scene_id"};
-    ten_gate *gate = NULL;
+    ten_guard_filter_config config = {.token_field = "_version", .id_field = size % 2 ? NULL : "scene_id"};
+    ten_guard_filter *filter = NULL;
     ten_error error = {0};
-    ten_gate_stop stop = {.fd = -1};
+    ten_guard_filter_stop stop = {.fd = -1};
     int fd = memfd_create("messages", MFD_CLOEXEC);
     FUZZ_CHECK(fd >= 0 && ten_write_all(fd, data, size) == 0 && lseek(fd, 0, SEEK_SET) == 0);
-    FUZZ_CHECK(ten_gate_open(&config, &gate, &error) == TENURE_OK);
-    FUZZ_CHECK(ten_gate_lines(gate, fd, &out.base, &stop, &error) == TENURE_OK);
-    const ten_gate_counts *counts = ten_gate_get_counts(gate);
+    FUZZ_CHECK(ten_guard_filter_open(&config, &filter, &error) == TENURE_OK);
+    FUZZ_CHECK(ten_guard_lines(filter, fd, &out.base, &stop, &error) == TENURE_OK);
+    const ten_guard_filter_counts *counts = ten_guard_filter_get_counts(filter);
     FUZZ_CHECK(counts->passed == out.count && counts->ungranted == 0 && counts->unconfirmed == 0);
-    ten_gate_close(gate);
+    ten_guard_filter_close(filter);
     close(fd);
     return 0;
 }
