@@ -15,7 +15,7 @@ one() {
     one_expected=$1
     shift
     exits "$one_expected" "$TENURE" elect "$ROLE" --ttl 20s --log-format json "$@"
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 exit_codes() {
     one 0 -- true
@@ -47,7 +47,7 @@ on_failure() {
     said a '"event":"command_failed"' '"exit_status":9' || fail 'the failures are not logged'
     never_two 3
     same 'terms' "$(terms)" 3
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 
 # pauses: ms between the starts in the log.
@@ -108,7 +108,7 @@ stubborn_stop() {
     between 'ms until it had stopped' "$(($(boot_ms) - $(marked_ms stop)))" 600 3000
     never_two 1
     until_true 3 no_pollers
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 stubborn_loss() {
     KILL_AFTER=60000
@@ -140,16 +140,16 @@ hurried() {
     kill -TERM "$WARDEN"
     pause_ms 600
     is_gone "$WARDEN" && fail 'it did not wait for its command'
-    role_is_held || fail 'the role was given back before the command had ended'
+    role_is_held || fail 'the role was released before the command had ended'
     mark hurry
     stop a
     between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms hurry)))" 0 2000
     never_two 1
     until_true 3 no_pollers
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 
-# The command ends first, then the role is given back, then another leads.
+# The command ends first, then the role is released, then another leads.
 in_order() {
     signal=$1
     KILL_AFTER=20000
@@ -163,7 +163,7 @@ in_order() {
     kill "-$signal" "$(warden_of a)"
     until_true 3 grep -q "^$signal" "$CASE/a.out"
     pause_ms 300
-    role_is_held || fail 'the role was given back while the command ran'
+    role_is_held || fail 'the role was released while the command ran'
     case $(role_is instance) in a-*) ;; *) fail 'another leads while the command runs' ;; esac
     [ ! -s "$CASE/b.out" ] || fail 'two lead'
     touch "$CASE/may-end"
@@ -234,16 +234,16 @@ on_terminal() {
         sh -c 'trap "echo given INT; exit 1" INT; echo ready; while :; do sleep 0.02; done'
     same 'the code after ^C' "$CODE" 0
     same 'times that the command was given it' "$(grep -c 'given INT' "$CASE/terminal")" 1
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
     terminal hangup "$TENURE" elect "$ROLE" --pid-namespace "$1" -- sh -c 'echo ready; exec sleep 100'
     same 'the code after a hangup' "$CODE" 0
     between 'ms until the end' "$AFTER" 0 4000
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
     # The second ^C hurries, also one that would take long.
     terminal interrupt-twice "$TENURE" elect "$ROLE" --pid-namespace "$1" --kill-after 60s -- \
         sh -c 'trap "echo first" INT; echo ready; while :; do sleep 0.02; done'
     same 'the code after ^C twice' "$CODE" 0
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 
 # Whoever read its log or its output has gone: the work goes on.
@@ -263,7 +263,7 @@ closed_log() {
     kill -TERM "$warden"
     until_true 5 is_gone "$warden"
     never_two 1
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 # The candidate of a poller: the outermost process that has the log among its arguments.
 warden_by_log() {
@@ -338,7 +338,7 @@ hook_fails() {
     exits 0 "$TENURE" elect "$ROLE" --on-elected 'exit 5' --on-demoted 'kill -KILL $$' -- echo work
     out_is work
     err_has hook_failed 'status=5' 'status=137'
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 # One that hangs, in whatever way, is ended: by a second signal, or by its time.
 hook_hangs_hurried() {
@@ -350,7 +350,7 @@ hook_hangs_hurried() {
     mark hurry
     stop a
     between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms hurry)))" 0 2000
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 hook_hangs() {
     RESTART=never
@@ -358,7 +358,7 @@ hook_hangs() {
     began=$(boot_ms)
     ended 0 "$WARDEN"
     between 'ms that the hook was given' "$(($(boot_ms) - began))" 9000 14000
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 first_hook_hangs() {
     RESTART=never
@@ -368,7 +368,7 @@ first_hook_hangs() {
     stop a
     between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 3000
     if grep -q work "$CASE/a.out"; then fail 'the command was started after all'; fi
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 
 # ---- as the first process of a container
@@ -405,7 +405,7 @@ first_process() {
     kill -TERM "$warden"
     ended 0 "$PID"
     between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 3000
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
     never_two 2
 }
 
@@ -424,7 +424,7 @@ also 'a command that ignores SIGTERM is killed after --kill-after, with what it 
 also 'a command that ignores SIGTERM is killed before the lease ends when the role is taken away' \
     on_store_of_roles stubborn_loss
 also 'a second signal hurries' on_store_of_roles hurried
-also 'SIGTERM: the command ends first, then the role is given back, then another leads' on_store_of_roles in_order TERM
+also 'SIGTERM: the command ends first, then the role is released, then another leads' on_store_of_roles in_order TERM
 also 'SIGINT: the same, and the command is given SIGINT' on_store_of_roles in_order INT
 also 'the standard input reaches the command' on_store_of_roles stdin_reaches auto
 also 'the standard input reaches the command, without a PID namespace' on_store_of_roles stdin_reaches off

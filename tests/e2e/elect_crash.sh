@@ -51,7 +51,7 @@ in_turn() {
     halt a b c
     never_two "$(($# + 1))"
     until_true 3 no_pollers
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 shared_in_turn() {
     NAMESPACE=off

@@ -47,7 +47,7 @@ twenty() {
     halt $names
     never_two 2
     until_true 3 no_pollers
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 
 handoffs() {

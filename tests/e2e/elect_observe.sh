@@ -70,7 +70,7 @@ present() {
     ended 0 "$OBSERVER"
 }
 
-# A lease that nobody renews, nor gives back: worker and warden have died.
+# A lease that nobody renews, nor releases: worker and warden have died.
 ends_by_itself() {
     TTL=1500
     RENEW=400

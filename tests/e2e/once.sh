@@ -224,7 +224,7 @@ one_after_another() {
         $3 == "end" { last = $1 }
         END { printf "%d\n", (last - first) / 1000 }' "$LOG")
     between 'ms of all of them' "$took" 750 5000
-    role_is_free || fail 'the role was not given back'
+    role_is_free || fail 'the role was not released'
 }
 
 store_down() {

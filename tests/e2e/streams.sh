@@ -20,14 +20,14 @@ with_shell() {
 
 closed_stdout() {
     with_shell 1 '"$TENURE" acquire job-1 >&-'
-    err_has 'cannot write the token' 'given back'
+    err_has 'cannot write the token' 'was released'
     same 'the state' "$(state_of job-1)" free
     store_is_whole
 }
 
 full_stdout() {
     with_shell 1 '"$TENURE" acquire job-1 >/dev/full'
-    err_has 'cannot write the token' 'given back'
+    err_has 'cannot write the token' 'was released'
     same 'the state' "$(state_of job-1)" free
     with_shell 1 '"$TENURE" show job-1 --json >/dev/full'
     with_shell 1 '"$TENURE" ls >/dev/full'
