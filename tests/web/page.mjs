@@ -166,7 +166,7 @@ test('with the keyboard alone an instance is drained, and the drain undone', asy
 test('it shows by itself that a holder has died, and who took over', async () => {
   const news = await page.evaluateHandle(() => {
     const heard = [];
-    new MutationObserver(() => heard.push(document.getElementById('news').textContent)).observe(document.getElementById('news'), { childList: true });
+    new MutationObserver(() => heard.push(document.getElementById('events').textContent)).observe(document.getElementById('events'), { childList: true });
     return heard;
   });
   await until('berta has its share', async () => (await instanceRow('berta').innerText()).includes('4 / 4'));
