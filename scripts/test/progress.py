@@ -39,9 +39,14 @@ class Progress:
         self.tests = {}  # by name, from the log
         self.told = set()  # names of failures that were shown
         self.position = 0
+        self.over = False
         self.current = None  # the file of the failure whose output meson is printing
 
     def on_line(self, line):
+        if line.startswith("Summary of Failures"):  # the same lines again
+            self.over, self.current = True, None
+        if self.over:
+            return
         match = ENDED.match(line)
         if not match:
             self._keep(line)

@@ -14,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 import configurations
 import results
@@ -35,8 +34,9 @@ class Unknown(Exception):
 
 
 class Runner:
-    def __init__(self):
+    def __init__(self, with_load):
         self.clock = Clock()
+        self.with_load, self.load = with_load, None
         self.processes = Processes()
         self.passed = self.failed = 0
         self.report = []  # a line for each configuration, shown at the end
@@ -54,6 +54,7 @@ class Runner:
         took = self.clock.seconds() - started
         if code == 0:
             self.clock.say(f"{build.label}: built in {took} s")
+            self.start_load()
             return True
         self.clock.say(f"{build.label}: FAIL: the build failed after {took} s")
         self.failed += 1
@@ -153,23 +154,27 @@ class Runner:
 
     # ---- the load, and the end
 
-    @contextlib.contextmanager
-    def load(self, wanted):
-        """A parallel build beside the tests, in a directory of its own."""
-        if not wanted:
-            yield
+    def start_load(self):
+        """A parallel build beside the tests, in a directory of its own. It starts after the first build, which may
+        remove that directory, and which it would only delay."""
+        if not self.with_load or self.load:
             return
-        self.clock.say("load: builds run beside the tests, in build/load")
-        with tempfile.TemporaryFile() as output:
-            command = self.processes.start(["sh", f"{SOURCE}/scripts/test/load.sh", f"{ROOT}/build/load"], output)
-            yield
-            if command.exit_code is not None:
-                output.seek(0)
-                self.failed += 1
-                self.shown.append(("the load ended early", output.read().decode("utf-8", "replace").splitlines()[-20:]))
-            self.processes.stop(command)
+        log = f"{ROOT}/build/load.log"
+        self.clock.say(f"load: builds run beside the tests, in build/load; log: {os.path.relpath(log)}")
+        with open(log, "wb") as output:
+            self.load = self.processes.start(["sh", f"{SOURCE}/scripts/test/load.sh", f"{ROOT}/build/load"], output)
+
+    def stop_load(self):
+        if not self.load:
+            return
+        if self.load.exit_code is not None:
+            self.failed += 1
+            with open(f"{ROOT}/build/load.log", encoding="utf-8", errors="replace") as log:
+                self.shown.append(("the load ended early", log.read().splitlines()[-20:]))
+        self.processes.stop(self.load)
 
     def finish(self):
+        self.stop_load()
         left = self.processes.stop_all()
         for title, lines in self.shown:
             results.show(title, lines)
@@ -229,10 +234,9 @@ def carry_out(runner, options):
 
 def main():
     options = parse()
-    runner = Runner()
+    runner = Runner(options.load)
     try:
-        with runner.load(options.load):
-            carry_out(runner, options)
+        carry_out(runner, options)
         return runner.finish()
     except Interrupted as interrupted:
         print(f"\ndev: stopped by {interrupted}; ending the tests", file=sys.stderr, flush=True)
