@@ -6,6 +6,9 @@ cd "${SOURCE_ROOT:?}" || exit 1
 . scripts/lib/output.sh
 . scripts/lib/needs.sh
 . scripts/lib/build.sh
+build_log=
+trap 'rm -f "$build_log"' EXIT
+trap 'exit 1' HUP INT TERM
 directory=$1
 shift
 build_in "$directory" '' -Dwerror=true "$@"

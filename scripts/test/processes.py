@@ -39,7 +39,8 @@ class Processes:
     def __init__(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.commands = {}
-        self.received = None
+        self.received = None  # the first signal that asked for the end
+        self.count = 0  # of such signals
         self.wakeup, written = os.pipe()
         for end in (self.wakeup, written):
             os.set_blocking(end, False)
@@ -50,6 +51,7 @@ class Processes:
 
     def _receive(self, number, _frame):
         self.received = self.received or number
+        self.count += 1
 
     def start(self, words, output, environment=None):
         """A command in a process group of its own, so that a Ctrl-C reaches it through us alone."""
@@ -103,19 +105,21 @@ class Processes:
             if pid in self.commands:
                 self.commands.pop(pid).exit_code = os.waitstatus_to_exitcode(status)
 
-    def stop(self, command):
-        """Ends a command and waits for it."""
-        command.signal(signal.SIGTERM)
-        deadline = time.monotonic() + PATIENCE_S
-        while command.exit_code is None and time.monotonic() < deadline:
+    def stop(self, *commands):
+        """Ends commands and waits for them. Another signal meanwhile hurries."""
+        for command in commands:
+            command.signal(signal.SIGTERM)
+        received, deadline = self.count, time.monotonic() + PATIENCE_S
+        while (any(command.exit_code is None for command in commands) and time.monotonic() < deadline
+               and self.count == received):
             time.sleep(0.02)
             self._reap()
-        command.signal(signal.SIGKILL)
+        for command in commands:
+            command.signal(signal.SIGKILL)
 
     def stop_all(self):
         """Ends every command, and then kills every descendant that is left. Returns the names of those."""
-        for command in list(self.commands.values()):
-            self.stop(command)
+        self.stop(*self.commands.values())
         killed = []
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
