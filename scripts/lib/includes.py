@@ -16,6 +16,8 @@ def files(directory):
 def of(path):
     """(line, name, whether it is quoted) of each include of a file."""
     found = []
+    if not os.path.isfile(path):
+        return found
     with open(path, encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             match = INCLUDE.match(line)
@@ -26,9 +28,10 @@ def of(path):
 
 @functools.lru_cache(maxsize=None)
 def resolve(path, name, quoted):
-    """The file that an include in path means, or None: a header of the system, or one that the build generates."""
+    """The file that an include in path means, or None for a header of the system. A header with a directory that is not
+    there is one that the build generates: it is taken for a file below src."""
     for directory in ([os.path.dirname(path)] if quoted else []) + ["src", "include"]:
         candidate = os.path.normpath(os.path.join(directory, name))
         if os.path.isfile(candidate):
             return candidate
-    return None
+    return f"src/{name}" if quoted and "/" in name else None
