@@ -73,10 +73,13 @@ class Processes:
             with selectors.DefaultSelector() as selector:
                 selector.register(reading, selectors.EVENT_READ)
                 selector.register(self.wakeup, selectors.EVENT_READ)
+                idle_at = time.monotonic() + idle_s
                 while command.exit_code is None or not ended:
-                    ready = [key.fd for key, _ in selector.select(idle_s)]
-                    if not ready and on_idle:
-                        on_idle()
+                    ready = [key.fd for key, _ in selector.select(max(0.0, idle_at - time.monotonic()))]
+                    if reading in ready or time.monotonic() >= idle_at:  # children that end are no output
+                        if reading not in ready and on_idle:
+                            on_idle()
+                        idle_at = time.monotonic() + idle_s
                     self._reap()
                     if self.received:
                         raise Interrupted(self.received)
