@@ -67,7 +67,7 @@ class Progress:
         self._read_log()
         if self.ended < self.total:
             names = ", ".join(self.waiting[:SHOWN_WAITING]) + (", ..." if len(self.waiting) > SHOWN_WAITING else "")
-            self.clock.say(f"{self.label} {self.ended}/{self.total} still to end: {names}")
+            self.clock.say(f"{self.label} {self.ended}/{self.total} left: {names}")
 
     def finish(self):
         """Reads the rest of the log; returns the programs in the order in which they ended."""
