@@ -19,6 +19,7 @@ Arguments:
                  layers     includes point down the layers, and no store includes another
                  layout     clang-format
                  names      the header, the lists of exported names and the library agree (builds the library)
+                 prefixes   the prefix of a function shows its layer (builds the program)
                  shell      shellcheck
 
 Examples:
@@ -37,7 +38,7 @@ checks() {
 # run_check NAME
 run_check() {
     require "lint/$1"
-    [ "$1" != names ] || build_program
+    case $1 in names | prefixes) build_program ;; esac
     "scripts/lint/$1"
 }
 
