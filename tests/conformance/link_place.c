@@ -41,6 +41,7 @@ int link_setup_without(void **state) {
         return -1;
     *state = place;
     names_reset();
+    late_from_now();
     place->fds = count_fds();
     return 0;
 }

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/machine.h"
+
 extern char **environ;
 
 struct fixture suite_fixture;
@@ -37,6 +39,7 @@ int place_setup(void **state) {
     place.store = open_store(suite_fixture.url);
     place.other = open_store(suite_fixture.url);
     make_namespace(place.ns);
+    machine_mark();
     *state = &place;
     return 0;
 }
@@ -58,6 +61,22 @@ void sleep_ms(uint64_t ms) {
 
 uint64_t now_ms(void) {
     return ten_boot_us() / 1000u;
+}
+
+uint64_t late_ms(void) {
+    return machine_stalled_ms();
+}
+
+void late_from_now(void) {
+    machine_mark();
+}
+
+void sleep_well_ms(uint64_t ms) {
+    uint64_t start_ms = now_ms();
+    uint64_t before_ms = late_ms();
+    do
+        sleep_ms(10);
+    while (now_ms() - start_ms < ms + ten_min_u64(late_ms() - before_ms, 20 * ms));
 }
 
 /* ---- operations ---------------------------------------------------------------------------------------- */

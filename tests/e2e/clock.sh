@@ -45,7 +45,7 @@ expiry() {
     left=$(remaining_of job-1)
     exits 0 at "$1" "$TENURE" acquire job-1 --wait 20s
     out_is 2
-    between 'ms of waiting' "$(($(now_ms) - start))" "$left" "$((left + 2500))"
+    took 'ms of waiting' "$(($(now_ms) - start))" "$left" "$((left + 2500))"
 }
 
 it 'faketime moves the date of the program' date_is_faked

@@ -30,7 +30,7 @@ refused() {
     out_is ''
     err_has "$@"
     lacks_secret
-    between 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
+    took 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
 }
 
 # listener NAME PYTHON-STATEMENTS: somebody who listens and does as told with `client`. PORT is where; what it was sent
@@ -75,7 +75,7 @@ bounded() {
     shift 2
     begin=$(boot_ms)
     exits 3 "$@"
-    between 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
+    took 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
     err_has "127.0.0.1:$PORT"
 }
 silent() {
@@ -104,7 +104,7 @@ next_member() {
         exits 0 "$TENURE" release "job-$first" --token "$token" --store "$url"
         exits 0 "$TENURE" ls --store "$url"
         exits 0 "$TENURE" target add "t-$first" --store "$url"
-        between 'ms of five calls' "$(($(boot_ms) - begin))" 0 15000
+        took 'ms of five calls' "$(($(boot_ms) - begin))" 0 15000
     done
     # And an agent renews in time, although one member never answers.
     targets 3
@@ -132,7 +132,7 @@ strangers() {
     run "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=2s"
     [ "$STATUS" -ne 0 ] || fail 'a lease was granted by nobody'
     out_is ''
-    between 'ms until it gave up' "$(($(boot_ms) - begin))" 0 4000
+    took 'ms until it gave up' "$(($(boot_ms) - begin))" 0 4000
     listener noise 'client.sendall(bytes(range(256)) * 100)'
     stranger
     listener closes 'client.close()'
@@ -276,7 +276,7 @@ tls() {
     agent a
     until_true 10 all_polled
     "$TENURE" target add t-9
-    until_true 2 polled t-9
+    soon_true 2 polled t-9
     halt a
 }
 
@@ -316,7 +316,7 @@ three_members() {
     *) fail "exit code $STATUS without a quorum" ;;
     esac
     printf '%s\n%s\n' "$OUT" "$ERR" | grep -qE 'quorum|without a leader' || fail 'doctor does not name the quorum'
-    between 'ms of doctor without a quorum' "$(($(boot_ms) - begin))" 0 12000
+    took 'ms of doctor without a quorum' "$(($(boot_ms) - begin))" 0 12000
     exits 3 "$TENURE" acquire job-2 --store "$TENURE_STORE?timeout=2s"
 }
 

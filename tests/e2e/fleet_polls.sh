@@ -107,7 +107,7 @@ timed_out() {
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" false
     case $(field error) in *'timed out'*) ;; *) fail "the error is $(field error)" ;; esac
-    between duration_ms "$(field duration_ms)" 1950 4000
+    took duration_ms "$(field duration_ms)" 1950 4000
     same token "$(field _version)" 1
     kill -TERM "$(warden_of a)"
     pause_ms 200
@@ -131,7 +131,7 @@ longer_than_the_ttl() {
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" true
     same token "$(field _version)" 1
-    between duration_ms "$(field duration_ms)" 3400 6000
+    took duration_ms "$(field duration_ms)" 3400 6000
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     halt a b
     sound
@@ -165,7 +165,7 @@ stopped_in_an_endless_poll() {
     until_true 10 all_polled
     begin=$(boot_ms)
     stop a
-    between 'ms until the end' "$(($(boot_ms) - begin))" 1000 9000
+    took 'ms until the end' "$(($(boot_ms) - begin))" 1000 9000
     no_pollers || fail 'a poller is left'
     is_free t-1 || fail 'the lease was not released'
     sound
@@ -182,7 +182,7 @@ stopped_twice() {
     pause_ms 200
     kill -INT "$(warden_of a)"
     ended 0 "$(warden_of a)"
-    between 'ms until the end' "$(($(boot_ms) - begin))" 200 "$2"
+    took 'ms until the end' "$(($(boot_ms) - begin))" 200 "$2"
     no_pollers || fail 'a poller is left'
     is_free t-1 || fail 'the lease was not released'
     sound

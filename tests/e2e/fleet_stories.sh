@@ -53,7 +53,7 @@ one_stops() {
     until_true 5 all_polled stop
     takeover stop b-
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
-    between 'ms until the last was taken over' "$LAST" 0 "$((TTL / 3))"
+    took 'ms until the last was taken over' "$LAST" 0 "$((TTL / 3))"
     halt a c
     sound --targets "$TARGETS" --bound "$((TTL / 3))"
 }
@@ -76,8 +76,8 @@ host_dies() {
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
     # Not before its own deadline (its last renewal may have been sent a moment after `left` was read: later, never
     # earlier), and not later than the TTL and a little.
-    between 'ms until the first was taken over' "$FIRST" "$((left - 500 > 0 ? left - 500 : 0))" "$((TTL + SLACK))"
-    between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    took 'ms until the first was taken over' "$FIRST" "$((left - 500 > 0 ? left - 500 : 0))" "$((TTL + SLACK))"
+    took 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
     halt a
     sound --targets "$TARGETS" --bound "$((TTL + EVERY + SLACK))" --takeovers 3
 }
@@ -95,7 +95,7 @@ restarted_is_another() {
     [ "$before" != "$after" ] || fail 'the restarted instance has the old id'
     # The old leases ran out first, and the new ones have higher tokens.
     takeover again "$before"
-    between 'ms until the first was polled again' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    took 'ms until the first was polled again' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
     halt a
     sound --targets "$TARGETS" --takeovers 3
 }

@@ -18,7 +18,7 @@ quiet_since() {
 within_a_second() {
     begin=$(boot_ms)
     until_true 5 "$@"
-    between "ms until: $*" "$(($(boot_ms) - begin))" 0 1000
+    took "ms until: $*" "$(($(boot_ms) - begin))" 0 1000
 }
 
 store_targets() {
@@ -36,7 +36,7 @@ store_targets() {
     mark pause
     "$TENURE" target pause t-1
     quiet_since t-1 pause
-    until_true 3 is_free t-1
+    soon_true 3 is_free t-1
     mark resume
     "$TENURE" target resume t-1
     within_a_second polled t-1 resume
@@ -133,7 +133,7 @@ file_targets() {
     rm targets/list
     pause_ms 500
     mark gone
-    until_true 3 polled t-2 gone
+    soon_true 3 polled t-2 gone
     printf 't-1\n' >targets/list
     mark back
     within_a_second polled t-1 back
@@ -173,7 +173,7 @@ LIST
     same 'reports after reading again' "$(times_said a '"event":"target_refused"')" 5
     # A new mistake is told.
     echo 'bad again' >>targets/list
-    until_true 3 said a '"event":"target_refused"' '"line":10,'
+    soon_true 3 said a '"event":"target_refused"' '"line":10,'
     stop a
     sound
 }

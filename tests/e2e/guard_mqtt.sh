@@ -166,7 +166,7 @@ output_away() {
     if grep 'Received PUBACK from guard' broker.err; then fail 'a message was acknowledged'; fi
     begin=$(now_ms)
     stop_guard 1
-    between 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
+    took 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
     grep -q 'did not take the output: [0-9]* messages were not passed on' guard.err
     subscriber --in "$(url 'polls?client_id=guard')"
     until_true 10 has_lines guard.out 100
@@ -253,7 +253,7 @@ output_hangs() {
     begin=$(now_ms)
     kill -TERM "$GUARD"
     ended 1 "$GUARD"
-    between 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
+    took 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
     kill -CONT "$BROKER"
     exec 3>&-
 }

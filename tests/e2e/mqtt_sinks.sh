@@ -158,7 +158,7 @@ hanging() {
     pause_ms 1000
     stop_ms=$(now_ms)
     stop a
-    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
+    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
     kill -CONT "$BROKER"
     pause_ms 500
     between 'messages that were late' "$(made_between "$hangs" $((goes_on - TTL)) <a.out | wc -l)" 5 30

@@ -256,7 +256,7 @@ locks_out() {
     same 'its release' "$(seed_release t-1)" 1
     until_true 8 polled t-1 released
     takeover_ms=$(first_of t-1 released)
-    between 'ms until it was taken over' "$takeover_ms" 0 "$((3000 + SLACK))"
+    took 'ms until it was taken over' "$takeover_ms" 0 "$((3000 + SLACK))"
     token_is_above t-1 "$token" || fail 'the token did not grow'
     token=$(token_of t-1)
     # Not released: it expires.
@@ -265,7 +265,7 @@ locks_out() {
     mark crashed
     agent c
     until_true 10 polled t-1 crashed
-    between 'ms until it was taken over' "$(first_of t-1 crashed)" 2900 "$((3000 + SLACK))"
+    took 'ms until it was taken over' "$(first_of t-1 crashed)" 2900 "$((3000 + SLACK))"
     token_is_above t-1 "$token" || fail 'the token did not grow'
     stop c
     sound
@@ -358,7 +358,7 @@ gives_up() {
     same 'its release' "$(seed_release "$taken")" 1
     mark released
     until_true 12 polled "$taken" released
-    between 'ms until it was taken over' "$(first_of "$taken" released)" 0 "$((3000 + SLACK))"
+    took 'ms until it was taken over' "$(first_of "$taken" released)" 0 "$((3000 + SLACK))"
     halt a b
     sound
 }

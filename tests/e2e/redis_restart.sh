@@ -164,10 +164,10 @@ cut_off() {
     takeover lost "$b"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
     # A TTL from the moment at which the loss was noticed, which is at most a renewal of a later.
-    between 'ms until the first was taken over' "$FIRST" "$((TTL - 50))" "$((TTL + RENEW + SLACK))"
-    between 'ms until the last was taken over' "$LAST" "$((TTL - 50))" "$((TTL + RENEW + SLACK))"
+    took 'ms until the first was taken over' "$FIRST" "$((TTL - 50))" "$((TTL + RENEW + SLACK))"
+    took 'ms until the last was taken over' "$LAST" "$((TTL - 50))" "$((TTL + RENEW + SLACK))"
     # Without this nothing would be tested: it went on for a while, and not beyond its deadline.
-    between 'ms of the last sign of its polls' "$(last_of lost "$b")" "$((TTL - RENEW - TTL / 4 - 400))" "$((TTL * 7 / 8 + 50))"
+    took 'ms of the last sign of its polls' "$(last_of lost "$b")" "$((TTL - RENEW - TTL / 4 - 400))" "$((TTL * 7 / 8 + 50))"
     said a '"event":"store_recovering"' || fail 'it is not told why nothing is taken over'
     proxy_tell p clear
     for name in a b; do kill -TERM "$(warden_of $name)"; done
@@ -187,7 +187,7 @@ all_dead() {
     until_true 10 all_polled lost
     for name in a b; do
         takeover lost $name-
-        between 'ms until the first was polled again' "$FIRST" "$TTL" "$((2 * TTL + SLACK))"
+        took 'ms until the first was polled again' "$FIRST" "$TTL" "$((2 * TTL + SLACK))"
     done
     until_true 10 spread 3 3 c d
     halt c d

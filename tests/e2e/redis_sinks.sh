@@ -173,7 +173,7 @@ hanging() {
     until_true 5 has_lines a.out $((seen + 10))
     stop_ms=$(now_ms)
     stop a
-    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
+    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
     kill -CONT "$REDIS"
     said a '"event":"publish_dropped"' || fail 'what was not sent is not told'
 }

@@ -58,7 +58,7 @@ long_polls() {
         first_message a.messages $target
         same ok "$(field ok)" true
         same token "$(field _version)" "$(first_token $target)"
-        between duration_ms "$(field duration_ms)" 3400 6000
+        took duration_ms "$(field duration_ms)" 3400 6000
     done
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     # Only now may a target be handed over.
@@ -84,7 +84,7 @@ first_use() {
     left=$(printf '%s\n' "$ERR" | sed -n 's/.*for another \([0-9]*\)ms.*/\1/p')
     between 'ms left' "${left:-9999}" 1 1000
     exits 0 "$TENURE" acquire job --wait 5s
-    between 'ms of waiting in all' "$(($(boot_ms) - begin))" 2000 4000
+    took 'ms of waiting in all' "$(($(boot_ms) - begin))" 2000 4000
     # Once: from now on it is as any other.
     exits 0 "$TENURE" acquire other-job
     exits 4 "$TENURE" acquire job
@@ -105,7 +105,7 @@ first_fleet() {
     until_true 10 spread 2 2 a b
     until_true 5 all_polled
     first=$(first_poll_ms begin)
-    between 'ms until the first poll' "$first" "$TTL" "$((2 * TTL + SLACK))"
+    took 'ms until the first poll' "$first" "$TTL" "$((2 * TTL + SLACK))"
     said a '"event":"store_recovering"' '"remaining_ms":' || said b '"event":"store_recovering"' '"remaining_ms":' ||
         fail 'it is not told why nothing is polled'
     halt a b

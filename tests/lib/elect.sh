@@ -137,7 +137,7 @@ knows() { said "$1" '"event":"lease_acquired"' || said "$1" '"event":"lease_acqu
 handed_over() {
     until_true 15 another_leads "$INSTANCE"
     takeover "$1" "$INSTANCE"
-    between "ms until another led after $1" "$FIRST" "$2" "$3"
+    took "ms until another led after $1" "$FIRST" "$2" "$3"
     INSTANCE=$(leader)
 }
 

@@ -142,7 +142,7 @@ spread() {
 # one, and polls that are long are not handed over.
 all_there() {
     until_true 15 instances_are "$1"
-    pause_ms "$((SETTLE + 500))"
+    pause_ms "$((SETTLE + 500 + $(late_ms)))"
 }
 instances_are() { [ "$("$TENURE" nodes 2>/dev/null | wc -l)" -eq "$1" ]; }
 # all_polled [MARK]: each of TARGETS was polled (since the mark).
@@ -202,7 +202,7 @@ starts_of() { awk -v target="$1" '$3 == "start" && $4 == target { n++ } END { pr
 # leaves its files there.
 sound() {
     echo "\$ fleet_check.py check $*"
-    "$PYTHON" "$CHECK" "$LOG" check "$@" || {
+    "$PYTHON" "$CHECK" "$LOG" check "$@" --late "$(late_ms)" || {
         tail -n 15 "$CASE"/*.err
         if [ -n "${FLEET_KEEP:-}" ]; then cp -r "$CASE" "$FLEET_KEEP"; fi
         fail 'the log of the polls is not as it has to be'

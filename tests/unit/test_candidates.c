@@ -13,7 +13,7 @@
 #include "base/io.h"
 
 #define TTL_MS  UINT64_C(600)
-#define WAIT_MS UINT64_C(5000)
+#define WAIT_MS HANG_MS
 
 struct witness {
     atomic_uint leaders; /* at this moment */

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 
-#define WAIT_MS UINT64_C(10000)
+#define WAIT_MS HANG_MS
 
 static tenure_guard *open_guard(const char *url, const tenure_guard_options *options) {
     tenure_guard *guard = NULL;

@@ -8,7 +8,7 @@
 
 #include "base/io.h"
 
-#define SOON_MS 5000u
+#define SOON_MS HANG_MS
 
 static tenure_manager *open_manager(const char *url, bool from_store) {
     tenure_manager_options options = {

@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "runtime/client.h"
 
-enum { FOREVER_MS = 3600000, SOON_MS = 15000 };
+enum { FOREVER_MS = 3600000, SOON_MS = HANG_MS };
 
 struct fixture {
     struct fake_clock fake;
@@ -113,7 +113,7 @@ static void a_wait_without_time_is_one_try(void **state) {
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
     assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, &lease), TENURE_E_HELD);
-    assert_in_range(elapsed_ms(start_us), 0, 5000);
+    assert_took(start_us, 0, HANG_MS);
     tenure_lease_free(held);
 }
 
@@ -129,10 +129,10 @@ static void a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has(
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
     assert_int_equal(tenure_acquire(waiter, "x", 50, &lease), TENURE_E_HELD);
-    assert_in_range(elapsed_ms(start_us), 50, 10000);
+    assert_took(start_us, 50, HANG_MS);
     assert_contains(tenure_message(waiter), tenure_instance_id(holder));
     assert_int_equal(tenure_acquire(waiter, "x", UINT64_MAX, &lease), TENURE_OK);
-    assert_in_range(elapsed_ms(start_us), 290, 10000);
+    assert_took(start_us, 300, HANG_MS);
     assert_false(tenure_lease_valid(held));
     assert_int_equal(tenure_lease_token(lease), 2);
     tenure_lease_free(held);
