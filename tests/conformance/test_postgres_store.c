@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TTL_MS     UINT64_C(800)
+#define TTL_MS     UINT64_C(2000) /* long enough to act before its end on a busy machine */
 #define AFTER_MS   (TTL_MS + 150)
 #define LOCK_LEASE "SELECT FROM tenure.lease FOR UPDATE"
 

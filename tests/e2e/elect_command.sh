@@ -78,7 +78,7 @@ backoff_of_three() {
     for name in a b c; do candidate $name; done
     until_true 10 somebody_leads
     pause_ms 3000
-    between 'terms in three seconds' "$(terms)" 3 24
+    repeated 'terms in three seconds' "$(terms)" 3 24 125
     halt a b c
     never_two 3
     for name in a b c; do grep -q " start $ROLE [0-9]* $name-" "$LOG" || fail "$name never led"; done

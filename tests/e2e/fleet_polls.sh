@@ -199,7 +199,7 @@ slow_and_fast() {
     mark end
     sound --targets quick --bound 600 --from slow --until end
     same 'starts of slow' "$(starts_of slow)" 1
-    between 'polls of the quick one' "$(starts_of quick)" 12 22
+    repeated 'polls of the quick one' "$(starts_of quick)" 12 22 200
     kill -TERM "$WARDEN"
     pause_ms 100
     stop a

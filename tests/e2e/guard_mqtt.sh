@@ -183,7 +183,7 @@ reader_is_stuck() {
     subscriber --in "$(url polls)" --out pipe
     "$PYTHON" -c 'for n in range(300): print("{\"target\":\"a\",\"_version\":1,\"n\":%d,\"s\":\"%s\"}" % (n, "x" * 9000))' >in
     tell polls <in
-    sleep 1
+    let_run 1000
     between 'messages the broker got an answer for' "$(grep -c 'Received PUBACK from tenure-' broker.err || :)" 0 60
     : >go
     until_true 20 has_lines reader.out 300

@@ -135,7 +135,7 @@ many_keys() {
     until_true 15 removed a two
     steps=$(calls_of scan)
     pause_ms 2000
-    between 'steps in two seconds' "$(($(calls_of scan) - steps))" 5 22
+    repeated 'steps in two seconds' "$(($(calls_of scan) - steps))" 5 22 100
     polled_on one three late
     stop a
     same reports "$(times_said a target_refused)" 0

@@ -151,6 +151,14 @@ took() {
     fi
 }
 
+# repeated WHAT NUMBER LEAST MOST EVERY: what happens every so many ms, in a time that was waited for. A busy machine makes
+# both the pauses and the wait longer.
+repeated() {
+    tap_off=$(($(late_ms) / $5 + 1))
+    tap_least=$(($3 > tap_off ? $3 - tap_off : 1))
+    between "$1" "$2" "$tap_least" "$(($4 + tap_off))"
+}
+
 # nothing_written: no store was made, nor anything else in the state directories.
 nothing_written() {
     tap_found=$(find "$CASE" -name '*.db*' -o -name 'tenure')
