@@ -22,7 +22,7 @@
 #include "store/store.h"
 
 #define CALL_MS UINT64_C(60000)  /* time-out of calls that are expected to work */
-#define LONG_MS UINT64_C(600000) /* a TTL that does not end during a test */
+#define LONG_MS UINT64_C(240000) /* a TTL that does not end during a test */
 #define HANG_MS UINT64_C(60000)  /* the end of a wait for what must come: only a program that hangs gets there */
 
 /* The store under test, and this program's own file, to start workers with. */

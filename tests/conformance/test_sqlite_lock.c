@@ -206,11 +206,11 @@ static void a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long(
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "mine", .holder = "a", .ttl_ms = LONG_MS};
     ten_result result;
     uint64_t start_ms = now_ms();
-    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 20000), TENURE_OK);
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 4000), TENURE_OK);
     uint64_t took_ms = now_ms() - start_ms;
     expect_outcome(result, TEN_OK);
     assert_in_range(took_ms, 100,
-                    1800 + late_ms()); /* it did stand before us, and we did not wait for the whole time-out */
+                    3600 + late_ms()); /* it did stand before us, and we did not wait for the whole time-out */
     /* Once it has been overtaken it is in nobody's way. */
     start_ms = now_ms();
     for (int i = 0; i < 10; i++)

@@ -17,6 +17,7 @@ start() {
     if on_sqlite; then
         mkdir db
         TENURE_STORE=sqlite:$CASE/db/store.db
+        make_store
     fi
     first_leader a b
 }

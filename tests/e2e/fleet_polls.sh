@@ -139,7 +139,7 @@ longer_than_the_ttl() {
 
 # Fault 37: the poll is over within the agent's patience, and published, then the lease goes.
 stopped_in_a_poll() {
-    LASTS=1500
+    LASTS=3000
     EVERY=10000
     POLL_OPTIONS='print 1'
     targets 1

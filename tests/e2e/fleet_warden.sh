@@ -111,10 +111,10 @@ worker_stopped() {
     took 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
     # Ended by the deadline, which is the TTL less an eighth from the last renewal.
     took 'ms of the last sign of its pollers' "$(last_of stop "$instance")" 0 "$((TTL * 7 / 8 + 50))"
-    if [ "$2" = wake ]; then
-        kill -CONT "$worker"
-        pause_ms 700
-        said b '"event":"lease_lost"' '"reason":"expired"' || fail 'the woken worker does not say that it lost its leases'
+    # A busy machine may be too late to wake it: then its warden has ended it.
+    if [ "$2" = wake ] && kill -CONT "$worker" 2>/dev/null; then
+        let_run 700
+        said b '"event":"worker_killed"' || said b '"event":"lease_lost"' '"reason":"expired"' || fail 'the woken worker does not say that it lost its leases'
     else
         until_true 5 new_instance b "$instance"
         is_gone "$worker" || fail 'the stopped worker is still there'

@@ -102,6 +102,9 @@ long_absence() {
     same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
 }
 
+# is_connected: the last that the agent has told of its sink is that it works.
+is_connected() { [ "$(sed -n 's/.*"event":"sink_\(ok\|failed\)".*/\1/p' a.err | tail -n 1)" != failed ]; }
+
 # Connections that break before a message got there, and after it got there but before that was confirmed: what was not
 # confirmed is sent again.
 broken_connections() {
@@ -126,6 +129,7 @@ broken_connections() {
         if [ "$round" -ge 2 ] && [ -n "$(arrived | sort | uniq -d)" ]; then break; fi
     done
     # What is under way when the agent stops has a second to get there: not while it waits before the next try.
+    until_true 15 is_connected
     until_true 15 has_lines listener.out "$(($(wc -l <listener.out) + 20))"
     stop a
     until_true 5 has_arrived

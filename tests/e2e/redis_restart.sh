@@ -89,8 +89,8 @@ restarted_with_its_data() {
 # The dump is from a time at which a held everything, and its leases have not ended when it is read: b has higher tokens
 # than the store remembers, and a is named there as the holder of what it gave away.
 restarted_older() {
-    TTL=8000
-    RENEW=2000
+    TTL=16000
+    RENEW=4000
     redis_store
     targets_in_file 6
     agent a --timeout 60s
