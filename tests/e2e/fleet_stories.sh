@@ -133,7 +133,8 @@ join_on_ten() {
     targets 10
     for name in a b; do agent $name; done
     until_true 10 spread 5 5 a b
-    until_true 5 all_polled
+    mark even # the first poll of what has just been handed over would count as a change of hands
+    until_true 5 all_polled even
     mark join
     agent c
     until_true 10 spread 3 4 a b c

@@ -17,7 +17,8 @@ start_fleet() {
     targets_in_file 6
     for name in a b; do agent $name --timeout 60s; done
     until_true 15 spread 3 3 a b
-    until_true 5 all_polled
+    mark even # the first poll of what has just been handed over would count as a change of hands
+    until_true 5 all_polled even
 }
 
 # lost COMMAND...: something that makes Redis forget. The living go on: no target is without a poll for half a TTL, and
@@ -99,7 +100,8 @@ restarted_older() {
     redis_keep "$CASE/older"
     agent b --timeout 60s
     until_true 10 spread 3 3 a b
-    until_true 5 all_polled
+    mark even # the first poll of what has just been handed over would count as a change of hands
+    until_true 5 all_polled even
     b=$(instance_of b)
     mark lost
     kill_and_start "$CASE/older"
