@@ -35,7 +35,7 @@ worker_killed() {
     # A new worker, which is a new instance.
     until_true 8 has_worker_other_than b "$worker"
     until_true 8 new_instance b "$instance"
-    said b '"event":"worker_crashed"' '"signal":9' || fail 'the crash is not logged'
+    until_true 5 said b '"event":"worker_crashed"' '"signal":9'
     if [ "$LASTS" -lt 1000 ]; then
         until_true 8 spread 3 3 a b
         stop a
@@ -118,7 +118,7 @@ worker_stopped() {
     else
         until_true 5 new_instance b "$instance"
         is_gone "$worker" || fail 'the stopped worker is still there'
-        said b '"event":"worker_killed"' || fail 'ending the stopped worker is not logged'
+        until_true 5 said b '"event":"worker_killed"'
     fi
     hurry a b
     sound --targets "$TARGETS" --takeovers 3
@@ -198,8 +198,8 @@ crash_loop() {
         kill -KILL "$(worker_of a)"
         until_true 5 new_instance a "$instance"
     done
-    said a '"event":"worker_crashed"' '"restart_in_ms":100' || fail 'the first restart is not after 100 ms'
-    said a '"event":"worker_crashed"' '"restart_in_ms":400' || fail 'the third restart is not after 400 ms'
+    until_true 5 said a '"event":"worker_crashed"' '"restart_in_ms":100'
+    until_true 5 said a '"event":"worker_crashed"' '"restart_in_ms":400'
     mark crashed
     until_true 5 polled t-1 crashed
     stop a

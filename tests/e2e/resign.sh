@@ -26,7 +26,7 @@ gracefully() {
     exits 0 "$TENURE" resign "$ROLE" --from "$INSTANCE"
     err_has "$INSTANCE" 'asked to hand over'
     handed_over resign 0 2000
-    said "$(name_of "$old")" '"event":"lease_released"' '"reason":"resigned"' || fail 'the reason is not logged'
+    until_true 5 said "$(name_of "$old")" '"event":"lease_released"' '"reason":"resigned"'
     # It stays a candidate: and when it is its turn, it leads.
     mark back
     exits 0 "$TENURE" resign "$ROLE" --from "$INSTANCE"
@@ -133,7 +133,7 @@ forced() {
     if another_leads "$old"; then
         took 'ms of the last sign of the old command' "$(last_of forced "$old")" -100 "$((TTL * 7 / 8 + 100))"
     fi
-    said "$(name_of "$old")" '"event":"lease_lost"' '"reason":"forced"' || fail 'the reason is not logged'
+    until_true 5 said "$(name_of "$old")" '"event":"lease_lost"' '"reason":"forced"'
     for name in a b; do kill -TERM "$(warden_of $name)"; done
     pause_ms 200
     halt a b
