@@ -47,7 +47,8 @@ one_stops() {
     targets 9
     for name in a b c; do agent $name; done
     until_true 10 spread 3 3 a b c
-    until_true 5 all_polled
+    mark even # what has just been handed over counts only when its new holder has polled it
+    until_true 5 all_polled even
     mark stop
     stop b
     until_true 5 all_polled stop
@@ -64,7 +65,8 @@ host_dies() {
     targets 6
     for name in a b; do agent $name; done
     until_true 10 spread 3 3 a b
-    until_true 5 all_polled
+    mark even # what has just been handed over counts only when its new holder has polled it
+    until_true 5 all_polled even
     instance=$(instance_of b)
     # The longest that any of its leases can still run.
     left=$("$TENURE" ls --json | sed -n "s/.*\"instance\":\"$instance\".*\"remaining_ms\":\([0-9]*\).*/\1/p" | sort -n | head -n 1)
@@ -133,7 +135,7 @@ join_on_ten() {
     targets 10
     for name in a b; do agent $name; done
     until_true 10 spread 5 5 a b
-    mark even # the first poll of what has just been handed over would count as a change of hands
+    mark even # what has just been handed over counts only when its new holder has polled it
     until_true 5 all_polled even
     mark join
     agent c
@@ -151,7 +153,8 @@ all_restart_at_once() {
     targets 9
     for name in a b c; do agent $name; done
     until_true 10 spread 3 3 a b c
-    until_true 5 all_polled
+    mark even # what has just been handed over counts only when its new holder has polled it
+    until_true 5 all_polled even
     mark crash
     for name in a b c; do kill -KILL "$(warden_of $name)" "$(worker_of $name)"; done
     mark again # the last of the old ones may have polled until now
@@ -172,7 +175,8 @@ rolling_deploy() {
     targets 6
     for name in a1 b1 c1; do agent $name; done
     until_true 10 spread 2 2 a1 b1 c1
-    until_true 5 all_polled
+    mark even # what has just been handed over counts only when its new holder has polled it
+    until_true 5 all_polled even
     mark deploy
     for name in a b c; do
         stop ${name}1
