@@ -190,7 +190,10 @@ static void a_resolver_that_hangs_costs_the_time_that_it_was_given(void **state)
     assert_int_equal(ask("1.test", 80, &addresses, &error), TENURE_E_TIMEOUT);
     assert_took(start_us, 80, 600);
     assert_contains(error.message, "1.test");
-    assert_contains(error.message, "80 ms");
+    /* What was left of the 80 ms when it began to wait: a busy machine has used some of them by then. */
+    const char *within = strstr(error.message, "within ");
+    assert_non_null(within);
+    assert_in_range(strtoul(within + strlen("within "), NULL, 10), 1, 80);
     assert_int_equal(addresses.count, 99);
 }
 
