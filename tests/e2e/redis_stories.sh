@@ -12,8 +12,8 @@ SLACK=1500
 
 # SC-003. The loads of 33 targets on ten instances are 3 or 4.
 ten_instances() {
-    TTL=4000
-    RENEW=1000
+    TTL=10000
+    RENEW=2500
     EVERY=700
     NAMES='a b c d e f g h i j'
     redis_store

@@ -118,8 +118,16 @@ has_worker_other_than() {
     [ -n "$fleet_found" ] && [ "$fleet_found" != "$2" ]
 }
 
-# instance_of NAME: the id of the youngest live instance of that name.
-instance_of() { "$TENURE" nodes --json | sed -n "s/^{\"instance\":\"\($1-[0-9]*-[0-9a-f]*\)\".*/\1/p" | tail -n 1; }
+# instance_of NAME: the id of the youngest live instance of that name. On a busy machine it may be late with its heartbeat, or
+# the store with its answer: then it is looked for again.
+instance_of() {
+    fleet_tries=0
+    until "$TENURE" nodes --json 2>/dev/null | sed -n "s/^{\"instance\":\"\($1-[0-9]*-[0-9a-f]*\)\".*/\1/p" | tail -n 1 | grep .; do
+        fleet_tries=$((fleet_tries + 1))
+        [ "$fleet_tries" -lt 300 ] || return 1
+        sleep 0.1
+    done
+}
 
 mark() { "$POLLER" "$LOG" mark "$1"; }
 boot_ms() { "$POLLER" now; }

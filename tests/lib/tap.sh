@@ -45,6 +45,7 @@ it() {
     while read -r tap_pid; do
         kill -KILL "$tap_pid" 2>/dev/null
     done <"$CASE/pids"
+    tap_end_rest
     if [ "$tap_status" -eq 0 ]; then
         echo "ok $TAP_COUNT - $tap_sentence"
     else
@@ -53,6 +54,18 @@ it() {
         sed 's/^/# /' "$CASE/log"
     fi
     cd / && rm -rf "$CASE"
+}
+
+# What a case that failed has left behind: processes whose command line names the directory of the case.
+tap_end_rest() {
+    for tap_process in $(grep -alF "$CASE/" /proc/[0-9]*/cmdline 2>/dev/null); do
+        tap_process=${tap_process#/proc/}
+        tap_process=${tap_process%/cmdline}
+        # Not the one that looks; and the file is read again, because an id may be another's by now.
+        if [ "$tap_process" -ne "$$" ] && grep -aqF "$CASE/" "/proc/$tap_process/cmdline" 2>/dev/null; then
+            kill -KILL "$tap_process" 2>/dev/null
+        fi
+    done
 }
 
 finish() {
