@@ -44,7 +44,7 @@ on_failure() {
     elect a -- sh -c '"$0" "$1" poll 50; echo x >>"$2"; [ "$(wc -l <"$2")" -ge 3 ] || exit 9' \
         "$POLLER" "$LOG" "$CASE/tries"
     ended 0 "$WARDEN"
-    said a '"event":"command_failed"' '"exit_status":9' || fail 'the failures are not logged'
+    until_true 5 said a '"event":"command_failed"' '"exit_status":9'
     never_two 3
     same 'terms' "$(terms)" 3
     role_is_free || fail 'the role was not released'
@@ -60,14 +60,14 @@ backoff() {
     pauses
     # shellcheck disable=SC2046
     set -- $(pauses)
-    between 'ms before the second' "$1" 190 3000
-    between 'ms before the third' "$2" 390 3000
-    between 'ms before the fourth' "$3" 790 4000
-    between 'ms before the fifth' "$4" 1590 5000
+    took 'ms before the second' "$1" 190 3000
+    took 'ms before the third' "$2" 390 3000
+    took 'ms before the fourth' "$3" 790 4000
+    took 'ms before the fifth' "$4" 1590 5000
     # A pause is no reason to be late.
     mark stop
     stop a
-    between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 1000
+    took 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 1000
     never_two 5
 }
 marked_ms() { awk -v mark="$1" '$3 == "mark" && $4 == mark { at = $1 } END { printf "%d\n", at / 1000 }' "$LOG"; }
@@ -78,7 +78,7 @@ backoff_of_three() {
     for name in a b c; do candidate $name; done
     until_true 10 somebody_leads
     pause_ms 3000
-    between 'terms in three seconds' "$(terms)" 3 24
+    repeated 'terms in three seconds' "$(terms)" 3 24 125
     halt a b c
     never_two 3
     for name in a b c; do grep -q " start $ROLE [0-9]* $name-" "$LOG" || fail "$name never led"; done
@@ -93,7 +93,7 @@ exits_at_once() {
     until_true 10 has_terms 2
     # shellcheck disable=SC2046
     set -- $(pauses)
-    between 'ms from the first start to that of the other' "$1" 300 1500
+    took 'ms from the first start to that of the other' "$1" 300 1500
     halt a b
     never_two 2
 }
@@ -104,10 +104,10 @@ stubborn_stop() {
     first_leader a
     mark stop
     stop a
-    between 'ms of the last sign of the command' "$(last_of stop a-)" 600 2000
-    between 'ms until it had stopped' "$(($(boot_ms) - $(marked_ms stop)))" 600 3000
+    took 'ms of the last sign of the command' "$(last_of stop a-)" 600 2000
+    took 'ms until it had stopped' "$(($(boot_ms) - $(marked_ms stop)))" 600 3000
     never_two 1
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
     role_is_free || fail 'the role was not released'
 }
 stubborn_loss() {
@@ -116,13 +116,13 @@ stubborn_loss() {
     first_leader a
     mark taken
     "$TENURE" resign "$ROLE" --from "$INSTANCE" --force
-    between 'ms until it led again' "$(until_true 10 has_terms 2 && echo 0)" 0 0
-    between 'ms of the last sign of the first command' "$(last_of_term 1)" 0 "$((TTL + 50))"
+    took 'ms until it led again' "$(until_true 10 has_terms 2 && echo 0)" 0 0
+    took 'ms of the last sign of the first command' "$(last_of_term 1)" 0 "$((TTL + 50))"
     kill -TERM "$(warden_of a)"
     pause_ms 200
     stop a # the second hurries
     never_two 2
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 # last_of_term N: ms from the mark `taken` to the last line of the Nth term.
 last_of_term() {
@@ -143,9 +143,9 @@ hurried() {
     role_is_held || fail 'the role was released before the command had ended'
     mark hurry
     stop a
-    between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms hurry)))" 0 2000
+    took 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms hurry)))" 0 2000
     never_two 1
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
     role_is_free || fail 'the role was not released'
 }
 
@@ -161,7 +161,7 @@ in_order() {
     elect b -- sh -c 'echo ready; sleep 100'
     until_true 10 said b '"event":"lease_acquire_failed"'
     kill "-$signal" "$(warden_of a)"
-    until_true 3 grep -q "^$signal" "$CASE/a.out"
+    soon_true 3 grep -q "^$signal" "$CASE/a.out"
     pause_ms 300
     role_is_held || fail 'the role was released while the command ran'
     case $(role_is instance) in a-*) ;; *) fail 'another leads while the command runs' ;; esac
@@ -169,7 +169,7 @@ in_order() {
     touch "$CASE/may-end"
     ended 0 "$(warden_of a)"
     until_true 5 grep -q ready "$CASE/b.out"
-    said a '"event":"lease_released"' '"reason":"shutdown"' || fail 'the release is not logged'
+    until_true 5 said a '"event":"lease_released"' '"reason":"shutdown"'
     same 'signals that the command was given' "$(grep -c "^$signal" "$CASE/a.out")" 1
     stop b
 }
@@ -196,7 +196,7 @@ signals_pass() {
     until_true 10 grep -q ready "$CASE/a.out"
     for signal in HUP USR1 USR2; do
         kill "-$signal" "$WARDEN"
-        until_true 3 grep -q "^$signal$" "$CASE/a.out"
+        soon_true 3 grep -q "^$signal$" "$CASE/a.out"
     done
     pause_ms 200
     same 'what it was given' "$(sort "$CASE/a.out" | tr '\n' ' ')" 'HUP USR1 USR2 child ready '
@@ -213,7 +213,7 @@ signals_to_a_follower() {
     is_gone "$WARDEN" && fail 'a signal has ended it'
     mark stop
     stop b
-    between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 1000
+    took 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 1000
     stop a
     never_two 1
 }
@@ -237,7 +237,7 @@ on_terminal() {
     role_is_free || fail 'the role was not released'
     terminal hangup "$TENURE" elect "$ROLE" --pid-namespace "$1" -- sh -c 'echo ready; exec sleep 100'
     same 'the code after a hangup' "$CODE" 0
-    between 'ms until the end' "$AFTER" 0 4000
+    took 'ms until the end' "$AFTER" 0 4000
     role_is_free || fail 'the role was not released'
     # The second ^C hurries, also one that would take long.
     terminal interrupt-twice "$TENURE" elect "$ROLE" --pid-namespace "$1" --kill-after 60s -- \
@@ -256,7 +256,7 @@ closed_log() {
     until_true 10 grep -q lease_acquired "$CASE/one-line"
     pause_ms $((2 * TTL))
     mark later
-    until_true 3 works_since later
+    soon_true 3 works_since later
     same 'terms' "$(terms)" 1
     warden=$(warden_by_log)
     echo "$warden" >>"$CASE/pids"
@@ -349,7 +349,7 @@ hook_hangs_hurried() {
     until_true 5 grep -q hook "$CASE/a.out"
     mark hurry
     stop a
-    between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms hurry)))" 0 2000
+    took 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms hurry)))" 0 2000
     role_is_free || fail 'the role was not released'
 }
 hook_hangs() {
@@ -357,7 +357,7 @@ hook_hangs() {
     elect a --on-demoted 'trap "" TERM; while :; do sleep 1; done' -- true
     began=$(boot_ms)
     ended 0 "$WARDEN"
-    between 'ms that the hook was given' "$(($(boot_ms) - began))" 9000 14000
+    took 'ms that the hook was given' "$(($(boot_ms) - began))" 9000 14000
     role_is_free || fail 'the role was not released'
 }
 first_hook_hangs() {
@@ -366,7 +366,7 @@ first_hook_hangs() {
     until_true 10 grep -q hook "$CASE/a.out"
     mark stop
     stop a
-    between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 3000
+    took 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 3000
     if grep -q work "$CASE/a.out"; then fail 'the command was started after all'; fi
     role_is_free || fail 'the role was not released'
 }
@@ -404,7 +404,7 @@ first_process() {
     mark stop
     kill -TERM "$warden"
     ended 0 "$PID"
-    between 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 3000
+    took 'ms until it has stopped' "$(($(boot_ms) - $(marked_ms stop)))" 0 3000
     role_is_free || fail 'the role was not released'
     never_two 2
 }
