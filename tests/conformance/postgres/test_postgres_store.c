@@ -128,7 +128,7 @@ struct racer {
 
 static void *race(void *arg) {
     struct racer *racer = arg;
-    racer->done = ten_store_apply(racer->store, racer->ops, racer->results, RACE_TARGETS, CALL_MS);
+    racer->r = ten_store_apply(racer->store, racer->ops, racer->results, RACE_TARGETS, CALL_MS);
     return NULL;
 }
 
@@ -158,7 +158,7 @@ static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_wi
         }
         for (int i = 0; i < RACERS; i++) {
             pthread_join(racers[i].thread, NULL);
-            assert_int_equal(racers[i].done, TENURE_OK);
+            assert_int_equal(racers[i].r, TENURE_OK);
         }
         for (int i = 0; i < RACE_TARGETS; i++) {
             enum ten_outcome first = racers[0].results[i].outcome;
@@ -219,7 +219,7 @@ static void a_backend_that_is_terminated_during_a_call_costs_nothing(void **stat
     (void)postgres_text(*state,
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
     pthread_join(killer, NULL);
-    assert_int_equal(renewal.done, TENURE_OK);
+    assert_int_equal(renewal.r, TENURE_OK);
     expect_outcome(renewal.results[0], TEN_OK);
     postgres_unblock(&blocker);
 }
