@@ -55,6 +55,10 @@ uint64_t short_ttl(const ten_store *store) {
     return ten_max_u64(200, store->capabilities.ttl_min_ms);
 }
 
+uint64_t kept_ttl(const ten_store *store) {
+    return ten_max_u64(2000, 2 * store->capabilities.ttl_min_ms);
+}
+
 void sleep_ms(uint64_t ms) {
     ten_sleep_us(ms * 1000u);
 }

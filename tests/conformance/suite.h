@@ -65,6 +65,7 @@ void make_namespace(char ns[TENURE_NAMESPACE_MAX + 1]);
 
 /* A TTL whose end a test can wait for, as the store allows. */
 uint64_t short_ttl(const ten_store *store);
+uint64_t kept_ttl(const ten_store *store); /* one that a busy machine can renew in time, or look at before its end */
 void sleep_ms(uint64_t ms);
 uint64_t now_ms(void);
 /* Long enough for another process to have had so much time of its own. */

@@ -62,6 +62,9 @@ static void ten_lead_in_turn(void **state, enum candidate_kind kind) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     struct arena *arena = election->arena;
     unsigned leader = start_all(election, CANDIDATES_MAX, kind);
+    /* It leads when it is told so, and believes when its own thread has looked next. */
+    for (uint64_t i = 0; i < HANG_MS / 2 && !atomic_load(&arena->at[leader].believes); i++)
+        sleep_ms(2);
     for (int i = 0; i < 100; i++, sleep_ms(2)) {
         assert_int_equal(atomic_load(&arena->inside), 1);
         assert_true(atomic_load(&arena->at[leader].believes));
