@@ -6,14 +6,17 @@ from linear import FOREVER, Operation, check
 
 
 def read(directory):
-    """{target: operations}. What was invoked and never answered, because its client was killed, is unknown."""
+    """{target: operations}. What was invoked and never answered, because its client was killed, is unknown. Each start of a
+    recorder has a file of its own, whose last line is incomplete if it was killed in the middle of it."""
     history = {}
     for path in sorted(glob.glob(f"{directory}/*.ledger")):
         invoked = {}
         with open(path, encoding="ascii") as log:
             for line in log:
+                if not line.endswith("\n"):
+                    break
                 words = line.split()
-                if len(words) != 9 or not line.endswith("\n"):
+                if len(words) != 9:
                     raise SystemExit(f"{path}: not a line of a recorder: {line!r}")
                 at, client, number, event, kind, target, token, until, holder = words
                 if event == "invoke":

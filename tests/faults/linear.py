@@ -7,8 +7,9 @@ answers are those of the model:
     state: the token, the holder (or none), the time before which the lease cannot have ended, and the one after which it
     must have.
     acquire by C  ok T: it was free, or may have ended, and T is above the token; or C has it under T, and it is extended;
-                  or C gave its own lease back first, because it no longer believed in it.
-                  held: somebody had it.
+                  or C gave its own lease back first, because it no longer believed in it (and another may have come
+                  between, see given_up()).
+                  held: somebody else had it.
     renew by C, T ok: C has it under T, and it need not have ended. lost: C may not have it under T.
     release by C, T ok: it is free if C had it under T.
     read          holder H, token T: H has it under T; no holder: it is free, or may have ended.
@@ -68,6 +69,13 @@ class Model:
     def same_token(state, token):
         return token == state[0] if state[1] else token > state[0]
 
+    def is_past(self, state, operation):
+        """Whether it can no longer be answered as it was: its token is below the present one, and tokens only grow."""
+        if operation.event != "ok" or not operation.token or operation.kind == "release":
+            return False
+        least = state[0] if state[1] else state[0] + 1
+        return operation.token < least and not (operation.kind == "read" and self.forgot(operation))
+
     def free_at(self, state, now, operation):
         """The earliest time within the operation at which it is free, or None."""
         if state[2] is None:
@@ -83,7 +91,7 @@ class Model:
         client, token = operation.client, operation.token
         own = state[2] == client
         if operation.event == "held":
-            if self.forgot(operation) or (state[2] is not None and not self.must_have_ended(state, now)):
+            if self.forgot(operation) or (state[2] not in (None, client) and not self.must_have_ended(state, now)):
                 yield state, now
         elif operation.event == "ok":
             if own and self.same_token(state, token):
@@ -101,10 +109,8 @@ class Model:
     def renew(self, state, now, operation):
         holds = state[2] == operation.client and self.same_token(state, operation.token)
         if operation.event == "lost":
-            # Its own deadline had passed: nobody was asked.
-            told_itself = operation.answered >= operation.until_before - CLOCK_US
             ended = self.free_at(state, now, operation)
-            if told_itself or self.forgot(operation) or not holds:
+            if is_own_verdict(operation) or self.forgot(operation) or not holds:
                 yield state, now
             elif ended is not None:
                 yield (operation.token, True, None, ended, 0, 0), ended
@@ -130,6 +136,26 @@ class Model:
                 yield (operation.token or state[0], bool(operation.token) or state[1], None, free, 0, 0), free
 
 
+def is_own_verdict(operation):
+    """Of a renewal that is lost: the client's deadline had passed, and it said so itself."""
+    return operation.answered >= operation.until_before - CLOCK_US
+
+
+def given_up(operations):
+    """What a client does within an acquire when its former lease ended by its own deadline: it gives back what the store may
+    still have of that, then asks anew. Between the two another may be let in. So each such acquire has a release beside it,
+    without an answer: (release, until when it can happen)."""
+    over = {}
+    for operation in sorted(operations, key=lambda each: each.invoked):
+        client = operation.client
+        if operation.kind == "renew" and operation.event == "lost" and is_own_verdict(operation):
+            over[client] = operation.token
+        elif operation.kind == "acquire" and client in over:
+            yield Operation(client, "release", "unknown", over[client], None, operation.invoked, FOREVER), operation.answered
+            if operation.event == "ok":
+                del over[client]
+
+
 class Undecided(Exception):
     """The search was given up."""
 
@@ -141,9 +167,11 @@ class Search:
             if each.event == "unknown" and each.kind in ("renew", "acquire"):
                 maybe_extended.setdefault(each.client, []).append(each.invoked)
         self.model = Model(ttl_us, lag_us, forgets, maybe_extended, horizon_us)
-        self.operations = sorted((each for each in operations if each.event != "unknown" or each.kind in ("acquire", "release")),
-                                 key=lambda each: each.invoked)
-        self.last = [each.invoked + horizon_us if each.event == "unknown" else FOREVER for each in self.operations]
+        limits = [(each, each.invoked + horizon_us if each.event == "unknown" else FOREVER) for each in operations
+                  if each.event != "unknown" or each.kind in ("acquire", "release")]
+        limits += [(release, min(until, release.invoked + horizon_us)) for release, until in given_up(operations)]
+        limits.sort(key=lambda each: each[0].invoked)
+        self.operations, self.last = [each[0] for each in limits], [each[1] for each in limits]
         self.named = self.next_named()
         self.furthest, self.furthest_node, self.steps = 0, None, 0
 
@@ -186,6 +214,8 @@ class Search:
         something which is left would have happened after its answer."""
         stuck = False
         indices, first_end, second_end = self.candidates(first, done, now)
+        if any(self.model.is_past(state, self.operations[index]) for index in indices):
+            return
         for index in indices:
             operation = self.operations[index]
             if operation.event == "unknown" and not stuck:

@@ -9,6 +9,7 @@ a busy machine, rank delays, and a handover). A window is the time in which a fa
                  stopped may have the lock of the file: that is then a fault of the store.)
     of the store [begin, end + TTL + RECONNECT_MS], and another TTL and a renewal where it forgets: newcomers wait
     of operators a forced release: a TTL, for its target
+    the machine  whatever it stood still for (pulse.py), for all
 
 A target that was added is polled within the same time; one that was removed is not polled anew after it.
 """
@@ -38,8 +39,8 @@ def merged(windows):
 
 
 class Windows:
-    def __init__(self, store, ttl_ms, fired):
-        self.everybody, self.hosts, self.targets = [], {}, {}
+    def __init__(self, store, ttl_ms, fired, stalls=()):
+        self.everybody, self.hosts, self.targets = list(stalls), {}, {}
         for fault in fired:
             end_us = fault.end_us or fault.at_us
             if fault.lane == "store":
@@ -89,11 +90,11 @@ def gaps(polls, begin_us, end_us):
             return
 
 
-def judge(path, settings, fired, extra, begin_us, end_us):
+def judge(path, settings, fired, extra, begin_us, end_us, stalls=()):
     result = Judgement()
     by_target, _ = fleet_check.read(path)
     result.problems, result.polls, result.cut_short, result.takeovers = fleet_check.conflicts(by_target)
-    windows = Windows(settings.store, settings.ttl_ms, fired)
+    windows = Windows(settings.store, settings.ttl_ms, fired, stalls)
     result.bound_us = (settings.every_ms + BUSY_MS) * 1000
     wanted = {target: (begin_us, end_us) for target in settings.targets}
     wanted.update({target: (times[0], times[1] or end_us) for target, times in extra.items()})

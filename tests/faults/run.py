@@ -51,7 +51,8 @@ class Run:
         self.fired, self.begin_us, self.end_us = self.engine.fired, self.engine.begin_us, self.engine.end_us
         self.engine_problems = self.engine.problems
         self.polls, self.by_target = polls.judge(
-            self.settings.polls, self.settings, self.fired, self.engine.extra, self.begin_us, self.end_us)
+            self.settings.polls, self.settings, self.fired, self.engine.extra, self.begin_us, self.end_us,
+            self.engine.pulse.stalls)
         self.ledger = ledger.judge(self.directory, self.settings, self.fired)
 
     # ---- what it must have seen, to prove anything
@@ -74,7 +75,8 @@ class Run:
                 yield f"only {found} {what}, {wanted} wanted: this run proves too little"
 
     def problems(self):
-        return [*self.polls.problems, *self.ledger.problems, *self.engine_problems, *self.too_little()]
+        found = [*self.polls.problems, *self.ledger.problems, *self.engine_problems, *self.too_little()]
+        return found + (self.engine.pulse.circumstances() if found else [])
 
     def summary(self):
         return (f"{self.store.name}, seed {self.seed}: {len(self.fired)} faults, {self.polls.polls} polls, "
