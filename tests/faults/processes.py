@@ -52,7 +52,7 @@ def end(process, number=signal.SIGKILL):
         send(process.pid, signal.SIGCONT)
         send(process.pid, number)
     if process is not None:
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
 
 
 def children_of(pid):
