@@ -53,7 +53,7 @@ class Run:
         self.engine_problems = self.engine.problems
         self.polls, self.by_target = polls.judge(
             self.settings.polls, self.settings, self.fired, self.engine.extra, self.begin_us, self.end_us,
-            self.engine.pulse.stalls)
+            self.engine.pulse)
         self.ledger = ledger.judge(self.directory, self.settings, self.fired)
 
     # ---- what it must have seen, to prove anything

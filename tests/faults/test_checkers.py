@@ -14,7 +14,7 @@ import schedule
 from engine import Fired
 from linear import FOREVER, Operation
 from processes import Port
-from pulse import Pulse
+from pulse import QUEUE, Pulse
 from stores import Redis, Sqlite
 
 TTL_US = 1_000_000
@@ -271,7 +271,7 @@ def _():
 @case("a machine that stands still, and a wall clock that jumps, are noticed")
 def _():
     moments = [(0, 500_000), (20_000, 520_000), (40_000, 540_100), (900_000, 1_400_100), (920_000, 1_920_100)]
-    pulse = Pulse(lambda: moments.pop(0))
+    pulse = Pulse(lambda: moments.pop(0), lambda: 0)
     while moments:
         pulse.beat()
     assert pulse.stalls == [(40_000, 900_000)], pulse.stalls
@@ -281,12 +281,14 @@ def _():
 
 # ---- polls
 
-def judged(lines, fired=(), targets=("t",), begin_ms=0, end_ms=3000, store=None, stalls=()):
+def judged(lines, fired=(), targets=("t",), begin_ms=0, end_ms=3000, store=None, stalls=(), busy=0):
     with tempfile.NamedTemporaryFile("w", suffix=".polls", delete=False) as log:
         for at_ms, poll, event, target, token, instance in lines:
             log.write(f"{at_ms * 1000} {poll} {event} {target} {token} {instance}-1-00000000\n")
     settings = types.SimpleNamespace(store=store or Sqlite, ttl_ms=1000, every_ms=200, targets=list(targets))
-    result, _ = polls.judge(log.name, settings, list(fired), {}, begin_ms * 1000, end_ms * 1000, stalls)
+    pulse = Pulse()
+    pulse.stalls, pulse.queues = stalls, [(at_ms * 1000, QUEUE * os.cpu_count() * busy) for at_ms in range(0, end_ms, 100)]
+    result, _ = polls.judge(log.name, settings, list(fired), {}, begin_ms * 1000, end_ms * 1000, pulse)
     os.unlink(log.name)
     return "\n".join(result.problems)
 
@@ -334,6 +336,14 @@ def _():
     assert "no fault explains" in judged(lines, end_ms=2000)
     assert not judged(lines, end_ms=2000, stalls=[(500_000, 1_000_000)])
     assert "no fault explains" in judged(lines, end_ms=2000, stalls=[(500_000, 510_000)])
+
+
+@case("a machine that is twice as busy as the bounds are made for has twice the time, and no more")
+def _():
+    lines = poll("1", 0, 100, 1, "a") + poll("2", 2900, 3000, 1, "a")
+    assert "no fault explains" in judged(lines) and "no fault explains" in judged(lines, busy=1)
+    assert not judged(lines, busy=2)
+    assert "no fault explains" in judged(poll("1", 0, 100, 1, "a") + poll("2", 3500, 3600, 1, "a"), end_ms=3600, busy=2)
 
 
 @case("where a token is missing somebody held the target who left no line: any host's fault may explain it")
