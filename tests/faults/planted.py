@@ -123,7 +123,7 @@ BUGS = [
     Bug("no-margin", "the deadline has no margin, and a clock is slow", "redis", TWICE,
         ((1.0, "host", "requests-lost", "a", 8.0),), "NO_MARGIN", slow_clock, seconds=9.5, ttl_ms=6000),
     Bug("left-not-noticed", "instances that are gone stay in the plan", "sqlite", "no fault explains",
-        ((0.3, "host", "host-killed", "a", 6),), "LEFT_NOT_NOTICED", seconds=7),
+        ((0.3, "host", "host-killed", "a", 12),), "LEFT_NOT_NOTICED", seconds=13),
     Bug("target-lost", "the registry loses a target", "sqlite", "no fault explains",
         ((0.5, "store", "target-lost", "", 0),), None, harm_of_store("target-lost", lose_target), seconds=2),
     Bug("stop-forgets", "an agent that stops does not give its targets back", "sqlite", "is still held by",

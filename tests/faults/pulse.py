@@ -9,6 +9,7 @@ from processes import boot_us
 
 BEAT_S, LATE_US, JUMP_US, APART_US = 0.02, 100_000, 20_000, 1000
 QUEUE = 4  # so many that want each processor are what the bounds in real time are made for
+SLOWEST = 3.0  # a bound that grew further would no longer find anything
 
 
 def read_clocks():
@@ -59,9 +60,9 @@ class Pulse:
 
     def slowness(self, from_us, until_us):
         """How many times longer than on a machine for which the bounds are made things may take: processors are shared
-        evenly, so it grows with the number of those that want one. Never below 1."""
+        evenly, so it grows with the number of those that want one."""
         seen = [count for at, count in self.queues if from_us <= at <= until_us]
-        return max(1.0, sum(seen) / len(seen) / (QUEUE * os.cpu_count())) if seen else 1.0
+        return min(SLOWEST, max(1.0, sum(seen) / len(seen) / (QUEUE * os.cpu_count()))) if seen else 1.0
 
     def circumstances(self):
         """For whoever reads that something is wrong."""

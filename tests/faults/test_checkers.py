@@ -344,6 +344,8 @@ def _():
     assert "no fault explains" in judged(lines) and "no fault explains" in judged(lines, busy=1)
     assert not judged(lines, busy=2)
     assert "no fault explains" in judged(poll("1", 0, 100, 1, "a") + poll("2", 3500, 3600, 1, "a"), end_ms=3600, busy=2)
+    # However busy it is, there is a bound.
+    assert "no fault explains" in judged(poll("1", 0, 100, 1, "a") + poll("2", 5000, 5100, 1, "a"), end_ms=5100, busy=50)
 
 
 @case("where a token is missing somebody held the target who left no line: any host's fault may explain it")
