@@ -6,12 +6,12 @@ import heapq
 import itertools
 import json
 import os
-import subprocess
 import time
 
 from fleet import Host
 from harm import KINDS
-from processes import Trouble, boot_us, running_with, wait_until
+from processes import PATIENCE_S, Trouble, boot_us, running_with, wait_until
+from pulse import Pulse
 from schedule import NAMES
 
 RETRY_S, RETRIES = 0.1, 150
@@ -38,6 +38,7 @@ class Engine:
         self.extra = {}         # targets that came and went: [from, until]
         self.begin_us = self.end_us = 0
         self.tend_at = 0.0
+        self.pulse = Pulse()
         self.busy = set()       # hosts, and the store, that a fault is at
 
     # ---- the log
@@ -127,7 +128,7 @@ class Engine:
         def done(future):
             try:
                 future.result()
-            except (Trouble, subprocess.TimeoutExpired, OSError) as error:
+            except (Trouble, OSError) as error:
                 if tries >= RETRIES:
                     self.problems.append(f"{planned}: not done: {error}")
                 else:
@@ -167,7 +168,7 @@ class Engine:
             try:
                 future.result()
                 fired.end_us = boot_us()
-            except (Trouble, subprocess.TimeoutExpired, OSError):
+            except (Trouble, OSError):
                 self.at(time.monotonic() + RETRY_S, again)
 
         def again():
@@ -222,7 +223,9 @@ class Engine:
 
     def announced(self):
         self.turn()
-        return len(self.store.command("nodes", "--json").splitlines()) == len(self.hosts)
+        with contextlib.suppress(Trouble):
+            return len(self.store.command("nodes", "--json").splitlines()) == len(self.hosts)
+        return False
 
     def prepare(self):
         """All are there before there are targets: the first would take everything, and long polls are not handed over."""
@@ -231,13 +234,13 @@ class Engine:
         self.store.prepare(("poll", "ledger"))
         for host in self.hosts.values():
             host.start()
-        wait_until(30, "every host is announced", self.announced)
+        wait_until(PATIENCE_S, "every host is announced", self.announced)
         time.sleep(self.settings.settle_ms / 1000 + 0.5)
         if self.store.loses_data:
             self.write_targets()
         else:
-            self.store.command("target", "add", *self.settings.targets)
-        wait_until(30, "every target is polled", self.all_polled(0))
+            self.store.command_surely("target", "add", *self.settings.targets)
+        wait_until(PATIENCE_S, "every target is polled", self.all_polled(0))
         time.sleep(0.5)
 
     def carry_out(self, seconds):
@@ -245,7 +248,7 @@ class Engine:
         for planned in self.schedule:
             self.at(start + planned.at_s, self.fire, planned)
         # What was begun is brought to its end, also when that is late.
-        limit = start + seconds + 60
+        limit = start + seconds + PATIENCE_S
         while time.monotonic() < start + seconds or self.due or self.asked:
             self.turn()
             if time.monotonic() > limit:
@@ -257,14 +260,14 @@ class Engine:
 
     def come_to_rest(self):
         calm_us = self.mark("calm")
-        wait_until(30, "every host has a worker", self.all_well)
+        wait_until(PATIENCE_S, "every host has a worker", self.all_well)
         ttl_s = self.settings.ttl_ms / 1000
         with contextlib.suppress(Trouble):  # a target that is not polled is for the judge to find
             wait_until(5 + 2 * ttl_s, "every target is polled after the faults", self.all_polled(calm_us))
         time.sleep(ttl_s + 1)
 
     def leases(self):
-        return [json.loads(line) for line in self.store.command("ls", "--json").splitlines()]
+        return [json.loads(line) for line in self.store.command_surely("ls", "--json").splitlines()]
 
     def check_holders(self):
         """Every lease is free, or held by an instance that lives."""
@@ -299,11 +302,13 @@ class Engine:
             if any(codes):
                 self.problems.append(f"{host.name} was asked to stop; its agent and its recorder ended with {codes}")
         self.check_free(sizes)
-        time.sleep(0.1)
+        with contextlib.suppress(Trouble):  # what was killed needs a processor once more to end
+            wait_until(3, "no poller is left", lambda: not running_with(self.settings.polls))
         for pid in running_with(self.settings.polls):
             self.problems.append(f"process {pid} of a poller is still there, though all have stopped")
 
     def run(self, seconds):
+        self.pulse.start()
         try:
             self.prepare()
             self.begin_us = self.mark("begin")
@@ -313,6 +318,7 @@ class Engine:
             self.check_holders()
             self.stop()
         finally:
+            self.pulse.stop()
             for host in self.hosts.values():
                 host.end()
             self.operators.shutdown(wait=False)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 
-from processes import NO_STORE, children_of, end, running_with, send, start
+from processes import NO_STORE, PATIENCE_S, children_of, end, running_with, send, start
 from proxy import Proxies
 
 LEDGER_TARGETS = 6
@@ -92,7 +92,7 @@ class Host:
             return
         self.starts += 1
         self.ledger = start(
-            [settings.programs.ledger, self.url(), self.name, self.path("ledger"),
+            [settings.programs.ledger, self.url(), self.name, self.path(f"{self.starts}.ledger"),
              str(settings.seed * 1000 + self.number * 100 + self.starts), str(settings.ttl_ms), str(LEDGER_TARGETS),
              *([settings.lie] if settings.lie else [])], self.path("ledger.err"))
 
@@ -113,7 +113,7 @@ class Host:
         last = None
         with open(self.path("err"), encoding="utf-8", errors="replace") as log:
             for line in log:
-                if line.startswith("{") and f'"instance":"{self.name}-' in line:
+                if line.startswith("{") and line.endswith("}\n") and f'"instance":"{self.name}-' in line:
                     last = json.loads(line)["instance"]
         return last
 
@@ -141,9 +141,9 @@ class Host:
         codes = []
         for process in filter(None, (self.agent, self.ledger)):
             try:
-                codes.append(process.wait(timeout=30))
+                codes.append(process.wait(timeout=PATIENCE_S))
             except subprocess.TimeoutExpired:
-                codes.append("still there after 30 s")
+                codes.append(f"still there after {PATIENCE_S} s")
         return codes
 
     def end(self):

@@ -4,8 +4,9 @@ A worker whose warden is stopped is left in peace: without its warden nobody end
 docs/GUARANTEES.md says so.
 """
 import signal
+import subprocess
 
-from processes import NO_STORE, Trouble, end, send
+from processes import NO_STORE, PATIENCE_S, Trouble, end, send
 
 
 class Kind:
@@ -80,7 +81,10 @@ def ask_to_stop(host):
 
 
 def replace(host):
-    code = host.agent.wait(timeout=30)
+    try:
+        code = host.agent.wait(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired as error:
+        raise Trouble(f"{host.name} was asked to stop, and is still there after {PATIENCE_S} s") from error
     if code not in (0, NO_STORE):  # its worker may have been restarted, and found no store
         raise Trouble(f"{host.name} was asked to stop, and ended with {code}")
     host.start_agent()

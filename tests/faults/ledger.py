@@ -6,14 +6,17 @@ from linear import FOREVER, Operation, check
 
 
 def read(directory):
-    """{target: operations}. What was invoked and never answered, because its client was killed, is unknown."""
+    """{target: operations}. What was invoked and never answered, because its client was killed, is unknown. Each start of a
+    recorder has a file of its own, whose last line is incomplete if it was killed in the middle of it."""
     history = {}
     for path in sorted(glob.glob(f"{directory}/*.ledger")):
         invoked = {}
         with open(path, encoding="ascii") as log:
             for line in log:
+                if not line.endswith("\n"):
+                    break
                 words = line.split()
-                if len(words) != 9 or not line.endswith("\n"):
+                if len(words) != 9:
                     raise SystemExit(f"{path}: not a line of a recorder: {line!r}")
                 at, client, number, event, kind, target, token, until, holder = words
                 if event == "invoke":
@@ -38,21 +41,27 @@ class Belief:
 
 
 def beliefs(operations):
-    """Stretches of time in which a client had reason to believe: from the answer of its acquire, as long as it said, until
-    it gave the lease back or was told that it is lost."""
+    """Stretches of time in which a client believed, each from an answer to the earliest of: the deadline that the client knew
+    then, the invocation of its release, the answer that the lease is lost. A client that was stopped hears and tells of
+    things long after their time: an answer never makes a belief longer than its deadline, and a belief whose deadline had
+    passed when it was written down counts for nothing. A client does one operation at a time: their order is certain."""
     result, current = [], {}
-    given_back = {(each.client, each.token): each.invoked for each in operations if each.kind == "release"}
-    for operation in sorted((each for each in operations if each.event in ("ok", "lost")), key=lambda each: each.answered):
+    for operation in sorted(operations, key=lambda each: each.invoked):
         belief = current.get(operation.client)
-        if operation.kind == "acquire" and operation.event == "ok":
+        mine = belief is not None and belief.token == operation.token
+        if operation.event == "ok" and (operation.kind == "acquire" or (operation.kind == "renew" and mine)):
+            if operation.kind == "renew" and operation.answered <= belief.end:
+                # Not the later of the two deadlines: the new term may be a shorter one. 0: it was over at once.
+                belief.end = operation.until_after or operation.answered
+                continue
             belief = Belief(operation.client, operation.token, operation.answered, operation.until_after)
             current[operation.client] = belief
             result.append(belief)
-        elif operation.kind == "renew" and belief and belief.token == operation.token:
-            belief.end = operation.answered if operation.event == "lost" else max(belief.end, operation.until_after)
-    for belief in result:
-        belief.end = min(belief.end, given_back.get((belief.client, belief.token), FOREVER))
-    return sorted(result, key=lambda belief: belief.begin)
+        elif operation.kind == "renew" and operation.event == "lost" and mine:
+            belief.end = min(belief.end, operation.answered)
+        elif operation.kind == "release" and mine:
+            belief.end = min(belief.end, operation.invoked)
+    return sorted((belief for belief in result if belief.begin < belief.end), key=lambda belief: belief.begin)
 
 
 def overlaps(target, operations):

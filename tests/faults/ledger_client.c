@@ -75,9 +75,17 @@ static void write_line(const struct recorder *recorder, const char *event, const
         _exit(99);
 }
 
+/* The deadline, never later than it is: a process that is stopped between the two clocks would tell of a belief that it
+ * never had. If that took longer than a millisecond, it is read again. */
 static uint64_t until_us(const tenure_lease *lease) {
-    uint64_t left_ms = lease ? tenure_lease_remaining_ms(lease) : 0;
-    return left_ms ? now_us() + left_ms * 1000 : 0;
+    for (;;) {
+        uint64_t before_us = now_us();
+        uint64_t left_ms = lease ? tenure_lease_remaining_ms(lease) : 0;
+        if (left_ms == 0)
+            return 0;
+        if (now_us() - before_us < 1000)
+            return (before_us / 1000 + left_ms) * 1000;
+    }
 }
 
 static void forget(struct recorder *recorder, unsigned target) {

@@ -7,8 +7,9 @@ answers are those of the model:
     state: the token, the holder (or none), the time before which the lease cannot have ended, and the one after which it
     must have.
     acquire by C  ok T: it was free, or may have ended, and T is above the token; or C has it under T, and it is extended;
-                  or C gave its own lease back first, because it no longer believed in it.
-                  held: somebody had it.
+                  or C gave its own lease back first, because it no longer believed in it (and another may have come
+                  between, see given_up()).
+                  held: somebody else had it.
     renew by C, T ok: C has it under T, and it need not have ended. lost: C may not have it under T.
     release by C, T ok: it is free if C had it under T.
     read          holder H, token T: H has it under T; no holder: it is free, or may have ended.
@@ -40,9 +41,10 @@ class Operation:
 
 
 class Model:
-    """States are tuples (token, exact, holder, may_end, must_end). `exact` False: the token is some one above that. Of a
-    free lease may_end is since when it is certainly free."""
-    FIRST = (0, True, None, 0, 0)
+    """States are tuples (token, exact, holder, may_end, must_end, seen). `exact` False: the token is some one above that.
+    `seen` is when the holder was last known to have it: refusals of others do not tell who it is. Of a free lease may_end is
+    since when it may have been free."""
+    FIRST = (0, True, None, 0, 0, 0)
 
     def __init__(self, ttl_us, lag_us=0, forgets=(), maybe_extended=None, horizon_us=0):
         self.ttl_us, self.lag_us, self.forgets = ttl_us, lag_us, forgets
@@ -61,11 +63,18 @@ class Model:
     def extended(self, token, exact, client, now, operation):
         answered = operation.answered if operation.event == "ok" else operation.invoked + self.horizon_us
         must_end = answered + self.ttl_us + self.lag_us
-        return (token, exact, client, now + int(self.ttl_us * (1 - CLOCK)) - CLOCK_US, must_end)
+        return (token, exact, client, now + int(self.ttl_us * (1 - CLOCK)) - CLOCK_US, must_end, now)
 
     @staticmethod
     def same_token(state, token):
         return token == state[0] if state[1] else token > state[0]
+
+    def is_past(self, state, operation):
+        """Whether it can no longer be answered as it was: its token is below the present one, and tokens only grow."""
+        if operation.event != "ok" or not operation.token or operation.kind == "release":
+            return False
+        least = state[0] if state[1] else state[0] + 1
+        return operation.token < least and not (operation.kind == "read" and self.forgot(operation))
 
     def free_at(self, state, now, operation):
         """The earliest time within the operation at which it is free, or None."""
@@ -82,7 +91,7 @@ class Model:
         client, token = operation.client, operation.token
         own = state[2] == client
         if operation.event == "held":
-            if self.forgot(operation) or (state[2] is not None and not self.must_have_ended(state, now)):
+            if self.forgot(operation) or (state[2] not in (None, client) and not self.must_have_ended(state, now)):
                 yield state, now
         elif operation.event == "ok":
             if own and self.same_token(state, token):
@@ -91,29 +100,27 @@ class Model:
             if free is not None and token > state[0]:
                 yield self.extended(token, True, client, free, operation), free
         else:
+            # It was not noticed: it may have been at any time since the holder was last seen.
+            since = max(operation.invoked, state[5] if own else state[3], state[5])
             if own:
-                yield (state[0], state[1], None, now, 0), now
-            free = now if own else self.free_at(state, now, operation)
-            if free is not None:
-                granted = free if state[2] is not None else max(state[3], operation.invoked)
-                yield self.extended(state[0], False, client, granted, operation), free
+                yield (state[0], state[1], None, since, 0, 0), now
+            yield self.extended(state[0], False, client, since, operation), max(now, since)
 
     def renew(self, state, now, operation):
         holds = state[2] == operation.client and self.same_token(state, operation.token)
         if operation.event == "lost":
-            # Its own deadline had passed: nobody was asked.
-            told_itself = operation.answered >= operation.until_before - CLOCK_US
             ended = self.free_at(state, now, operation)
-            if told_itself or self.forgot(operation) or not holds:
+            if is_own_verdict(operation) or self.forgot(operation) or not holds:
                 yield state, now
             elif ended is not None:
-                yield (operation.token, True, None, ended, 0), ended
+                yield (operation.token, True, None, ended, 0, 0), ended
         elif holds and (self.forgot(operation) or not self.must_have_ended(state, now)):
             yield self.extended(operation.token, True, operation.client, now, operation), now
 
     def release(self, state, now, operation):
         if state[2] == operation.client and self.same_token(state, operation.token):
-            yield (operation.token, True, None, now, 0), now
+            since = now if operation.event == "ok" else max(operation.invoked, state[5])
+            yield (operation.token, True, None, since, 0, 0), now
         else:
             yield state, now
 
@@ -122,11 +129,31 @@ class Model:
             yield state, now
         elif operation.holder:
             if state[2] == operation.holder and self.same_token(state, operation.token):
-                yield (operation.token, True, *state[2:]), now
+                yield (operation.token, True, *state[2:5], now), now
         else:
             free = self.free_at(state, now, operation)
             if free is not None and (operation.token == 0 or self.same_token(state, operation.token)):
-                yield (operation.token or state[0], bool(operation.token) or state[1], None, free, 0), free
+                yield (operation.token or state[0], bool(operation.token) or state[1], None, free, 0, 0), free
+
+
+def is_own_verdict(operation):
+    """Of a renewal that is lost: the client's deadline had passed, and it said so itself."""
+    return operation.answered >= operation.until_before - CLOCK_US
+
+
+def given_up(operations):
+    """What a client does within an acquire when its former lease ended by its own deadline: it gives back what the store may
+    still have of that, then asks anew. Between the two another may be let in. So each such acquire has a release beside it,
+    without an answer: (release, until when it can happen)."""
+    over = {}
+    for operation in sorted(operations, key=lambda each: each.invoked):
+        client = operation.client
+        if operation.kind == "renew" and operation.event == "lost" and is_own_verdict(operation):
+            over[client] = operation.token
+        elif operation.kind == "acquire" and client in over:
+            yield Operation(client, "release", "unknown", over[client], None, operation.invoked, FOREVER), operation.answered
+            if operation.event == "ok":
+                del over[client]
 
 
 class Undecided(Exception):
@@ -140,14 +167,27 @@ class Search:
             if each.event == "unknown" and each.kind in ("renew", "acquire"):
                 maybe_extended.setdefault(each.client, []).append(each.invoked)
         self.model = Model(ttl_us, lag_us, forgets, maybe_extended, horizon_us)
-        self.operations = sorted((each for each in operations if each.event != "unknown" or each.kind in ("acquire", "release")),
-                                 key=lambda each: each.invoked)
-        self.last = [each.invoked + horizon_us if each.event == "unknown" else FOREVER for each in self.operations]
+        limits = [(each, each.invoked + horizon_us if each.event == "unknown" else FOREVER) for each in operations
+                  if each.event != "unknown" or each.kind in ("acquire", "release")]
+        limits += [(release, min(until, release.invoked + horizon_us)) for release, until in given_up(operations)]
+        limits.sort(key=lambda each: each[0].invoked)
+        self.operations, self.last = [each[0] for each in limits], [each[1] for each in limits]
+        self.named = self.next_named()
         self.furthest, self.furthest_node, self.steps = 0, None, 0
+
+    def next_named(self):
+        """For each operation, the holder that the next read names."""
+        named, holder = [], None
+        for operation in reversed(self.operations):
+            if operation.kind == "read" and operation.event == "ok" and operation.holder:
+                holder = operation.holder
+            named.append(holder)
+        return named[::-1]
 
     def candidates(self, first, done, now):
         """What may come next: nothing that was answered before it was invoked is left. Answered ones come first. Of a
-        client's acquires without an answer the oldest one that can still happen stands for all."""
+        client's acquires without an answer the oldest one that can still happen stands for all. With them comes the time
+        by which the first of the answered ones must have happened, and the same for the others when that one is done."""
         limit, answered, unknown, clients = FOREVER, [], [], set()
         for index in range(first, len(self.operations)):
             operation = self.operations[index]
@@ -163,19 +203,27 @@ class Search:
                 if operation.kind == "acquire":
                     clients.add(operation.client)
         answered.sort(key=lambda index: self.operations[index].answered)
-        return answered + unknown
+        if answered:  # the likeliest first: who is said to be the holder soon has become it
+            unknown.sort(key=lambda index: self.operations[index].client != self.named[answered[0]])
+        ends = [self.operations[index].answered for index in answered[:2]] + [FOREVER, FOREVER]
+        return answered + unknown, ends[0], ends[1]
 
     def next_nodes(self, first, done, state, now):
         """What has no answer is thought of only where something answered does not fit without it: it can have happened just
-        before that, as long ago as the state allows (a free lease knows since when)."""
+        before that, as long ago as the state allows (a free lease knows since when). Nothing may happen so late that
+        something which is left would have happened after its answer."""
         stuck = False
-        for index in self.candidates(first, done, now):
+        indices, first_end, second_end = self.candidates(first, done, now)
+        if any(self.model.is_past(state, self.operations[index]) for index in indices):
+            return
+        for index in indices:
             operation = self.operations[index]
             if operation.event == "unknown" and not stuck:
                 return
             fits = False
+            end = second_end if operation.answered == first_end and index == indices[0] else first_end
             for after, then in self.model.apply(state, now, operation):
-                if then > operation.answered or then > self.last[index]:
+                if then > operation.answered or then > self.last[index] or then > end:
                     continue
                 if operation.event == "unknown" and after == state:
                     continue  # as if it had never been
@@ -193,12 +241,12 @@ class Search:
     @staticmethod
     def is_new(seen, node):
         """Whether nothing that leaves as much room was tried before: earlier, with a lease that may end earlier and must
-        end later."""
-        first, done, (token, exact, holder, may_end, must_end), now = node
+        end later, and whose holder was seen earlier."""
+        first, done, (token, exact, holder, may_end, must_end, seen_at), now = node
         tried = seen.setdefault((first, done, token, exact, holder), [])
-        if any(a <= now and b <= may_end and c >= must_end for a, b, c in tried):
+        if any(a <= now and b <= may_end and c >= must_end and d <= seen_at for a, b, c, d in tried):
             return False
-        tried.append((now, may_end, must_end))
+        tried.append((now, may_end, must_end, seen_at))
         return True
 
     def is_complete(self, first, done):
@@ -231,10 +279,10 @@ class Search:
         if self.furthest == 0:
             return [f"  nothing can come first: {self.operations[:3]}"]
         first, done, state, now = self.furthest_node
-        token, exact, holder, may_end, must_end = state
+        token, exact, holder, may_end, must_end, _ = state
         lines = [f"  the furthest order ends at {now // 1000} with token {'' if exact else 'above '}{token}, holder {holder}, "
                  f"which may end from {may_end // 1000} and must by {must_end // 1000}; then none of these fits:"]
-        return lines + [f"    {self.operations[index]}" for index in self.candidates(first, done, now)[:6]]
+        return lines + [f"    {self.operations[index]}" for index in self.candidates(first, done, now)[0][:6]]
 
 
 def check(target, operations, ttl_us, horizon_us, lag_us=0, forgets=()):

@@ -12,6 +12,7 @@ from processes import Trouble, start
 from run import Run, keeps
 from schedule import Planned
 
+TRIES = 3    # a bug needs its moment to show, which a busy machine may miss
 AT_ONCE = 3  # more of them, beside other tests, and the machine is too busy for what they show
 
 
@@ -122,7 +123,7 @@ BUGS = [
     Bug("no-margin", "the deadline has no margin, and a clock is slow", "redis", TWICE,
         ((1.0, "host", "requests-lost", "a", 8.0),), "NO_MARGIN", slow_clock, seconds=9.5, ttl_ms=6000),
     Bug("left-not-noticed", "instances that are gone stay in the plan", "sqlite", "no fault explains",
-        ((0.3, "host", "host-killed", "a", 6),), "LEFT_NOT_NOTICED", seconds=7),
+        ((0.3, "host", "host-killed", "a", 12),), "LEFT_NOT_NOTICED", seconds=13),
     Bug("target-lost", "the registry loses a target", "sqlite", "no fault explains",
         ((0.5, "store", "target-lost", "", 0),), None, harm_of_store("target-lost", lose_target), seconds=2),
     Bug("stop-forgets", "an agent that stops does not give its targets back", "sqlite", "is still held by",
@@ -173,8 +174,13 @@ def find(bug, programs):
 
 def run_one(tap, programs, name):
     bug = BY_NAME[name]
-    problems = find(bug, programs)
-    found = [problem for problem in problems if any(text in problem for text in bug.expect)]
+    for tries in range(1, TRIES + 1):
+        problems = find(bug, programs)
+        found = [problem for problem in problems if any(text in problem for text in bug.expect)]
+        if found:
+            break
+    if tries > 1 and found:
+        found = [f"only at try {tries}", *found]
     tap.tell(f"found: {bug.what} ({bug.name})",
              [] if found else [f"no problem says {' or '.join(map(repr, bug.expect))}; it says:", *(problems or ["nothing is wrong"])], found[:2])
 
@@ -190,11 +196,11 @@ def run_all(tap, programs, names, _report):
         while waiting and len(running) < AT_ONCE:
             name = waiting.popleft()
             running.append((name, subprocess.Popen(
-                [sys.executable, sys.argv[0], "--tenure", programs.tenure, "--poller", programs.poller, "--ledger",
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, sys.argv[0], "--tenure", programs.tenure, "--poller", programs.poller, "--ledger",
                  programs.ledger, "--mutant", programs.mutant, "--planted", name], stdout=subprocess.PIPE, text=True)))
         name, process = running.pop(0)
         try:
-            out, _ = process.communicate(timeout=120)
+            out, _ = process.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             out, _ = process.communicate()

@@ -2,13 +2,14 @@
 every target is polled again within its bound.
 
 The bound: outside of the windows of the faults, no target goes without a poll for longer than its interval and BUSY_MS (for
-a busy machine, rank delays, and a handover). A window is the time in which a fault may keep a target from being polled:
+a busy machine, rank delays, and a handover; more where the machine was busier than that, see pulse.py). A window is the time in which a fault may keep a target from being polled:
 
     of a host    [begin, begin + its TTLs], for the targets that the host polled last, or polls next; and for all of them
                  where a token is missing, for then somebody held the target who left no line. (On SQLite somebody who is
                  stopped may have the lock of the file: that is then a fault of the store.)
     of the store [begin, end + TTL + RECONNECT_MS], and another TTL and a renewal where it forgets: newcomers wait
     of operators a forced release: a TTL, for its target
+    the machine  whatever it stood still for (pulse.py), for all
 
 A target that was added is polled within the same time; one that was removed is not polled anew after it.
 """
@@ -38,8 +39,8 @@ def merged(windows):
 
 
 class Windows:
-    def __init__(self, store, ttl_ms, fired):
-        self.everybody, self.hosts, self.targets = [], {}, {}
+    def __init__(self, store, ttl_ms, fired, stalls):
+        self.everybody, self.hosts, self.targets = list(stalls), {}, {}
         for fault in fired:
             end_us = fault.end_us or fault.at_us
             if fault.lane == "store":
@@ -89,11 +90,14 @@ def gaps(polls, begin_us, end_us):
             return
 
 
-def judge(path, settings, fired, extra, begin_us, end_us):
+def judge(path, settings, fired, extra, begin_us, end_us, pulse):
     result = Judgement()
     by_target, _ = fleet_check.read(path)
     result.problems, result.polls, result.cut_short, result.takeovers = fleet_check.conflicts(by_target)
-    windows = Windows(settings.store, settings.ttl_ms, fired)
+    windows = Windows(settings.store, settings.ttl_ms, fired, pulse.stalls)
+
+    def bound_us(from_us, until_us):
+        return int((settings.every_ms + BUSY_MS * pulse.slowness(from_us, until_us)) * 1000)
     result.bound_us = (settings.every_ms + BUSY_MS) * 1000
     wanted = {target: (begin_us, end_us) for target in settings.targets}
     wanted.update({target: (times[0], times[1] or end_us) for target, times in extra.items()})
@@ -102,14 +106,14 @@ def judge(path, settings, fired, extra, begin_us, end_us):
             counted = fleet_check.counted(covered, start, windows.of(target, before, after))
             result.longest_us = max(result.longest_us, start - covered)
             result.longest_counted_us = max(result.longest_counted_us, counted)
-            if counted > result.bound_us:
+            if counted > result.bound_us and counted > bound_us(covered, start):
                 result.problems.append(
                     f"{target}: not polled for {(start - covered) // 1000} ms from {covered // 1000}, of which "
-                    f"{counted // 1000} ms no fault explains; the bound is {result.bound_us // 1000}")
+                    f"{counted // 1000} ms no fault explains; the bound is {bound_us(covered, start) // 1000}")
     for target, times in extra.items():
         removed_us = times[1]
         for poll in by_target.get(target, []):
             if removed_us and poll.start > removed_us and fleet_check.counted(
-                    removed_us, poll.start, windows.of(target, None, None)) > result.bound_us:
+                    removed_us, poll.start, windows.of(target, None, None)) > bound_us(removed_us, poll.start):
                 result.problems.append(f"{target}: polled at {poll.start // 1000}, removed at {removed_us // 1000}")
     return result, by_target

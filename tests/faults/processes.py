@@ -2,12 +2,13 @@
 import contextlib
 import glob
 import os
-import random
 import signal
+import socket
 import subprocess
 import time
 
 TIGHT_S = 0.02
+PATIENCE_S = 90  # for what takes a second on a quiet machine: it is waited for no longer than it takes
 NO_STORE = 3  # the exit code of a program that found its store out of reach
 
 
@@ -51,7 +52,7 @@ def end(process, number=signal.SIGKILL):
         send(process.pid, signal.SIGCONT)
         send(process.pid, number)
     if process is not None:
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
 
 
 def children_of(pid):
@@ -70,6 +71,37 @@ def running_with(argument):
     return found
 
 
-def random_port():
-    """Below those that the kernel gives away: a server that finds it taken is started with another one."""
-    return random.SystemRandom().randrange(10000, 32000)
+class Port:
+    """A port of 127.0.0.1 that nobody else is given as long as this lives, also while its server is down: it is bound, but not
+    listened at. A server can bind it too, because both allow the address to be reused."""
+    def __init__(self):
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", 0))
+        self.number = self.socket.getsockname()[1]
+
+    def close(self):
+        self.socket.close()
+
+
+def ask_program(command, timeout=PATIENCE_S):
+    """What a program that is run once prints. Trouble: it failed, or took too long."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Trouble(f"{' '.join(command)}: no end after {timeout} s") from error
+    if done.returncode != 0:
+        raise Trouble(f"{' '.join(command)}: exit code {done.returncode}: {done.stdout.strip()} {done.stderr.strip()}")
+    return done.stdout
+
+
+def try_until(seconds, what, action):
+    """What the action returns when it has no trouble."""
+    result = []
+
+    def succeeds():
+        with contextlib.suppress(Trouble):
+            result.append(action())
+        return bool(result)
+    wait_until(seconds, what, succeeds)
+    return result[0]

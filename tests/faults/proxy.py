@@ -3,7 +3,7 @@ import os
 import socket
 import sys
 
-from processes import Trouble, end, start, wait_until
+from processes import PATIENCE_S, Trouble, end, start, wait_until
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib", "fault_proxy.py")
 
@@ -19,7 +19,7 @@ class Proxies:
                  f"unix:{place}.control", "--port-file", f"{place}.port"], f"{place}.log"))
         for number in range(len(addresses)):
             path = f"{directory}/{name}{number}.port"
-            wait_until(20, f"a proxy listens ({path})", lambda path=path: os.path.exists(path))
+            wait_until(PATIENCE_S, f"a proxy listens ({path})", lambda path=path: os.path.exists(path))
             with open(path, encoding="ascii") as file:
                 self.ports.append(int(file.read()))
 
@@ -31,7 +31,7 @@ class Proxies:
     @staticmethod
     def tell_one(control, command):
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(10)
+            sock.settimeout(PATIENCE_S)
             sock.connect(control)
             sock.sendall(command.encode() + b"\n")
             answer = sock.makefile("rb").readline()

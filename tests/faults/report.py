@@ -1,9 +1,12 @@
-"""Writes what became of a run: a page in Markdown, with the timeline beside it, and the faults as JSON. Called by faults.py."""
+"""Writes what became of a run: a page in Markdown, with the timeline beside it, the faults as JSON, and the ledgers of the
+recorders if something in them is wrong. Called by faults.py."""
 import collections
 import datetime
+import glob
 import json
 import os
 import platform
+import shutil
 import statistics
 
 import timeline
@@ -79,3 +82,8 @@ def write(run, directory):
     with open(f"{directory}/faults.json", "w", encoding="utf-8") as file:
         for fault in run.fired:
             file.write(json.dumps(fault.as_json()) + "\n")
+    shutil.rmtree(f"{directory}/ledgers", ignore_errors=True)
+    if run.ledger.problems:
+        os.mkdir(f"{directory}/ledgers")
+        for path in glob.glob(f"{run.directory}/*.ledger"):
+            shutil.copy(path, f"{directory}/ledgers")

@@ -9,9 +9,8 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 
-from processes import Trouble, end, random_port, send, start, wait_until
+from processes import PATIENCE_S, Port, Trouble, ask_program, end, send, start, try_until, wait_until
 
 
 class Store:
@@ -47,7 +46,7 @@ class Store:
     def prepare(self, namespaces):
         """Whatever the first use of a namespace has to have done before: a schema is made by one, in peace."""
         for namespace in namespaces:
-            self.command("ls", namespace=namespace)
+            self.command_surely("ls", namespace=namespace)
 
     def harm(self, name):
         getattr(self, "do_" + name.replace("-", "_"))()
@@ -56,11 +55,12 @@ class Store:
         getattr(self, "undo_" + name.replace("-", "_"))()
 
     def command(self, *words, timeout=10, namespace="poll"):
-        done = subprocess.run([self.tenure, *words, "--store", self.url(), "--namespace", namespace, "--log-level", "error"],
-                              capture_output=True, text=True, timeout=timeout, check=False)
-        if done.returncode != 0:
-            raise Trouble(f"tenure {' '.join(words)}: exit code {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
+        return ask_program([self.tenure, *words, "--store", self.url(), "--namespace", namespace, "--log-level", "error"],
+                           timeout)
+
+    def command_surely(self, *words, namespace="poll"):
+        """For what has to be done where no fault is under way: a busy machine may make the store late for it."""
+        return try_until(PATIENCE_S, f"tenure {' '.join(words)} succeeds", lambda: self.command(*words, namespace=namespace))
 
     def log(self, name):
         return f"{self.directory}/{name}.log"
@@ -118,21 +118,19 @@ class Redis(Store):
     renewing = ("killed", "restarted")  # its epoch begins anew, though it lost nothing
 
     def start(self):
-        self.process, self.port, self.kept = None, None, False
-        for _ in range(10):
-            if self.run(self.port or random_port()):
-                return
-        raise Trouble(f"no redis-server could be started; see {self.log('redis')}")
+        self.process, self.kept = None, False
+        self.reserved = Port()
+        self.port = self.reserved.number
+        self.run()
 
-    def run(self, port):
+    def run(self):
         os.makedirs(f"{self.directory}/data", exist_ok=True)
-        self.process = start(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--unixsocket",
+        self.process = start(["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--unixsocket",
                               f"{self.directory}/redis.sock", "--dir", f"{self.directory}/data", "--save", "",
                               "--appendonly", "yes", "--appendfsync", "always"], self.log("redis"), out="log")
-        wait_until(20, "redis-server answers", lambda: self.process.poll() is not None or self.answers())
-        if self.process.poll() is None:
-            self.port = port
-        return self.process.poll() is None
+        wait_until(PATIENCE_S, "redis-server answers", lambda: self.process.poll() is not None or self.answers())
+        if self.process.poll() is not None:
+            raise Trouble(f"redis-server does not start; see {self.log('redis')}")
 
     def answers(self):
         with contextlib.suppress(Trouble):
@@ -140,14 +138,11 @@ class Redis(Store):
         return False
 
     def cli(self, *words):
-        done = subprocess.run(["redis-cli", "-s", f"{self.directory}/redis.sock", *words], capture_output=True, text=True,
-                              timeout=10, check=False)
-        if done.returncode != 0:
-            raise Trouble(f"redis-cli {words}: {done.stdout}{done.stderr}")
-        return done.stdout
+        return ask_program(["redis-cli", "-s", f"{self.directory}/redis.sock", *words])
 
     def stop(self):
         end(self.process)
+        self.reserved.close()
 
     def addresses(self):
         return [f"127.0.0.1:{self.port}"]
@@ -158,9 +153,10 @@ class Redis(Store):
     def prepare(self, namespaces):
         """A first use would wait for a TTL. What is kept here is the older copy that a restart may come back with."""
         for namespace in namespaces:
-            subprocess.run([self.tenure, "target", "add", "begin", "--store", self.url() + "?fresh=1", "--namespace",
-                            namespace, "--log-level", "error"], check=True, timeout=20, stderr=subprocess.DEVNULL)
-            self.command("target", "rm", "begin", namespace=namespace)
+            add = [self.tenure, "target", "add", "begin", "--store", self.url() + "?fresh=1", "--namespace", namespace,
+                   "--log-level", "error"]
+            try_until(PATIENCE_S, "the namespace is there", lambda add=add: ask_program(add))
+            self.command_surely("target", "rm", "begin", namespace=namespace)
 
     def keep(self):
         self.cli("SAVE")
@@ -174,8 +170,7 @@ class Redis(Store):
             shutil.rmtree(f"{self.directory}/data")
             if data:
                 shutil.copytree(data, f"{self.directory}/data")
-        if not self.run(self.port):
-            raise Trouble(f"redis-server does not start again; see {self.log('redis')}")
+        self.run()
 
     def do_killed(self):
         end(self.process)

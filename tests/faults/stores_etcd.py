@@ -4,7 +4,7 @@ import signal
 import urllib.error
 import urllib.request
 
-from processes import Trouble, end, random_port, send, start, wait_until
+from processes import PATIENCE_S, Port, Trouble, end, send, start, wait_until
 from stores import Store
 
 MEMBERS = 3
@@ -22,18 +22,12 @@ class Etcd(Store):
 
     def start(self):
         self.hit = []
-        for _ in range(5):
-            self.ports = [random_port() for _ in range(2 * MEMBERS)]
-            self.processes = [None] * MEMBERS
-            for number in range(MEMBERS):
-                self.run(number)
-            try:
-                self.wait_for_leader()
-                return
-            except Trouble:
-                for process in self.processes:
-                    end(process)
-        raise Trouble(f"no etcd could be started; see {self.log('etcd-0')}")
+        self.reserved = [Port() for _ in range(2 * MEMBERS)]
+        self.ports = [port.number for port in self.reserved]
+        self.processes = [None] * MEMBERS
+        for number in range(MEMBERS):
+            self.run(number)
+        self.wait_for_leader()
 
     def run(self, number):
         client, peer = (f"http://127.0.0.1:{self.ports[place]}" for place in (number, MEMBERS + number))
@@ -67,12 +61,14 @@ class Etcd(Store):
         raise Trouble("etcd has no leader")
 
     def wait_for_leader(self):
-        wait_until(20, "etcd has a leader", lambda: any(
+        wait_until(PATIENCE_S, f"etcd has a leader; see {self.log('etcd-0')}", lambda: any(
             process.poll() is None and self.leads(number) for number, process in enumerate(self.processes)))
 
     def stop(self):
         for process in self.processes:
             end(process)
+        for port in self.reserved:
+            port.close()
 
     def addresses(self):
         return [f"127.0.0.1:{port}" for port in self.ports[:MEMBERS]]

@@ -1,4 +1,5 @@
 """PostgreSQL, and the manager over REST in front of one. See stores.py."""
+import contextlib
 import glob
 import os
 import pwd
@@ -7,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from processes import Trouble, children_of, end, random_port, send, start, wait_until
+from processes import PATIENCE_S, Port, Trouble, ask_program, children_of, end, send, start, try_until, wait_until
 from stores import Store
 
 
@@ -36,7 +37,9 @@ class Postgres(Store):
 
     def start(self):
         prefix, user = unprivileged()
-        self.prefix, self.process, self.port, self.locker = prefix, None, None, None
+        self.prefix, self.process, self.locker = prefix, None, None
+        self.reserved = Port()
+        self.port = self.reserved.number
         self.place = tempfile.mkdtemp(prefix="tenure-faults-pg.")  # its own user must get there
         os.chmod(self.place, 0o755)
         if user:
@@ -44,37 +47,39 @@ class Postgres(Store):
         with open(self.log("initdb"), "wb") as log:
             subprocess.run([*prefix, server_program("initdb"), "-D", f"{self.place}/data", "--no-sync", "--auth=trust",
                             "-U", "tenure", "--encoding", "UTF8", "--locale", "C"], check=True, stdout=log, stderr=log,
-                           cwd=self.place, timeout=60)
-        for _ in range(10):
-            if self.run(self.port or random_port()):
-                return
-        raise Trouble(f"no PostgreSQL could be started; see {self.log('postgres')}")
+                           cwd=self.place, timeout=2 * PATIENCE_S)
+        self.run()
 
-    def run(self, port):
+    def run(self):
+        """It may find what is left of its former self still there: then again."""
+        try_until(PATIENCE_S, f"PostgreSQL starts; see {self.log('postgres')}", self.run_once)
+
+    def run_once(self):
         self.process = start([*self.prefix, server_program("postgres"), "-D", f"{self.place}/data", "-k", self.place, "-p",
-                              str(port), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"],
+                              str(self.port), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"],
                              self.log("postgres"), out="log")
-        self.port = port
-        wait_until(30, "PostgreSQL answers", lambda: self.process.poll() is not None or self.answers())
-        return self.process.poll() is None
+        wait_until(PATIENCE_S, "PostgreSQL answers", lambda: self.process.poll() is not None or self.answers())
+        if self.process.poll() is not None:
+            raise Trouble(f"PostgreSQL ended with {self.process.returncode}")
 
     def psql(self, statement):
         return ["psql", "-h", self.place, "-p", str(self.port), "-U", "tenure", "-d", "postgres", "-qAt", "-v",
                 "ON_ERROR_STOP=1", "-c", statement]
 
     def answers(self):
-        return subprocess.run(self.psql("SELECT 1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10,
-                              check=False).returncode == 0
+        with contextlib.suppress(Trouble):
+            self.query("SELECT 1")
+            return True
+        return False
 
     def query(self, statement):
-        done = subprocess.run(self.psql(statement), capture_output=True, text=True, timeout=10, check=False)
-        if done.returncode != 0:
-            raise Trouble(f"{statement}: {done.stderr}")
-        return done.stdout
+        return ask_program(self.psql(statement), 20)
 
     def stop(self):
         end(self.locker)
-        self.crash()
+        if self.process:
+            self.crash()
+        self.reserved.close()
         shutil.rmtree(self.place, ignore_errors=True)
 
     def addresses(self):
@@ -95,14 +100,13 @@ class Postgres(Store):
 
     def do_restarted(self):
         self.crash()
-        self.undo_killed()
+        self.run()
 
     def do_killed(self):
         self.crash()
 
     def undo_killed(self):
-        if not self.run(self.port):
-            raise Trouble(f"PostgreSQL does not start again; see {self.log('postgres')}")
+        self.run()
 
     def do_backends_terminated(self):
         self.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
@@ -129,7 +133,9 @@ class Manager(Store):
              "store-rows-locked": (1.1, 1.8)}
 
     def start(self):
-        self.process, self.port = None, 0
+        self.process = None
+        self.reserved = Port()
+        self.port = self.reserved.number
         self.behind = Postgres(self.directory + "/behind", self.tenure)
         self.behind.start()
         self.run()
@@ -139,12 +145,13 @@ class Manager(Store):
         with open(out, "wb") as file:
             self.process = start([self.tenure, "serve", "--store", self.behind.url(), "--listen",
                                   f"127.0.0.1:{self.port}", "--log-level", "warn"], self.log("serve"), out=file)
-        wait_until(20, "the manager listens", lambda: os.path.getsize(out) > 0 or self.process.poll() is not None)
-        with open(out, encoding="ascii") as file:
-            self.port = int(file.read().rpartition(":")[2])
+        wait_until(PATIENCE_S, "the manager listens", lambda: os.path.getsize(out) > 0 or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise Trouble(f"the manager ended with {self.process.returncode}; see {self.log('serve')}")
 
     def stop(self):
         end(self.process)
+        self.reserved.close()
         self.behind.stop()
 
     def addresses(self):
