@@ -123,12 +123,14 @@ struct racer {
     char targets[RACE_TARGETS][16];
     ten_op ops[RACE_TARGETS];
     ten_result results[RACE_TARGETS];
+    size_t count; /* 0: all of them */
     int r;
 };
 
 static void *race(void *arg) {
     struct racer *racer = arg;
-    racer->r = ten_store_apply(racer->store, racer->ops, racer->results, RACE_TARGETS, CALL_MS);
+    racer->r =
+        ten_store_apply(racer->store, racer->ops, racer->results, racer->count ? racer->count : RACE_TARGETS, CALL_MS);
     return NULL;
 }
 
@@ -169,6 +171,46 @@ static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_wi
     free(racers);
     assert_string_equal(
         postgres_text(*state, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), "0");
+}
+
+static const char *lease_end(void **state, const char *target) {
+    return postgres_text(*state, "SELECT expires_at FROM tenure.lease WHERE target_id = '%s'", target);
+}
+
+/* One renewal of two leases waits for the first, while another connection renews the second: when the first renewal
+ * goes on, its clock is the older one. */
+static void a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed(void **state) {
+    struct place *place = open_place(state);
+    uint64_t tokens[] = {must_acquire(place, "t1", "a", LONG_MS), must_acquire(place, "t2", "a", LONG_MS)};
+    struct postgres_blocker blocker;
+    postgres_block(*state, &blocker,
+                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.lease, other WHERE target_id = 't1' "
+                   "FOR UPDATE OF lease",
+                   2000);
+    struct racer first = {.store = place->store, .ns = place->ns};
+    first.count = TEN_COUNT(tokens);
+    for (size_t i = 0; i < first.count; i++)
+        first.ops[i] = (ten_op){.kind = TEN_OP_RENEW,
+                                .namespace_name = place->ns,
+                                .target = i ? "t2" : "t1",
+                                .holder = "a",
+                                .token = tokens[i],
+                                .ttl_ms = LONG_MS};
+    assert_int_equal(pthread_create(&first.thread, NULL, race, &first), 0);
+    while (strcmp(postgres_text(*state, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"), "0") ==
+           0)
+        sleep_ms(10);
+    sleep_ms(100);
+    ten_op second = first.ops[1];
+    expect_outcome(apply_one(place->other, second), TEN_OK);
+    char end[64];
+    snprintf(end, sizeof end, "%s", lease_end(state, "t2"));
+    postgres_unblock(&blocker);
+    pthread_join(first.thread, NULL);
+    assert_int_equal(first.r, TENURE_OK);
+    expect_outcome(first.results[1], TEN_OK);
+    assert_string_equal(
+        postgres_text(*state, "SELECT expires_at >= '%s' FROM tenure.lease WHERE target_id = 't2'", end), "t");
 }
 
 static void *open_one(void *url) {
@@ -486,6 +528,7 @@ int main(void) {
         POSTGRES_CASE(a_lock_that_is_held_too_long_is_a_timeout_and_no_harm),
         POSTGRES_CASE(what_changed_no_row_is_never_ok),
         POSTGRES_CASE(two_batches_for_the_same_new_targets_in_opposite_order_share_them_without_a_deadlock),
+        POSTGRES_CASE(a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed),
         POSTGRES_CASE(many_that_start_together_create_the_schema_once),
         POSTGRES_CASE(a_backend_that_is_terminated_during_a_call_costs_nothing),
         POSTGRES_CASE(a_restarted_server_has_its_leases_and_no_new_epoch),
