@@ -7,7 +7,6 @@
 
 #include "base/hash.h"
 #include "base/util.h"
-#include "core/mutant.h"
 
 #define BACKOFF_MIN_MS 50u
 #define JITTER_PART    100u /* of the TTL: how far candidates that wait for the same instant spread out */
@@ -129,7 +128,7 @@ static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reas
 
 /* True: a term has just ended. */
 static bool expire(ten_election *election, uint64_t now_ms) {
-    if (election->lease.deadline_ms == 0 || now_ms < election->lease.deadline_ms || TEN_MUTANT(NO_DEADLINE))
+    if (election->lease.deadline_ms == 0 || now_ms < election->lease.deadline_ms)
         return false;
     demote(election, now_ms, TEN_REASON_EXPIRED);
     return true;
@@ -138,17 +137,15 @@ static bool expire(ten_election *election, uint64_t now_ms) {
 /* ---- requests */
 
 static bool wants_release(const ten_election *election) {
-    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) &&
-           (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP));
+    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) && !election->working;
 }
 
 static uint64_t due_ms(const ten_election *election) {
     if (wants_release(election))
         return 0;
     if (election->lease.deadline_ms != 0)
-        return TEN_MUTANT(NO_RENEWAL) ? UINT64_MAX : election->renew_ms;
-    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused &&
-                        (!election->working || TEN_MUTANT(CAMPAIGN_WHILE_WORKING));
+        return election->renew_ms;
+    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
     /* What it keeps is held under its own name: asking for it before then would only shorten it. */
     return may_campaign ? ten_max_u64(ten_max_u64(election->try_ms, election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
@@ -185,7 +182,7 @@ static uint64_t keep_left_ms(const ten_election *election, uint64_t token, uint6
 
 static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
     begin_release(election);
-    uint64_t left_ms = TEN_MUTANT(RELEASE_KEPT) ? 0 : keep_left_ms(election, election->unreleased, now_ms);
+    uint64_t left_ms = keep_left_ms(election, election->unreleased, now_ms);
     op->token = election->unreleased;
     op->reason = election->unreleased_reason;
     op->kind = left_ms ? TEN_OP_RENEW : TEN_OP_RELEASE;
@@ -258,7 +255,7 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
         move(election, TEN_ELECTION_LEADING);
         /* The least time counts from now, the lease from when its request was sent. */
         uint64_t covered_ms = ten_sub_saturating(election->lease.ttl_ms, now_ms - election->sent_ms);
-        election->unkept = election->config.at_least_ms > covered_ms && !TEN_MUTANT(NOT_KEPT);
+        election->unkept = election->config.at_least_ms > covered_ms;
         if (election->unkept)
             election->renew_ms = now_ms;
         if (!election->campaigns) /* withdrawn while the answer was under way */
@@ -279,13 +276,10 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
 }
 
 static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    if (result->outcome == TEN_OK || (result->outcome == TEN_HELD && TEN_MUTANT(HELD_IS_OK))) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(HELD_IS_OK))
-            granted.ttl_ms = election->config.timing.ttl_ms;
+    if (result->outcome == TEN_OK) {
         if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: taken in order to be given back */
             move(election, TEN_ELECTION_FOLLOWING);
-        grant(election, now_ms, &granted, false);
+        grant(election, now_ms, result, false);
         if (election->state == TEN_ELECTION_FOLLOWING && !election->campaigns)
             move(election, TEN_ELECTION_IDLE);
         return;
@@ -298,9 +292,7 @@ static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_r
             event.kind = TEN_ELECTION_RECOVERING;
         snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
         election->known_token = ten_max_u64(election->known_token, result->token);
-        election->try_ms = TEN_MUTANT(NO_RETRY_AT_END)
-                               ? UINT64_MAX
-                               : now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
+        election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         election->refused = event.error == TENURE_E_GONE || event.error == TENURE_E_TOKEN;
@@ -314,11 +306,8 @@ static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_r
 static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_result *result) {
     if (election->lease.deadline_ms == 0)
         return; /* its deadline passed while the answer was under way */
-    if (result->outcome == TEN_OK || TEN_MUTANT(LOST_IGNORED)) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(LOST_IGNORED))
-            granted = (ten_result){.token = election->lease.token, .ttl_ms = election->config.timing.ttl_ms};
-        grant(election, now_ms, &granted, true);
+    if (result->outcome == TEN_OK) {
+        grant(election, now_ms, result, true);
         return;
     }
     demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
@@ -350,13 +339,11 @@ static void note_failure(ten_election *election, uint64_t now_ms, int error) {
         if (election->lease.state == TEN_LEASE_OWNED)
             tell(election, (ten_election_event){
                                .kind = TEN_ELECTION_RENEW_FAILED, .token = election->lease.token, .error = error});
-        if (!TEN_MUTANT(UNCERTAIN_WORKS))
-            ten_lease_renewal_failed(&election->lease);
+        ten_lease_renewal_failed(&election->lease);
     }
     uint64_t most_ms = ten_max_u64(election->config.timing.renew_ms / 4, BACKOFF_MIN_MS);
     uint64_t backoff_ms = ten_min_u64(UINT64_C(1) * BACKOFF_MIN_MS << ten_min_u64(election->failures, 10), most_ms);
-    election->retry_ms =
-        TEN_MUTANT(NO_BACKOFF) ? 0 : now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
+    election->retry_ms = now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
     election->failures++;
 }
 
@@ -400,15 +387,14 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
         if (election->lease.deadline_ms != 0 && event)
             demote(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
-    } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0 && !TEN_MUTANT(FEED_IGNORED)) {
+    } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0) {
         if (!is_mine(election, change)) /* after its own, it has decided when it wants the role again */
             election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
     } else if (election->lease.deadline_ms == 0 || !is_mine(election, change) ||
                change->token != election->lease.token) {
         return;
     } else if (change->kind == TEN_LEASE_ASKED) {
-        if (!TEN_MUTANT(ASK_IGNORED))
-            election->renew_ms = now_ms; /* the answer says what is asked for */
+        election->renew_ms = now_ms; /* the answer says what is asked for */
     } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);

@@ -129,7 +129,7 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY && !TEN_MUTANT(NO_DEADLINE)) {
+    while (fleet->oldest != TEN_NOBODY) {
         const struct ten_fleet_target *target = &fleet->targets[fleet->oldest];
         if (target->lease.deadline_ms > fleet->now_ms)
             return;

@@ -29,8 +29,7 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
         ten_fleet_look(fleet, number);
         return;
     }
-    uint64_t token = TEN_MUTANT(OLD_TOKEN) && target->lease.token ? target->lease.token : result->token;
-    if (!ten_lease_granted(&target->lease, token, fleet->timing.ttl_ms, result->ttl_ms, fleet->timing.margin_ms,
+    if (!ten_lease_granted(&target->lease, result->token, fleet->timing.ttl_ms, result->ttl_ms, fleet->timing.margin_ms,
                            fleet->sent_ms, fleet->now_ms)) {
         /* Over again before it was known. An acquire is tried again; a renewal ends at its old deadline. */
         if (!renewal)
@@ -76,11 +75,8 @@ static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
 static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_event event = {.kind = TEN_FLEET_ACQUIRE_FAILED, .target = number, .remaining_ms = result->remaining_ms};
-    if (result->outcome == TEN_OK || (result->outcome == TEN_HELD && TEN_MUTANT(HELD_IS_OK))) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(HELD_IS_OK))
-            granted.ttl_ms = fleet->timing.ttl_ms;
-        grant(fleet, number, false, &granted);
+    if (result->outcome == TEN_OK) {
+        grant(fleet, number, false, result);
         return;
     }
     target->barren = result->outcome != TEN_HELD;
@@ -110,11 +106,8 @@ static void answer_renewal(ten_fleet *fleet, uint32_t number, const ten_result *
     struct ten_fleet_target *target = &fleet->targets[number];
     if (!ten_fleet_is_owned(target))
         return; /* its deadline passed while the answer was under way */
-    if (result->outcome == TEN_OK || TEN_MUTANT(LOST_IGNORED)) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(LOST_IGNORED))
-            granted = (ten_result){.outcome = TEN_OK, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms};
-        grant(fleet, number, true, &granted);
+    if (result->outcome == TEN_OK) {
+        grant(fleet, number, true, result);
         return;
     }
     target->holder = holder_number(fleet, result->holder);
@@ -129,8 +122,6 @@ static void answer_release(ten_fleet *fleet, uint32_t number) {
                                             .target = number,
                                             .token = target->lease.token,
                                             .reason = (enum ten_reason)target->release_reason});
-    if (TEN_MUTANT(RELEASE_NOT_BELIEVED) && ten_fleet_is_owned(target))
-        ten_lease_released(&target->lease);
     target->unreleased = false;
     target->end_reason = target->release_reason;
     target->handed_over = target->release_reason == TEN_REASON_REBALANCE || target->release_reason == TEN_REASON_DRAIN;
@@ -154,8 +145,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
                                                 .remaining_ms = result->ttl_ms});
         return;
     }
-    fleet->next_beat_ms =
-        TEN_MUTANT(NO_HEARTBEAT) ? UINT64_MAX : fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
+    fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
     bool drain = result->ask == TEN_ASK_DRAIN;
     if (drain != fleet->asked_to_drain) {
         fleet->asked_to_drain = drain;
@@ -201,8 +191,7 @@ static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
     if (flight == TEN_FLIGHT_RENEW && ten_fleet_is_owned(target)) {
         if (target->lease.state == TEN_LEASE_OWNED)
             ten_fleet_tell_target(fleet, TEN_FLEET_RENEW_FAILED, number, TEN_REASON_NONE, error);
-        if (!TEN_MUTANT(UNCERTAIN_WORKS))
-            ten_lease_renewal_failed(&target->lease);
+        ten_lease_renewal_failed(&target->lease);
     }
     ten_fleet_look(fleet, number);
 }
@@ -232,14 +221,6 @@ void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_re
     fleet->in_flight = false;
     fleet->renewed_count = 0;
     ten_fleet_expire(fleet);
-    if (error < 0 && TEN_MUTANT(ERROR_IS_OK)) {
-        for (uint32_t i = 0; i < fleet->op_count; i++) {
-            const ten_op *op = &fleet->ops[i];
-            answer_one(fleet, i,
-                       &(ten_result){.outcome = TEN_OK, .token = op->token ? op->token : 1, .ttl_ms = op->ttl_ms});
-        }
-        return;
-    }
     for (uint32_t i = 0; i < fleet->op_count; i++) {
         if (error == TENURE_OK)
             answer_one(fleet, i, &results[i]);

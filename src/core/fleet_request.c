@@ -10,18 +10,18 @@
 
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed || (target->paused && !TEN_MUTANT(PAUSE_IGNORED)))
+    if (target->removed || target->paused)
         return TEN_REASON_REMOVED;
-    if (fleet->stopping && !TEN_MUTANT(STOP_FORGETS))
+    if (fleet->stopping)
         return TEN_REASON_SHUTDOWN;
     if (target->unclaimed)
         return TEN_REASON_DONE;
-    if (target->claimed || TEN_MUTANT(NO_HANDOVER))
+    if (target->claimed)
         return TEN_REASON_NONE;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
         return TEN_REASON_NONE;
-    if (fleet->now_ms < target->keep_until_ms && !TEN_MUTANT(PING_PONG))
+    if (fleet->now_ms < target->keep_until_ms)
         return TEN_REASON_NONE;
     if (fleet->now_ms < fleet->recovering_until_ms)
         return TEN_REASON_NONE; /* the store lets nobody else in yet */
@@ -45,21 +45,16 @@ static bool is_other_instance(uint32_t holder) {
 /* When it is this instance's turn to try for a target that it does not own; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed || (target->paused && !TEN_MUTANT(PAUSE_IGNORED)) || fleet->stopping || !fleet->announced ||
-        target->unclaimed)
+    if (target->removed || target->paused || fleet->stopping || !fleet->announced || target->unclaimed)
         return UINT64_MAX;
     if (target->claimed)
         return target->held_until_ms;
     if (target->unplanned || fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
-    if (rank > 0 && TEN_MUTANT(NO_FALLBACK))
-        return UINT64_MAX;
     /* Nobody knows that fleet yet: give it the time to show itself, and the plan the time to settle. */
     uint64_t first_ms = fleet->start_ms + fleet->settle_ms;
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
-    if (target->holder != TEN_NOBODY && TEN_MUTANT(NO_RETRY_AT_END))
-        return UINT64_MAX;
     if (is_other_instance(target->holder)) {
         /* In good hands, as long as that instance lives: the planned one tries again by itself should it lose the
          * target. Of another nobody knows that, since an expiry is not announced: then one asks now and then. */
@@ -67,7 +62,7 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
             return UINT64_MAX;
         free_ms += rank * fleet->timing.ttl_ms;
     }
-    return ten_max_u64(first_ms, free_ms) + (TEN_MUTANT(NO_STAGGER) ? 0 : rank * fleet->rank_delay_ms);
+    return ten_max_u64(first_ms, free_ms) + rank * fleet->rank_delay_ms;
 }
 
 static void add_op(ten_fleet *fleet, uint32_t number, enum ten_flight flight, ten_op op) {
@@ -90,10 +85,8 @@ static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reaso
     add_op(fleet, number, TEN_FLIGHT_RELEASE,
            (ten_op){.kind = TEN_OP_RELEASE, .token = target->lease.token, .reason = reason});
     /* From the moment that it is sent nothing is believed, whatever becomes of it. */
-    if (!TEN_MUTANT(RELEASE_NOT_BELIEVED)) {
-        ten_lease_released(&target->lease);
-        ten_fleet_leave_order(fleet, number);
-    }
+    ten_lease_released(&target->lease);
+    ten_fleet_leave_order(fleet, number);
 }
 
 /* Decides what to do about one target, now; may add an operation to the request. */
@@ -117,7 +110,7 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
         if (!target->closing)
             ten_fleet_tell_target(fleet, TEN_FLEET_STOP, number, reason, 0);
         target->closing = true;
-        if (!target->busy || TEN_MUTANT(RELEASE_BEFORE_STOP))
+        if (!target->busy)
             add_release(fleet, number, reason);
         return;
     }
@@ -157,8 +150,6 @@ static void add_heartbeat(ten_fleet *fleet) {
 
 /* The oldest first, and with them what would be due soon, so that renewals stay together. */
 static void add_renewals(ten_fleet *fleet) {
-    if (TEN_MUTANT(NO_RENEWAL))
-        return;
     uint64_t soon_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
     /* They travel with the heartbeat, as soon as they can: so an instance and its leases end together, and the others,
      * who know when the heartbeat ends, take over then. */
@@ -210,7 +201,7 @@ static void add_leave(ten_fleet *fleet) {
 const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
     fleet->now_ms = now_ms;
     ten_fleet_expire(fleet);
-    if (fleet->in_flight || fleet->refused || fleet->left || (now_ms < fleet->retry_ms && !TEN_MUTANT(NO_BACKOFF)))
+    if (fleet->in_flight || fleet->refused || fleet->left || now_ms < fleet->retry_ms)
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);

@@ -7,7 +7,6 @@
 
 #include "base/timers.h"
 #include "core/fleet.h"
-#include "core/mutant.h"
 
 #define TEN_NOBODY   TEN_PLAN_NONE
 #define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not an instance of the list */

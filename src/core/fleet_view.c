@@ -41,7 +41,7 @@ void ten_fleet_settle(ten_fleet *fleet) {
 
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_instance *instance = &fleet->instances[number];
-    return instance->known && (TEN_MUTANT(NO_SETTLE) || fleet->now_ms >= instance->since_ms + fleet->settle_ms);
+    return instance->known && fleet->now_ms >= instance->since_ms + fleet->settle_ms;
 }
 
 /* ---- the others */
@@ -144,8 +144,7 @@ void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
     /* One that leaves says so. One that is missing before its heartbeat has ended was forgotten by a store that lost
      * data, and will announce itself again: to share out its work meanwhile would only be undone. */
     for (uint32_t i = 0; i < fleet->instance_room; i++)
-        if (fleet->instances[i].known && !fleet->instances[i].listed && now_ms >= fleet->instances[i].ends_ms &&
-            !TEN_MUTANT(LEFT_NOT_NOTICED))
+        if (fleet->instances[i].known && !fleet->instances[i].listed && now_ms >= fleet->instances[i].ends_ms)
             remove_instance(fleet, i);
     bool first = !fleet->listed;
     fleet->listed = true;
@@ -233,8 +232,7 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     if (change->kind == TEN_LEASE_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
     } else if (change->kind == TEN_LEASE_RELEASED) {
-        if (!TEN_MUTANT(FEED_IGNORED))
-            note_released(fleet, number, change);
+        note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= target->known_token) {
         note_forced(fleet, number, change->token);
     }
@@ -244,8 +242,6 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
  * two, which grows with the fleet. */
 static void want_list(ten_fleet *fleet) {
     uint64_t gap_ms = fleet->rank_delay_ms / 2 + ten_plan_instance_count(fleet->plan);
-    if (TEN_MUTANT(LIST_AT_EVERY_CHANGE))
-        gap_ms = 0;
     fleet->next_list_ms = ten_min_u64(fleet->next_list_ms, ten_max_u64(fleet->now_ms, fleet->last_list_ms + gap_ms));
 }
 
@@ -256,7 +252,7 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
         if (change->kind == TEN_INSTANCE_CHANGED)
             fleet->next_beat_ms = fleet->now_ms;
     } else if (change->kind == TEN_INSTANCE_LEFT) {
-        if (number != TEN_NOBODY && !TEN_MUTANT(LEFT_NOT_NOTICED))
+        if (number != TEN_NOBODY)
             remove_instance(fleet, number);
     } else {
         /* One that joins though it is known was gone meanwhile, and its leases with it. */

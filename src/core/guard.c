@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/util.h"
-#include "core/mutant.h"
 
 void ten_guard_init(ten_guard *guard, const ten_guard_config *config) {
     TEN_INVARIANT(config->max_targets > 0 && config->cache_ttl_ms > 0);
@@ -44,7 +43,7 @@ static void use(ten_guard *guard, ten_guard_entry *entry) {
 }
 
 static void evict_one(ten_guard *guard) {
-    ten_guard_entry *entry = TEN_MUTANT(GUARD_EVICTS_USED) ? guard->first : guard->last;
+    ten_guard_entry *entry = guard->last;
     unlink_entry(guard, entry);
     (void)ten_map_remove(&guard->entries, entry->target);
     ten_free(entry);
@@ -61,7 +60,7 @@ static ten_guard_entry *remember(ten_guard *guard, const char *target, uint64_t 
     }
     entry->target = ten_map_key(&guard->entries, target);
     entry->newest = newest;
-    if (guard->entries.count > guard->config.max_targets && !TEN_MUTANT(GUARD_NO_EVICTION))
+    if (guard->entries.count > guard->config.max_targets)
         evict_one(guard);
     link_first(guard, entry);
     return entry;
@@ -70,7 +69,7 @@ static ten_guard_entry *remember(ten_guard *guard, const char *target, uint64_t 
 /* ---- judging */
 
 static bool is_covered(const ten_guard *guard, const ten_guard_entry *entry) {
-    return entry->stretch == guard->stretch || TEN_MUTANT(GUARD_GAP_IGNORED);
+    return entry->stretch == guard->stretch;
 }
 
 /* The last moment at which the store is known to have had nothing newer. */
@@ -82,8 +81,7 @@ static uint64_t confirmed_ms(const ten_guard *guard, const ten_guard_entry *entr
 }
 
 static bool is_confirmed(const ten_guard *guard, const ten_guard_entry *entry, uint64_t now_ms) {
-    return now_ms < ten_add_saturating(confirmed_ms(guard, entry), guard->config.cache_ttl_ms) ||
-           TEN_MUTANT(GUARD_NEVER_EXPIRES);
+    return now_ms < ten_add_saturating(confirmed_ms(guard, entry), guard->config.cache_ttl_ms);
 }
 
 /* What can be said of the newest token without the store. */
@@ -92,7 +90,7 @@ static enum ten_guard_verdict judge_alone(const ten_guard *guard, const ten_guar
     bool newest = entry && token == entry->newest;
     if (newest && is_confirmed(guard, entry, now_ms))
         return TEN_GUARD_ACCEPT;
-    if (guard->config.accept_expired && (newest || TEN_MUTANT(GUARD_POLICY_IS_BLIND)))
+    if (guard->config.accept_expired && newest)
         return TEN_GUARD_ACCEPT_EXPIRED;
     return TEN_GUARD_UNCONFIRMED;
 }
@@ -104,26 +102,20 @@ enum ten_guard_verdict ten_guard_check(ten_guard *guard, uint64_t now_ms, const 
     if (entry)
         use(guard, entry);
     if (entry && token < entry->newest)
-        return TEN_MUTANT(GUARD_LOWER) ? TEN_GUARD_ACCEPT : TEN_GUARD_STALE;
-    if (!entry && TEN_MUTANT(GUARD_FIRST_UNASKED))
-        return TEN_GUARD_ACCEPT;
-    if (entry && token > entry->newest && TEN_MUTANT(GUARD_HIGHER_UNASKED)) {
-        entry->newest = token;
-        return TEN_GUARD_ACCEPT;
-    }
+        return TEN_GUARD_STALE;
     if (guard->down)
         return judge_alone(guard, entry, token, now_ms);
     /* While the store can be asked, what the feed does not cover is not served from memory. */
     bool known = entry && token == entry->newest && is_covered(guard, entry) && is_confirmed(guard, entry, now_ms);
-    return known && !TEN_MUTANT(GUARD_ASKS_ALWAYS) ? TEN_GUARD_ACCEPT : TEN_GUARD_ASK;
+    return known ? TEN_GUARD_ACCEPT : TEN_GUARD_ASK;
 }
 
 /* Whether the answer says which token is the newest. One that says less than was known before comes from a store that
  * has forgotten. */
 static bool tells_newest(const ten_guard_entry *entry, const ten_result *answer) {
-    if (!answer || answer->outcome != TEN_OK || (answer->recovering && !TEN_MUTANT(GUARD_FLOOR_IS_TOKEN)))
+    if (!answer || answer->outcome != TEN_OK || answer->recovering)
         return false;
-    return !entry || answer->token >= entry->newest || TEN_MUTANT(GUARD_FORGETS);
+    return !entry || answer->token >= entry->newest;
 }
 
 enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint64_t sent_ms, const char *target,
@@ -137,7 +129,7 @@ enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint6
     uint64_t newest = told ? answer->token : entry ? entry->newest : 0;
     if (told && entry) {
         entry->newest = newest;
-        entry->confirmed_ms = ten_max_u64(entry->confirmed_ms, TEN_MUTANT(GUARD_FROM_RECEIPT) ? now_ms : sent_ms);
+        entry->confirmed_ms = ten_max_u64(entry->confirmed_ms, sent_ms);
         entry->stretch = guard->stretch;
     }
     *ret_newest = newest;
@@ -146,9 +138,9 @@ enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint6
     if (!told)
         return judge_alone(guard, entry, token, now_ms);
     if (token > newest)
-        return TEN_MUTANT(GUARD_UNGRANTED) ? TEN_GUARD_ACCEPT : TEN_GUARD_UNGRANTED;
+        return TEN_GUARD_UNGRANTED;
     /* However long the answer took: it counts from its sending. */
-    bool late = now_ms >= ten_add_saturating(sent_ms, guard->config.cache_ttl_ms) && !TEN_MUTANT(GUARD_FROM_RECEIPT);
+    bool late = now_ms >= ten_add_saturating(sent_ms, guard->config.cache_ttl_ms);
     return !late ? TEN_GUARD_ACCEPT : judge_alone(guard, entry, token, now_ms);
 }
 
@@ -165,7 +157,7 @@ void ten_guard_follow(ten_guard *guard, uint64_t sent_ms) {
 }
 
 void ten_guard_change(ten_guard *guard, const ten_change *change) {
-    if (change->kind != TEN_LEASE_ACQUIRED || change->token == 0 || TEN_MUTANT(GUARD_FEED_IGNORED))
+    if (change->kind != TEN_LEASE_ACQUIRED || change->token == 0)
         return;
     ten_guard_entry *entry = ten_map_get(&guard->entries, change->target);
     if (entry) {

@@ -65,9 +65,5 @@ bool ten_plan_set_quotas(ten_plan *plan) {
     }
     if (all_weights > 0 && !share_out(plan, all_weights))
         return false;
-    for (uint32_t place = 0; TEN_MUTANT(NO_QUOTA) && place < plan->order_count; place++) {
-        struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
-        instance->quota = instance->weight ? ten_plan_planned_count(plan) : 0;
-    }
     return list_choices(plan);
 }

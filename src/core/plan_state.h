@@ -9,7 +9,6 @@
 
 #include "base/hash.h"
 #include "base/map.h"
-#include "core/mutant.h"
 #include "core/plan.h"
 #include "core/plan_heap.h"
 #include "core/plan_targets.h"
@@ -65,7 +64,7 @@ static inline uint32_t ten_plan_planned_count(const ten_plan *plan) {
 /* What instance and target weigh for each other. For one target two weights are equal only if the hashes of the
  * instances are, and the other way round: mixing is one to one. */
 static inline uint64_t ten_plan_weigh(uint64_t instance_hash, uint64_t target_hash) {
-    return TEN_MUTANT(RAW_HASH) ? instance_hash ^ target_hash : ten_hash_mix(instance_hash ^ target_hash);
+    return ten_hash_mix(instance_hash ^ target_hash);
 }
 
 static inline uint64_t ten_plan_pair_weight(const ten_plan *plan, uint32_t instance, uint32_t target) {

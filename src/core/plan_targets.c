@@ -9,11 +9,10 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/util.h"
-#include "core/mutant.h"
 #include "core/plan.h"
 
 static uint64_t hash_id(const char *id) {
-    return TEN_MUTANT(RAW_HASH) ? ten_hash_text(id) : ten_hash_mix(ten_hash_text(id));
+    return ten_hash_mix(ten_hash_text(id));
 }
 
 void ten_plan_targets_free(struct ten_plan_targets *targets) {
