@@ -246,9 +246,13 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
         election->try_ms = now_ms + (result->token < election->known_token ? timing->ttl_ms / 4 : 0);
         return;
     }
-    if (!ten_lease_granted(&election->lease, result->token, timing->ttl_ms, result->ttl_ms, timing->margin_ms,
-                           election->sent_ms, now_ms))
-        return; /* over again before it was known: a campaign is tried again, a renewal ends at its old deadline */
+    ten_lease_grant granted = {.token = result->token,
+                               .asked_ttl_ms = timing->ttl_ms,
+                               .granted_ttl_ms = result->ttl_ms,
+                               .margin_ms = timing->margin_ms,
+                               .sent_ms = election->sent_ms};
+    if (!ten_lease_granted(&election->lease, &granted, now_ms))
+        return; /* too late: a campaign is tried again, a renewed lease expires at its old deadline */
     election->known_token = ten_max_u64(election->known_token, result->token);
     election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
     if (!renewal) {

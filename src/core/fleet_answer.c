@@ -29,9 +29,13 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
         ten_fleet_look(fleet, number);
         return;
     }
-    if (!ten_lease_granted(&target->lease, result->token, fleet->timing.ttl_ms, result->ttl_ms, fleet->timing.margin_ms,
-                           fleet->sent_ms, fleet->now_ms)) {
-        /* Over again before it was known. An acquire is tried again; a renewal ends at its old deadline. */
+    ten_lease_grant granted = {.token = result->token,
+                               .asked_ttl_ms = fleet->timing.ttl_ms,
+                               .granted_ttl_ms = result->ttl_ms,
+                               .margin_ms = fleet->timing.margin_ms,
+                               .sent_ms = fleet->sent_ms};
+    if (!ten_lease_granted(&target->lease, &granted, fleet->now_ms)) {
+        /* The answer came too late. An acquire is tried again; a renewed lease expires at its old deadline. */
         if (!renewal)
             ten_fleet_look(fleet, number);
         return;
