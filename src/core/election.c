@@ -9,9 +9,9 @@
 #include "base/util.h"
 
 #define BACKOFF_MIN_MS 50u
-#define JITTER_PART    100u /* of the TTL: how far candidates that wait for the same instant spread out */
+#define JITTER_PART    100u /* of the TTL: over which candidates that wait for the same instant are spread */
 #define JITTER_MAX_MS  20u
-/* After a release it is much less: the role is free, and whoever waits makes it wait. */
+/* After a release the spread is much smaller: the role is free, and waiting only prolongs that. */
 #define RELEASE_JITTER_PART 16u
 
 /* moves[from][to]; every change of state goes through move(). */
@@ -33,7 +33,7 @@ static void move(ten_election *election, enum ten_election_state to) {
 }
 
 static void tell(ten_election *election, ten_election_event event) {
-    /* Whoever does not take them for so long has no use for the oldest. */
+    /* The program did not take them in time: drop the oldest. */
     if (election->event_count == TEN_ELECTION_EVENTS) {
         election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
         election->event_count--;
@@ -67,7 +67,7 @@ bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
     return election->state == TEN_ELECTION_LEADING && !election->unkept && ten_lease_is_owned(&election->lease, now_ms);
 }
 
-/* ---- what is wanted */
+/* ---- what the program wants */
 
 void ten_election_campaign(ten_election *election, uint64_t now_ms) {
     election->campaigns = true;
@@ -114,7 +114,7 @@ static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reas
     uint64_t token = election->lease.token;
     if (reason == TEN_REASON_EXPIRED) {
         election->spent_token = token;
-        /* Given back before anything else: where only the answers are lost, asking again would keep others out. */
+        /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
         election->unreleased = token;
         election->unreleased_reason = reason;
     }
@@ -146,7 +146,7 @@ static uint64_t due_ms(const ten_election *election) {
     if (election->lease.deadline_ms != 0)
         return election->renew_ms;
     bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
-    /* What it keeps is held under its own name: asking for it before then would only shorten it. */
+    /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
     return may_campaign ? ten_max_u64(ten_max_u64(election->try_ms, election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
 }
@@ -167,7 +167,7 @@ static void begin_release(ten_election *election) {
     election->unreleased = election->spent_token = election->lease.token;
     election->unreleased_reason = election->leave_reason;
     election->unkept = false;
-    /* From the moment that it is sent nothing is believed, whatever becomes of it. */
+    /* From now on the lease is not believed, whether the release arrives or not. */
     ten_lease_released(&election->lease);
     uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
     if (election->leave_reason == TEN_REASON_DONE)
@@ -175,7 +175,7 @@ static void begin_release(ten_election *election) {
     go_on(election, again_ms);
 }
 
-/* How much longer nobody else may have the role, whatever becomes of this one. */
+/* How much of at_least_ms is left: until then no other instance may get the role. */
 static uint64_t keep_left_ms(const ten_election *election, uint64_t token, uint64_t now_ms) {
     return token == election->keep_token ? ten_sub_saturating(election->keep_until_ms, now_ms) : 0;
 }
@@ -204,7 +204,7 @@ static void fill_renewal(const ten_election *election, uint64_t now_ms, ten_op *
 
 bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
     if (expire(election, now_ms))
-        return false; /* the program hears of the end before the next term can begin */
+        return false; /* the program learns of the end before the next term can begin */
     if (election->in_flight || due_ms(election) > now_ms || election->retry_ms > now_ms)
         return false;
     ten_op op = {.namespace_name = election->config.namespace_name,
@@ -239,10 +239,10 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
     const ten_timing *timing = &election->config.timing;
     bool spent = result->token <= election->spent_token || result->token < election->known_token;
     if (!renewal && spent) {
-        /* What is left of an earlier term. Given back; the next grant has a new token. */
+        /* The lease of an earlier term. Release it; the next grant has a new token. */
         election->unreleased = result->token;
         election->unreleased_reason = TEN_REASON_STORE;
-        /* A store that lost data may go on below what was heard of: not without a pause. */
+        /* A store that lost data may grant more tokens below those that were seen: pause between the tries. */
         election->try_ms = now_ms + (result->token < election->known_token ? timing->ttl_ms / 4 : 0);
         return;
     }
@@ -257,12 +257,12 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
     election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
     if (!renewal) {
         move(election, TEN_ELECTION_LEADING);
-        /* The least time counts from now, the lease from when its request was sent. */
+        /* at_least_ms counts from now, the lease from when its request was sent. */
         uint64_t covered_ms = ten_sub_saturating(election->lease.ttl_ms, now_ms - election->sent_ms);
         election->unkept = election->config.at_least_ms > covered_ms;
         if (election->unkept)
             election->renew_ms = now_ms;
-        if (!election->campaigns) /* withdrawn while the answer was under way */
+        if (!election->campaigns) /* withdrawn before the answer arrived */
             step_down(election, TEN_REASON_SHUTDOWN, 0);
         else if (!election->unkept)
             begin_term(election, now_ms);
@@ -281,7 +281,7 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
 
 static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_result *result) {
     if (result->outcome == TEN_OK) {
-        if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: taken in order to be given back */
+        if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: accepted in order to be released */
             move(election, TEN_ELECTION_FOLLOWING);
         grant(election, now_ms, result, false);
         if (election->state == TEN_ELECTION_FOLLOWING && !election->campaigns)
@@ -309,7 +309,7 @@ static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_r
 
 static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_result *result) {
     if (election->lease.deadline_ms == 0)
-        return; /* its deadline passed while the answer was under way */
+        return; /* its deadline passed before the answer arrived */
     if (result->outcome == TEN_OK) {
         grant(election, now_ms, result, true);
         return;
@@ -329,7 +329,7 @@ static void answer_release(ten_election *election, const ten_result *result) {
         event.kind = TEN_ELECTION_DEMOTED;
         event.reason = result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN;
     }
-    /* Of a lease that had ended the end has been told. */
+    /* The end of an expired lease was reported when it expired. */
     if (event.reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK)
         tell(election, event);
     election->unreleased = 0;
@@ -372,7 +372,7 @@ void ten_election_answer(ten_election *election, uint64_t now_ms, int error, con
         answer_renewal(election, now_ms, result);
 }
 
-/* ---- what is heard */
+/* ---- the feed */
 
 static bool is_mine(const ten_election *election, const ten_change *change) {
     return strcmp(change->instance, election->config.instance) == 0;
@@ -392,17 +392,17 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
             demote(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
     } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0) {
-        if (!is_mine(election, change)) /* after its own, it has decided when it wants the role again */
+        if (!is_mine(election, change)) /* after its own release, try_ms is set already */
             election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
     } else if (election->lease.deadline_ms == 0 || !is_mine(election, change) ||
                change->token != election->lease.token) {
         return;
     } else if (change->kind == TEN_LEASE_ASKED) {
-        election->renew_ms = now_ms; /* the answer says what is asked for */
+        election->renew_ms = now_ms; /* the answer says what is asked */
     } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);
-        /* Others go first: they enter when the lease has ended, by the store's clock. */
+        /* Others go first: they get the role when the lease has ended by the store's clock. */
         election->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
     }
 }

@@ -1,5 +1,5 @@
 /*
- * The guard's rules. Called by the runtime and by its test, which also plants bugs here. See guard.h.
+ * The guard's rules. Called by the runtime. See guard.h.
  */
 #include "core/guard.h"
 
@@ -21,7 +21,7 @@ void ten_guard_free(ten_guard *guard) {
     *guard = (ten_guard){0};
 }
 
-/* ---- the targets, by use */
+/* ---- the targets, in the order of their last use */
 
 static void unlink_entry(ten_guard *guard, ten_guard_entry *entry) {
     *(entry->newer ? &entry->newer->older : &guard->first) = entry->older;
@@ -50,7 +50,7 @@ static void evict_one(ten_guard *guard) {
     guard->forgetful = true;
 }
 
-/* NULL: out of memory. The target is then not remembered, and asked for again. */
+/* NULL: out of memory. The target is then not remembered, and read again the next time. */
 static ten_guard_entry *remember(ten_guard *guard, const char *target, uint64_t newest) {
     ten_guard_entry *entry = ten_calloc(1, sizeof *entry);
     if (!entry || !ten_map_put(&guard->entries, target, entry)) {
@@ -72,7 +72,7 @@ static bool is_covered(const ten_guard *guard, const ten_guard_entry *entry) {
     return entry->stretch == guard->stretch;
 }
 
-/* The last moment at which the store is known to have had nothing newer. */
+/* The last moment at which the store is known to have had no newer token. */
 static uint64_t confirmed_ms(const ten_guard *guard, const ten_guard_entry *entry) {
     uint64_t fed_ms = is_covered(guard, entry) ? guard->fed_ms : 0;
     if (entry->stretch + 1 == guard->stretch)
@@ -84,7 +84,7 @@ static bool is_confirmed(const ten_guard *guard, const ten_guard_entry *entry, u
     return now_ms < ten_add_saturating(confirmed_ms(guard, entry), guard->config.cache_ttl_ms);
 }
 
-/* What can be said of the newest token without the store. */
+/* The verdict without the store. */
 static enum ten_guard_verdict judge_alone(const ten_guard *guard, const ten_guard_entry *entry, uint64_t token,
                                           uint64_t now_ms) {
     bool newest = entry && token == entry->newest;
@@ -105,13 +105,13 @@ enum ten_guard_verdict ten_guard_check(ten_guard *guard, uint64_t now_ms, const 
         return TEN_GUARD_STALE;
     if (guard->down)
         return judge_alone(guard, entry, token, now_ms);
-    /* While the store can be asked, what the feed does not cover is not served from memory. */
+    /* While the store is reachable, only targets that the feed covers are judged from memory. */
     bool known = entry && token == entry->newest && is_covered(guard, entry) && is_confirmed(guard, entry, now_ms);
     return known ? TEN_GUARD_ACCEPT : TEN_GUARD_ASK;
 }
 
-/* Whether the answer says which token is the newest. One that says less than was known before comes from a store that
- * has forgotten. */
+/* Whether the answer says which token is the newest. A token below one that is known comes from a store that lost
+ * data. */
 static bool tells_newest(const ten_guard_entry *entry, const ten_result *answer) {
     if (!answer || answer->outcome != TEN_OK || answer->recovering)
         return false;
@@ -123,7 +123,7 @@ enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint6
     TEN_INVARIANT(sent_ms <= now_ms);
     ten_guard_entry *entry = ten_map_get(&guard->entries, target);
     bool told = tells_newest(entry, answer);
-    /* A target that was never leased is not worth a place: ids that somebody makes up would push others out. */
+    /* A target that was never leased is not remembered: invented ids would evict real targets. */
     if (told && !entry && answer->token > 0)
         entry = remember(guard, target, answer->token);
     uint64_t newest = told ? answer->token : entry ? entry->newest : 0;
@@ -139,7 +139,7 @@ enum ten_guard_verdict ten_guard_answer(ten_guard *guard, uint64_t now_ms, uint6
         return judge_alone(guard, entry, token, now_ms);
     if (token > newest)
         return TEN_GUARD_UNGRANTED;
-    /* However long the answer took: it counts from its sending. */
+    /* The answer counts from when its request was sent, however long it took. */
     bool late = now_ms >= ten_add_saturating(sent_ms, guard->config.cache_ttl_ms);
     return !late ? TEN_GUARD_ACCEPT : judge_alone(guard, entry, token, now_ms);
 }
@@ -164,8 +164,8 @@ void ten_guard_change(ten_guard *guard, const ten_change *change) {
         entry->newest = ten_max_u64(entry->newest, change->token);
         return;
     }
-    /* A target that nobody has asked about takes a place, but nobody's. Not once something was forgotten: this change
-     * may be older than what was then read. */
+    /* A target that was not checked yet is remembered too, but evicts no other. Not after an eviction: this entry may
+     * be older than what was read of the evicted target. */
     if (guard->entries.count < guard->config.max_targets && !guard->forgetful)
         entry = remember(guard, change->target, change->token);
     if (entry)

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "core/plan_state.h"
 
-/* What is left of an instance's part when whole targets have been given out. */
+/* The remainder of an instance's part after whole targets. */
 struct claim {
     uint64_t rest;
     uint32_t place; /* in the order of instances */
@@ -20,7 +20,7 @@ static int compare_claims(const void *left, const void *right) {
     return a->place < b->place ? -1 : 1;
 }
 
-/* By the largest remainder; equal remainders in the order of instances, so that all round alike. */
+/* By the largest remainder; equal remainders in the order of instances, so that every process rounds alike. */
 static bool share_out(ten_plan *plan, uint64_t all_weights) {
     uint64_t left = ten_plan_planned_count(plan);
     struct claim *claims = ten_malloc(plan->order_count * sizeof *claims);

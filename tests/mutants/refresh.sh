@@ -14,18 +14,42 @@ say() {
     printf '%s\n' "$*"
 }
 
+# merge NAME OUTPUT: the bugs of a diff that no longer fits, merged into the changed core file. The commit that last wrote
+# the diff has the core file that it did fit. False: something has to be edited.
+merge() {
+    current=$root/src/core/$1
+    diff=$mutants/core/$1.diff
+    scratch=$(mktemp -d) || return 2
+    fits=$(git -C "$root" log -1 --format=%H -- "tests/mutants/core/$1.diff" 2>/dev/null)
+    if [ -n "$fits" ] &&
+        git -C "$root" show "$fits:tests/mutants/core/$1.diff" 2>/dev/null | cmp -s - "$diff" &&
+        git -C "$root" show "$fits:src/core/$1" >"$scratch/original" 2>/dev/null &&
+        patch --silent --batch --forward --fuzz=0 --output="$scratch/planted" "$scratch/original" "$diff"; then
+        git merge-file -p -L "src/core/$1" -L 'before' -L "planted" "$current" "$scratch/original" \
+            "$scratch/planted" >"$2"
+    else
+        patch --silent --batch --forward --merge --output="$2" "$current" "$diff"
+    fi
+    merged=$?
+    rm -rf "$scratch"
+    return "$merged"
+}
+
 # True: all bugs found their place.
 unpack() {
     directory=$1
     clean=true
     mkdir -p "$directory" || return 2
-    rm -f "$directory"/*.[ch] "$directory"/*.rej "$directory"/*.orig
+    rm -f "$directory"/*.[ch] "$directory"/*.orig
     for diff in "$mutants"/core/*.diff; do
         name=$(basename "$diff" .diff)
         if [ ! -f "$root/src/core/$name" ]; then
             say "src/core/$name is gone: plant the bugs of tests/mutants/core/$name.diff elsewhere, and remove it"
             clean=false
-        elif ! patch --silent --batch --forward --merge --output="$directory/$name" "$root/src/core/$name" "$diff"; then
+        elif patch --silent --batch --forward --fuzz=0 --reject-file=- --output="$directory/$name" \
+            "$root/src/core/$name" "$diff" >/dev/null 2>&1; then
+            continue
+        elif ! merge "$name" "$directory/$name"; then
             say "$directory/$name: look for <<<<<<< and plant again what did not fit"
             clean=false
         fi
