@@ -1,7 +1,7 @@
 /*
  * The benchmarks of the fleet. A check by handle and by id, against a bare read of the clock. Bytes a held lease at a
  * million of them, of the fleet alone (driven here with made-up answers) and of a whole manager. Allocations in steady
- * state. The load of an idle manager with 1,000, 10,000 and 100,000 leases at default timings on the memory store,
+ * state. The load of an idle fleet member with 1,000, 10,000 and 100,000 leases at default timings on the memory store,
  * against a bare loop that renews the same leases as often. What needs a process to itself runs in a child.
  */
 #include "fleet.h"
@@ -121,7 +121,7 @@ static bool could_not(const char *what) {
     return false;
 }
 
-/* ---- a manager that owns everything -------------------------------------------------------------------- */
+/* ---- a fleet member that owns everything -------------------------------------------------------------------- */
 
 static tenure_member *start_member(const char *url, unsigned count) {
     tenure_member *member = NULL;
@@ -238,7 +238,7 @@ static void answer_all(struct driven *driven, const ten_op *ops, size_t count) {
     ten_fleet_answer(driven->fleet, driven->now_ms, TENURE_OK, driven->results);
 }
 
-/* What the manager's thread would do, until `end_ms`, on a clock that jumps from one thing to do to the next. */
+/* What the fleet member's thread would do, until `end_ms`, on a clock that jumps from one thing to do to the next. */
 static void drive(struct driven *driven, uint64_t end_ms) {
     ten_fleet *fleet = driven->fleet;
     ten_fleet_event event;
@@ -319,7 +319,8 @@ static bool weigh_fleet(unsigned count, void *ret_answer) {
     return true;
 }
 
-/* The store stays when the manager goes: what goes with it was the manager's. The slots lie beside the heap. */
+/* The store stays when the fleet member goes: what goes with it was the fleet member's. The beliefs lie beside the
+ * heap. */
 static bool weigh_member(unsigned count, void *ret_answer) {
     struct bytes *answer = ret_answer;
     ten_error error;
@@ -355,7 +356,7 @@ static bool add_bytes(bench_report *report, const char *name, child_fn weigh, do
 bool fleet_measure_bytes(bench_report *report, const char *directory) {
     (void)directory;
     return add_bytes(report, "lease-bytes/fleet", weigh_fleet, 0) &&
-           add_bytes(report, "lease-bytes/manager", weigh_member, 200);
+           add_bytes(report, "lease-bytes/member", weigh_member, 200);
 }
 
 /* ---- allocations --------------------------------------------------------------------------------------- */
@@ -379,7 +380,7 @@ bool fleet_measure_allocations(bench_report *report, const char *directory) {
     return row != NULL;
 }
 
-/* ---- an idle manager ----------------------------------------------------------------------------------- */
+/* ---- an idle fleet member ----------------------------------------------------------------------------------- */
 
 struct idle {
     double cpu_s;       /* of the whole process, store included, in `seconds` */
@@ -470,5 +471,5 @@ bool fleet_measure_idle(bench_report *report, const char *directory) {
     for (size_t i = 0; done && i < TEN_COUNT(sizes); i++)
         done = end(&children[i], &idles[i], sizeof idles[i]) &&
                add_idle(report, sizes[i].name, sizes[i].leases, &idles[i]);
-    return done || could_not("an idle manager");
+    return done || could_not("an idle fleet member");
 }

@@ -1,5 +1,5 @@
 /*
- * Renewals as a fleet's manager does them, all leases of an instance in one request: the job `many` of
+ * Renewals as a fleet member does them, all leases of an instance in one request: the job `many` of
  * elections_pair.h, for peers_rates.c. Arguments: URL.
  */
 #include <stdio.h>

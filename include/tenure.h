@@ -313,10 +313,10 @@ TENURE_API int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64
 TENURE_API int tenure_history(tenure_client *client, const char *target, uint64_t for_ms, size_t limit,
                               tenure_change_fn each, void *userdata);
 
-/* ---- the manager: one instance of a fleet --------------------------------------------------------------- */
+/* ---- the fleet member: one instance of a fleet --------------------------------------------------------------- */
 
 /*
- * A manager is one instance of a fleet: it announces itself, sees the others, computes the same plan as they do,
+ * A fleet member is one instance of a fleet: it announces itself, sees the others, computes the same plan as they do,
  * acquires what is planned for it, renews, hands over, and takes over from the dead, in a thread of its own. The
  * program adds targets (or lets them come from the store's registry), checks a target before each step of work on it,
  * and says when work begins and ends. The conventions above hold; fork() too.
@@ -339,7 +339,7 @@ enum tenure_event_kind {
     TENURE_EVENT_RECOVERING = 12,    /* store_recovering: target, remaining_ms */
     TENURE_EVENT_REFUSED =
         13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
-    TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been given back */
+    TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been released */
     TENURE_EVENT_KEPT = 15,    /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
     TENURE_EVENT_UNOWNED = 16  /* target_unowned: target, token and reason of its last lease, free_ms; nobody has it for
                                   longer than the TTL. One instance of the fleet tells, once */
@@ -372,46 +372,45 @@ typedef struct tenure_member_options {
     uint64_t settle_ms;       /* 2,000: how long an instance has to be there before targets are handed to it */
     uint32_t weight;          /* 1: the part of the targets that this instance gets, relative to the others */
     bool targets_from_store;  /* the targets are those of the registry, and follow it */
-    tenure_event_fn on_event; /* called from the manager's thread, which must not call tenure_member_stop() or
+    tenure_event_fn on_event; /* called from the fleet member's thread, which must not call tenure_member_stop() or
                                  _close(); NULL: pull events */
     void *userdata;
 } tenure_member_options;
 
-/* Opens the store and makes the instance; nothing is announced before start. Errors are told by
- * tenure_member_message(NULL). */
-TENURE_API int tenure_member_open(const char *url, const tenure_member_options *options,
-                                   tenure_member **ret_member);
+/* Opens the store and makes the instance; nothing is announced before start. On failure,
+ * tenure_member_message(NULL) describes the error. */
+TENURE_API int tenure_member_open(const char *url, const tenure_member_options *options, tenure_member **ret_member);
 TENURE_API int tenure_member_start(tenure_member *member);
-/* Lets work stop, gives everything back, leaves, and ends the thread; waits up to wait_ms for work that is still busy.
+/* Lets work stop, releases everything, leaves, and ends the thread; waits up to wait_ms for work that is still busy.
  * TENURE_E_TIMEOUT: something was still busy; its leases end by their TTL. */
 TENURE_API int tenure_member_stop(tenure_member *member, uint64_t wait_ms);
 TENURE_API void tenure_member_close(tenure_member *member);
 TENURE_API const char *tenure_member_message(const tenure_member *member);
 TENURE_API const char *tenure_member_instance_id(const tenure_member *member);
 
-/* The manager's own list of targets, unless they come from the store. */
+/* The fleet member's own list of targets, unless they come from the store. */
 TENURE_API int tenure_member_put_target(tenure_member *member, const char *target, bool paused);
 TENURE_API int tenure_member_remove_target(tenure_member *member, const char *target);
 
 /* Takes a target whatever the plan says, and keeps it until it is released. True in *ret_acquired when it was acquired
- * or is owned already; waits for the store's answer, not for the lease. */
+ * or is held already; waits for the store's answer, not for the lease. */
 TENURE_API int tenure_member_try_acquire(tenure_member *member, const char *target, bool *ret_acquired);
-/* Gives a target back, once it is not busy. */
+/* Releases a target once it is not busy. */
 TENURE_API int tenure_member_release(tenure_member *member, const char *target);
 
-/* Whether this instance may work on the target now: owned, confirmed, before its deadline, and not about to be given
- * back. A short lock. */
+/* Whether this instance may work on the target now: held, confirmed, before its deadline, and not about to be
+ * released. A short lock. */
 TENURE_API bool tenure_member_is_held(tenure_member *member, const char *target);
-/* The same by handle: a wait-free read. The handle is valid until the target is removed or the manager closed. NULL:
- * not a target. */
+/* The same by handle: a wait-free read. The handle is valid until the target is removed or the fleet member closed.
+ * NULL: not a target. */
 typedef struct tenure_handle tenure_handle;
 TENURE_API const tenure_handle *tenure_member_handle(tenure_member *member, const char *target);
 TENURE_API bool tenure_handle_is_held(const tenure_handle *handle);
 TENURE_API uint64_t tenure_handle_token(const tenure_handle *handle);
-/* Milliseconds until the local deadline, also while uncertain or about to be given back; 0: none. */
+/* Milliseconds until the local deadline, also while uncertain or about to be released; 0: none. */
 TENURE_API uint64_t tenure_handle_remaining_ms(const tenure_handle *handle);
 
-/* Work on a target begins or ends. A target is not given back while it is busy. TENURE_E_LOST: it may not be worked on.
+/* Work on a target begins or ends. A target is not released while it is busy. TENURE_E_LOST: it may not be worked on.
  */
 TENURE_API int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token);
 TENURE_API void tenure_member_end(tenure_member *member, const char *target);
@@ -442,7 +441,7 @@ TENURE_API int tenure_member_held(tenure_member *member, tenure_name_fn each, vo
 TENURE_API int tenure_member_live_instances(tenure_member *member, tenure_name_fn each, void *userdata);
 /* The instance that the plan names; TENURE_E_UNKNOWN_TARGET, or "" when nobody is there. */
 TENURE_API int tenure_member_planned_holder(tenure_member *member, const char *target,
-                                              char ret_instance[TENURE_HOLDER_MAX + 1]);
+                                            char ret_instance[TENURE_HOLDER_MAX + 1]);
 /* 0 hands everything over and gets nothing more: draining. */
 TENURE_API int tenure_member_set_weight(tenure_member *member, uint32_t weight);
 
@@ -454,7 +453,7 @@ TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms,
 /*
  * A role is a target, of the namespace `leader` unless told otherwise, and its holder is the leader. An election
  * campaigns in a thread of its own: it asks again at the instant when the present leader's lease ends, or when that
- * leader gives it back; it renews while it leads; and it stops believing before the store lets anybody else in. What it
+ * leader releases it; it renews while it leads; and it stops believing before the store lets anybody else in. What it
  * cannot do is to stop work that is under way: check tenure_is_leader() before each step, and send the token with
  * everything, so that receivers can refuse what a former leader still sends.
  */
@@ -473,20 +472,20 @@ typedef struct tenure_election_options {
      * while they run: start the work elsewhere and return. */
     void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);
     /* The term is over, or is to end: `reason` is resigned, shutdown, expired, taken, forced or store. The work must
-     * have stopped when it returns: only then is the lease given back, if there still is one. Renewals go on no longer
+     * have stopped when it returns: only then is the lease released, if there still is one. Renewals go on no longer
      * than until then, so it returns in a fraction of the TTL, or lets the lease end by itself. */
     void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
-    tenure_event_fn on_event; /* what the log would say; the same events as a manager's */
+    tenure_event_fn on_event; /* what the log would say; the same events as a fleet member's */
     void *userdata;
     /* For work that is not to be repeated soon: from the start of a term the role is kept at least this long, also when
-     * the work is over before, or this process has died. 0: it is given back when the work is over. */
+     * the work is over before, or this process has died. 0: it is released when the work is over. */
     uint64_t at_least_ms;
 } tenure_election_options;
 
-/* Opens the store and starts to campaign. Errors are told by tenure_message(NULL). */
+/* Opens the store and starts to campaign. On failure, tenure_message(NULL) describes the error. */
 TENURE_API int tenure_election_start(const char *url, const char *role, const tenure_election_options *options,
                                      tenure_election **ret_election);
-/* Steps down, gives the role back, ends the thread and frees the election. NULL is nothing. */
+/* Steps down, releases the role, ends the thread and frees the election. NULL is ignored. */
 TENURE_API void tenure_election_stop(tenure_election *election);
 
 /* Whether this instance leads at this moment: a wait-free local read, which turns false by itself. */
@@ -504,7 +503,7 @@ TENURE_API int tenure_election_resign(tenure_election *election);
 
 /*
  * Runs fn on the leader only: campaigns for up to wait_ms, calls fn with the election (renewed meanwhile; fn checks
- * tenure_is_leader() to notice a loss), and gives the role back. Returns what fn returns (0 or more is meant);
+ * tenure_is_leader() to notice a loss), and releases the role. Returns what fn returns (0 or more is meant);
  * TENURE_E_HELD when another leads: fn was not called; TENURE_E_LOST when fn was called and the leadership was lost
  * before it returned.
  */
@@ -527,7 +526,7 @@ TENURE_API int tenure_leader_get(tenure_client *client, const char *role, tenure
  */
 typedef int (*tenure_leader_fn)(const tenure_leader *leader, void *userdata);
 TENURE_API int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn each, void *userdata);
-/* Asks that instance to step down: it ends its work, gives the role back, and lets others go first. Returns when it is
+/* Asks that instance to step down: it ends its work, releases the role, and lets others go first. Returns when it is
  * asked, not when it has. TENURE_E_HELD: another leads; TENURE_E_LOST: nobody does. */
 TENURE_API int tenure_resign(tenure_client *client, const char *role, const char *instance);
 /* tenure_force_release(), but only if that instance holds the lease. */
@@ -564,9 +563,10 @@ typedef struct tenure_guard_options {
     void *userdata;
 } tenure_guard_options;
 
-/* Opens the store, as tenure_open() does, and starts the thread. Errors are told by tenure_guard_message(NULL). */
+/* Opens the store, as tenure_open() does, and starts the thread. On failure,
+ * tenure_guard_message(NULL) describes the error. */
 TENURE_API int tenure_guard_open(const char *url, const tenure_guard_options *options, tenure_guard **ret_guard);
-/* NULL is nothing. No check may be under way. In a child of fork() it frees memory only. */
+/* NULL is ignored. No check may be under way. In a child of fork() it frees memory only. */
 TENURE_API void tenure_guard_close(tenure_guard *guard);
 /* What the calling thread's last failed call said, if that was a call on this guard; else "". */
 TENURE_API const char *tenure_guard_message(const tenure_guard *guard);

@@ -21,7 +21,7 @@ PARTS = [
     ("looking ---", "look", "who holds what, and which instances live"),
     ("the target registry", "targets", "the registry of targets"),
     ("changes", "watch", "following changes"),
-    ("the manager", "manager", "one instance of a fleet"),
+    ("the fleet member", "member", "one instance of a fleet"),
     ("elections", "election", "one leader for a role"),
     ("looking at roles", "leader", "looking at roles from outside"),
     ("the guard", "guard", "whether a token is current"),

@@ -14,7 +14,7 @@ const view = { text: '', state: '', holder: '', sort: 'id', descending: false };
 let model = new Model('poll');
 let session = null; // of the namespace: {stop}
 let lostSince = 0;
-let news = [];
+let events = [];
 
 // ---- what is wrong
 
@@ -146,7 +146,7 @@ function takeEvent(of, event) {
   if (look === 'instances') instancesSoon();
   planSoon();
   details.takeChange(change);
-  news.push(change);
+  events.push(change);
   redraw();
 }
 const instancesSoon = throttle(() => guarded(() => loadInstances(model, false)), 300);
@@ -332,10 +332,10 @@ function tick() {
   grid.draw();
   drawInstances(model, { open: (id) => openDetails({ kind: 'instance', id }, true), drain });
   if (lostSince) setText(find('link-text'), `Lost for ${formatAge(Date.now() - lostSince)}`);
-  if (news.length === 0) return;
-  const lines = news.length > 3 ? [`${news.length} changes`] : news.map((change) => Object.values(sayChange(change)).join(''));
-  find('news').replaceChildren(...lines.map((line) => make('p', {}, line)));
-  news = [];
+  if (events.length === 0) return;
+  const lines = events.length > 3 ? [`${events.length} changes`] : events.map((change) => Object.values(sayChange(change)).join(''));
+  find('events').replaceChildren(...lines.map((line) => make('p', {}, line)));
+  events = [];
 }
 
 // ---- the address: #ns=poll&target=scene-01

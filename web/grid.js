@@ -51,8 +51,8 @@ export class Grid {
     this.first = first;
     this.count = count;
     // A row of the table keeps its element while it stays in sight: which is why the place in the pool is a remainder.
-    this.pool.forEach((element, slot) => {
-      const offset = (((slot - first) % this.pool.length) + this.pool.length) % this.pool.length;
+    this.pool.forEach((element, place) => {
+      const offset = (((place - first) % this.pool.length) + this.pool.length) % this.pool.length;
       if (offset < count) this.fillRow(element, first + offset, height);
       else element.hidden = true;
     });

@@ -1,5 +1,5 @@
 /*
- * Memory that is given back all at once. Called by the backends for the strings in their results.
+ * Memory that is freed all at once. Called by the backends for the strings in their results.
  */
 #include "base/arena.h"
 

@@ -1,5 +1,5 @@
 /*
- * Memory that is given back all at once: what a call hands out stays valid until the next call. A reset keeps the
+ * Memory that is freed all at once: what a call hands out stays valid until the next call. A reset keeps the
  * memory, so that a steady load allocates nothing.
  */
 #ifndef TEN_BASE_ARENA_H

@@ -36,10 +36,10 @@ struct question {
     ten_addresses addresses;
 };
 
-/* ---- slots, one a thread
+/* ---- places, one a thread
  *
- * A slot has the number of the process whose thread asks, which is odd, and that number minus one when nobody waits for
- * the answer any more. A child of fork() has none of its parent's threads: for it all of the slots are free. */
+ * A place has the number of the process whose thread asks, which is odd, and that number minus one when nobody waits
+ * for the answer any more. A child of fork() has none of its parent's threads: for it all of the places are free. */
 
 static atomic_uint_fast64_t places[SLOTS];
 
@@ -48,7 +48,7 @@ static uint64_t this_process(void) {
     return number ? number : 3u;
 }
 
-/* *ret_hopeless: every thread has been given up, so a slot may never be free again. */
+/* *ret_hopeless: every thread has been given up, so a place may never be free again. */
 static bool try_place(size_t *ret_place, bool *ret_hopeless) {
     uint64_t mine = this_process();
     *ret_hopeless = true;

@@ -14,7 +14,7 @@
 #define TEN_CLEANUP(fn)                __attribute__((cleanup(fn)))
 #define TEN_PRINTF(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 
-/* A broken invariant is an abort, in release builds too: going on could lead to two holders. */
+/* A broken invariant is an abort, in release builds too: going on could make two holders. */
 #define TEN_INVARIANT(condition)                                                                                       \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \

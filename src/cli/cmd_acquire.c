@@ -30,7 +30,7 @@ static int hand_over(ten_session *session, tenure_lease *lease) {
     print_token(session, lease);
     if (fflush(stdout) == 0)
         return TEN_EXIT_DONE;
-    fprintf(stderr, "tenure: cannot write the token to standard output; the lease on %s was given back\n",
+    fprintf(stderr, "tenure: cannot write the token to standard output; the lease on %s was released\n",
             tenure_lease_target(lease));
     (void)tenure_release(lease);
     return TEN_EXIT_FAILED;

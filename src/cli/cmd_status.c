@@ -16,7 +16,7 @@
 
 static const char *why(const ten_view *view, const tenure_info *info, const char *planned) {
     if (info->paused)
-        return info->holder[0] ? "paused: being given back" : "paused";
+        return info->holder[0] ? "paused: being released" : "paused";
     if (info->barred)
         return "forced: waits for its end";
     if (info->holder[0] == '\0')

@@ -42,7 +42,7 @@ static const ten_command commands[] = {
      "or its machine dies, or the store is out of reach for too long, another leads; CMD and everything that it\n"
      "started, however detached, has ended by then. In CMD's environment: TENURE_ROLE, TENURE_TOKEN (grows with\n"
      "each term: whatever CMD writes should carry it) and TENURE_INSTANCE.\n\n"
-     "When CMD exits the role is given back at once, and elect exits with CMD's code; with --restart it\n"
+     "When CMD exits the role is released at once, and elect exits with CMD's code; with --restart it\n"
      "campaigns again, after a pause that grows while CMD keeps failing.\n\n"
      "SIGTERM, SIGINT: ends CMD, gives the role back, exits 0; a second one hurries. Other signals are passed on\n"
      "to CMD. CMD has the standard input. With --observe: a line for the leader (its instance id, a tab, its\n"

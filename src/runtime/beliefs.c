@@ -1,5 +1,5 @@
 /*
- * Slots in shared memory. Made by the manager, or by the warden before it starts the worker.
+ * Beliefs in shared memory. Made by the fleet member, or by the warden before it starts the worker.
  */
 #include "runtime/beliefs.h"
 

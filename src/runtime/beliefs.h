@@ -1,6 +1,6 @@
 /*
- * Slots: what may be believed about each target of a manager, as atomics that any thread, and a warden in another
- * process, can read without waiting. The manager's thread writes them; a handle of the C API is a slot.
+ * Beliefs: what may be believed about each target of a fleet member, as atomics that any thread, and a warden in
+ * another process, can read without waiting. The fleet member's thread writes them; a handle of the C API is a belief.
  */
 #ifndef TEN_RUNTIME_BELIEFS_H
 #define TEN_RUNTIME_BELIEFS_H
@@ -14,7 +14,7 @@
 typedef struct tenure_handle {
     _Atomic(uint64_t) deadline; /* see below; one word, so that nobody reads half of a change */
     _Atomic(uint64_t) token;
-    _Atomic(uint64_t) process; /* of its manager; see base/fork.h */
+    _Atomic(uint64_t) process; /* of its fleet member; see base/fork.h */
 } ten_belief;
 
 #define TEN_BELIEF_MAY_WORK UINT64_C(1) /* the rest, halved, is when the lease ends */
@@ -24,7 +24,7 @@ static inline void ten_belief_set(ten_belief *belief, uint64_t ends_ms, bool may
                           memory_order_release);
 }
 
-/* The deadline, also while uncertain or closing; 0: not owned. */
+/* The deadline, also while uncertain or closing; 0: not held. */
 static inline uint64_t ten_belief_ends_ms(const ten_belief *belief) {
     return atomic_load_explicit(&belief->deadline, memory_order_acquire) >> 1;
 }
@@ -39,7 +39,7 @@ static inline uint64_t ten_belief_work_until_ms(const ten_belief *belief) {
 typedef struct ten_beliefs {
     ten_belief *beliefs;
     uint32_t room;
-    _Atomic(uint64_t) *last_end_ms; /* the latest deadline of any target; 0: none is owned */
+    _Atomic(uint64_t) *last_end_ms; /* the latest deadline of any target; 0: none is held */
 } ten_beliefs;
 
 /* False: the kernel refused the memory. */

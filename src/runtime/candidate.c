@@ -1,7 +1,7 @@
 /*
  * The C API of elections, and the thread that carries a candidate's requests to the store. It decides nothing: that is
- * src/core/election.c's business. A slow store delays the thread, but no deadline: that is in the slot, which needs no
- * thread to end.
+ * src/core/election.c's business. A slow store delays the thread, but no deadline: that is in the belief, which needs
+ * no thread to end.
  */
 #include "core/election.h"
 
@@ -34,7 +34,7 @@ struct tenure_election {
     tenure_election_options options;
     ten_belief own_belief;
     ten_belief *belief;
-    _Atomic(uint64_t) *last_end_ms; /* of the warden's slots, or NULL */
+    _Atomic(uint64_t) *last_end_ms; /* of the warden's beliefs, or NULL */
 
     pthread_t thread;
     bool started;

@@ -1,5 +1,5 @@
 /*
- * The election's insides, for the commands that run work under a warden: a slot in memory of the caller's.
+ * The election's insides, for the commands that run work under a warden: a belief in memory of the caller's.
  */
 #ifndef TEN_RUNTIME_ELECTION_H
 #define TEN_RUNTIME_ELECTION_H
@@ -10,7 +10,7 @@
 #include "store/store.h"
 
 typedef struct ten_election_extras {
-    ten_beliefs *beliefs;   /* NULL: the election keeps its slot itself; else number 0 is its */
+    ten_beliefs *beliefs;   /* NULL: the election keeps its belief itself; else number 0 is its */
     const ten_clock *clock; /* NULL: the system's */
     /* The end of the work is told by ten_candidate_work_over(), not by on_demoted's return; and nothing happens before
      * ten_candidate_begin(). */

@@ -210,7 +210,7 @@ int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result
                  : ten_client_leave(client, ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms));
 }
 
-/* ---- waiting for news */
+/* ---- waiting for events */
 
 void ten_waiter_add(tenure_client *client, ten_waiter *waiter) {
     if (waiter->added)

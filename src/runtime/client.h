@@ -11,12 +11,12 @@
 #include "core/timing.h"
 #include "store/store.h"
 
-/* A thread that waits for news from the store. The store has one descriptor for all threads of a client, and whoever
- * clears it takes the news from the others; so it passes them on. */
+/* A thread that waits for events from the store. The store has one descriptor for all threads of a client, and whoever
+ * clears it takes the events from the others; so it passes them on. */
 typedef struct ten_waiter {
     bool added;
     int store_fd;  /* -1: the store cannot be watched */
-    int passed_fd; /* readable when another thread has passed news on */
+    int passed_fd; /* readable when another thread has passed events on */
     struct ten_waiter *next;
 } ten_waiter;
 
@@ -29,7 +29,7 @@ struct tenure_client {
     pthread_mutex_t waiters_lock;
     ten_waiter *waiters;
     tenure_lease *leases; /* the handles; under waiters_lock, too */
-    ten_map expired; /* target to a token that was not renewed in time, or perhaps given back: it is not believed again.
+    ten_map expired; /* target to a token that was not renewed in time, or perhaps released: it is not believed again.
                         Under the lock */
     _Atomic uint64_t recovering_ms; /* how long the last acquire was told to wait for a recovering store; 0: not */
     char instance[TENURE_HOLDER_MAX + 1];
@@ -46,14 +46,14 @@ int ten_client_fail(const tenure_client *client, int code, const char *format, .
 /* Takes the client for a call on its store: 0, or TENURE_E_FORKED, or TENURE_E_TIMEOUT when other threads had it for
  * too long. */
 int ten_client_enter(tenure_client *client);
-/* Gives it back; `done` is what the call came to, and is returned; an error's message is taken from the store. */
+/* Releases it; `r` is what the call came to, and is returned; an error's message is taken from the store. */
 int ten_client_leave(tenure_client *client, int r);
 
 /* One operation, entered and left. */
 int ten_client_apply(tenure_client *client, const ten_op *op, ten_result *result);
 
 /* Waiting: add (once; more is nothing), clear, read the changes, sleep, clear, read... and remove. The first two inside
- * enter and leave, the others outside. Sleeping ends with 0 after news, or pause_ms, or earlier for nothing; or it is
+ * enter and leave, the others outside. Sleeping ends with 0 after events, or pause_ms, or earlier for nothing; or it is
  * TENURE_E_CANCELLED or TENURE_E_SYSTEM. */
 void ten_waiter_add(tenure_client *client, ten_waiter *waiter);
 void ten_waiter_clear(tenure_client *client, ten_waiter *waiter);

@@ -100,7 +100,7 @@ static void note_expired(tenure_client *client, const char *target, uint64_t tok
     (void)ten_map_put(&client->expired, target, (void *)(uintptr_t)token); /* NOLINT: a number, not a pointer */
 }
 
-/* An acquire; what is left of an expired lease of our own is given back first, so that the token is a new one. */
+/* An acquire; what is left of an expired lease of our own is released first, so that the token is a new one. */
 static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_sent_ms, ten_result *result) {
     uint64_t expired = (uintptr_t)ten_map_get(&client->expired, op->target);
     *ret_sent_ms = now_ms(client);
@@ -310,7 +310,7 @@ int tenure_renew(tenure_lease *lease) {
     }
     if (lease->record.deadline_ms == 0 || atomic_load_explicit(&lease->given_back, memory_order_acquire)) {
         pthread_mutex_unlock(&client->lock);
-        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was given back or lost before", lease->target);
+        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
     }
     uint64_t sent_ms = now_ms(client);
     if (sent_ms >= lease->record.deadline_ms) {

@@ -1,5 +1,5 @@
 /*
- * Counting. Called by the manager's, the election's and the agent's threads.
+ * Counting. Called by the fleet member's, the election's and the agent's threads.
  */
 #include "runtime/measures.h"
 

@@ -1,6 +1,6 @@
 /*
- * The manager of the C API: one instance of a fleet. It keeps the fleet (src/core/fleet.h) under a lock, starts the
- * thread that drives it (manager_loop.c), and answers questions from what the fleet knows.
+ * The fleet member of the C API: one instance of a fleet. It keeps the fleet (src/core/fleet.h) under a lock, starts
+ * the thread that drives it (member_loop.c), and answers questions from what the fleet knows.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,10 +17,10 @@
 #include "base/random.h"
 #include "runtime/member_state.h"
 
-#define SLOTS_MAX  (UINT32_C(4) << 20) /* targets of one manager; address space only until they are used */
-#define SETTLE_MS  2000u
-#define BATCH_MAX  1000u
-#define EVENTS_MAX 4096u
+#define BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member; address space only until they are used */
+#define SETTLE_MS   2000u
+#define BATCH_MAX   1000u
+#define EVENTS_MAX  4096u
 
 /* ---- errors: as for clients, a thread's last one */
 
@@ -80,7 +80,7 @@ static void keep_event(tenure_member *member, const tenure_event *event) {
         size_t room = member->event_room ? member->event_room * 2 : 64;
         tenure_event *events = room <= EVENTS_MAX ? ten_malloc(room * sizeof *events) : NULL;
         if (!events) {
-            /* Nobody pulls them, or there is no memory: the oldest goes. What is owned does not depend on events. */
+            /* Nobody pulls them, or there is no memory: the oldest goes. What is held does not depend on events. */
             if (member->event_room == 0)
                 return;
             member->event_first = (member->event_first + 1) % member->event_room;
@@ -185,10 +185,10 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     member->results = ten_calloc(BATCH_MAX + 2, sizeof *member->results);
     if (!member->fleet || !member->results)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening a manager");
+        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening a fleet member");
     if (member->extras.beliefs)
         member->beliefs = member->extras.beliefs;
-    else if (ten_beliefs_make(&member->own_beliefs, SLOTS_MAX))
+    else if (ten_beliefs_make(&member->own_beliefs, BELIEFS_MAX))
         member->beliefs = &member->own_beliefs;
     else
         return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot reserve memory for the targets");
@@ -247,7 +247,7 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
                     "tenure_member_options.size is not set: it is sizeof(tenure_member_options)");
     tenure_member *member = ten_calloc(1, sizeof *member);
     if (!member)
-        return fail(NULL, TENURE_E_NOMEM, "out of memory while opening a manager");
+        return fail(NULL, TENURE_E_NOMEM, "out of memory while opening a fleet member");
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -260,7 +260,7 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
     if (extras)
         member->extras = *extras;
     int r = member->wake_fd < 0 || member->process == 0
-                ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a manager")
+                ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a fleet member")
                 : configure(member, url, options, &error);
     if (r < 0) {
         free_member(member);
@@ -276,9 +276,9 @@ int tenure_member_open(const char *url, const tenure_member_options *options, te
 
 int tenure_member_start(tenure_member *member) {
     if (!ten_process_is(member->process))
-        return fail(member, TENURE_E_FORKED, "this manager belongs to the parent of this process");
+        return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     if (member->started)
-        return fail(member, TENURE_E_INVALID, "the manager has been started before");
+        return fail(member, TENURE_E_INVALID, "the fleet member has been started before");
     /* Signals are the program's: none is delivered to this thread. */
     sigset_t all;
     sigset_t before;
@@ -287,7 +287,7 @@ int tenure_member_start(tenure_member *member) {
     int refused = pthread_create(&member->thread, NULL, ten_member_run, member);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (refused)
-        return fail(member, TENURE_E_SYSTEM, "cannot start the manager's thread: %s", strerrordesc_np(refused));
+        return fail(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s", strerrordesc_np(refused));
     member->started = true;
     return TENURE_OK;
 }
@@ -313,7 +313,7 @@ int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
     member->started = false;
     return in_time
                ? TENURE_OK
-               : fail(member, TENURE_E_TIMEOUT, "not everything could be given back in time; the rest ends by its TTL");
+               : fail(member, TENURE_E_TIMEOUT, "not everything could be released in time; the rest ends by its TTL");
 }
 
 void ten_member_begin_stop(tenure_member *member) {
@@ -342,7 +342,7 @@ const char *tenure_member_instance_id(const tenure_member *member) {
 static int check(const tenure_member *member, const char *target) {
     ten_error error;
     if (!ten_process_is(member->process))
-        return fail(member, TENURE_E_FORKED, "this manager belongs to the parent of this process");
+        return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     if (!target)
         return fail(member, TENURE_E_INVALID, "no target was given");
     return ten_id_check_target(target, &error) < 0 ? failed(member, &error) : TENURE_OK;
@@ -353,7 +353,7 @@ static uint32_t find(const tenure_member *member, const char *target) {
 }
 
 static int unknown(const tenure_member *member, const char *target) {
-    return fail(member, TENURE_E_UNKNOWN_TARGET, "%s is not a target of this manager", target);
+    return fail(member, TENURE_E_UNKNOWN_TARGET, "%s is not a target of this fleet member", target);
 }
 
 /* Lets go of the lock after the fleet was told something. */
@@ -368,7 +368,7 @@ int tenure_member_put_target(tenure_member *member, const char *target, bool pau
     if (r < 0)
         return r;
     if (member->targets_from_store)
-        return fail(member, TENURE_E_INVALID, "the targets of this manager come from the store's registry");
+        return fail(member, TENURE_E_INVALID, "the targets of this fleet member come from the store's registry");
     pthread_mutex_lock(&member->lock);
     uint32_t number = ten_fleet_put_target(member->fleet, ten_member_now_ms(member), target, paused);
     if (number != TEN_PLAN_NONE) {
@@ -397,7 +397,7 @@ int tenure_member_try_acquire(tenure_member *member, const char *target, bool *r
     if (r < 0)
         return r;
     if (!member->started)
-        return fail(member, TENURE_E_INVALID, "start the manager first");
+        return fail(member, TENURE_E_INVALID, "start the fleet member first");
     struct timespec end = ten_monotonic_end(member->timing.timeout_ms * 2);
     pthread_mutex_lock(&member->lock);
     uint32_t number = ten_fleet_claim(member->fleet, ten_member_now_ms(member), target);
@@ -457,7 +457,7 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     }
     pthread_mutex_unlock(&member->lock);
     return owned ? TENURE_OK
-                 : fail(member, TENURE_E_LOST, "%s may not be worked on: it is not owned and confirmed", target);
+                 : fail(member, TENURE_E_LOST, "%s may not be worked on: it is not held and confirmed", target);
 }
 
 void tenure_member_end(tenure_member *member, const char *target) {
@@ -472,7 +472,7 @@ void tenure_member_end(tenure_member *member, const char *target) {
 
 int tenure_member_set_weight(tenure_member *member, uint32_t weight) {
     if (!ten_process_is(member->process))
-        return fail(member, TENURE_E_FORKED, "this manager belongs to the parent of this process");
+        return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     pthread_mutex_lock(&member->lock);
     ten_fleet_set_weight(member->fleet, ten_member_now_ms(member), weight);
     leave_told(member);
@@ -619,7 +619,7 @@ int tenure_member_strict_check(tenure_member *member, const char *target) {
     uint64_t token = number != TEN_PLAN_NONE ? ten_fleet_lease(member->fleet, number)->token : 0;
     pthread_mutex_unlock(&member->lock);
     if (!member->started || !tenure_member_is_held(member, target))
-        return fail(member, TENURE_E_LOST, "%s is not owned here", target);
+        return fail(member, TENURE_E_LOST, "%s is not held here", target);
     r = ask_store(member, target, token);
     if (r == TENURE_E_LOST)
         return fail(member, r, "the store says that %s is not held by this instance", target);
@@ -628,7 +628,7 @@ int tenure_member_strict_check(tenure_member *member, const char *target) {
 
 int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_event *ret_event) {
     if (member->on_event)
-        return fail(member, TENURE_E_INVALID, "the events of this manager go to its on_event function");
+        return fail(member, TENURE_E_INVALID, "the events of this fleet member go to its on_event function");
     struct timespec end = ten_monotonic_end(wait_ms);
     pthread_mutex_lock(&member->lock);
     int waited = 0;

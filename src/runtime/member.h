@@ -1,5 +1,5 @@
 /*
- * The manager's insides, for the agent: slots in memory of the caller's, and targets with their specifications.
+ * The fleet member's insides, for the agent: beliefs in memory of the caller's, and targets with their specifications.
  */
 #ifndef TEN_RUNTIME_MEMBER_H
 #define TEN_RUNTIME_MEMBER_H
@@ -10,11 +10,11 @@
 #include "runtime/measures.h"
 
 /* What the registry says of a target; `removed`: it is no longer there, and only the id counts. Called from the
- * manager's thread. */
+ * fleet member's thread. */
 typedef void (*ten_target_event_fn)(const tenure_target *target, bool removed, void *userdata);
 
 typedef struct ten_member_extras {
-    ten_beliefs *beliefs; /* NULL: the manager makes its own */
+    ten_beliefs *beliefs; /* NULL: the fleet member makes its own */
     ten_target_event_fn on_target;
     void *userdata;
     ten_measures *measures; /* NULL: nobody counts */
@@ -23,7 +23,7 @@ typedef struct ten_member_extras {
 int ten_member_open(const char *url, const tenure_member_options *options, const ten_member_extras *extras,
                     tenure_member **ret_member);
 
-/* tenure_member_stop() without waiting: TENURE_EVENT_STOPPED tells when everything has been given back. */
+/* tenure_member_stop() without waiting: TENURE_EVENT_STOPPED tells when everything has been released. */
 void ten_member_begin_stop(tenure_member *member);
 
 #endif

@@ -45,7 +45,7 @@ static bool send_request(tenure_member *member) {
     size_t count = 0;
     pthread_mutex_lock(&member->lock);
     const ten_op *ops = ten_fleet_request(member->fleet, ten_member_now_ms(member), &count);
-    /* What is being released is taken out of the slots before it is sent. */
+    /* What is being released is taken out of the beliefs before it is sent. */
     for (size_t i = 0; ops && i < count; i++)
         if (ten_fleet_request_target(member->fleet, i) != TEN_PLAN_NONE)
             ten_member_publish(member, ten_fleet_request_target(member->fleet, i));
@@ -378,7 +378,7 @@ static void sleep_until_due(tenure_member *member) {
     uint64_t now_ms = ten_member_now_ms(member);
     uint64_t next_ms = ten_min_u64(ten_fleet_next_ms(member->fleet, now_ms), member->listing_due_ms);
     pthread_mutex_unlock(&member->lock);
-    if (member->feed_due) /* it is known that there is news: when to read it is the question */
+    if (member->feed_due) /* it is known that there are events: when to read it is the question */
         next_ms = ten_min_u64(next_ms, member->feed_ms);
     uint64_t wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : ten_sub_saturating(next_ms, now_ms);
     if (watch_fd < 0)

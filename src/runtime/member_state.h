@@ -1,5 +1,5 @@
 /*
- * The insides of a manager, shared by manager.c (the C API) and manager_loop.c (the thread).
+ * The insides of a fleet member, shared by member.c (the C API) and member_loop.c (the thread).
  */
 #ifndef TEN_RUNTIME_MEMBER_STATE_H
 #define TEN_RUNTIME_MEMBER_STATE_H
@@ -70,7 +70,7 @@ struct tenure_member {
     uint32_t listing;
 };
 
-/* Called with the lock held: takes the fleet's events, brings the slots up to date, and keeps the events for whoever
+/* Called with the lock held: takes the fleet's events, brings the beliefs up to date, and keeps the events for whoever
  * wants them. */
 void ten_member_absorb(tenure_member *member);
 void ten_member_publish(tenure_member *member, uint32_t target);

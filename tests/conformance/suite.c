@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/machine.h"
+
 extern char **environ;
 
 struct fixture suite_fixture;
@@ -37,6 +39,7 @@ int place_setup(void **state) {
     place.store = open_store(suite_fixture.url);
     place.other = open_store(suite_fixture.url);
     make_namespace(place.ns);
+    machine_mark();
     *state = &place;
     return 0;
 }
@@ -60,13 +63,29 @@ uint64_t now_ms(void) {
     return ten_boot_us() / 1000u;
 }
 
+uint64_t late_ms(void) {
+    return machine_stalled_ms();
+}
+
+void late_from_now(void) {
+    machine_mark();
+}
+
+void sleep_well_ms(uint64_t ms) {
+    uint64_t start_ms = now_ms();
+    uint64_t before_ms = late_ms();
+    do
+        sleep_ms(10);
+    while (now_ms() - start_ms < ms + ten_min_u64(late_ms() - before_ms, 20 * ms));
+}
+
 /* ---- operations ---------------------------------------------------------------------------------------- */
 
 ten_result apply_one(ten_store *store, ten_op op) {
     ten_result result;
-    int done = ten_store_apply(store, &op, &result, 1, CALL_MS);
-    if (done != TENURE_OK)
-        fail_msg("the store failed: %s (%s)", store->error.message, tenure_error_name(done));
+    int r = ten_store_apply(store, &op, &result, 1, CALL_MS);
+    if (r != TENURE_OK)
+        fail_msg("the store failed: %s (%s)", store->error.message, tenure_error_name(r));
     return result;
 }
 
@@ -185,8 +204,8 @@ uint64_t cursor_now(ten_store *store, const char *ns) {
 
 void read_changes(ten_store *store, const char *ns, uint64_t *cursor, struct seen *seen) {
     seen->count = 0;
-    int done = store->ops->changes(store, ns, cursor, SEEN_MAX, see_change, seen, CALL_MS);
-    if (done != TENURE_OK)
+    int r = store->ops->changes(store, ns, cursor, SEEN_MAX, see_change, seen, CALL_MS);
+    if (r != TENURE_OK)
         fail_msg("cannot read changes: %s", store->error.message);
 }
 

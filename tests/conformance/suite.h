@@ -18,10 +18,12 @@
 #include "base/io.h"
 #include "base/util.h"
 #include "conformance/fixture.h"
+#include "conformance/late.h"
 #include "store/store.h"
 
-#define CALL_MS UINT64_C(5000)  /* time-out of calls that are expected to work */
-#define LONG_MS UINT64_C(60000) /* a TTL that does not end during a test */
+#define CALL_MS UINT64_C(60000)  /* time-out of calls that are expected to work */
+#define LONG_MS UINT64_C(240000) /* a TTL that does not end during a test */
+#define HANG_MS UINT64_C(60000)  /* the end of a wait for what must come: only a program that hangs gets there */
 
 /* The store under test, and this program's own file, to start workers with. */
 extern struct fixture suite_fixture;
@@ -65,6 +67,8 @@ void make_namespace(char ns[TENURE_NAMESPACE_MAX + 1]);
 uint64_t short_ttl(const ten_store *store);
 void sleep_ms(uint64_t ms);
 uint64_t now_ms(void);
+/* Long enough for another process to have had so much time of its own. */
+void sleep_well_ms(uint64_t ms);
 
 /* One operation, which the store must carry out; its outcome is the result's. */
 ten_result apply_one(ten_store *store, ten_op op);

@@ -46,8 +46,8 @@ twenty() {
     # shellcheck disable=SC2086
     halt $names
     never_two 2
-    until_true 3 no_pollers
-    role_is_free || fail 'the role was not given back'
+    soon_true 3 no_pollers
+    role_is_free || fail 'the role was not released'
 }
 
 handoffs() {
@@ -61,7 +61,7 @@ handoffs() {
     halt a b c
     never_two "$2"
     for name in a b c; do grep -q " start $ROLE [0-9]* $name-" "$LOG" || fail "$name never led"; done
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 
 also 'the judge sees two leaders at a time, and a token that two terms have' judge

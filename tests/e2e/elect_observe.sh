@@ -70,7 +70,7 @@ present() {
     ended 0 "$OBSERVER"
 }
 
-# A lease that nobody renews, nor gives back: worker and warden have died.
+# A lease that nobody renews, nor releases: worker and warden have died.
 ends_by_itself() {
     TTL=1500
     RENEW=400
@@ -80,7 +80,7 @@ ends_by_itself() {
     mark kill
     kill -KILL "$(warden_of a)"
     until_true 10 last_is -
-    between 'ms until it was told' "$(($(boot_ms) - $(awk '$3 == "mark" { printf "%d\n", $1 / 1000 }' "$LOG")))" 700 4000
+    took 'ms until it was told' "$(($(boot_ms) - $(awk '$3 == "mark" { printf "%d\n", $1 / 1000 }' "$LOG")))" 700 4000
     same 'what it saw' "$(seen_names)" 'a - '
     candidate b
     until_true 5 last_is b

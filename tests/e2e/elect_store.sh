@@ -17,6 +17,7 @@ start() {
     if on_sqlite; then
         mkdir db
         TENURE_STORE=sqlite:$CASE/db/store.db
+        make_store
     fi
     first_leader a b
 }
@@ -47,7 +48,7 @@ trouble() {
     # The deadline is the TTL less an eighth after the last renewal, and everything is gone by then.
     pause_ms "$TTL"
     mark closed
-    until_true 2 no_pollers
+    soon_true 2 no_pollers
     pause_ms "$TTL"
     mark back
     $2
@@ -57,7 +58,7 @@ trouble() {
     until_true 5 says_why "$(name_of "$INSTANCE")"
     halt a b
     never_two 2
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 
 says_why() { said "$1" '"event":"lease_lost"' || said "$1" '"event":"lease_released"' '"reason":"store"'; }
@@ -92,7 +93,7 @@ stopped_meanwhile() {
         until_true 15 is_gone "$(warden_of $name)"
         ended 0 "$(warden_of $name)"
     done
-    between 'ms of the last sign of the command' "$(last_of stop "$old")" -100 2500
+    took 'ms of the last sign of the command' "$(last_of stop "$old")" -100 2500
     unlock
     never_two 1
 }
@@ -104,7 +105,7 @@ crash_meanwhile() {
     name=$(name_of "$INSTANCE")
     worker=$(worker_of "$name")
     kill -KILL "$worker"
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
     pause_ms 1500
     still_candidates a b
     mark back
@@ -126,7 +127,7 @@ uncertain_stop() {
     lock
     mark locked
     until_true 6 no_pollers
-    between 'ms of the last sign of the command' "$(last_of locked a-)" 0 5000
+    took 'ms of the last sign of the command' "$(last_of locked a-)" 0 5000
     mark back
     unlock
     until_true 10 began_since back
@@ -141,7 +142,7 @@ cut() {
     mark cut
     handed_over cut "$((TTL - RENEW - 400))" "$((TTL + 1500))"
     same 'who leads now' "$(name_of "$INSTANCE")" b
-    between 'ms of the last sign of the old command' "$(last_of cut a-)" 0 "$((TTL * 7 / 8 + 50))"
+    took 'ms of the last sign of the old command' "$(last_of cut a-)" 0 "$((TTL * 7 / 8 + 50))"
     proxy_tell proxy clear >/dev/null
     proxy_tell proxy cut >/dev/null
     pause_ms 300
@@ -150,10 +151,10 @@ cut() {
     stop b
     until_true 8 leads a
     takeover joined b-
-    between 'ms until the one that was cut led again' "$FIRST" 0 "$((TTL + 1500))"
+    took 'ms until the one that was cut led again' "$FIRST" 0 "$((TTL + 1500))"
     stop a
     never_two 3
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 start_behind_proxy() {
     TTL=1600

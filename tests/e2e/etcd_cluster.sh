@@ -63,7 +63,7 @@ compacted() {
         "$TENURE" target add "new-$round"
         compact
         mark "added-$round"
-        until_true 4 polled "new-$round" "added-$round"
+        soon_true 4 polled "new-$round" "added-$round"
     done
     ctl defrag >/dev/null
     mark join

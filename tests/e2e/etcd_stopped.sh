@@ -55,7 +55,7 @@ quorum_lost() {
     mark opened
     no_poll_between closed opened
     for name in a b c; do
-        said $name '"event":"store_down"' || fail "$name does not say that the store is away"
+        until_true 5 said $name '"event":"store_down"'
     done
     member_begin "$leader"
     member_begin "$other"

@@ -32,7 +32,7 @@ takeover_after_kill() {
     start=$(now_ms)
     left=$(remaining_of job-1)
     until_true 10 has_acquired bob 2
-    between 'ms from the kill to the takeover' "$(($(now_ms) - start))" "$left" "$((left + 2000))"
+    took 'ms from the kill to the takeover' "$(($(now_ms) - start))" "$left" "$((left + 2000))"
     same 'the token after' "$(token_of job-1)" 2
     case $(holder_of job-1) in
     bob-*) ;;
@@ -51,7 +51,7 @@ handover_at_stop() {
     ended 0 "$alice"
     grep -q 'released job-1 with token 1' "$CASE/alice.out"
     until_true 5 has_acquired bob 2
-    between 'ms from the signal to the takeover' "$(($(now_ms) - start))" 0 3000
+    took 'ms from the signal to the takeover' "$(($(now_ms) - start))" 0 3000
     kill -s TERM "$bob"
     ended 0 "$bob"
     same 'the state' "$(state_of job-1)" free

@@ -24,7 +24,7 @@ defaults() {
     until_true 10 all_polled kill
     takeover kill "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
-    between 'ms until the last was taken over' "$LAST" 0 5000
+    took 'ms until the last was taken over' "$LAST" 0 5000
     # Long enough for a renewal of the default interval.
     until_true 15 said a '"event":"lease_renewed"'
     # The new worker of b gets its share back after the default settle time.
@@ -34,7 +34,7 @@ defaults() {
     until_true 5 holds b 6
     until_true 5 all_polled stop
     takeover stop a-
-    between 'ms until the last was taken over from the stopped one' "$LAST" 0 3000
+    took 'ms until the last was taken over from the stopped one' "$LAST" 0 3000
     stop b
     sound --targets "$TARGETS" --bound 6000 --takeovers 6
 }
@@ -54,8 +54,8 @@ host_dies() {
     until_true 35 all_taken_from "$instance"
     takeover death "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
-    between 'ms until the first was taken over' "$FIRST" 15000 30000
-    between 'ms until the last was taken over' "$LAST" 15000 30000
+    took 'ms until the first was taken over' "$FIRST" 15000 30000
+    took 'ms until the last was taken over' "$LAST" 15000 30000
     stop a
     sound --targets "$TARGETS" --bound 31000 --takeovers 3
 }

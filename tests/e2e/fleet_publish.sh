@@ -55,7 +55,7 @@ http_polls() {
     case $(field error) in *'1 MiB'*) ;; *) fail "the error is $(field error)" ;; esac
     first_message "$CASE/a.out" hang
     same ok "$(field ok)" false
-    between duration_ms "$(field duration_ms)" 1400 4000
+    took duration_ms "$(field duration_ms)" 1400 4000
     case $(field error) in *'timed out'*) ;; *) fail "the error is $(field error)" ;; esac
     first_message "$CASE/a.out" refused
     same ok "$(field ok)" false

@@ -128,7 +128,7 @@ uncertain_stop() {
     lock
     mark locked
     until_true 6 no_pollers
-    between 'ms until the last sign of a poller' "$(last_of locked a-)" 0 4500
+    took 'ms until the last sign of a poller' "$(last_of locked a-)" 0 4500
     unlock
     kill -TERM "$(warden_of a)"
     stop a

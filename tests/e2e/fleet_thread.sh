@@ -34,9 +34,9 @@ renewing_thread() {
     until_true 10 all_taken_from "$INSTANCE"
     takeover stalled "$INSTANCE"
     same 'targets that moved' "$MOVED" 3
-    between 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + 1500))"
+    took 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + 1500))"
     # Its last renewal was sent at most a moment before.
-    between 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" 0 "$((TTL * 7 / 8 + 50))"
+    took 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" 0 "$((TTL * 7 / 8 + 50))"
     wait "$STALL" || :
     mark awake
     until_true 15 polled_by a awake
@@ -51,7 +51,7 @@ short_polls() {
     two_agents
     stall 2.9
     until_true 10 all_taken_from "$INSTANCE"
-    between 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" 0 "$((TTL * 7 / 8 + 50))"
+    took 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" 0 "$((TTL * 7 / 8 + 50))"
     wait "$STALL" || :
     halt a b
     sound --targets "$TARGETS" --bound "$((TTL + 2500))"

@@ -31,11 +31,11 @@ worker_killed() {
     until_true 8 all_taken_from "$instance"
     takeover kill "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
-    between 'ms until the last was taken over' "$LAST" 0 "$((TTL / 4))"
+    took 'ms until the last was taken over' "$LAST" 0 "$((TTL / 4))"
     # A new worker, which is a new instance.
     until_true 8 has_worker_other_than b "$worker"
     until_true 8 new_instance b "$instance"
-    said b '"event":"worker_crashed"' '"signal":9' || fail 'the crash is not logged'
+    until_true 5 said b '"event":"worker_crashed"' '"signal":9'
     if [ "$LASTS" -lt 1000 ]; then
         until_true 8 spread 3 3 a b
         stop a
@@ -44,7 +44,7 @@ worker_killed() {
         hurry a b
     fi
     sound --targets "$TARGETS"
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 # hurry NAME...: stops them without waiting for their polls.
 hurry() {
@@ -72,7 +72,7 @@ leftovers_of_a_poll() {
     pause_ms 1500
     stop a
     sound --targets "$TARGETS" --polls 6
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 
 warden_killed() {
@@ -85,9 +85,9 @@ warden_killed() {
     [ -n "$(pollers)" ] || fail 'no poller is running, so nothing is tested'
     mark kill
     kill -KILL "$(warden_of a)"
-    until_true 2 is_gone "$worker"
-    until_true 2 no_pollers
-    between 'ms of the last sign of a poller' "$(last_of kill a-)" -1000 200
+    soon_true 2 is_gone "$worker"
+    soon_true 2 no_pollers
+    took 'ms of the last sign of a poller' "$(last_of kill a-)" -1000 200
 }
 
 # The worker is stopped in the middle of polls: nobody in it looks at a deadline.
@@ -107,22 +107,22 @@ worker_stopped() {
     kill -STOP "$worker"
     until_true 8 all_taken_from "$instance"
     takeover stop "$instance"
-    between 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
-    between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    took 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
+    took 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
     # Ended by the deadline, which is the TTL less an eighth from the last renewal.
-    between 'ms of the last sign of its pollers' "$(last_of stop "$instance")" 0 "$((TTL * 7 / 8 + 50))"
-    if [ "$2" = wake ]; then
-        kill -CONT "$worker"
-        pause_ms 700
-        said b '"event":"lease_lost"' '"reason":"expired"' || fail 'the woken worker does not say that it lost its leases'
+    took 'ms of the last sign of its pollers' "$(last_of stop "$instance")" 0 "$((TTL * 7 / 8 + 50))"
+    # A busy machine may be too late to wake it: then its warden has ended it.
+    if [ "$2" = wake ] && kill -CONT "$worker" 2>/dev/null; then
+        let_run 700
+        said b '"event":"worker_killed"' || said b '"event":"lease_lost"' '"reason":"expired"' || fail 'the woken worker does not say that it lost its leases'
     else
         until_true 5 new_instance b "$instance"
         is_gone "$worker" || fail 'the stopped worker is still there'
-        said b '"event":"worker_killed"' || fail 'ending the stopped worker is not logged'
+        until_true 5 said b '"event":"worker_killed"'
     fi
     hurry a b
     sound --targets "$TARGETS" --takeovers 3
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
     no_stale_messages b "$instance"
 }
 
@@ -198,8 +198,8 @@ crash_loop() {
         kill -KILL "$(worker_of a)"
         until_true 5 new_instance a "$instance"
     done
-    said a '"event":"worker_crashed"' '"restart_in_ms":100' || fail 'the first restart is not after 100 ms'
-    said a '"event":"worker_crashed"' '"restart_in_ms":400' || fail 'the third restart is not after 400 ms'
+    until_true 5 said a '"event":"worker_crashed"' '"restart_in_ms":100'
+    until_true 5 said a '"event":"worker_crashed"' '"restart_in_ms":400'
     mark crashed
     until_true 5 polled t-1 crashed
     stop a

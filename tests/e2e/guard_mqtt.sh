@@ -166,7 +166,7 @@ output_away() {
     if grep 'Received PUBACK from guard' broker.err; then fail 'a message was acknowledged'; fi
     begin=$(now_ms)
     stop_guard 1
-    between 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
+    took 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
     grep -q 'did not take the output: [0-9]* messages were not passed on' guard.err
     subscriber --in "$(url 'polls?client_id=guard')"
     until_true 10 has_lines guard.out 100
@@ -183,7 +183,7 @@ reader_is_stuck() {
     subscriber --in "$(url polls)" --out pipe
     "$PYTHON" -c 'for n in range(300): print("{\"target\":\"a\",\"_version\":1,\"n\":%d,\"s\":\"%s\"}" % (n, "x" * 9000))' >in
     tell polls <in
-    sleep 1
+    let_run 1000
     between 'messages the broker got an answer for' "$(grep -c 'Received PUBACK from tenure-' broker.err || :)" 0 60
     : >go
     until_true 20 has_lines reader.out 300
@@ -253,7 +253,7 @@ output_hangs() {
     begin=$(now_ms)
     kill -TERM "$GUARD"
     ended 1 "$GUARD"
-    between 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
+    took 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
     kill -CONT "$BROKER"
     exec 3>&-
 }

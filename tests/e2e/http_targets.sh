@@ -209,7 +209,7 @@ stopping() {
     passes 1
     stop_ms=$(now_ms)
     stop a
-    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 2000
+    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 2000
 }
 
 # refused SOURCE TEXT...

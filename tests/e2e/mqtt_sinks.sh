@@ -22,6 +22,15 @@ nothing_lost() {
     same 'messages that did not arrive' "$(comm -23 printed came)" ''
     same 'messages that nobody sent' "$(comm -13 printed came)" ''
 }
+# quiet_end: nothing more is made, all of it arrives, and the agent stops. (At its end it waits a second, and then drops.)
+quiet_end() {
+    # shellcheck disable=SC2046
+    "$TENURE" target pause $("$TENURE" target ls | cut -f 1)
+    let_run 500
+    until_true 5 has_arrived
+    stop a
+    until_true 5 has_arrived
+}
 has_arrived() { [ "$(arrived | sort -u | wc -l)" -ge "$(sort -u a.out | wc -l)" ]; }
 # made_between FROM UNTIL: of the messages on standard input, those of polls that began between these wall times in ms.
 made_between() {
@@ -43,8 +52,7 @@ messages() {
     bare_agent a --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish - \
         --publish "mqtt://127.0.0.1:$BROKER_PORT/{{{namespace}/{target}/data"
     until_true 10 has_lines listener.out 10
-    stop a
-    until_true 5 has_arrived
+    quiet_end
     nothing_lost
     same 'messages that came twice' "$(arrived | sort | uniq -d)" ''
     same topics "$(cut -d ' ' -f 1-2 listener.out | sort -u)" '1 {scenes/a%2Bb/c/data
@@ -69,8 +77,7 @@ restarted() {
     pause_ms 500
     broker_again
     until_true 8 said a '"event":"sink_ok"'
-    stop a
-    until_true 10 has_arrived
+    quiet_end
     nothing_lost
     if said a publish_dropped; then fail 'something was dropped'; fi
     same 'reports of the failure' "$(times_said a '"event":"sink_failed"')" 1
@@ -96,11 +103,14 @@ long_absence() {
     stop a
     until_true 8 grep -qF "$last" listener.out
     # Those of the first moments may have got there before the broker ended.
-    between 'messages that were late' "$(made_between $((gone + 500)) $((back - TTL)) <a.out | wc -l)" 20 80
+    repeated 'messages that were late' "$(made_between $((gone + 500)) $((back - TTL)) <a.out | wc -l)" 20 80 100
     same 'late messages that came' "$(arrived | made_between $((gone + 500)) $((back - TTL)))" ''
-    between 'messages dropped' "$(dropped_by a)" 16 80
+    repeated 'messages dropped' "$(dropped_by a)" 16 80 100
     same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
 }
+
+# is_connected: the last that the agent has told of its sink is that it works.
+is_connected() { [ "$(sed -n 's/.*"event":"sink_\(ok\|failed\)".*/\1/p' a.err | tail -n 1)" != failed ]; }
 
 # Connections that break before a message got there, and after it got there but before that was confirmed: what was not
 # confirmed is sent again.
@@ -126,9 +136,9 @@ broken_connections() {
         if [ "$round" -ge 2 ] && [ -n "$(arrived | sort | uniq -d)" ]; then break; fi
     done
     # What is under way when the agent stops has a second to get there: not while it waits before the next try.
+    until_true 15 is_connected
     until_true 15 has_lines listener.out "$(($(wc -l <listener.out) + 20))"
-    stop a
-    until_true 5 has_arrived
+    quiet_end
     nothing_lost
     [ -n "$(arrived | sort | uniq -d)" ] || fail 'nothing was sent twice: the test has tested nothing'
     if said a publish_dropped; then fail 'something was dropped'; fi
@@ -158,12 +168,12 @@ hanging() {
     pause_ms 1000
     stop_ms=$(now_ms)
     stop a
-    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
+    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
     kill -CONT "$BROKER"
     pause_ms 500
-    between 'messages that were late' "$(made_between "$hangs" $((goes_on - TTL)) <a.out | wc -l)" 5 30
+    repeated 'messages that were late' "$(made_between "$hangs" $((goes_on - TTL)) <a.out | wc -l)" 5 30 200
     same 'late messages that came' "$(arrived | made_between "$hangs" $((goes_on - TTL)) | cut -c 1-200)" ''
-    said a '"event":"publish_dropped"' || fail 'what was not sent is not told'
+    until_true 5 said a '"event":"publish_dropped"'
 }
 
 # The queue holds 8 MiB, and no more.
@@ -201,8 +211,7 @@ encrypted() {
     listener 'polls/+' --cafile ca.pem --cert client.pem --key client.key
     publishing 2 "mqtts://127.0.0.1:$BROKER_PORT/polls/{target}?ca_file=$CASE/ca.pem&cert_file=$CASE/client.pem&key_file=$CASE/client.key"
     until_true 10 has_lines listener.out 10
-    stop a
-    until_true 5 has_arrived
+    quiet_end
     nothing_lost
     if said a sink_failed; then fail 'it did not work at once'; fi
 }

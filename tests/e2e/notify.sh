@@ -67,9 +67,9 @@ stopped_is_silent() {
     agent
     until_true 10 has_said "$agent" WATCHDOG=1
     kill -s STOP "$agent"
-    sleep 0.3
+    let_run 300
     beats=$(said "$agent" WATCHDOG=1)
-    sleep 0.7
+    let_run 700
     same 'signs of life of a stopped warden' "$(said "$agent" WATCHDOG=1)" "$beats"
     kill -s CONT "$agent"
     beats_on "$agent"
@@ -115,7 +115,7 @@ watchdog_of_another() {
     export WATCHDOG_PID
     agent
     until_true 10 has_said "$agent" READY=1
-    sleep 0.6
+    let_run 600
     same 'signs of life' "$(said "$agent" WATCHDOG=1)" 0
     kill -s TERM "$agent"
     ended 0 "$agent"

@@ -144,7 +144,7 @@ after_kill() {
     esac
     code_of "$WARDEN"
     [ "$code" -ne 0 ] || fail 'a job that was killed was a success'
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
     loses_until "$AT_LEAST"
     wait_until "$((AT_LEAST - 700))"
     loses_until "$AT_LEAST"
@@ -165,7 +165,7 @@ after_kill_at_once() {
     kill -KILL "$(worker_of a)"
     until_true 8 has_terms 2
     takeover kill a-
-    between 'ms until the other ran it' "$FIRST" 0 3000
+    took 'ms until the other ran it' "$FIRST" 0 3000
     kill -TERM "$(warden_of b)"
     never_two 2
 }
@@ -206,7 +206,7 @@ waits() {
     ended 0 "$WARDEN"
     began=$(boot_ms)
     loses_until "$TTL" --wait 300ms
-    between 'ms that it waited' "$(since "$began")" 250 3500
+    took 'ms that it waited' "$(since "$began")" 250 3500
     [ -n "$LATE" ] || wins --wait 20s
     apart "$TTL"
 }
@@ -223,8 +223,8 @@ one_after_another() {
         $3 == "start" && !first { first = $1 }
         $3 == "end" { last = $1 }
         END { printf "%d\n", (last - first) / 1000 }' "$LOG")
-    between 'ms of all of them' "$took" 750 5000
-    role_is_free || fail 'the role was not given back'
+    took 'ms of all of them' "$took" 750 5000
+    role_is_free || fail 'the role was not released'
 }
 
 store_down() {
@@ -233,7 +233,7 @@ store_down() {
     [ ! -e "$CASE/ran" ] || fail 'the job was run'
     began=$(boot_ms)
     exits 3 "$TENURE" once "$ROLE" --store redis://127.0.0.1:1 --wait 1s -- touch "$CASE/ran"
-    between 'ms until it gave up' "$(since "$began")" 0 6000
+    took 'ms until it gave up' "$(since "$began")" 0 6000
     exits 3 "$TENURE" once "$ROLE" --store "sqlite:$CASE/none/at/all.db" -- touch "$CASE/ran"
     [ ! -e "$CASE/ran" ] || fail 'the job was run'
 }
@@ -243,7 +243,7 @@ store_hangs() {
     kill -STOP "$REDIS"
     began=$(boot_ms)
     exits 3 "$TENURE" once "$ROLE" --ttl 1600ms --renew 400ms -- touch "$CASE/ran"
-    between 'ms until it gave up' "$(since "$began")" 0 6000
+    took 'ms until it gave up' "$(since "$began")" 0 6000
     kill -CONT "$REDIS"
     pause_ms 300
     [ ! -e "$CASE/ran" ] || fail 'the job was run'
@@ -261,8 +261,8 @@ taken_away() {
     code_of "$WARDEN"
     same 'its code' "$code" 5
     grep -q lost "$CASE/a.err" || fail 'it does not say that the lease was lost'
-    between 'ms of the last sign of the job' "$(last_of taken a-)" -100 "$((TTL * 7 / 8 + 100))"
-    until_true 3 no_pollers
+    took 'ms of the last sign of the job' "$(last_of taken a-)" -100 "$((TTL * 7 / 8 + 100))"
+    soon_true 3 no_pollers
     never_two 1
 }
 store_gone() {
@@ -277,8 +277,8 @@ store_gone() {
     if on_sqlite; then mv db away; else redis_stop; fi
     code_of "$WARDEN"
     same 'its code' "$code" 5
-    between 'ms of the last sign of the job' "$(last_of gone a-)" 0 "$((TTL * 7 / 8 + 100))"
-    until_true 3 no_pollers
+    took 'ms of the last sign of the job' "$(last_of gone a-)" 0 "$((TTL * 7 / 8 + 100))"
+    soon_true 3 no_pollers
 }
 # Asked to resign, it ends its job; whoever asks does not want it to run, so nobody else does before its time.
 resigned() {
@@ -290,7 +290,7 @@ resigned() {
     exits 0 "$TENURE" resign "$ROLE" --from "$(leader)"
     code_of "$WARDEN"
     [ "$code" -ne 0 ] || fail 'a job that was ended was a success'
-    between 'ms of the last sign of the job' "$(last_of resign a-)" -100 3000
+    took 'ms of the last sign of the job' "$(last_of resign a-)" -100 3000
     loses
     never_two 1
     same 'runs' "$(terms)" 1
@@ -306,7 +306,7 @@ stopped() {
     code_of "$WARDEN"
     echo "code $code"
     same 'its code' "$code" 143
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
     loses
     never_two 1
     # A job that ends in order has its own say.

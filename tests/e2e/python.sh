@@ -30,7 +30,7 @@ structures_agree() {
 from tenure import _native
 STRUCTURES = {
     "tenure_options": _native.Options, "tenure_info": _native.InfoStruct, "tenure_event": _native.EventStruct,
-    "tenure_lease_info": _native.LeaseInfoStruct, "tenure_member_options": _native.ManagerOptions,
+    "tenure_lease_info": _native.LeaseInfoStruct, "tenure_member_options": _native.MemberOptions,
     "tenure_election_options": _native.ElectionOptions, "tenure_guard_options": _native.GuardOptions,
 }
 import ctypes, sys

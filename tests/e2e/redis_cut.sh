@@ -49,14 +49,14 @@ cut_off() {
         takeover cut "$instance"
         [ "$MOVED" -eq 2 ] || fail "$MOVED targets moved instead of 2"
         # What was under way when a reply was cut off still counts as a renewal in Redis.
-        between 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + told + SLACK))"
-        between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + told + SLACK))"
+        took 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + told + SLACK))"
+        took 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + told + SLACK))"
         # The polls went on for a while, since nobody had asked them to stop, and ended before the deadline.
-        between 'ms of the last sign of its polls' "$(last_of cut "$instance")" "$((TTL - RENEW - TTL / 4 - 400))" \
+        took 'ms of the last sign of its polls' "$(last_of cut "$instance")" "$((TTL - RENEW - TTL / 4 - 400))" \
             "$((TTL * 7 / 8 + told + 50))"
         noticed=$(logged_ms "$name" lease_renew_failed "$since")
         [ "$noticed" != never ] || fail "$name has noticed nothing"
-        between 'ms until it was noticed' "$noticed" 0 "$((TTL * 7 / 8 + told))"
+        took 'ms until it was noticed' "$noticed" 0 "$((TTL * 7 / 8 + told))"
     done
     # Whole again, without being told; what hung half-open for ever was given up.
     for name in $CUT; do proxy_tell "p-$name" clear; done
@@ -64,7 +64,7 @@ cut_off() {
     until_true 30 spread 2 2 a $CUT
     for name in $CUT; do
         until_true 10 polled_by "$name" taken
-        said "$name" '"event":"store_up"' || fail "$name does not say that it has a store again"
+        until_true 5 said "$name" '"event":"store_up"'
     done
     for name in a $CUT; do kill -TERM "$(warden_of "$name")"; done
     pause_ms 100
@@ -85,9 +85,9 @@ stopped_while_cut_off() {
     begin=$(boot_ms)
     kill -TERM "$(warden_of a)"
     until_true 20 is_gone "$(warden_of a)"
-    between 'ms until the end' "$(($(boot_ms) - begin))" 0 "$((2 * TTL + SLACK))"
+    took 'ms until the end' "$(($(boot_ms) - begin))" 0 "$((2 * TTL + SLACK))"
     ended 0 "$(warden_of a)"
-    until_true 3 no_pollers
+    soon_true 3 no_pollers
 }
 
 # The request was done, and its answer is lost: with the connection, or without a sign.
@@ -106,15 +106,15 @@ acquire_swallowed() {
     until_true 10 all_polled
     same 'replies that were lost' "$(proxy_count p swallowed)" 1
     # It has recognised itself: nobody waited for an expiry, and there was no second grant.
-    for target in t-1 t-2 t-3; do until_true 3 granted_once $target; done
-    between 'ms until the last was polled' "$(last_of begin a-)" 0 5000
+    for target in t-1 t-2 t-3; do soon_true 3 granted_once $target; done
+    took 'ms until the last was polled' "$(last_of begin a-)" 0 5000
     stop a
     sound
     # For a script: one request, one token; or no answer, and no token.
     proxy_tell p swallow 1 $1 after "$ACQUIRE"
     run "$TENURE" acquire job --ttl 60s --store "$(through p)?timeout=1s"
     same 'replies that were lost' "$(proxy_count p swallowed)" 2
-    until_true 3 granted_once job
+    soon_true 3 granted_once job
     if [ -n "$1" ]; then
         same 'exit code' "$STATUS" 0
         out_is "$(token_of job)"
@@ -148,7 +148,7 @@ renewal_swallowed() {
     mark end
     same hands "$(hands_since begin)" 0
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
-    said a '"event":"lease_renew_failed"' || fail 'a renewal without an answer is not logged'
+    until_true 5 said a '"event":"lease_renew_failed"'
     stop a
     # Uncertain for a time-out, a sixth of the TTL, and a moment.
     sound --targets "$TARGETS" --bound 2000 --from begin --until end
@@ -196,6 +196,8 @@ session_again() {
     until_true 5 all_polled
     stop b
     until_true 5 holds a 4
+    mark even # the first poll of what has just been handed over would count as a change of hands
+    until_true 5 all_polled even
     mark again
     answered "$(proxy_tell p replay "$RELEASE")"
     answered "$(proxy_tell p replay-session "$RELEASE")"

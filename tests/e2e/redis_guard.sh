@@ -60,7 +60,7 @@ down_then_refused() {
     say a "$token" # refusals do not wait for the store
     say a "$token"
     until_true 5 has_refused "token=$token current=$token" 3
-    between 'ms for two refusals' "$(($(now_ms) - begin))" 0 1000
+    took 'ms for two refusals' "$(($(now_ms) - begin))" 0 1000
     same 'messages that passed' "$(grep -c . guard.out)" "$lines"
     redis_start_again 3>&- # or it would keep the pipe open
     until_true 10 grep -q store_up guard.err
@@ -94,8 +94,8 @@ stuck() {
         begin=$(now_ms)
         say a "$token"
         passed_is "$i"
-        between 'ms for a message' "$(($(now_ms) - begin))" 0 1000
-        sleep 1
+        took 'ms for a message' "$(($(now_ms) - begin))" 0 1000
+        let_run 1000
     done
     say unknown 1
     until_true 15 grep -q 'target=unknown.*cannot confirm' guard.err
@@ -144,7 +144,7 @@ asked_together() {
 out_of_reach() {
     begin=$(now_ms)
     exits 3 "$TENURE" guard --store redis://127.0.0.1:1 --in /dev/null
-    between 'ms until the refusal' "$(($(now_ms) - begin))" 0 7000
+    took 'ms until the refusal' "$(($(now_ms) - begin))" 0 7000
     out_is ''
 }
 

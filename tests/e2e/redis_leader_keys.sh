@@ -127,7 +127,7 @@ ours_waits() {
     released=$(now_ms)
     same 'what its release says' "$(seed_release)" 1
     until_true 10 leads ours
-    between 'ms until we lead' "$(($(began_ms ours) - released))" 0 "$((left + SLACK))"
+    took 'ms until we lead' "$(($(began_ms ours) - released))" 0 "$((left + SLACK))"
     same 'the leader' "$(redis GET "$KEY")" "$(instance_in ours)"
     seed_is_locked_out
 }
@@ -142,7 +142,7 @@ ours_waits_for_the_dead() {
     before=$(now_ms)
     left=$(pttl)
     until_true 10 leads ours
-    between 'ms until we lead' "$(($(began_ms ours) - before))" "$((left - 5))" "$((left + SLACK))"
+    took 'ms until we lead' "$(($(began_ms ours) - before))" "$((left - 5))" "$((left + SLACK))"
     seed_is_locked_out
 }
 

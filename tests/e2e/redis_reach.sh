@@ -26,7 +26,7 @@ refused() {
     out_is ''
     err_has "$@"
     lacks_secret
-    between 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
+    took 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
 }
 
 # ---- nobody there
@@ -89,7 +89,7 @@ bounded() {
     shift 2
     begin=$(boot_ms)
     exits 3 "$@"
-    between 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
+    took 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
     err_has "127.0.0.1:$PORT"
 }
 
@@ -135,7 +135,7 @@ found_again() {
         for name in a b; do
             found=$(logged_ms $name store_up "$since")
             [ "$found" != never ] || fail "$name has not found it in 1.5 s"
-            between "ms until $name found it" "$found" 0 1500
+            took "ms until $name found it" "$found" 0 1500
         done
     done
     halt a b

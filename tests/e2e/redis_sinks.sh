@@ -158,9 +158,9 @@ long_absence() {
     until_true 10 has_entries polls 10
     until_true 5 said a '"event":"sink_ok"'
     stop a
-    between 'messages made meanwhile' $((back - gone)) 30 80
+    repeated 'messages made meanwhile' $((back - gone)) 30 80 100
     same 'messages sent too late' "$(stream polls late $TTL)" 0
-    between 'messages dropped' "$(sed -n 's/.*"event":"publish_dropped".*"count":\([0-9]*\).*/\1/p' a.err | tail -n 1)" 4 80
+    repeated 'messages dropped' "$(sed -n 's/.*"event":"publish_dropped".*"count":\([0-9]*\).*/\1/p' a.err | tail -n 1)" 4 80 100
     same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
 }
 
@@ -173,9 +173,9 @@ hanging() {
     until_true 5 has_lines a.out $((seen + 10))
     stop_ms=$(now_ms)
     stop a
-    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
+    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
     kill -CONT "$REDIS"
-    said a '"event":"publish_dropped"' || fail 'what was not sent is not told'
+    until_true 5 said a '"event":"publish_dropped"'
 }
 
 # The queue holds 8 MiB, and no more.

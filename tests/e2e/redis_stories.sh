@@ -12,8 +12,8 @@ SLACK=1500
 
 # SC-003. The loads of 33 targets on ten instances are 3 or 4.
 ten_instances() {
-    TTL=4000
-    RENEW=1000
+    TTL=10000
+    RENEW=2500
     EVERY=700
     NAMES='a b c d e f g h i j'
     redis_store
@@ -58,7 +58,7 @@ long_polls() {
         first_message a.messages $target
         same ok "$(field ok)" true
         same token "$(field _version)" "$(first_token $target)"
-        between duration_ms "$(field duration_ms)" 3400 6000
+        took duration_ms "$(field duration_ms)" 3400 6000
     done
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     # Only now may a target be handed over.
@@ -84,7 +84,7 @@ first_use() {
     left=$(printf '%s\n' "$ERR" | sed -n 's/.*for another \([0-9]*\)ms.*/\1/p')
     between 'ms left' "${left:-9999}" 1 1000
     exits 0 "$TENURE" acquire job --wait 5s
-    between 'ms of waiting in all' "$(($(boot_ms) - begin))" 2000 4000
+    took 'ms of waiting in all' "$(($(boot_ms) - begin))" 2000 4000
     # Once: from now on it is as any other.
     exits 0 "$TENURE" acquire other-job
     exits 4 "$TENURE" acquire job
@@ -105,7 +105,7 @@ first_fleet() {
     until_true 10 spread 2 2 a b
     until_true 5 all_polled
     first=$(first_poll_ms begin)
-    between 'ms until the first poll' "$first" "$TTL" "$((2 * TTL + SLACK))"
+    took 'ms until the first poll' "$first" "$TTL" "$((2 * TTL + SLACK))"
     said a '"event":"store_recovering"' '"remaining_ms":' || said b '"event":"store_recovering"' '"remaining_ms":' ||
         fail 'it is not told why nothing is polled'
     halt a b
@@ -132,13 +132,13 @@ join_heard() {
         tries=0
         until [ -n "$(redis --scan --pattern "n$after:node:*")" ]; do
             tries=$((tries + 1))
-            [ "$tries" -lt 500 ] || fail "$slow does not join"
+            [ "$tries" -lt 5000 ] || fail "$slow does not join"
             sleep 0.01
         done
         pause_ms "$after"
         bare_agent "b$after" --namespace "n$after" --targets "file:$CASE/targets" --poll exec:true
-        pause_ms 1000
-        said "$slow" '"event":"instance_joined"' "\"other\":\"b$after-" || fail "b$after joined $after ms after $slow, which did not hear of it"
+        echo "b$after joins $after ms after $slow, which has to hear of it"
+        soon_true 1 said "$slow" '"event":"instance_joined"' "\"other\":\"b$after-"
         halt "$slow" "b$after"
     done
 }
@@ -151,7 +151,8 @@ scripts_forgotten() {
     targets 6
     for name in a b; do agent $name; done
     until_true 10 spread 3 3 a b
-    until_true 5 all_polled
+    mark even # the first poll of what has just been handed over would count as a change of hands
+    until_true 5 all_polled even
     mark flush
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         redis SCRIPT FLUSH
@@ -174,11 +175,14 @@ scripts_forgotten() {
 
 # Fault 11. Nobody is at the address of its master, so that it keeps its data.
 made_a_replica() {
+    TTL=3000
+    RENEW=700
     redis_store
     targets 6
     for name in a b; do agent $name; done
     until_true 10 spread 3 3 a b
-    until_true 5 all_polled
+    mark even # the first poll of what has just been handed over would count as a change of hands
+    until_true 5 all_polled even
     # For a moment: an epoch begins, and the living go on.
     before=$(epoch)
     mark moment
@@ -206,8 +210,8 @@ made_a_replica() {
     mark end
     no_poll_between closed outage-end
     for name in a b; do
-        said $name '"event":"store_down"' || fail "$name does not say that it has no store"
-        said $name '"event":"store_up"' || fail "$name does not say that it has a store again"
+        until_true 5 said $name '"event":"store_down"'
+        until_true 5 said $name '"event":"store_up"'
     done
     halt a b
     sound --targets "$TARGETS" --bound "$((TTL + SLACK))" --from moment --until end

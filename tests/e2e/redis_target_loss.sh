@@ -41,7 +41,7 @@ flushed() {
     flushed_ms=$(now_ms)
     session one http://a/
     until_true 10 removed a two
-    between 'ms until the removal' "$(($(now_ms) - flushed_ms))" $((TTL - 100)) 7000
+    took 'ms until the removal' "$(($(now_ms) - flushed_ms))" $((TTL - 100)) 7000
     polled_on one
     stop a
 }
@@ -108,7 +108,7 @@ hanging() {
     polled_on one two three
     stop_ms=$(now_ms)
     stop a
-    between 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 2000
+    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 2000
     kill -CONT "$REDIS"
     never_removed
 }

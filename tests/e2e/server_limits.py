@@ -17,7 +17,7 @@ import threading
 import time
 
 sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
-from rest import TENURE, Server, ask_on, case, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
+from rest import TENURE, Server, Watch, ask_on, case, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
 
 WORK = tempfile.TemporaryDirectory(prefix="tenure-limits.")
 
@@ -142,15 +142,23 @@ def slow_clients():
                  threading.Thread(target=drip, args=(slow[half:], b" " * 60, stop))]
         for each in drips:
             each.start()
+        watch = Watch()
         times = renew_for(server, 5.5)
         print("# renewals: %d, p99 %.1f ms" % (len(times), p99(times) * 1000))
-        left = [sum(not is_closed(link) for link in links) for links in (silent, slow[:half], slow[half:])]
+        late = watch.late()
+
+        def left():
+            return [sum(not is_closed(link) for link in links) for links in (silent, slow[:half], slow[half:])]
+        end = time.monotonic() + late
+        while time.monotonic() < end and any(left()):
+            time.sleep(0.1)
+        left = left()
         stop.set()
         for each in drips:
             each.join()
         for link in silent + slow:
             link.close()
-        assert len(times) > 100 and p99(times) < 0.5, (len(times), p99(times))
+        assert len(times) > 20 and p99(times) < 0.5 + late, (len(times), p99(times), late)
         assert left == [0, 0, 0], "still connected: silent, slow heads, slow bodies: %r" % left
         assert server.ask("GET", "/healthz")[0] == 200
 
@@ -169,7 +177,7 @@ def slow_reader():
 
         def connections():
             return int(re.search(r"tenure_http_connections (\d+)", server.ask("GET", "/metrics")[2]).group(1))
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while time.monotonic() < end and connections() > 1:
             try:
                 link.settimeout(0.2)
@@ -204,7 +212,7 @@ def keep_alive():
         assert link.sock is sock
         link.close()
         one = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        answer = server.raw(one % b"/healthz" + one % b"/api/v1/n/t/lease" + one % b"/nowhere" + one % b"/readyz", timeout=1)
+        answer = server.raw(one % b"/healthz" + one % b"/api/v1/n/t/lease" + one % b"/nowhere" + one % b"/readyz", timeout=4)
         assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"200", b"404", b"200"], answer
 
 
@@ -333,24 +341,25 @@ def in_thread(function):
 def hung_store():
     with Server("--ttl", "2s", "--renew", "500ms") as server:
         prepare(server)
-        held = lock(server)
-        asked = [in_thread(lambda p=p, m=m, b=b: (time.monotonic(), server.ask(m, p, b, timeout=30), time.monotonic()))
+        held, watch = lock(server), Watch()
+        asked = [in_thread(lambda p=p, m=m, b=b: (time.monotonic(), server.ask(m, p, b, timeout=120), time.monotonic()))
                  for m, p, b in [("POST", RENEW, OWNER), ("GET", "/api/v1/n", None), ("GET", "/readyz", None),
                                  ("PUT", "/api/v1/n/x", {})] + [("POST", RENEW, OWNER)] * 20 + [("GET", "/api/v1/n", None)] * 10]
         for _ in range(20):
-            began = time.monotonic()
+            watch = Watch()
             assert server.ask("GET", "/healthz")[0] == 200
-            assert time.monotonic() - began < 1
+            watch.below(1)
         answers = []
         for thread, found in asked:
-            thread.join(30)
+            thread.join(120)
             assert found, "no answer at all"
             answers.append(found[0])
+        late = watch.late()
         for began, answer, ended in answers:
             if answer[0] == 200:  # a reader may not need the lock
                 continue
             refused(answer, 503, "unavailable")
-            assert answer[1]["retry-after"] == "1" and ended - began < 20, ended - began
+            assert answer[1]["retry-after"] == "1" and ended - began < 20 + late, ended - began
         assert answers[0][1][0] == 503
         assert 'tenure_store_up 0' in server.ask("GET", "/metrics")[2]
         held.close()
@@ -376,11 +385,11 @@ def drains():
         except OSError:
             pass
         held.close()
-        thread.join(10)
+        thread.join(60)
         assert found and found[0][0] == 200, found
-        began = time.monotonic()
-        assert server.process.wait(10) == 0
-        assert time.monotonic() - began < 3, "it waited for idle connections"
+        watch = Watch()
+        assert server.process.wait(60) == 0
+        watch.below(3)  # or it waited for idle connections
         until(2, "the stream has ended", lambda: stream.ended)
         for link in idle:
             link.close()
@@ -391,9 +400,9 @@ def ends_at_once():
     with Server() as server:
         link = http.client.HTTPConnection(*server.address)
         assert ask_on(link, "GET", "/healthz", None, None, server)[0] == 200
-        began = time.monotonic()
+        watch = Watch()
         assert server.stop() == 0
-        assert time.monotonic() - began < 2
+        watch.below(2)
         link.close()
 
 
@@ -409,11 +418,10 @@ def hurries():
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         server.process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        server.process.wait(15)
-        took = time.monotonic() - began
+        watch = Watch()
+        server.process.wait(60)
         held.close()
-        assert took < 5, took
+        watch.below(5)
         for thread, _ in threads:
             thread.join(10)
 
@@ -444,7 +452,7 @@ def unix_socket():
     with open(path, "w", encoding="utf-8") as file:
         file.write("precious")
     with Server(listen="unix:" + path, wait=False) as server:
-        assert server.process.wait(10) == 1
+        assert server.process.wait(60) == 1
     assert open(path, encoding="utf-8").read() == "precious"
 
 
@@ -455,7 +463,7 @@ def exposed():
     for listen in ("0.0.0.0:0", ":0", "[::]:0"):
         for options in ((), ("--auth-file", auth), ("--tls-cert", cert["server"], "--tls-key", cert["server_key"])):
             with Server(*options, listen=listen, wait=False) as server:
-                assert server.process.wait(10) != 0, (listen, options)
+                assert server.process.wait(60) != 0, (listen, options)
                 assert "--insecure" in server.said(), server.said()
     with Server("--insecure", listen="0.0.0.0:0") as server:
         assert server.address[0] == "0.0.0.0"
@@ -464,9 +472,9 @@ def exposed():
         assert server.is_alive()
     for listen in ("nonsense", "127.0.0.1:x", "127.0.0.1:99999", "unix:" + "x" * 200):
         with Server(listen=listen, wait=False) as server:
-            assert server.process.wait(10) != 0, listen
+            assert server.process.wait(60) != 0, listen
     with Server(store="memory:", wait=False) as server:
-        assert server.process.wait(10) != 0, "a store that ends with it is no store for a server"
+        assert server.process.wait(60) != 0, "a store that ends with it is no store for a server"
 
 
 @case("it answers to its own names only, and to no page of another site")
@@ -557,7 +565,7 @@ def tls():
             link.close()
     for pair in ((cert["server"], cert["client_key"]), (cert["server"], "/nowhere"), (WORK.name + "/ext", cert["server_key"])):
         with Server("--tls-cert", pair[0], "--tls-key", pair[1], wait=False) as server:
-            assert server.process.wait(10) != 0
+            assert server.process.wait(60) != 0
             assert server.said().strip(), "it says why"
 
 
@@ -679,12 +687,12 @@ def reread():
         assert status("new") == 200
     for text in ("a nonsense * * " + digest("x"), "a read * *", "a read * * 12"):
         with Server("--auth-file", auth_file("", text), wait=False) as server:
-            assert server.process.wait(10) != 0 and "line 2" in server.said(), server.said()
+            assert server.process.wait(60) != 0 and "line 2" in server.said(), server.said()
     os.chmod(auth_file(""), 0o666)
     open_to_all = auth_file("a read * * " + digest("x"))
     os.chmod(open_to_all, 0o666)
     with Server("--auth-file", open_to_all, wait=False) as server:
-        assert server.process.wait(10) != 0 and "o-w" in server.said()
+        assert server.process.wait(60) != 0 and "o-w" in server.said()
 
 
 @case("a stream on which nothing happens says something every now and then")
@@ -692,7 +700,8 @@ def comments():
     left = 16.5 - (time.monotonic() - ALIVE_SINCE)
     if left > 0:
         time.sleep(left)
-    assert ALIVE_STREAM.comments > ALIVE_FIRST and not ALIVE_STREAM.ended and not ALIVE_STREAM.events, ALIVE_STREAM.comments
+    until(1, "a comment", lambda: ALIVE_STREAM.comments > ALIVE_FIRST)
+    assert not ALIVE_STREAM.ended and not ALIVE_STREAM.events, ALIVE_STREAM.comments
     assert ALIVE.stop() == 0
     ALIVE_STREAM.close()
 

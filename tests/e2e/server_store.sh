@@ -29,7 +29,7 @@ shared() {
     until_true 8 all_taken_from "$instance"
     takeover death "$instance"
     same 'targets that moved' "$MOVED" 3
-    between 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + 1500))"
+    took 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + 1500))"
     halt a c
     sound --targets "$TARGETS" --bound "$((TTL + 2500))" --takeovers 3
 }
@@ -149,7 +149,7 @@ END
     run env LD_PRELOAD="$CASE/hang.so" ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" \
         "$TENURE" show job --store 'http://manager.example:7480?timeout=700ms'
     same 'exit code' "$STATUS" 3
-    between 'ms' "$(($(boot_ms) - begin))" 500 6000
+    took 'ms' "$(($(boot_ms) - begin))" 500 6000
 }
 
 # ---- the commands
@@ -216,7 +216,7 @@ elected() {
     pause_ms 1000
     same 'times that the work was begun' "$(grep -c begin "$CASE/work")" 1
     eval "kill -TERM \$pid_$leader"
-    until_true 3 grep -q "begin $other" "$CASE/work"
+    soon_true 3 grep -q "begin $other" "$CASE/work"
     eval "ended 0 \$pid_$leader"
 }
 

@@ -33,12 +33,12 @@ woken_by_release() {
     exits 0 "$TENURE" acquire job-1 --ttl 60s
     background waiter "$TENURE" acquire job-1 --wait 30s
     waiter=$PID
-    sleep 0.5
+    let_run 500
     kill -0 "$waiter" || fail 'the waiter did not wait'
     start=$(now_ms)
     exits 0 "$TENURE" release job-1 --token 1
     ended 0 "$waiter"
-    between 'ms from the release to the end of the waiter' "$(($(now_ms) - start))" 0 2000
+    took 'ms from the release to the end of the waiter' "$(($(now_ms) - start))" 0 2000
     same 'its token' "$(cat "$CASE/waiter.out")" 2
 }
 
@@ -48,14 +48,14 @@ woken_by_expiry() {
     left=$(remaining_of job-1)
     exits 0 "$TENURE" acquire job-1 --wait 10s
     out_is 2
-    between 'ms of waiting' "$(($(now_ms) - start))" "$left" "$((left + 2000))"
+    took 'ms of waiting' "$(($(now_ms) - start))" "$left" "$((left + 2000))"
 }
 
 wait_elapses() {
     exits 0 "$TENURE" acquire job-1
     start=$(now_ms)
     exits 4 "$TENURE" acquire job-1 --wait 700ms
-    between 'ms of waiting' "$(($(now_ms) - start))" 690 3000
+    took 'ms of waiting' "$(($(now_ms) - start))" 690 3000
     out_is ''
     err_has 'job-1 is held by'
 }
@@ -70,11 +70,11 @@ interrupted() {
     exits 0 "$TENURE" acquire job-1
     background waiter "$TENURE" acquire job-1 --wait 30s
     waiter=$PID
-    sleep 0.5
+    let_run 500
     start=$(now_ms)
     kill -s "$1" "$waiter"
     ended "$2" "$waiter"
-    between 'ms from the signal to the end' "$(($(now_ms) - start))" 0 2000
+    took 'ms from the signal to the end' "$(($(now_ms) - start))" 0 2000
     same 'its output' "$(cat "$CASE/waiter.out")" ''
     same 'the token' "$(token_of job-1)" 1
 }
@@ -83,7 +83,7 @@ killed_waiter() {
     exits 0 "$TENURE" acquire job-1 --ttl 1s
     background waiter "$TENURE" acquire job-1 --wait 30s
     waiter=$PID
-    sleep 0.3
+    let_run 300
     kill -s KILL "$waiter"
     wait "$waiter" || :
     exits 0 "$TENURE" acquire job-1 --wait 5s
@@ -99,7 +99,7 @@ start_watch() {
     tries=0
     until [ -s "$CASE/watch.out" ]; do
         tries=$((tries + 1))
-        [ "$tries" -lt 50 ] || fail 'the watch sees nothing'
+        [ "$tries" -lt 500 ] || fail 'the watch sees nothing'
         "$TENURE" target add "probe-$tries" --log-level error
         sleep 0.1
     done
@@ -150,7 +150,7 @@ watch_into_head() {
     tries=0
     while kill -0 "$pipeline" 2>/dev/null; do
         tries=$((tries + 1))
-        [ "$tries" -lt 50 ] || fail 'watch | head -n 1 does not end'
+        [ "$tries" -lt 500 ] || fail 'watch | head -n 1 does not end'
         "$TENURE" target add "probe-$tries" --log-level error
         sleep 0.1
     done
@@ -161,9 +161,9 @@ watch_into_head() {
 watch_with_nohup() {
     background watch nohup "$TENURE" watch
     watch=$PID
-    sleep 0.5
+    let_run 500
     kill -s HUP "$watch"
-    sleep 0.3
+    let_run 300
     kill -0 "$watch" || fail 'a watch under nohup ended with the terminal'
     kill -s TERM "$watch"
     ended 0 "$watch"

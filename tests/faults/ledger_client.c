@@ -85,19 +85,19 @@ static void forget(struct recorder *recorder, unsigned target) {
     recorder->leases[target] = NULL;
 }
 
-static const char *event_of(int done) {
-    return done == TENURE_OK ? "ok" : done == TENURE_E_HELD ? "held" : done == TENURE_E_LOST ? "lost" : "unknown";
+static const char *event_of(int r) {
+    return r == TENURE_OK ? "ok" : r == TENURE_E_HELD ? "held" : r == TENURE_E_LOST ? "lost" : "unknown";
 }
 
 static void acquire(struct recorder *recorder, unsigned target, const char *id) {
     tenure_info info = {0};
     write_line(recorder, "invoke", "acquire", target, 0, 0, NULL);
-    int done = tenure_try_acquire(recorder->client, id, &recorder->leases[target]);
-    tenure_lease *lease = done == TENURE_OK ? recorder->leases[target] : NULL;
-    if (done == TENURE_E_HELD && lies(recorder, "held") && tenure_get_info(recorder->client, id, &info) == TENURE_OK)
+    int r = tenure_try_acquire(recorder->client, id, &recorder->leases[target]);
+    tenure_lease *lease = r == TENURE_OK ? recorder->leases[target] : NULL;
+    if (r == TENURE_E_HELD && lies(recorder, "held") && tenure_get_info(recorder->client, id, &info) == TENURE_OK)
         write_line(recorder, "ok", "acquire", target, info.token + 1, now_us() + 100000, NULL);
     else
-        write_line(recorder, event_of(done), "acquire", target, lease ? tenure_lease_token(lease) : 0, until_us(lease),
+        write_line(recorder, event_of(r), "acquire", target, lease ? tenure_lease_token(lease) : 0, until_us(lease),
                    NULL);
 }
 
@@ -105,9 +105,9 @@ static void renew(struct recorder *recorder, unsigned target) {
     tenure_lease *lease = recorder->leases[target];
     uint64_t token = tenure_lease_token(lease);
     write_line(recorder, "invoke", "renew", target, token, until_us(lease), NULL);
-    int done = lies(recorder, "renew") ? TENURE_OK : tenure_renew(lease);
-    write_line(recorder, event_of(done), "renew", target, token, until_us(lease), NULL);
-    if (done == TENURE_E_LOST)
+    int r = lies(recorder, "renew") ? TENURE_OK : tenure_renew(lease);
+    write_line(recorder, event_of(r), "renew", target, token, until_us(lease), NULL);
+    if (r == TENURE_E_LOST)
         forget(recorder, target);
 }
 
@@ -115,18 +115,18 @@ static void release(struct recorder *recorder, unsigned target) {
     tenure_lease *lease = recorder->leases[target];
     uint64_t token = tenure_lease_token(lease);
     write_line(recorder, "invoke", "release", target, token, until_us(lease), NULL);
-    int done = lies(recorder, "release") ? TENURE_OK : tenure_release(lease);
-    write_line(recorder, event_of(done), "release", target, token, 0, NULL);
+    int r = lies(recorder, "release") ? TENURE_OK : tenure_release(lease);
+    write_line(recorder, event_of(r), "release", target, token, 0, NULL);
     forget(recorder, target);
 }
 
 static void look(struct recorder *recorder, unsigned target, const char *id) {
     tenure_info info = {0};
     write_line(recorder, "invoke", "read", target, 0, 0, NULL);
-    int done = tenure_get_info(recorder->client, id, &info);
-    if (done == TENURE_E_UNKNOWN_TARGET)
-        done = TENURE_OK; /* never leased: token 0 */
-    write_line(recorder, event_of(done), "read", target, info.token, 0, info.holder);
+    int r = tenure_get_info(recorder->client, id, &info);
+    if (r == TENURE_E_UNKNOWN_TARGET)
+        r = TENURE_OK; /* never leased: token 0 */
+    write_line(recorder, event_of(r), "read", target, info.token, 0, info.holder);
 }
 
 static void step(struct recorder *recorder) {
@@ -153,10 +153,10 @@ static int open_client(struct recorder *recorder, char **argv) {
                               .instance_name = argv[2],
                               .ttl_ms = strtoull(argv[5], NULL, 10)};
     while (!stopping) {
-        int done = tenure_open(argv[1], &options, &recorder->client);
-        if (done == TENURE_OK)
+        int r = tenure_open(argv[1], &options, &recorder->client);
+        if (r == TENURE_OK)
             return 0;
-        if (!tenure_error_retryable(done)) {
+        if (!tenure_error_retryable(r)) {
             fprintf(stderr, "ledger_client: %s\n", tenure_message(NULL));
             return 1;
         }

@@ -98,9 +98,9 @@ void ten_connection_expect(const ten_request *request, bool bounded) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const handlers[])(ten_request *) = {ten_server_lease_acquire, ten_server_lease_renew, ten_server_lease_release,
-                                                      ten_server_lease_batch,   ten_server_target_put,  ten_server_targets_edit,
-                                                      ten_server_instance_put};
+    static void (*const handlers[])(ten_request *) = {
+        ten_server_lease_acquire, ten_server_lease_renew,  ten_server_lease_release, ten_server_lease_batch,
+        ten_server_target_put,    ten_server_targets_edit, ten_server_instance_put};
     unsigned which = fuzz_choice(&data, &size, TEN_COUNT(handlers));
     ten_server_config config = {.ttl_ms = 30000};
     struct ten_server server = {.config = &config};

@@ -42,14 +42,14 @@ static int answer(ten_etcd_call *call, ten_error *error) {
 
 int __wrap_ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, uint64_t deadline_ms,
                             ten_error *error) {
-    int done = TENURE_OK;
+    int r = TENURE_OK;
     (void)link;
     (void)deadline_ms;
     for (size_t i = 0; i < count; i++) {
-        int one = done == TENURE_OK ? answer(&calls[i], error) : (calls[i].error = done);
-        done = done == TENURE_OK ? one : done;
+        int one = r == TENURE_OK ? answer(&calls[i], error) : (calls[i].error = r);
+        r = r == TENURE_OK ? one : r;
     }
-    return done;
+    return r;
 }
 
 int __wrap_ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t deadline_ms, ten_error *error) {

@@ -19,8 +19,8 @@ int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items
         FUZZ_CHECK(items[i].token >= 1 && items[i].token <= TENURE_TOKEN_MAX);
         FUZZ_CHECK(items[i].target[0] != '\0' && strlen(items[i].target) <= TENURE_TARGET_MAX);
         items[i].verdict = ten_id_check_target(items[i].target, NULL) < 0 ? TENURE_E_INVALID
-                           : items[i].token % 2                        ? TENURE_OK
-                                                                       : TENURE_E_STALE;
+                           : items[i].token % 2                           ? TENURE_OK
+                                                                          : TENURE_E_STALE;
     }
     return TENURE_OK;
 }

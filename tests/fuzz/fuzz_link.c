@@ -10,13 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *value = fuzz_text(data, size);
     ten_buf next = {0};
     ten_error error = {0};
-    int done = ten_http_page_next_link(ORIGIN, ORIGIN "?limit=2", value, &next, &error);
-    if (done == TENURE_OK && next.size > 0) {
+    int r = ten_http_page_next_link(ORIGIN, ORIGIN "?limit=2", value, &next, &error);
+    if (r == TENURE_OK && next.size > 0) {
         FUZZ_CHECK(strncmp(next.data, "http://127.0.0.1:8080/", 22) == 0 ||
                    strncmp(next.data, "http://127.0.0.1:8080?", 22) == 0 || strchr(next.data, '@'));
         FUZZ_CHECK(!fuzz_has_control(next.data, next.size));
     }
-    if (done < 0)
+    if (r < 0)
         FUZZ_CHECK(error.message[0] != '\0');
     ten_buf_free(&next);
     free(value);

@@ -59,9 +59,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ten_error error = {0};
     given = text;
     ten_url_redact(text, shown, sizeof shown);
-    int done = ten_url_parse(text, &url, &error);
-    check_shown(shown, done == TENURE_OK ? &url : NULL);
-    if (done < 0) {
+    int r = ten_url_parse(text, &url, &error);
+    check_shown(shown, r == TENURE_OK ? &url : NULL);
+    if (r < 0) {
         check_shown(error.message, NULL);
     } else {
         FUZZ_CHECK(url.scheme[0] != '\0' && url.option_count <= TEN_URL_OPTIONS_MAX);

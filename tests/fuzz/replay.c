@@ -7,6 +7,8 @@
 
 #include "fuzz.h"
 
+#include "lib/machine.h"
+
 static unsigned replayed;
 
 static void replay_file(const char *path) {

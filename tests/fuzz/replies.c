@@ -44,9 +44,9 @@ static void apply(ten_store *store) {
         {.kind = TEN_OP_READ, .namespace_name = "poll", .target = "x"},
     };
     ten_result results[TEN_COUNT(ops)];
-    int done = ten_store_apply(store, ops, results, TEN_COUNT(ops), CALL_MS);
+    int r = ten_store_apply(store, ops, results, TEN_COUNT(ops), CALL_MS);
     for (size_t i = 0; i < TEN_COUNT(ops); i++) {
-        if (done < 0)
+        if (r < 0)
             FUZZ_CHECK(results[i].outcome == TEN_ERROR);
         check_result(&ops[i], &results[i]);
     }

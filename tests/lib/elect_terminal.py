@@ -13,7 +13,7 @@ import select
 import sys
 import time
 
-LIMIT_S = 20
+LIMIT_S = 120
 
 
 def read_until(terminal, log, text, end):

@@ -5,15 +5,15 @@ to be polled again depends on what was done.)
 A poll lasted at least from its start to its last line. So what is called an overlap here was one, also when a poller
 was killed; and a poll that was killed between two lines is at most a beat longer than is known.
 
-  fleet_check.py LOG check [--targets a,b] [--bound MS] [--polls N] [--takeovers N] [--from MARK] [--until MARK]
+  fleet_check.py LOG check [--targets a,b] [--bound MS] [--late MS] [--polls N] [--takeovers N] [--from MARK] [--until MARK]
         [--terms N]
         no two polls of a target overlap, tokens never go down, a token belongs to one instance (one that is not ours, by
         the name of seed-..., has none, and no token lasts over its polls); and with --bound each of the targets is
         polled again within that time, from the mark (or its first poll) until the other mark (or the end). Marks named
         outage-begin / outage-end enclose times in which nobody can poll: they do not count. A holder that was hit by a
         fault (a mark named fault-...) before its first poll of the target left no line, but a token that is missing;
-        the target then has the time once more. With --terms each poll is a term: it has a token of its own, above all
-        before it; and there are at least so many.
+        the target then has the time once more. --late is by how much anything may have been late on a busy machine.
+        With --terms each poll is a term: it has a token of its own, above all before it; and there are at least so many.
   fleet_check.py LOG takeover MARK INSTANCE
         of the targets whose last poll before the mark was of INSTANCE: prints their number, and the least and the
         greatest ms from the mark to their first poll by another (INSTANCE may be the beginning of an id)
@@ -115,7 +115,7 @@ def check(by_target, marks, options):
     problems, count, kills, takeovers = conflicts(by_target, "--terms" in options)
     longest = excused = 0
     if "--bound" in options:
-        bound = int(options["--bound"]) * 1000
+        bound = (int(options["--bound"]) + int(options.get("--late", 0))) * 1000
         outages = outages_of(marks)
         end = mark_time(marks, options["--until"]) if "--until" in options else max(
             [poll.last for polls in by_target.values() for poll in polls] + [at for _, at in marks])

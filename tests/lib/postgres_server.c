@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define START_MS     30000
+#define START_MS     60000
 #define POOLER_PORT  "6432"
 #define WORDS_MAX    48u
 #define PROGRAM_SIZE 256u

@@ -13,13 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define START_MS 10000
+#define START_MS 60000
 #define TRIES    5
 
 static void pause_ms(long ms) {
@@ -27,18 +28,27 @@ static void pause_ms(long ms) {
     nanosleep(&time, NULL);
 }
 
-/* A port that was free a moment ago; if somebody takes it meanwhile the server does not start, and another is tried. */
+/*
+ * A port that was free a moment ago; if somebody takes it meanwhile, the server does not start and another is tried. It
+ * is below those that the kernel gives to connections, or one of them could take it while the server is down for a
+ * test.
+ */
 static int free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = -1;
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        port = ntohs(address.sin_port);
-    if (fd >= 0)
-        close(fd);
-    return port;
+    for (int tries = 0; tries < 100; tries++) {
+        uint16_t number = 0;
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+            return -1;
+        int port = 10000 + number % 22000;
+        struct sockaddr_in address = {
+            .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        if (fd >= 0)
+            close(fd);
+        if (bound)
+            return port;
+    }
+    return -1;
 }
 
 static bool answers(const struct redis_server *server) {

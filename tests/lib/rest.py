@@ -65,7 +65,7 @@ class Server:
     def said(self):
         return open(self.directory + "/log", encoding="utf-8", errors="replace").read()
 
-    def connect(self, timeout=10):
+    def connect(self, timeout=60):
         if isinstance(self.address, str):
             link = socket.socket(socket.AF_UNIX)
             link.settimeout(timeout)
@@ -73,7 +73,7 @@ class Server:
             return link
         return socket.create_connection(self.address, timeout)
 
-    def ask(self, method, path, body=None, headers=None, timeout=20):
+    def ask(self, method, path, body=None, headers=None, timeout=60):
         """The status, the headers (names in lower case) and the body: JSON where it is, else text."""
         link = http.client.HTTPConnection("localhost", timeout=timeout)
         link.sock = self.connect(timeout)
@@ -99,7 +99,7 @@ class Server:
     def is_alive(self):
         return self.process.poll() is None
 
-    def stop(self, sign=signal.SIGTERM, timeout=20):
+    def stop(self, sign=signal.SIGTERM, timeout=60):
         if self.is_alive():
             self.process.send_signal(sign)
         return self.process.wait(timeout)
@@ -173,8 +173,38 @@ def is_time(text):
     return isinstance(text, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text)
 
 
+def stalled():
+    """For how many seconds since the machine started some process had to wait for a processor, a disk or memory."""
+    total = 0.0
+    try:
+        for what in ("cpu", "io", "memory"):
+            with open("/proc/pressure/" + what, encoding="ascii") as file:
+                total += int(file.readline().rsplit("=", 1)[1]) / 1e6
+        with open("/proc/stat", encoding="ascii") as file:
+            total += int(file.readline().split()[8]) / 100  # by the host of a virtual machine
+        return total
+    except OSError:  # this kernel does not tell
+        return None
+
+
+class Watch:
+    """Measures real time. What is late by no more than the machine has kept processes waiting is not late."""
+
+    def __init__(self):
+        self.began, self.stalled = time.monotonic(), stalled()
+
+    def late(self):
+        return 20.0 if self.stalled is None else stalled() - self.stalled
+
+    def below(self, seconds):
+        took = time.monotonic() - self.began
+        assert took < seconds + self.late(), "it took %.2f s instead of %.2f, and %.2f s may be due to others" % (
+            took, seconds, self.late())
+
+
 def until(seconds, what, found):
-    end = time.monotonic() + seconds
+    """The seconds are what it takes at most on a machine that is not busy; there are at least sixty, for one that is."""
+    end = time.monotonic() + max(seconds, 60)
     while time.monotonic() < end:
         value = found()
         if value:

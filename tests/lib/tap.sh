@@ -8,16 +8,13 @@
 
 TENURE=${TENURE:?the path of the program under test}
 
-# Nothing of the user's own settings, state or store.
-for tap_variable in $(env | sed -n 's/^\(TENURE_[A-Z_]*\)=.*/\1/p'); do
-    case $tap_variable in
-    TENURE_SOURCE | TENURE_BUILD | TENURE_EXAMPLES | TENURE_SANITIZED) ;;
-    *) unset "$tap_variable" ;;
-    esac
-done
-unset XDG_STATE_HOME
-LC_ALL=C
-export LC_ALL
+# The test runs anew in a known state: no signal ignored, nothing of the user's own settings, state or store.
+if [ -z "${TAP_STARTED:-}" ]; then
+    tap_python=/usr/bin/python3 # the one that Debian's packages are for
+    [ -x "$tap_python" ] || tap_python=python3
+    exec "$tap_python" -I "${TENURE_SOURCE:?}/tests/lib/machine.py" sh "$0" "$@"
+fi
+unset TAP_STARTED
 
 TAP_DIR=$(mktemp -d "${TMPDIR:-/tmp}/tenure-e2e.XXXXXX") || exit 1
 TAP_COUNT=0
@@ -35,6 +32,7 @@ it() {
     CASE=$TAP_DIR/$TAP_COUNT
     mkdir -p "$CASE/home"
     : >"$CASE/pids"
+    TAP_STALLED=$(stalled_ms)
     (
         set -eu
         cd "$CASE"
@@ -47,6 +45,7 @@ it() {
     while read -r tap_pid; do
         kill -KILL "$tap_pid" 2>/dev/null
     done <"$CASE/pids"
+    tap_end_rest
     if [ "$tap_status" -eq 0 ]; then
         echo "ok $TAP_COUNT - $tap_sentence"
     else
@@ -55,6 +54,18 @@ it() {
         sed 's/^/# /' "$CASE/log"
     fi
     cd / && rm -rf "$CASE"
+}
+
+# What a case that failed has left behind: processes whose command line names the directory of the case.
+tap_end_rest() {
+    for tap_process in $(grep -alF "$CASE/" /proc/[0-9]*/cmdline 2>/dev/null); do
+        tap_process=${tap_process#/proc/}
+        tap_process=${tap_process%/cmdline}
+        # Not the one that looks; and the file is read again, because an id may be another's by now.
+        if [ "$tap_process" -ne "$$" ] && grep -aqF "$CASE/" "/proc/$tap_process/cmdline" 2>/dev/null; then
+            kill -KILL "$tap_process" 2>/dev/null
+        fi
+    done
 }
 
 finish() {
@@ -129,6 +140,38 @@ between() {
     if [ "$2" -lt "$3" ] || [ "$2" -gt "$4" ]; then fail "$1 is $2, which is not between $3 and $4"; fi
 }
 
+# stalled_ms: for how long since the machine started some process had to wait for a processor, a disk or memory (and what
+# the host of a virtual machine took). Empty where the kernel does not tell.
+stalled_ms() {
+    cat /proc/pressure/cpu /proc/pressure/io /proc/pressure/memory /proc/stat 2>/dev/null | awk '
+        $1 == "some" { sub(/.*=/, "", $5); sum += $5 / 1000; known = 1 }
+        $1 == "cpu" { sum += $9 * 10 }
+        END { if (known) printf "%d\n", sum }'
+}
+# late_ms: by how much anything that this case waits for may be late, because the machine was busy.
+late_ms() {
+    tap_now=$(stalled_ms)
+    if [ -n "$TAP_STALLED" ] && [ -n "$tap_now" ]; then echo $((tap_now - TAP_STALLED)); else echo 20000; fi
+}
+
+# took WHAT MS LEAST MOST: a time that was measured. Two clocks were rounded for it, and what happened too late by no more
+# than this machine has kept processes waiting says nothing about the program.
+took() {
+    tap_late=$(late_ms)
+    echo "$1: $2 ms (between $3 and $4 expected, and $tap_late more on a machine as busy as this one)"
+    if [ "$2" -lt "$(($3 - 10))" ] || [ "$2" -gt "$(($4 + tap_late))" ]; then
+        fail "$1 is $2 ms, which is not between $3 and $4, nor late because of others ($tap_late)"
+    fi
+}
+
+# repeated WHAT NUMBER LEAST MOST EVERY: what happens every so many ms, in a time that was waited for. A busy machine makes
+# both the pauses and the wait longer.
+repeated() {
+    tap_off=$(($(late_ms) / $5 + 1))
+    tap_least=$(($3 > tap_off ? $3 - tap_off : 1))
+    between "$1" "$2" "$tap_least" "$(($4 + tap_off))"
+}
+
 # nothing_written: no store was made, nor anything else in the state directories.
 nothing_written() {
     tap_found=$(find "$CASE" -name '*.db*' -o -name 'tenure')
@@ -155,19 +198,45 @@ ended() {
     }
 }
 
-# until_true SECONDS COMMAND...: looks twenty times a second.
+# until_true SECONDS COMMAND...: looks twenty times a second. The seconds are what it takes at most on a machine that is
+# not busy. They only end a case that hangs, so that there are at least sixty.
 until_true() {
-    tap_left=$(($1 * 20))
+    tap_limit=$(($1 > 60 ? $1 : 60))
+    shift
+    tap_wait "$((tap_limit * 1000))" "$@" || tap_never "$@"
+}
+# soon_true SECONDS COMMAND...: the same where it matters that it comes soon. The time in which this machine has kept
+# processes waiting does not count.
+soon_true() {
+    tap_limit=$(($1 * 1000))
+    shift
+    tap_before=$(late_ms)
+    tap_wait "$tap_limit" "$@" || tap_wait "$(($(late_ms) - tap_before))" "$@" || tap_never "$@"
+}
+tap_wait() {
+    tap_end=$(($(now_ms) + $1))
     shift
     until "$@" >/dev/null 2>&1; do
-        tap_left=$((tap_left - 1))
-        if [ "$tap_left" -le 0 ]; then
-            tail -n 20 "$CASE"/*.out "$CASE"/*.err
-            fail "this did not come true: $*"
+        if [ "$(now_ms)" -ge "$tap_end" ]; then
+            "$@" >/dev/null 2>&1 # the last look is after the end, however long the one before took
+            return
         fi
         sleep 0.05
     done
 }
+tap_never() {
+    tail -n 20 "$CASE"/*.out "$CASE"/*.err
+    fail "this did not come true: $*"
+}
+
+# let_run MS: long enough for another process to have had so much time of its own, also on a busy machine.
+let_run() {
+    tap_before=$(late_ms)
+    tap_sleep "$1"
+    tap_more=$(($(late_ms) - tap_before))
+    if [ "$tap_more" -gt 0 ]; then tap_sleep "$((tap_more > 5000 ? 5000 : tap_more))"; fi
+}
+tap_sleep() { sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"; }
 
 now_ms() {
     echo $(($(date +%s%N) / 1000000))

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define START_MS 20000
+#define START_MS 60000
 #define STOP_MS  3000
 
 static void run_server(const struct tenure_server *server, int out_fd, pid_t parent) {

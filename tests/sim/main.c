@@ -13,6 +13,8 @@
 
 #include "sim.h"
 
+#include "lib/machine.h"
+
 enum ten_mutant ten_mutant;
 
 static const char *const mutant_names[] = {

@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "lib/machine.h"
 
 #define UNIT_UNUSED __attribute__((unused))
 
@@ -165,8 +166,26 @@ UNIT_UNUSED static void storm_stop(void) {
     assert_true(atomic_load(&storm_signals) > 0);
 }
 
+/* ---- real time */
+
+#define HANG_MS                                                                                                        \
+    UINT64_C(60000) /* the end of a wait for what should come at once: only a program that hangs gets there */
+
 UNIT_UNUSED static uint64_t elapsed_ms(uint64_t start_us) {
     return (ten_boot_us() - start_us) / 1000u;
+}
+
+/*
+ * So long since then, in ms. The clock is read in ms, which rounds it; and what is late by no more than this machine
+ * has kept processes waiting is not late.
+ */
+UNIT_UNUSED static void assert_took(uint64_t start_us, uint64_t least_ms, uint64_t most_ms) {
+    uint64_t took_ms = elapsed_ms(start_us);
+    uint64_t late_ms = machine_stalled_ms();
+    if (took_ms + MACHINE_ROUNDING_MS < least_ms || took_ms > most_ms + late_ms)
+        fail_msg("it took %llu ms, which is not between %llu and %llu, and the machine was busy for %llu ms",
+                 (unsigned long long)took_ms, (unsigned long long)least_ms, (unsigned long long)most_ms,
+                 (unsigned long long)late_ms);
 }
 
 #endif

@@ -22,7 +22,7 @@ export function check(holds, ...about) {
 }
 
 // Until it is true; at most so long, which is generous because other tests run beside these.
-export async function until(about, condition, ms = 20000) {
+export async function until(about, condition, ms = 60000) {
   const end = Date.now() + ms;
   let last;
   for (;;) {
@@ -36,13 +36,16 @@ export async function until(about, condition, ms = 20000) {
   }
 }
 
-export function freePort() {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
+// Below the ports that the kernel gives to connections, or one of those could take it while the server restarts.
+export async function freePort() {
+  for (;;) {
+    const port = 10000 + Math.floor(Math.random() * 22000);
+    const free = await new Promise((resolve) => {
+      const server = createServer().once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
     });
-  });
+    if (free) return port;
+  }
 }
 
 export function run(...words) {

@@ -16,4 +16,4 @@ if ! cmp -s "$source/package-lock.json" "$work/package-lock.json" || [ ! -d "$wo
         exit 1
     fi
 fi
-exec node "$source/page.mjs" "$@"
+exec python3 -I "$source/../lib/machine.py" node "$source/page.mjs" "$@"

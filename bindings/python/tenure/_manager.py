@@ -23,7 +23,7 @@ class LeaseState(enum.IntEnum):
 @dataclass(frozen=True)
 class LeaseInfo:
     target: str
-    owner: str
+    holder: str
     planned: str
     state: LeaseState
     token: int
@@ -51,8 +51,8 @@ class LeaseManager:
     def __init__(self, store: Optional[str] = None, *, targets: Iterable[str] = (), targets_from_store: bool = False,
                  namespace: Optional[str] = None, name: Optional[str] = None, ttl: Optional[float] = None,
                  renew: Optional[float] = None, settle: Optional[float] = None, weight: int = 1) -> None:
-        options = native.ManagerOptions(
-            size=sizeof(native.ManagerOptions), namespace_name=utf8(namespace), instance_name=utf8(name),
+        options = native.MemberOptions(
+            size=sizeof(native.MemberOptions), namespace_name=utf8(namespace), instance_name=utf8(name),
             ttl_ms=native.milliseconds(ttl), renew_ms=native.milliseconds(renew), settle_ms=native.milliseconds(settle),
             weight=weight, targets_from_store=targets_from_store)
         self._handle = c_void_p()
@@ -157,7 +157,7 @@ class LeaseManager:
 
     def _open(self) -> c_void_p:
         if not self._close.alive:
-            raise ValueError("the manager is closed")
+            raise ValueError("the fleet member is closed")
         return self._handle
 
     def _fail(self, done: int) -> None:

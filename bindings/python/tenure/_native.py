@@ -43,7 +43,7 @@ NameFunction = CFUNCTYPE(c_int, c_char_p, c_void_p)
 InfoFunction = CFUNCTYPE(c_int, POINTER(InfoStruct), c_void_p)
 
 
-class ManagerOptions(Structure):
+class MemberOptions(Structure):
     _fields_ = [("size", c_size_t), ("namespace_name", c_char_p), ("instance_name", c_char_p), ("ttl_ms", c_uint64),
                 ("renew_ms", c_uint64), ("margin_ms", c_uint64), ("timeout_ms", c_uint64), ("settle_ms", c_uint64),
                 ("weight", c_uint32), ("targets_from_store", c_bool), ("on_event", EventFunction), ("userdata", c_void_p)]
@@ -74,20 +74,20 @@ _FUNCTIONS: "list[tuple[str, Any, list[Any]]]" = [
     ("lease_remaining_ms", c_uint64, [c_void_p]), ("lease_ttl_ms", c_uint64, [c_void_p]),
     ("get_info", c_int, [c_void_p, c_char_p, POINTER(InfoStruct)]),
     ("list", c_int, [c_void_p, c_int, InfoFunction, c_void_p]),
-    ("manager_open", c_int, [c_char_p, POINTER(ManagerOptions), POINTER(c_void_p)]), ("manager_start", c_int, [c_void_p]),
-    ("manager_stop", c_int, [c_void_p, c_uint64]), ("manager_close", None, [c_void_p]),
-    ("manager_message", c_char_p, [c_void_p]), ("manager_instance_id", c_char_p, [c_void_p]),
-    ("manager_put_target", c_int, [c_void_p, c_char_p, c_bool]), ("manager_remove_target", c_int, [c_void_p, c_char_p]),
-    ("manager_try_acquire", c_int, [c_void_p, c_char_p, POINTER(c_bool)]),
-    ("manager_release", c_int, [c_void_p, c_char_p]), ("manager_is_owned", c_bool, [c_void_p, c_char_p]),
-    ("manager_begin", c_int, [c_void_p, c_char_p, POINTER(c_uint64)]), ("manager_end", None, [c_void_p, c_char_p]),
-    ("manager_strict_check", c_int, [c_void_p, c_char_p]),
-    ("manager_lease_info", c_int, [c_void_p, c_char_p, POINTER(LeaseInfoStruct)]),
-    ("manager_owned", c_int, [c_void_p, NameFunction, c_void_p]),
-    ("manager_live_instances", c_int, [c_void_p, NameFunction, c_void_p]),
-    ("manager_preferred_owner", c_int, [c_void_p, c_char_p, c_char_p]),
-    ("manager_set_weight", c_int, [c_void_p, c_uint32]),
-    ("manager_next_event", c_int, [c_void_p, c_uint64, POINTER(EventStruct)]),
+    ("member_open", c_int, [c_char_p, POINTER(MemberOptions), POINTER(c_void_p)]), ("member_start", c_int, [c_void_p]),
+    ("member_stop", c_int, [c_void_p, c_uint64]), ("member_close", None, [c_void_p]),
+    ("member_message", c_char_p, [c_void_p]), ("member_instance_id", c_char_p, [c_void_p]),
+    ("member_put_target", c_int, [c_void_p, c_char_p, c_bool]), ("member_remove_target", c_int, [c_void_p, c_char_p]),
+    ("member_try_acquire", c_int, [c_void_p, c_char_p, POINTER(c_bool)]),
+    ("member_release", c_int, [c_void_p, c_char_p]), ("member_is_held", c_bool, [c_void_p, c_char_p]),
+    ("member_begin", c_int, [c_void_p, c_char_p, POINTER(c_uint64)]), ("member_end", None, [c_void_p, c_char_p]),
+    ("member_strict_check", c_int, [c_void_p, c_char_p]),
+    ("member_lease_info", c_int, [c_void_p, c_char_p, POINTER(LeaseInfoStruct)]),
+    ("member_held", c_int, [c_void_p, NameFunction, c_void_p]),
+    ("member_live_instances", c_int, [c_void_p, NameFunction, c_void_p]),
+    ("member_planned_holder", c_int, [c_void_p, c_char_p, c_char_p]),
+    ("member_set_weight", c_int, [c_void_p, c_uint32]),
+    ("member_next_event", c_int, [c_void_p, c_uint64, POINTER(EventStruct)]),
     ("election_start", c_int, [c_char_p, c_char_p, POINTER(ElectionOptions), POINTER(c_void_p)]),
     ("election_stop", None, [c_void_p]), ("is_leader", c_bool, [c_void_p]), ("election_token", c_uint64, [c_void_p]),
     ("election_remaining_ms", c_uint64, [c_void_p]), ("election_instance_id", c_char_p, [c_void_p]),

@@ -28,8 +28,8 @@ void ten_endpoint_free(ten_endpoint *endpoint);
  * after use. */
 int ten_endpoint_secret(const ten_endpoint *endpoint, char secret[TEN_SECRET_MAX], ten_error *error);
 
-/* The URL's option `timeout`, or a part of the TTL: messages and news of targets are worth something as long as leases
- * last. */
+/* The URL's option `timeout`, or a part of the TTL: messages and events of targets are worth something as long as
+ * leases last. */
 int ten_endpoint_timeout(const ten_url *url, uint64_t ttl_ms, uint64_t *ret_timeout_ms, ten_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The connection of a gate's input or output to an MQTT broker.
+ * The connection of a guard's input or output to an MQTT broker.
  */
 #include "agent/guard/guard_broker.h"
 

@@ -1,5 +1,5 @@
 /*
- * The connection of a gate's input or output to an MQTT broker: made again with backoff when it was lost, and what is
+ * The connection of a guard's input or output to an MQTT broker: made again with backoff when it was lost, and what is
  * to be said about that in the log (input_failed, input_ok, output_failed, output_ok), once an outage. It knows no
  * messages. Called by guard_topic.c, from one loop for both.
  */

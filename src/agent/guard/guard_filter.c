@@ -1,6 +1,6 @@
 /*
- * The gate's messages. Called by guard_lines.c and guard_topic.c. JSON with a key twice is refused: whoever reads the
- * message behind the gate might take the other one.
+ * The filter's messages. Called by guard_lines.c and guard_topic.c. JSON with a key twice is refused: whoever reads the
+ * message behind the filter might take the other one.
  */
 #include "agent/guard/guard_filter.h"
 

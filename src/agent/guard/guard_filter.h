@@ -1,7 +1,7 @@
 /*
- * The gate: of messages that come in it lets the current ones through. It reads a message's target and token, asks the
- * guard, logs and counts what it refuses. Where messages come from and go to is its callers' business: guard_lines.c for
- * lines, guard_topic.c for topics of a broker, guard_out.c for what passes.
+ * The filter: of messages that come in it lets the current ones through. It reads a message's target and token, asks
+ * the guard, logs and counts what it refuses. Where messages come from and go to is its callers' business:
+ * guard_lines.c for lines, guard_topic.c for topics of a broker, guard_out.c for what passes.
  */
 #ifndef TEN_AGENT_GUARD_H
 #define TEN_AGENT_GUARD_H
@@ -16,7 +16,7 @@
 #define TEN_GUARD_FILTER_MESSAGE_MAX ((size_t)1024 * 1024) /* bytes */
 
 typedef struct ten_guard_filter_config {
-    tenure_guard *guard; /* this and the log stay the caller's; the texts must outlive the gate */
+    tenure_guard *guard; /* this and the log stay the caller's; the texts must outlive the filter */
     ten_log *log;
     const char *id_field; /* NULL: "target", or where there is none "scene_id" */
     const char *token_field;

@@ -1,6 +1,6 @@
 /*
- * Lines into a gate. Called by `tenure guard`. What can be read at once is judged at once, and handed on before the
- * next read, so a message waits for no other. Blank lines are nothing. Bytes are passed on as they came.
+ * Lines into a guard's filter. Called by `tenure guard`. What can be read at once is judged at once, and handed on
+ * before the next read, so a message waits for no other. Blank lines are nothing. Bytes are passed on as they came.
  */
 #include "agent/guard/guard_lines.h"
 

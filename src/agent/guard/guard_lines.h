@@ -1,5 +1,5 @@
 /*
- * Lines into a gate: from a descriptor, each line a message, until the input ends.
+ * Lines into a guard's filter: from a descriptor, each line a message, until the input ends.
  */
 #ifndef TEN_AGENT_GUARD_LINES_H
 #define TEN_AGENT_GUARD_LINES_H

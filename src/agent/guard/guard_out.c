@@ -1,5 +1,5 @@
 /*
- * A gate's output: waiting beside it, and the kind that writes lines. Called by guard_lines.c and guard_topic.c.
+ * A guard's output: waiting beside it, and the kind that writes lines. Called by guard_lines.c and guard_topic.c.
  */
 #include "agent/guard/guard_out.h"
 

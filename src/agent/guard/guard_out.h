@@ -1,5 +1,5 @@
 /*
- * Where a gate's messages go to: lines (guard_out.c) or a topic (guard_topic.c). What was put is handed on by flush,
+ * Where a guard's messages go to: lines (guard_out.c) or a topic (guard_topic.c). What was put is handed on by flush,
  * which waits until it is taken: while that lasts, no more is read from the input. So nothing is dropped, and nothing
  * queued but what was read at once.
  */

@@ -1,6 +1,6 @@
 /*
- * Messages into a gate from topics of a broker. Called by `tenure guard`. What has come is judged at once and handed
- * on, and only then acknowledged. guard_topic_out.c has the other side.
+ * Messages into a guard's filter from topics of a broker. Called by `tenure guard`. What has come is judged at once and
+ * handed on, and only then acknowledged. guard_topic_out.c has the other side.
  */
 #include "agent/guard/guard_topic.h"
 

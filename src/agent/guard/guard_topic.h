@@ -1,8 +1,8 @@
 /*
- * Topics of MQTT brokers as the input and the output of a gate, both with QoS 1. Nothing is dropped because it came too
- * fast: while the output does not confirm what it was given, nothing is read from the input and nothing acknowledged to
- * its broker, which then keeps the rest, as it does for each slow subscriber. A message may come twice, as always with
- * QoS 1.
+ * Topics of MQTT brokers as the input and the output of a guard's filter, both with QoS 1. Nothing is dropped because
+ * it came too fast: while the output does not confirm what it was given, nothing is read from the input and nothing
+ * acknowledged to its broker, which then keeps the rest, as it does for each slow subscriber. A message may come twice,
+ * as always with QoS 1.
  */
 #ifndef TEN_AGENT_GUARD_TOPIC_H
 #define TEN_AGENT_GUARD_TOPIC_H
@@ -12,7 +12,7 @@
 /* Whether the URLs make sense, and do not lead round in a circle. Each may be NULL. */
 int ten_guard_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error);
 
-/* The gate, the log and the namespace's name must stay. */
+/* The filter, the log and the namespace's name must stay. */
 int ten_guard_topic_open_out(ten_guard_filter *filter, ten_log *log, const char *namespace_name, const char *url,
                              ten_guard_out **ret_out, ten_error *error);
 

@@ -1,7 +1,7 @@
 /*
- * What passes a gate, to a topic of a broker. Called by guard_lines.c and guard_topic.c through guard_out.h. Each flush
- * ends when the broker has confirmed everything; what was not confirmed when a connection broke is sent again with the
- * next.
+ * What passes a guard's filter, to a topic of a broker. Called by guard_lines.c and guard_topic.c through guard_out.h.
+ * Each flush ends when the broker has confirmed everything; what was not confirmed when a connection broke is sent
+ * again with the next.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * The agent's loop: targets come from their source, leases from the manager, polls start when they are due and owned.
- * One thread; the manager's thread only leaves notes. It runs in the worker process, under the warden.
+ * The agent's loop: targets come from their source, leases from the fleet member, polls start when they are due and the
+ * target is held. One thread; the fleet member's thread only queues events. It runs in the worker process, under the
+ * warden.
  */
 #include "agent/poller/agent.h"
 
@@ -56,7 +57,7 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
     return TENURE_OK;
 }
 
-/* ---- notes from the manager's thread */
+/* ---- events from the fleet member's thread */
 
 static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
     uint64_t one = 1;
@@ -135,7 +136,7 @@ static void schedule_now(struct ten_agent *agent, struct ten_agent_target *targe
 }
 
 /* Whether there is a lease at all: also one that may not be used right now, because it is uncertain, or about to be
- * given back, which can still change without an event. */
+ * released, which can still change without an event. */
 static bool is_held(const struct ten_agent_target *target) {
     return target->handle && ten_belief_ends_ms(target->handle) != 0;
 }
@@ -174,7 +175,7 @@ void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *tar
     free_target(target);
 }
 
-/* Takes over a target in the form of `news`, whose texts become the agent's. */
+/* Takes over a target in the form of `event`, whose texts become the agent's. */
 static void take_target(struct ten_agent *agent, struct ten_agent_target *event) {
     struct ten_agent_target *target = ten_map_get(&agent->by_id, event->id);
     if (event->removed) {

@@ -65,10 +65,10 @@ struct ten_poll {
     CURL *easy;
 };
 
-/* What the manager's thread leaves for the loop. */
+/* What the fleet member's thread leaves for the loop. */
 struct ten_agent_event {
     tenure_event event;
-    struct ten_agent_target *target; /* news of the registry instead of an event; owned by the note */
+    struct ten_agent_target *target; /* a change of the registry instead of an event; owned here */
     struct ten_agent_event *next;
 };
 
@@ -103,14 +103,14 @@ struct ten_agent {
     struct ten_agent_event *first_event;
     struct ten_agent_event **last_event;
     unsigned stop_signals;
-    uint64_t leave_ms; /* when it ends although not everything could be given back; 0: work is under way */
+    uint64_t leave_ms; /* when it ends although not everything could be released; 0: work is under way */
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
     bool stopped;
     int refused;
     ten_measures measures;
     ten_exporter *exporter; /* NULL: nobody asks */
     uint64_t dropped;       /* messages that no sink took */
-    uint64_t sinks_look_ms; /* when they are to be asked for news */
+    uint64_t sinks_look_ms; /* when they are to be asked for events */
 };
 
 uint64_t ten_agent_now_ms(void);

@@ -1,6 +1,6 @@
 /*
- * Where the agent's targets come from: the store's registry (the manager reads it), a file, or a server that a thread
- * reads. What a source says is put to the manager and to the agent. Called by the loop in agent.c.
+ * Where the agent's targets come from: the store's registry (the fleet member reads it), a file, or a server that a
+ * thread reads. What a source says is put to the fleet member and to the agent. Called by the loop in agent.c.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * What a target source with a thread of its own tells the agent's loop: the differences that its passes have shown, the
- * entries that cannot be used, and whether it can be read. The thread calls most of it; the loop takes the news out.
+ * entries that cannot be used, and whether it can be read. The thread calls most of it; the loop takes the events out.
  * Which targets count as gone: see target_list.h.
  */
 #ifndef TEN_AGENT_SOURCE_FEED_H
@@ -38,7 +38,7 @@ typedef struct ten_source_feed {
     int problem;          /* the one that was told; 0: none */
     unsigned bad_told;    /* in this pass */
     uint64_t bad_untold;
-    int fd; /* readable when there is news */
+    int fd; /* readable when there are events */
     pthread_mutex_t lock;
     ten_source_event *first; /* these under the lock */
     ten_source_event **last;

@@ -22,7 +22,7 @@ int ten_target_file_read(ten_target_file *file, ten_target_file_fn each, ten_tar
                          ten_error *error);
 
 /* One line; shared with whoever takes targets in the same form. `storage` keeps the texts that the target points to,
- * and is given back with ten_target_file_line_free(). */
+ * and is freed with ten_target_file_line_free(). */
 typedef struct ten_target_line ten_target_line;
 int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_target_line **ret_storage,
                                ten_error *error);

@@ -1,6 +1,7 @@
 /*
- * A command in a process of its own, under a slot's deadline: in a PID namespace where that is permitted, known to the
- * warden before it runs, and ended by the kernel with the worker. Used by polls and by the commands of elect and once.
+ * A command in a process of its own, under a belief's deadline: in a PID namespace where that is permitted, known to
+ * the warden before it runs, and ended by the kernel with the worker. Used by polls and by the commands of elect and
+ * once.
  */
 #ifndef TEN_AGENT_CHILD_H
 #define TEN_AGENT_CHILD_H
@@ -29,7 +30,7 @@ typedef struct ten_child {
     uint32_t place; /* in the shared memory */
 } ten_child;
 
-#define TEN_CHILD_UNBOUND UINT32_MAX /* a slot that is none: whatever the deadlines, the warden leaves it alone */
+#define TEN_CHILD_UNBOUND UINT32_MAX /* a belief that is none: whatever the deadlines, the warden leaves it alone */
 
 typedef struct ten_child_config {
     char *const *arguments; /* found along PATH */

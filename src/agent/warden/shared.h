@@ -1,6 +1,6 @@
 /*
- * What the worker shows its warden: memory that both see. The deadlines of targets are in the slots (runtime/beliefs.h);
- * here is which process works on which of them.
+ * What the worker shows its warden: memory that both see. The deadlines of targets are in the beliefs
+ * (runtime/beliefs.h); here is which process works on which of them.
  */
 #ifndef TEN_AGENT_SHARED_H
 #define TEN_AGENT_SHARED_H
@@ -13,11 +13,11 @@
 #define TEN_SHARED_TARGETS (UINT32_C(4) << 20)
 #define TEN_SHARED_POLLS   4096u
 
-/* A process at work. `slot` is set before the process is made, `pid` by the process itself before it becomes the
+/* A process at work. `belief` is set before the process is made, `pid` by the process itself before it becomes the
  * command, and both are cleared after its whole tree is gone. So there is no moment at which something runs that nobody
  * would end. */
 struct ten_shared_poll {
-    _Atomic(uint32_t) belief; /* the number of the target's slot + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
+    _Atomic(uint32_t) belief; /* the number of the target's belief + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
     _Atomic(int32_t) pid;     /* 0: not there yet */
     _Atomic(uint64_t) poll;   /* its mark */
     atomic_int exec_error;    /* errno, when the command could not even be run */

@@ -16,7 +16,7 @@ typedef struct ten_warden_config {
     /* The worker: runs in a process of its own, and returns its exit code. */
     int (*work)(ten_shared *shared, void *userdata);
     void *userdata;
-    const char *store; /* for giving back a dead worker's leases; NULL: the default */
+    const char *store; /* for releasing a dead worker's leases; NULL: the default */
     const char *namespace_name;
     uint64_t ttl_ms;
     uint64_t grace_ms;

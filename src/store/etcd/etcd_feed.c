@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "store/common/change_json.h"
+#include "store/common/feed_json.h"
 #include "store/etcd/etcd_state.h"
 
 #define PLACES      1024u
@@ -164,7 +164,7 @@ static int read_entry(struct reading *reading, const ten_etcd_kv *entry) {
             continue;
         *reading->cursor = change.cursor;
         /* What a newer version tells and this does not know is passed over. */
-        if (!ten_change_json_read(json_array_get(changes, i), reading->namespace_name, &change))
+        if (!ten_feed_json_read(json_array_get(changes, i), reading->namespace_name, &change))
             continue;
         if (change.kind == TEN_LEASE_ACQUIRED && change.token == 0)
             change.token = entry->revision;

@@ -5,7 +5,7 @@
 
 #include "base/duration.h"
 #include "base/json.h"
-#include "store/common/change_json.h"
+#include "store/common/feed_json.h"
 #include "store/http/http_state.h"
 
 #define PAGE_MAX   10000u
@@ -209,7 +209,7 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
         const json_t *item = json_array_get(store->answer, i);
         ten_change change = {.cursor = ten_http_number(item, "cursor"), .at_ms = ten_http_number(item, "at_ms")};
         /* What a newer server tells and this does not know is passed over. */
-        int stopped = ten_change_json_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
+        int stopped = ten_feed_json_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
         if (stopped) {
             *cursor = change.cursor;
             return stopped;

@@ -78,7 +78,7 @@ int ten_db_begin_read(ten_db *db, uint64_t timeout_ms);
 /* A transaction that writes: waits for its turn, then for the lock, and reads the clock after that; begins an epoch if
  * it must. `lasting`: its commit survives power loss. */
 int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms);
-/* Ends the transaction, well or with everything undone. `done` is what the work in it came to; a negative one rolls
+/* Ends the transaction, well or with everything undone. `r` is what the work in it came to; a negative one rolls
  * back and is returned. */
 int ten_db_end(ten_db *db, int r);
 

@@ -40,7 +40,7 @@ static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void *
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
-    expect_outcome(acquire_within(place, "t", "b", LONG_MS, 5000), TEN_OK);
+    expect_outcome(acquire_within(place, "t", "b", LONG_MS, HANG_MS), TEN_OK);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 3);
@@ -232,9 +232,9 @@ static void the_feed_keeps_at_least_the_promised_number_and_not_many_more(void *
         uint64_t middle = low + (high - low) / 2;
         uint64_t at = middle;
         size_t ignored = 0;
-        int done = place->store->ops->changes(place->store, place->ns, &at, 1, count_change, &ignored, CALL_MS);
-        assert_true(done == TENURE_OK || done == TENURE_E_RESYNC);
-        if (done == TENURE_OK)
+        int r = place->store->ops->changes(place->store, place->ns, &at, 1, count_change, &ignored, CALL_MS);
+        assert_true(r == TENURE_OK || r == TENURE_E_RESYNC);
+        if (r == TENURE_OK)
             high = middle;
         else
             low = middle;

@@ -67,10 +67,10 @@ static const char *const hostile_names[] = {
 /* Whether the store took the operation; it may refuse only what the rules for names refuse. */
 static bool accepted(const struct place *place, ten_op op, ten_result *result) {
     ten_error error;
-    int done = ten_store_apply(place->store, &op, result, 1, CALL_MS);
-    if (done == TENURE_OK)
+    int r = ten_store_apply(place->store, &op, result, 1, CALL_MS);
+    if (r == TENURE_OK)
         return true;
-    assert_int_equal(done, TENURE_E_INVALID);
+    assert_int_equal(r, TENURE_E_INVALID);
     assert_true((op.target && ten_id_check_target(op.target, &error) < 0) ||
                 (op.holder && ten_id_check_holder(op.holder, &error) < 0));
     return false;

@@ -74,7 +74,7 @@ static void an_announced_instance_is_listed_with_all_that_it_said(void **state) 
     assert_int_equal(found.instance.weight, 3);
     assert_string_equal(found.metadata, "{\"plan\":1}");
     assert_in_range(found.instance.ttl_ms, LONG_MS, LONG_MS + 1000);
-    assert_in_range(found.instance.remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+    assert_in_range(found.instance.remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
     assert_in_range(found.instance.since_ms, wall_ms - 60000, wall_ms + 60000);
     assert_int_equal(found.instance.ask, TEN_ASK_NOTHING);
     found = find(place, "b");
@@ -84,7 +84,7 @@ static void an_announced_instance_is_listed_with_all_that_it_said(void **state) 
 
 static void a_heartbeat_lengthens_the_life_and_changes_nothing_else(void **state) {
     const struct place *place = *state;
-    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    uint64_t ttl_ms = 10 * short_ttl(place->store); /* a busy machine must be able to announce it in time */
     expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
     uint64_t since_ms = find(place, "a").instance.since_ms;
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -144,10 +144,10 @@ static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void
     uint64_t start_ms = now_ms();
     expect_outcome(announce(place, "a", ttl_ms, 1, NULL), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
-    while (find(place, "a").matches && now_ms() < start_ms + ttl_ms + 3000)
+    while (find(place, "a").matches && now_ms() < start_ms + HANG_MS)
         sleep_ms(5);
     assert_int_equal(find(place, "a").matches, 0);
-    assert_true(now_ms() - start_ms + 1 >= ttl_ms);
+    assert_true(now_ms() - start_ms + ROUNDING_MS >= ttl_ms);
     /* The feed learns of it, at the latest when the next one joins. */
     expect_outcome(announce(place, "b", ttl_ms, 1, NULL), TEN_OK);
     struct seen seen;
@@ -190,7 +190,7 @@ static void the_same_instance_in_another_namespace_is_another_instance(void **st
 
 static void a_tombstone_refuses_late_requests_of_the_dead_until_it_ends(void **state) {
     const struct place *place = *state;
-    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    uint64_t ttl_ms = 10 * short_ttl(place->store); /* a busy machine must be able to look before its end */
     expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
     uint64_t start_ms = now_ms();
     expect_outcome(leave(place, "a", ttl_ms), TEN_OK);
@@ -207,10 +207,10 @@ static void a_tombstone_refuses_late_requests_of_the_dead_until_it_ends(void **s
     do {
         sleep_ms(5);
         result = announce(place, "a", LONG_MS, 1, NULL);
-    } while (result.outcome == TEN_ERROR && now_ms() < start_ms + ttl_ms + 3000);
+    } while (result.outcome == TEN_ERROR && now_ms() < start_ms + HANG_MS);
     expect_outcome(result, TEN_OK);
-    assert_true(now_ms() - start_ms + 1 >= ttl_ms);
-    expect_outcome(acquire_within(place, "t", "a", LONG_MS, 5000), TEN_OK);
+    assert_true(now_ms() - start_ms + ROUNDING_MS >= ttl_ms);
+    expect_outcome(acquire_within(place, "t", "a", LONG_MS, HANG_MS), TEN_OK);
 }
 
 static void a_tombstone_can_be_set_for_an_instance_that_never_announced_itself(void **state) {
@@ -286,7 +286,7 @@ static void what_was_asked_is_gone_when_the_lease_has_ended(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
     expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
-    token = acquire_within(place, "t", "b", LONG_MS, 5000).token;
+    token = acquire_within(place, "t", "b", LONG_MS, HANG_MS).token;
     assert_int_equal(renew(place, "t", "b", token, LONG_MS).ask, TEN_ASK_NOTHING);
     expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_LOST);
     expect_outcome(ask(place, "t", "b", TEN_ASK_RESIGN), TEN_OK);

@@ -9,7 +9,7 @@ static void a_free_target_is_granted_with_the_ttl_that_was_asked_for(void **stat
     expect_outcome(result, TEN_OK);
     assert_in_range(result.token, 1, TENURE_TOKEN_MAX);
     assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
-    assert_in_range(result.remaining_ms, LONG_MS - 5000, result.ttl_ms);
+    assert_in_range(result.remaining_ms, LONG_MS - LONG_MS / 4, result.ttl_ms);
     assert_false(result.recovering);
 }
 
@@ -106,7 +106,7 @@ static void a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder(voi
     result = renew(place, "t", "a", token, LONG_MS);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.token, token);
-    assert_in_range(result.remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+    assert_in_range(result.remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
 }
 
 static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
@@ -187,7 +187,7 @@ static void a_renewal_with_a_shorter_ttl_lets_others_in_earlier(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(renew(place, "t", "a", token, short_ttl(place->store)), TEN_OK);
-    expect_outcome(acquire_within(place, "t", "b", LONG_MS, 5000), TEN_OK);
+    expect_outcome(acquire_within(place, "t", "b", LONG_MS, HANG_MS), TEN_OK);
 }
 
 /* ---- kept for others' sake */
@@ -204,23 +204,24 @@ static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_m
 
 /* Nobody is let in before the end of what was kept at start_ms, and soon after somebody is. */
 static void expect_others_after(const struct place *place, uint64_t start_ms, uint64_t ttl_ms) {
-    ten_result result = acquire_within(place, "t", "b", LONG_MS, ttl_ms + 10000);
+    ten_result result = acquire_within(place, "t", "b", LONG_MS, ttl_ms + HANG_MS);
     uint64_t took_ms = now_ms() - start_ms;
     expect_outcome(result, TEN_OK);
-    if (took_ms + 1 < ttl_ms || took_ms > ttl_ms + 3000)
+    if (took_ms + ROUNDING_MS < ttl_ms || took_ms > ttl_ms + 3000 + late_ms())
         fail_msg("kept for %llu ms, and let in after %llu", (unsigned long long)ttl_ms, (unsigned long long)took_ms);
 }
 
 static void a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that(void **state) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
-    uint64_t token = must_acquire(place, "t", "a", ttl_ms);
+    uint64_t token = must_acquire(place, "t", "a", 3 * ttl_ms); /* a busy machine must be able to keep it in time */
     uint64_t start_ms = now_ms();
     ten_result result = keep(place, token, 4 * ttl_ms);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.token, token);
     assert_in_range(result.ttl_ms, 4 * ttl_ms, 4 * ttl_ms + 1000);
-    assert_in_range(read_lease(place, "t").remaining_ms, 3 * ttl_ms, 4 * ttl_ms + 1000);
+    assert_in_range(read_lease(place, "t").remaining_ms, ten_sub_saturating(3 * ttl_ms + 1, late_ms()),
+                    4 * ttl_ms + 1000);
     expect_others_after(place, start_ms, 4 * ttl_ms);
 }
 
@@ -242,10 +243,10 @@ static void the_last_of_kept_and_plain_renewals_counts(void **state) {
     for (int i = 0; i < 3; i++) {
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK); /* the same twice may take a shorter way */
-        assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+        assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
         expect_outcome(keep(place, token, 3 * LONG_MS), TEN_OK);
         expect_outcome(keep(place, token, 3 * LONG_MS), TEN_OK);
-        assert_in_range(read_lease(place, "t").remaining_ms, 3 * LONG_MS - 5000, 3 * LONG_MS + 1000);
+        assert_in_range(read_lease(place, "t").remaining_ms, 3 * LONG_MS - LONG_MS / 4, 3 * LONG_MS + 1000);
     }
     expect_outcome(release(place, "t", "a", token), TEN_OK);
     expect_outcome(keep(place, token, LONG_MS), TEN_LOST);
@@ -257,7 +258,7 @@ static void a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it(void **s
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
     sleep_ms(ttl_ms + ttl_ms / 4);
-    for (uint64_t end_ms = now_ms() + 3000; read_lease(place, "t").holder && now_ms() < end_ms;)
+    for (uint64_t end_ms = now_ms() + HANG_MS; read_lease(place, "t").holder && now_ms() < end_ms;)
         sleep_ms(10);
     expect_outcome(renew(place, "t", "a", token, ttl_ms), TEN_LOST);
     expect_outcome(renew(place, "t", NULL, token, 0), TEN_LOST);
@@ -271,16 +272,15 @@ static void a_lease_ends_not_before_its_ttl_and_soon_after(void **state) {
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t start_ms = now_ms();
     must_acquire(place, "t", "a", ttl_ms);
-    ten_result result = acquire_within(place, "t", "b", LONG_MS, 10000);
+    ten_result result = acquire_within(place, "t", "b", LONG_MS, HANG_MS);
     uint64_t took_ms = now_ms() - start_ms;
     expect_outcome(result, TEN_OK);
-    assert_true(took_ms + 1 >= ttl_ms);
-    assert_true(took_ms < ttl_ms + 3000);
+    assert_in_range(took_ms + ROUNDING_MS, ttl_ms, ttl_ms + 3000 + late_ms());
 }
 
 static void renewals_carry_a_lease_beyond_its_first_end(void **state) {
     const struct place *place = *state;
-    uint64_t ttl_ms = 2 * short_ttl(place->store);
+    uint64_t ttl_ms = 10 * short_ttl(place->store); /* a busy machine must be able to renew in time */
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
     for (int i = 0; i < 6; i++) {
         sleep_ms(ttl_ms / 4);
@@ -321,7 +321,7 @@ static void a_release_after_the_end_of_the_lease_is_lost(void **state) {
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
     expect_outcome(acquire_within(place, "u", "a", ttl_ms, 0), TEN_OK);
-    for (uint64_t end_ms = now_ms() + ttl_ms + 3000; read_lease(place, "t").holder && now_ms() < end_ms;)
+    for (uint64_t end_ms = now_ms() + HANG_MS; read_lease(place, "t").holder && now_ms() < end_ms;)
         sleep_ms(10);
     expect_outcome(release(place, "t", "a", token), TEN_LOST);
 }
@@ -356,7 +356,7 @@ static void reading_tells_the_whole_lease(void **state) {
     expect_holder(result, "a");
     assert_int_equal(result.token, token);
     assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
-    assert_in_range(result.remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+    assert_in_range(result.remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
     assert_in_range(result.acquired_at_ms, wall_ms - 60000, wall_ms + 60000);
     assert_true(result.registered);
     assert_false(result.paused);

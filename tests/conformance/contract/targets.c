@@ -87,7 +87,7 @@ static void a_lease_that_has_ended_is_listed_as_free(void **state) {
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
     expect_listed(place, TENURE_LEASED, "t");
-    for (uint64_t end_ms = now_ms() + ttl_ms + 3000; read_lease(place, "t").holder && now_ms() < end_ms;)
+    for (uint64_t end_ms = now_ms() + HANG_MS; read_lease(place, "t").holder && now_ms() < end_ms;)
         sleep_ms(10);
     expect_listed(place, TENURE_LEASED, "");
     expect_listed(place, TENURE_FREE, "t");
@@ -122,7 +122,7 @@ static void a_listing_has_the_registration_and_the_lease_together(void **state) 
     assert_string_equal(row->holder, "a");
     assert_int_equal(row->token, token);
     assert_in_range(row->ttl_ms, LONG_MS, LONG_MS + 1000);
-    assert_in_range(row->remaining_ms, LONG_MS - 5000, LONG_MS + 1000);
+    assert_in_range(row->remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
     assert_true(row->acquired_at_ms > 0);
     row = &listed->at[1].row;
     assert_false(row->registered);

@@ -18,14 +18,14 @@ static void tokens_increase_over_expiry_for_others_and_for_the_same_holder(void 
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t first = must_acquire(place, "t", "a", ttl_ms);
-    ten_result second = acquire_within(place, "t", "b", ttl_ms, 5000);
+    ten_result second = acquire_within(place, "t", "b", ttl_ms, HANG_MS);
     expect_outcome(second, TEN_OK);
     assert_true(second.token > first);
     sleep_ms(ttl_ms + 20);
-    ten_result third = acquire_within(place, "t", "b", ttl_ms, 5000);
+    ten_result third = acquire_within(place, "t", "b", ttl_ms, HANG_MS);
     expect_outcome(third, TEN_OK);
     if (third.token == second.token) /* it was renewed by recognising itself: once more, after its end */
-        third = acquire_within(place, "t", "a", ttl_ms, 5000);
+        third = acquire_within(place, "t", "a", ttl_ms, HANG_MS);
     assert_true(third.token > second.token);
 }
 

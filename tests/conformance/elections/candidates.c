@@ -12,8 +12,8 @@
 
 #include "runtime/candidate.h"
 
-#define START_MS UINT64_C(20000) /* for a process to start, also under a sanitizer */
-#define YIELD_MS 300u            /* others go first for so long */
+#define START_MS HANG_MS /* for a process to start, also under a sanitizer */
+#define YIELD_MS 300u    /* others go first for so long */
 
 /* ---- one candidate ------------------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ int election_teardown(void **state) {
 }
 
 uint64_t slack_ms(const struct election_place *election) {
-    return 1500 + election->place.store->capabilities.expiry_late_ms;
+    return 1500 + late_ms() + election->place.store->capabilities.expiry_late_ms;
 }
 
 bool has_processes(const struct election_place *election) {
@@ -254,7 +254,7 @@ unsigned await_leader(struct election_place *election, unsigned except, uint64_t
         for (unsigned i = 0; i < CANDIDATES_MAX; i++)
             if (i != except && atomic_load(&election->arena->at[i].leads))
                 return i;
-        if (now_ms() - start_ms > limit_ms) {
+        if (now_ms() - start_ms > limit_ms + late_ms()) {
             show(election);
             fail_msg("nobody else leads after %llu ms", (unsigned long long)(now_ms() - start_ms));
         }
@@ -266,7 +266,7 @@ void await_demotion(struct election_place *election, unsigned index, const char 
     const struct candidate *candidate = &election->arena->at[index];
     uint64_t start_ms = now_ms();
     while (atomic_load(&candidate->leads) || atomic_load(&candidate->believes)) {
-        if (now_ms() - start_ms > limit_ms) {
+        if (now_ms() - start_ms > limit_ms + late_ms()) {
             show(election);
             fail_msg("candidate %u still leads after %llu ms", index, (unsigned long long)(now_ms() - start_ms));
         }
@@ -404,9 +404,9 @@ int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *resu
                            uint64_t timeout_ms) {
     enum loss loss = count == 1 ? run_into_trouble(&ops[0]) : LOSE_NOTHING;
     if (loss != LOSE_REQUEST) {
-        int done = __real_ten_store_apply(store, ops, results, count, timeout_ms);
+        int r = __real_ten_store_apply(store, ops, results, count, timeout_ms);
         if (loss == LOSE_NOTHING)
-            return done;
+            return r;
     }
     *results = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_TIMEOUT};
     return ten_fail(&store->error, TENURE_E_TIMEOUT, "it was lost on purpose");

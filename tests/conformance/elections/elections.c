@@ -10,13 +10,12 @@
 
 #include <stdio.h>
 
-#define TTL_MS      UINT64_C(20000)
-#define RENEW_MS    UINT64_C(8500)
-#define NOTICE_MS   UINT64_C(5000) /* a quarter of the TTL */
-#define BRIEF_MS    UINT64_C(2000) /* a TTL whose end is waited for */
-#define FIRST_MS    UINT64_C(10000)
-#define NOBODY      CANDIDATES_MAX
-#define ROUNDING_MS 5u
+#define TTL_MS    UINT64_C(60000)
+#define RENEW_MS  UINT64_C(25500)
+#define NOTICE_MS UINT64_C(15000) /* a quarter of the TTL */
+#define BRIEF_MS  UINT64_C(2000)  /* a TTL whose end is waited for */
+#define FIRST_MS  HANG_MS
+#define NOBODY    CANDIDATES_MAX
 
 static struct election_place *with_ttl(void **state, uint64_t ttl_ms, uint64_t renew_ms) {
     struct election_place *election = *state;
@@ -74,7 +73,7 @@ static void ten_lead_in_turn(void **state, enum candidate_kind kind) {
         uint64_t start_ms = now_ms();
         order_candidate(election, leader, ORDER_STOP);
         unsigned next = await_leader(election, leader, NOTICE_MS);
-        assert_true(atomic_load(&arena->at[next].elected_ms) - start_ms < NOTICE_MS);
+        assert_true(atomic_load(&arena->at[next].elected_ms) - start_ms < NOTICE_MS + late_ms());
         await_demotion(election, leader, "shutdown", NOTICE_MS);
         leader = next;
     }
@@ -139,7 +138,7 @@ static void a_leader_that_is_asked_steps_down_by_notice_well_before_its_next_ren
     uint64_t start_ms = now_ms();
     expect_outcome(ask_to_resign(election, at[first].instance), TEN_OK);
     unsigned second = await_leader(election, first, NOTICE_MS);
-    assert_true(atomic_load(&at[second].elected_ms) - start_ms < NOTICE_MS);
+    assert_true(atomic_load(&at[second].elected_ms) - start_ms < NOTICE_MS + late_ms());
     await_demotion(election, first, "resigned", NOTICE_MS);
     /* It was asked of that one; the next is not asked by the same words, nor by their coming late. */
     expect_outcome(ask_to_resign(election, at[first].instance), TEN_LOST);
@@ -254,7 +253,7 @@ static tenure_election *start_election(const struct election_place *election, co
 }
 
 static bool comes_true(const atomic_uint *count, uint64_t limit_ms) {
-    for (uint64_t end_ms = now_ms() + limit_ms; atomic_load(count) == 0 && now_ms() < end_ms;)
+    for (uint64_t end_ms = now_ms() + limit_ms; atomic_load(count) == 0 && now_ms() < end_ms + late_ms();)
         sleep_ms(1);
     return atomic_load(count) != 0;
 }
@@ -268,12 +267,13 @@ static void a_leader_whose_thread_hangs_stops_believing_before_another_leads(voi
     bool led = tenure_election_wait(stuck, FIRST_MS) == TENURE_OK;
     tenure_election *next = start_election(election, "next", &next_term);
     hang_request("stuck", TEN_OP_RENEW);
-    for (uint64_t end_ms = now_ms() + BRIEF_MS; !is_hanging() && now_ms() < end_ms;)
+    for (uint64_t end_ms = now_ms() + HANG_MS; !is_hanging() && now_ms() < end_ms;)
         sleep_ms(1);
     bool believed = is_hanging() && tenure_is_leader(stuck) && tenure_election_remaining_ms(stuck) > 0;
     uint64_t doubt_ms = 0;
     bool both = false;
-    for (uint64_t end_ms = now_ms() + 2 * BRIEF_MS; !tenure_is_leader(next) && now_ms() < end_ms; sleep_ms(1)) {
+    for (uint64_t end_ms = now_ms() + 2 * BRIEF_MS; !tenure_is_leader(next) && now_ms() < end_ms + late_ms();
+         sleep_ms(1)) {
         if (doubt_ms == 0 && !tenure_is_leader(stuck))
             doubt_ms = now_ms();
         both |= doubt_ms != 0 && tenure_is_leader(stuck);
@@ -326,7 +326,7 @@ static void a_leader_whose_renewals_go_unanswered_pauses_and_keeps_its_term(void
     bool paused = comes_true(&term.uncertain, 2 * BRIEF_MS);
     for (uint64_t end_ms = now_ms() + BRIEF_MS; count_lost() < 3 && now_ms() < end_ms;)
         sleep_ms(1);
-    int again = tenure_election_wait(loser, BRIEF_MS);
+    int again = tenure_election_wait(loser, HANG_MS);
     uint64_t token_after = tenure_election_token(loser);
     unsigned demoted = atomic_load(&term.demoted);
     tenure_election_stop(loser);

@@ -141,11 +141,11 @@ int __wrap_ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t co
         if (etcd_wire.before)
             etcd_wire.before(etcd_wire.place);
     }
-    int done = __real_ten_etcd_perform(link, calls, count, deadline_ms, error);
-    if (hooked && etcd_wire.after && done == TENURE_OK)
+    int r = __real_ten_etcd_perform(link, calls, count, deadline_ms, error);
+    if (hooked && etcd_wire.after && r == TENURE_OK)
         etcd_wire.after(&calls[0]);
-    if (!lost || done < 0)
-        return done;
+    if (!lost || r < 0)
+        return r;
     etcd_wire.lose_path = NULL;
     etcd_wire.lost++;
     ten_etcd_calls_free(calls, count);

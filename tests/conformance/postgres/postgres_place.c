@@ -75,9 +75,9 @@ int postgres_place_try(struct postgres_place *postgres, const char *role, const 
     char url[FIXTURE_URL_SIZE];
     ten_store *store = NULL;
     postgres_server_url(postgres->server, postgres->database, role, options, url, sizeof url);
-    int done = ten_store_open(url, NULL, &store, error);
+    int r = ten_store_open(url, NULL, &store, error);
     ten_store_close(store);
-    return done;
+    return r;
 }
 
 const char *postgres_text(struct postgres_place *postgres, const char *format, ...) {

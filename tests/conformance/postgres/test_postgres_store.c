@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TTL_MS     UINT64_C(800)
+#define TTL_MS     UINT64_C(2000) /* long enough to act before its end on a busy machine */
 #define AFTER_MS   (TTL_MS + 150)
 #define LOCK_LEASE "SELECT FROM tenure.lease FOR UPDATE"
 
@@ -82,7 +82,7 @@ static void a_lock_that_is_held_too_long_is_a_timeout_and_no_harm(void **state) 
     postgres_block(*state, &blocker, LOCK_LEASE, 1500);
     uint64_t start_ms = now_ms();
     assert_int_equal(apply_for(place->store, op, 400, &result), TENURE_E_TIMEOUT);
-    assert_true(now_ms() - start_ms < 1000);
+    assert_true(now_ms() - start_ms < 1000 + late_ms());
     expect_outcome(result, TEN_ERROR);
     postgres_unblock(&blocker);
     expect_holder(read_lease(place, "t"), "a");
@@ -104,7 +104,7 @@ static void what_changed_no_row_is_never_ok(void **state) {
     for (size_t i = 0; i < TEN_COUNT(ops); i++) {
         ten_result result;
         ops[i].namespace_name = place->ns;
-        assert_int_equal(apply_for(place->store, ops[i], CALL_MS, &result), TENURE_E_TIMEOUT);
+        assert_int_equal(apply_for(place->store, ops[i], 5000, &result), TENURE_E_TIMEOUT);
         expect_outcome(result, TEN_ERROR);
     }
     (void)postgres_text(*state, "DROP TRIGGER keep ON tenure.lease");
@@ -123,12 +123,12 @@ struct racer {
     char targets[RACE_TARGETS][16];
     ten_op ops[RACE_TARGETS];
     ten_result results[RACE_TARGETS];
-    int done;
+    int r;
 };
 
 static void *race(void *arg) {
     struct racer *racer = arg;
-    racer->done = ten_store_apply(racer->store, racer->ops, racer->results, RACE_TARGETS, CALL_MS);
+    racer->r = ten_store_apply(racer->store, racer->ops, racer->results, RACE_TARGETS, CALL_MS);
     return NULL;
 }
 
@@ -158,7 +158,7 @@ static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_wi
         }
         for (int i = 0; i < RACERS; i++) {
             pthread_join(racers[i].thread, NULL);
-            assert_int_equal(racers[i].done, TENURE_OK);
+            assert_int_equal(racers[i].r, TENURE_OK);
         }
         for (int i = 0; i < RACE_TARGETS; i++) {
             enum ten_outcome first = racers[0].results[i].outcome;
@@ -174,11 +174,11 @@ static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_wi
 static void *open_one(void *url) {
     ten_store *store = NULL;
     ten_error error = {0};
-    int done = ten_store_open(url, NULL, &store, &error);
-    if (done < 0)
+    int r = ten_store_open(url, NULL, &store, &error);
+    if (r < 0)
         print_error("%s\n", error.message);
     ten_store_close(store);
-    return done < 0 ? url : NULL;
+    return r < 0 ? url : NULL;
 }
 
 static void many_that_start_together_create_the_schema_once(void **state) {
@@ -219,7 +219,7 @@ static void a_backend_that_is_terminated_during_a_call_costs_nothing(void **stat
     (void)postgres_text(*state,
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
     pthread_join(killer, NULL);
-    assert_int_equal(renewal.done, TENURE_OK);
+    assert_int_equal(renewal.r, TENURE_OK);
     expect_outcome(renewal.results[0], TEN_OK);
     postgres_unblock(&blocker);
 }
@@ -251,10 +251,10 @@ static void a_server_that_does_not_answer_is_a_timeout_within_bounds(void **stat
     for (int i = 0; i < 2; i++) {
         ten_store *store = i ? place->other : place->store;
         uint64_t start_ms = now_ms();
-        int done = store->ops->ping(store, 400);
-        assert_true(now_ms() - start_ms < 1000);
-        if (done != TENURE_OK) {
-            assert_int_equal(done, TENURE_E_TIMEOUT);
+        int r = store->ops->ping(store, 400);
+        assert_true(now_ms() - start_ms < 1000 + late_ms());
+        if (r != TENURE_OK) {
+            assert_int_equal(r, TENURE_E_TIMEOUT);
             stopped = store;
         }
     }
@@ -274,10 +274,10 @@ static void a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one(void
     assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "&tiemout=1s", &error), TENURE_E_INVALID);
     ten_store *store = NULL;
     uint64_t start_ms = now_ms();
-    int done =
+    int r =
         ten_store_open("postgres://u:secret@192.0.2.1/db?timeout=300ms&listen_url=postgres%3A%2F%2Fu%3Asecret%40h%2Fdb",
                        NULL, &store, &error);
-    assert_true(done == TENURE_E_TIMEOUT || done == TENURE_E_UNREACHABLE);
+    assert_true(r == TENURE_E_TIMEOUT || r == TENURE_E_UNREACHABLE);
     assert_true(now_ms() - start_ms < 1500);
     assert_null(strstr(error.message, "secret"));
     assert_non_null(strstr(error.message, "192.0.2.1"));
@@ -430,7 +430,7 @@ static void expect_notice_within(struct postgres_place *postgres, uint64_t wait_
         read_changes(place->other, place->ns, &cursor, &seen);
     }
     assert_int_equal(seen.count, 1);
-    assert_in_range(now_ms() - start_ms, 0, wait_ms);
+    assert_in_range(now_ms() - start_ms, 0, wait_ms + late_ms());
 }
 
 static void note_warning(enum tenure_check_level level, const char *check, const char *found, const char *advice,

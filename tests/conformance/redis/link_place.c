@@ -41,6 +41,7 @@ int link_setup_without(void **state) {
         return -1;
     *state = place;
     names_reset();
+    late_from_now();
     place->fds = count_fds();
     return 0;
 }
@@ -77,12 +78,12 @@ static ten_redis_settings *settings_of(const char *text) {
     ten_url url;
     ten_error error = {0};
     ten_redis_settings *settings = NULL;
-    int done = ten_url_parse(text, &url, &error);
-    if (done == TENURE_OK) {
-        done = ten_redis_settings_make(&url, &settings, &error);
+    int r = ten_url_parse(text, &url, &error);
+    if (r == TENURE_OK) {
+        r = ten_redis_settings_make(&url, &settings, &error);
         ten_url_free(&url);
     }
-    if (done < 0)
+    if (r < 0)
         fail_msg("%s: %s", text, error.message);
     return settings;
 }
@@ -118,23 +119,23 @@ int try_open(struct link_place *place, enum ten_redis_need need, uint64_t wait_m
     close_link(place);
     place->error = (ten_error){0};
     uint64_t start_ms = boot_ms();
-    int done = ten_redis_link_open(place->settings, need, start_ms + wait_ms, &place->link, &place->error);
+    int r = ten_redis_link_open(place->settings, need, start_ms + wait_ms, &place->link, &place->error);
     uint64_t took_ms = boot_ms() - start_ms;
     if (took_ms > wait_ms + SLACK_MS)
         fail_msg("it took %llu ms instead of %llu", (unsigned long long)took_ms, (unsigned long long)wait_ms);
     if (strstr(place->error.message, SECRET))
         fail_msg("the password was told: %s", place->error.message);
-    if (done < 0) {
+    if (r < 0) {
         assert_null(place->link);
-        assert_int_equal(place->error.code, done);
+        assert_int_equal(place->error.code, r);
         assert_true(place->error.message[0] != '\0');
     }
-    return done;
+    return r;
 }
 
-static void must_be_open(const struct link_place *place, int done) {
-    if (done != TENURE_OK)
-        fail_msg("%s: %s", tenure_error_name(done), place->error.message);
+static void must_be_open(const struct link_place *place, int r) {
+    if (r != TENURE_OK)
+        fail_msg("%s: %s", tenure_error_name(r), place->error.message);
 }
 
 void must_open(struct link_place *place, const char *format, ...) {
@@ -153,16 +154,16 @@ void fail_allocations(struct link_place *place, long least) {
     for (long skip = 0;; skip++) {
         place->settings->hosts[0].known.count = 0;
         ten_alloc_fail_after(skip);
-        int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
+        int r = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
         bool failed = ten_alloc_has_failed();
         ten_alloc_fail_after(-1);
         if (!failed) {
-            must_be_open(place, done);
+            must_be_open(place, r);
             assert_true(skip >= least);
             return;
         }
-        if (done != TENURE_E_NOMEM)
-            fail_msg("allocation %ld: %s: %s", skip, tenure_error_name(done), place->error.message);
+        if (r != TENURE_E_NOMEM)
+            fail_msg("allocation %ld: %s: %s", skip, tenure_error_name(r), place->error.message);
     }
 }
 
@@ -176,9 +177,9 @@ void expect_refused(struct link_place *place, int code, const char *says, const 
     va_start(arguments, format);
     use_url_by(place, format, arguments);
     va_end(arguments);
-    int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
-    if (done != code)
-        fail_msg("%s instead of %s: %s", tenure_error_name(done), tenure_error_name(code), place->error.message);
+    int r = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
+    if (r != code)
+        fail_msg("%s instead of %s: %s", tenure_error_name(r), tenure_error_name(code), place->error.message);
     expect_said(place, says);
 }
 
@@ -205,10 +206,10 @@ const char *ask(struct link_place *place, const char *word, ...) {
     }
     va_end(arguments);
     redisReply *reply = NULL;
-    int done = ten_redis_link_send(place->link, count, words, sizes, &place->error);
-    if (done == TENURE_OK)
-        done = ten_redis_link_receive(place->link, boot_ms() + OPEN_MS, &reply, &place->error);
-    must_be_open(place, done);
+    int r = ten_redis_link_send(place->link, count, words, sizes, &place->error);
+    if (r == TENURE_OK)
+        r = ten_redis_link_receive(place->link, boot_ms() + OPEN_MS, &reply, &place->error);
+    must_be_open(place, r);
     free(place->text);
     place->text = text_of(reply);
     freeReplyObject(reply);

@@ -123,7 +123,7 @@ static void a_dead_or_silent_sentinel_is_passed_over(void **state) {
     /* The one that answered is asked first the next time. */
     uint64_t start_ms = boot_ms();
     must_reopen(&place->link);
-    assert_in_range(boot_ms() - start_ms, 0, 400);
+    assert_in_range(boot_ms() - start_ms, 0, 400 + late_ms());
     peer_stop(&silent);
     peer_stop(&garbage);
 }
@@ -192,11 +192,11 @@ static void a_sentinel_that_names_a_replica_or_a_dead_master_is_passed_over(void
                    "redis+sentinel://127.0.0.1:%d/mymaster", peers[0].port);
     use_url(&place->link, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/mymaster",
             peers[0].port, peers[1].port, peers[2].port, peers[3].port);
-    int done = try_open(&place->link, TEN_REDIS_LEASES, 1000);
+    int r = try_open(&place->link, TEN_REDIS_LEASES, 1000);
     redis_server_remove(&stopped);
     for (size_t i = 0; i < TEN_COUNT(peers); i++)
         peer_stop(&peers[i]);
-    if (done < 0)
+    if (r < 0)
         fail_msg("%s", place->link.error.message);
     expect_master(place, &place->link.server);
 }
@@ -212,12 +212,12 @@ static void after_a_failover_the_new_master_is_found(void **state) {
     expect_master(place, &place->link.server);
     redis_server_kill(&place->link.server);
     assert_false(ten_redis_link_is_fresh(place->link.link));
-    int done = TENURE_E_UNREACHABLE;
-    for (uint64_t end_ms = boot_ms() + 15000; done < 0 && boot_ms() < end_ms; pause_ms(10)) {
-        done = try_open(&place->link, TEN_REDIS_LEASES, 500);
-        assert_true(done == TENURE_OK || done == TENURE_E_UNREACHABLE || done == TENURE_E_TIMEOUT);
+    int r = TENURE_E_UNREACHABLE;
+    for (uint64_t end_ms = boot_ms() + 15000; r < 0 && boot_ms() < end_ms; pause_ms(10)) {
+        r = try_open(&place->link, TEN_REDIS_LEASES, 500);
+        assert_true(r == TENURE_OK || r == TENURE_E_UNREACHABLE || r == TENURE_E_TIMEOUT);
     }
-    assert_int_equal(done, TENURE_OK);
+    assert_int_equal(r, TENURE_OK);
     expect_master(place, &place->replicas[0]);
     assert_string_equal(ask(&place->link, "SET", "key", "value", NULL), "OK");
 }

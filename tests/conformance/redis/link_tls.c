@@ -117,10 +117,9 @@ static void a_certificate_that_has_expired_is_refused(void **state) {
 static void expect_client(struct link_place *place, const char *name, int code, const char *says) {
     use_url(place, "rediss://127.0.0.1:%d?ca_file=%s&cert_file=%s/%s.crt&key_file=%s/%s.key", place->server.port,
             certificates.ca, certificates.directory, name, certificates.directory, name);
-    int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
-    if (done != code)
-        fail_msg("%s: %s instead of %s: %s", name, tenure_error_name(done), tenure_error_name(code),
-                 place->error.message);
+    int r = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
+    if (r != code)
+        fail_msg("%s: %s instead of %s: %s", name, tenure_error_name(r), tenure_error_name(code), place->error.message);
     expect_said(place, says);
 }
 
@@ -133,8 +132,8 @@ static void a_server_that_wants_a_certificate_of_ours_says_so(void **state) {
         /* Again and again: what it says comes by itself with TLS 1.3, and races with what we send. */
         for (int tries = 0; tries < 20; tries++) {
             use_url(place, TLS, place->server.port, certificates.ca);
-            int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
-            assert_true(done == TENURE_E_DENIED || (i == 1 && done == TENURE_E_UNREACHABLE));
+            int r = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
+            assert_true(r == TENURE_E_DENIED || (i == 1 && r == TENURE_E_UNREACHABLE));
             expect_said(place, "cert_file and key_file name one");
             expect_client(place, "stranger", TENURE_E_DENIED, "our certificate");
         }
@@ -262,9 +261,9 @@ static void a_handshake_that_stops_anywhere_has_an_end(void **state) {
     for (size_t pass = 1; pass < whole; pass += pass < 200 ? 3 : 41) {
         atomic_store(&peer.pass, pass);
         atomic_store(&peer.then, pass % 2 ? PEER_CLOSE : PEER_RESET);
-        int done = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
-        if (done != TENURE_E_UNREACHABLE)
-            fail_msg("after %zu of %zu bytes: %s: %s", pass, whole, tenure_error_name(done), place->error.message);
+        int r = try_open(place, TEN_REDIS_LEASES, OPEN_MS);
+        if (r != TENURE_E_UNREACHABLE)
+            fail_msg("after %zu of %zu bytes: %s: %s", pass, whole, tenure_error_name(r), place->error.message);
     }
     peer_stop(&peer);
 }
@@ -302,8 +301,8 @@ static void large_pipelines_by_tls_do_not_wait_for_each_other(void **state) {
     }
     for (unsigned i = 0; i < 300; i++) {
         redisReply *reply = NULL;
-        int done = ten_redis_link_receive(place->link, boot_ms() + 20000, &reply, &place->error);
-        if (done < 0)
+        int r = ten_redis_link_receive(place->link, boot_ms() + 20000, &reply, &place->error);
+        if (r < 0)
             fail_msg("reply %u: %s", i, place->error.message);
         assert_int_equal(reply->len, sizeof data - i);
         assert_int_equal(reply->str[reply->len - 1], 'a' + i % 26);
@@ -321,13 +320,13 @@ static void writing_to_a_session_that_is_gone_raises_no_signal(void **state) {
         must_open(place, TLS, peer.port, certificates.ca);
         redis_server_kill(&place->server);
         pause_ms(5);
-        int done = TENURE_OK;
+        int r = TENURE_OK;
         for (int i = 0; i < 10; i++) {
             (void)ten_redis_link_send(place->link, 1, (const char *const[]){"PING"}, (const size_t[]){4}, NULL);
-            done = ten_redis_link_flush(place->link, boot_ms() + OPEN_MS, &place->error);
+            r = ten_redis_link_flush(place->link, boot_ms() + OPEN_MS, &place->error);
             pause_ms(1);
         }
-        assert_int_equal(done, TENURE_E_UNREACHABLE);
+        assert_int_equal(r, TENURE_E_UNREACHABLE);
         close_link(place);
         peer_stop(&peer);
     }

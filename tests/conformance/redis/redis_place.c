@@ -54,9 +54,9 @@ int redis_place_try(struct redis_place *redis, const char *options, ten_error *e
     char url[FIXTURE_URL_SIZE];
     ten_store *store = NULL;
     make_url(&redis->server, options, url, sizeof url);
-    int done = ten_store_open(url, NULL, &store, error);
+    int r = ten_store_open(url, NULL, &store, error);
     ten_store_close(store);
-    return done;
+    return r;
 }
 
 void redis_place_restart(struct redis_place *redis) {

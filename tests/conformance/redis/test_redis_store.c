@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TTL_MS   UINT64_C(800)
+#define TTL_MS   UINT64_C(2000) /* long enough to act before its end on a busy machine */
 #define AFTER_MS (TTL_MS + 150)
 
 static void expect_recovering(ten_result result) {
@@ -153,7 +153,7 @@ static void a_server_that_was_demoted_and_promoted_again_begins_an_epoch(void **
     redis_place_start_replica(redis);
     redis_replica_command(redis, "REPLICAOF NO ONE");
     sleep_ms(AFTER_MS); /* the first replica gives the master a new replication id, and so an epoch */
-    uint64_t token = acquire_within(place, "t", "a", TTL_MS, 3 * TTL_MS).token; /* the replica never hears of it */
+    uint64_t token = acquire_within(place, "t", "a", TTL_MS, HANG_MS).token; /* the replica never hears of it */
     redis_command(redis, "REPLICAOF 127.0.0.1 %d", redis->replica.port);
     redis_wait_for_sync(redis);
     redis_command(redis, "REPLICAOF NO ONE");
@@ -282,9 +282,9 @@ static void a_token_from_before_the_epoch_is_not_recognised_later(void **state) 
     struct place *place = &redis->place;
     redis_place_open(redis, "");
     expect_outcome(renew(place, "t", "a", 100, 2 * TTL_MS), TEN_OK);
-    sleep_ms(2 * TTL_MS - 200);
+    sleep_ms(2 * TTL_MS - 600);
     expect_outcome(renew(place, "t", "a", 100, TTL_MS), TEN_OK); /* as long as it believes */
-    sleep_ms(300);
+    sleep_ms(700);
     ten_result again = acquire(place, "t", "a", TTL_MS);
     expect_outcome(again, TEN_HELD);
     expect_holder(again, "a");
@@ -364,12 +364,12 @@ static void leases_and_heartbeats_are_plain_keys(void **state) {
     redis_place_open(redis, "fresh=1");
     must_acquire(place, "scene:1/a", "host-1-abc", LONG_MS);
     assert_string_equal(redis_text(redis, "GET %s:lease:scene:1/a", place->ns), "host-1-abc");
-    assert_in_range(atoi(redis_text(redis, "PTTL %s:lease:scene:1/a", place->ns)), LONG_MS - 5000, LONG_MS);
+    assert_in_range(atoi(redis_text(redis, "PTTL %s:lease:scene:1/a", place->ns)), LONG_MS - LONG_MS / 4, LONG_MS);
     ten_op beat = {
         .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "host-1-abc", .ttl_ms = LONG_MS, .weight = 3};
     expect_outcome(apply_one(place->store, beat), TEN_OK);
     assert_string_equal(redis_text(redis, "GET %s:node:host-1-abc", place->ns), "3");
-    assert_in_range(atoi(redis_text(redis, "PTTL %s:node:host-1-abc", place->ns)), LONG_MS - 5000, LONG_MS);
+    assert_in_range(atoi(redis_text(redis, "PTTL %s:node:host-1-abc", place->ns)), LONG_MS - LONG_MS / 4, LONG_MS);
 }
 
 static void elections_have_the_key_of_the_role(void **state) {
@@ -409,9 +409,9 @@ static void bad_patterns_and_options_are_refused_with_the_reason(void **state) {
     };
     for (size_t i = 0; i < TEN_COUNT(cases); i++) {
         ten_error error = {0};
-        int done = redis_place_try(redis, cases[i].options, &error);
-        if (done != TENURE_E_INVALID || !strstr(error.message, cases[i].says))
-            fail_msg("%s: %d, '%s' does not say '%s'", cases[i].options, done, error.message, cases[i].says);
+        int r = redis_place_try(redis, cases[i].options, &error);
+        if (r != TENURE_E_INVALID || !strstr(error.message, cases[i].says))
+            fail_msg("%s: %d, '%s' does not say '%s'", cases[i].options, r, error.message, cases[i].says);
     }
 }
 
@@ -567,7 +567,7 @@ static void with_wait_replicas_nothing_counts_that_no_replica_has(void **state) 
     assert_int_equal(result.outcome, TEN_ERROR);
     assert_non_null(strstr(place->store->error.message, "wait_replicas"));
     redis_place_start_replica(redis);
-    ten_result granted = acquire_within(place, "t", "a", TTL_MS, 3 * TTL_MS);
+    ten_result granted = acquire_within(place, "t", "a", TTL_MS, HANG_MS);
     expect_outcome(granted, TEN_OK);
     assert_true(redis_replica_has(redis, "%s:lease:t", place->ns));
     op.kind = TEN_OP_RENEW;

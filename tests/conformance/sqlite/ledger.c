@@ -18,33 +18,33 @@ static ten_op lease_op(enum ten_op_kind kind, const char *target, const char *ho
 }
 
 static int call(ten_store *store, ten_op op, ten_result *result) {
-    int done = ten_store_apply(store, &op, result, 1, CALL_MS);
-    if (done < 0) {
+    int r = ten_store_apply(store, &op, result, 1, CALL_MS);
+    if (r < 0) {
         expect_outcome(*result, TEN_ERROR);
-        assert_int_equal(result->error, done);
+        assert_int_equal(result->error, r);
         assert_true(store->error.message[0] != '\0');
     }
-    return done;
+    return r;
 }
 
-static int keep_first(int first, int done) {
-    return first < 0 ? first : done;
+static int keep_first(int first, int r) {
+    return first < 0 ? first : r;
 }
 
 /* ---- leases -------------------------------------------------------------------------------------------- */
 
 static int take(struct ledger *ledger, ten_store *store, size_t i, const char *holder) {
     ten_result result;
-    int done = call(store, lease_op(TEN_OP_ACQUIRE, targets[i], holder, 0), &result);
-    ledger->unsure[i] |= done < 0;
-    if (done < 0 || result.outcome != TEN_OK)
-        return done;
+    int r = call(store, lease_op(TEN_OP_ACQUIRE, targets[i], holder, 0), &result);
+    ledger->unsure[i] |= r < 0;
+    if (r < 0 || result.outcome != TEN_OK)
+        return r;
     /* The same token again only for a lease that this holder had already, be it by an acquire whose answer failed. */
     assert_true(result.token > ledger->highest[i] || result.token == ledger->token[i]);
     ledger->highest[i] = ten_max_u64(ledger->highest[i], result.token);
     ledger->token[i] = result.token;
     ledger->unsure[i] = false;
-    return done;
+    return r;
 }
 
 static int keep(struct ledger *ledger, ten_store *store, size_t i, const char *holder, uint64_t ttl_ms) {
@@ -53,10 +53,10 @@ static int keep(struct ledger *ledger, ten_store *store, size_t i, const char *h
     ten_op op = lease_op(TEN_OP_RENEW, targets[i], holder, ledger->token[i]);
     op.ttl_ms = ttl_ms;
     ten_result result;
-    int done = call(store, op, &result);
-    if (done == TENURE_OK && !ledger->unsure[i])
+    int r = call(store, op, &result);
+    if (r == TENURE_OK && !ledger->unsure[i])
         expect_outcome(result, TEN_OK);
-    return done;
+    return r;
 }
 
 static int give_back(struct ledger *ledger, ten_store *store, size_t i, const char *holder, unsigned flags) {
@@ -65,16 +65,16 @@ static int give_back(struct ledger *ledger, ten_store *store, size_t i, const ch
     ten_op op = lease_op(TEN_OP_RELEASE, targets[i], flags ? NULL : holder, ledger->token[i]);
     op.flags = flags;
     ten_result result;
-    int done = call(store, op, &result);
-    if (done < 0) {
+    int r = call(store, op, &result);
+    if (r < 0) {
         ledger->unsure[i] = true;
-        return done;
+        return r;
     }
     if (!ledger->unsure[i])
         expect_outcome(result, TEN_OK);
     ledger->token[i] = 0;
     ledger->unsure[i] = false;
-    return done;
+    return r;
 }
 
 static int run_leases(struct ledger *ledger, ten_store *store, const char *holder) {
@@ -88,14 +88,14 @@ static int run_leases(struct ledger *ledger, ten_store *store, const char *holde
     first = keep_first(first, give_back(ledger, store, 1, holder, 0));
     first = keep_first(first, give_back(ledger, store, 2, holder, TEN_OP_FORCE_NOW));
     /* Never believed: somebody else has it. */
-    int done = call(store, lease_op(TEN_OP_ACQUIRE, "guarded", holder, 0), &result);
-    if (done == TENURE_OK)
+    int r = call(store, lease_op(TEN_OP_ACQUIRE, "guarded", holder, 0), &result);
+    if (r == TENURE_OK)
         expect_outcome(result, TEN_HELD);
-    first = keep_first(first, done);
-    done = call(store, lease_op(TEN_OP_READ, "guarded", NULL, 0), &result);
-    if (done == TENURE_OK)
+    first = keep_first(first, r);
+    r = call(store, lease_op(TEN_OP_READ, "guarded", NULL, 0), &result);
+    if (r == TENURE_OK)
         expect_holder(result, "guard");
-    return keep_first(first, done);
+    return keep_first(first, r);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
@@ -139,17 +139,17 @@ static int run_rest(struct ledger *ledger, ten_store *store, const char *holder)
     first = keep_first(first, call(store, beat, &result));
     bool guarded = false;
     ten_query query = {.namespace_name = "poll", .filter = TENURE_LEASED, .limit = 100};
-    int done = store->ops->list(store, &query, find_guarded, &guarded, CALL_MS);
-    assert_true(done < 0 || guarded);
-    first = keep_first(first, done);
+    int r = store->ops->list(store, &query, find_guarded, &guarded, CALL_MS);
+    assert_true(r < 0 || guarded);
+    first = keep_first(first, r);
     first = keep_first(first, store->ops->list_instances(store, "poll", ignore_instance, NULL, CALL_MS));
     uint64_t cursor = UINT64_MAX;
-    done = store->ops->changes(store, "poll", &cursor, 10, ignore_change, NULL, CALL_MS);
-    if (done == TENURE_OK) {
+    r = store->ops->changes(store, "poll", &cursor, 10, ignore_change, NULL, CALL_MS);
+    if (r == TENURE_OK) {
         cursor = ten_sub_saturating(cursor, 5);
-        done = store->ops->changes(store, "poll", &cursor, 10, ignore_change, NULL, CALL_MS);
+        r = store->ops->changes(store, "poll", &cursor, 10, ignore_change, NULL, CALL_MS);
     }
-    first = keep_first(first, done);
+    first = keep_first(first, r);
     first = keep_first(first, call(store, leave, &result));
     return keep_first(first, store->ops->ping(store, CALL_MS));
 }

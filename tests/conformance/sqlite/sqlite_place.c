@@ -69,12 +69,12 @@ ten_store *open_real(struct sqlite_place *place) {
 int try_open(const char *url, const ten_clock *clock, ten_error *error) {
     ten_store *store = NULL;
     *error = (ten_error){0};
-    int done = ten_store_open(url, &(ten_store_config){.clock = clock}, &store, error);
-    if (done == TENURE_OK)
+    int r = ten_store_open(url, &(ten_store_config){.clock = clock}, &store, error);
+    if (r == TENURE_OK)
         ten_store_close(store);
     else
         assert_true(error->message[0] != '\0');
-    return done;
+    return r;
 }
 
 /* ---- plain SQLite -------------------------------------------------------------------------------------- */

@@ -124,8 +124,8 @@ static void a_link_to_a_wrong_place_is_refused(void **state) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     assert_int_equal(symlink("/proc/version", sqlite->path), 0);
-    int done = try_open(sqlite->url, NULL, &error);
-    assert_true(done == TENURE_E_UNSUPPORTED || done == TENURE_E_UNREACHABLE);
+    int r = try_open(sqlite->url, NULL, &error);
+    assert_true(r == TENURE_E_UNSUPPORTED || r == TENURE_E_UNREACHABLE);
 }
 
 static void a_file_that_may_not_be_written_is_refused_with_a_clear_error(void **state) {
@@ -140,10 +140,10 @@ static void a_file_that_may_not_be_written_is_refused_with_a_clear_error(void **
         assert_int_equal(chown(sqlite->path, nobody, (gid_t)-1), 0);
         assert_int_equal(seteuid(nobody), 0);
     }
-    int done = try_open(sqlite->url, NULL, &error);
+    int r = try_open(sqlite->url, NULL, &error);
     if (root)
         assert_int_equal(seteuid(0), 0);
-    assert_int_equal(done, TENURE_E_UNREACHABLE);
+    assert_int_equal(r, TENURE_E_UNREACHABLE);
     assert_non_null(strstr(error.message, "leases.db"));
 }
 
@@ -256,9 +256,9 @@ static int make_store(int count, char **arguments) {
     ten_op op = {
         .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = arguments[2], .holder = "maker", .ttl_ms = LONG_MS};
     ten_result result = {0};
-    int done = ten_store_apply(store, &op, &result, 1, CALL_MS);
+    int r = ten_store_apply(store, &op, &result, 1, CALL_MS);
     ten_store_close(store);
-    return done == TENURE_OK && result.outcome == TEN_OK && result.token == 1 ? 0 : 4;
+    return r == TENURE_OK && result.outcome == TEN_OK && result.token == 1 ? 0 : 4;
 }
 
 static void several_processes_may_make_the_same_database_at_once(void **state) {

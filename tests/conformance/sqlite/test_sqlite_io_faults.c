@@ -17,17 +17,17 @@ struct fault {
     int expected; /* the only error that may come of it; 0: any that the contract has for a store that fails */
 };
 
-static bool is_store_error(int done) {
-    return done == TENURE_E_STORE || done == TENURE_E_UNREACHABLE || done == TENURE_E_FULL || done == TENURE_E_TIMEOUT;
+static bool is_store_error(int r) {
+    return r == TENURE_E_STORE || r == TENURE_E_UNREACHABLE || r == TENURE_E_FULL || r == TENURE_E_TIMEOUT;
 }
 
-static void check_error(const struct fault *fault, int done) {
-    if (done == TENURE_OK)
+static void check_error(const struct fault *fault, int r) {
+    if (r == TENURE_OK)
         return;
     if (fault->expected)
-        assert_int_equal(done, fault->expected);
-    else if (!is_store_error(done))
-        fail_msg("%s came to %s", fault->what, tenure_error_name(done));
+        assert_int_equal(r, fault->expected);
+    else if (!is_store_error(r))
+        fail_msg("%s came to %s", fault->what, tenure_error_name(r));
 }
 
 static ten_store *open_without_faults(struct sqlite_place *sqlite) {
@@ -46,14 +46,14 @@ static void fail_during_script(struct sqlite_place *sqlite, const struct fault *
     for (;; n++) {
         assert_true(n < RUNS_MAX);
         faulty_vfs_fail(fault->kinds, n, fault->lasting);
-        int done = ledger_run(&ledger, store);
+        int r = ledger_run(&ledger, store);
         bool failed = faulty_vfs_mend();
         if (!failed) {
-            assert_int_equal(done, TENURE_OK);
+            assert_int_equal(r, TENURE_OK);
             break;
         }
-        check_error(fault, done);
-        failures += done < 0;
+        check_error(fault, r);
+        failures += r < 0;
         /* By another connection first: what is on the disk, not what this one remembers. */
         if (n % 8 == 0) {
             ten_store *other = open_without_faults(sqlite);
@@ -131,19 +131,19 @@ static void opening_fails_cleanly_at_any_call(void **state) {
             faulty_vfs_fail(any.kinds, n, false);
             ten_store *store = NULL;
             ten_error error = {0};
-            int done = ten_store_open(sqlite->url, NULL, &store, &error);
-            check_error(&any, done);
+            int r = ten_store_open(sqlite->url, NULL, &store, &error);
+            check_error(&any, r);
             ten_op op = {
                 .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "t", .holder = "a", .ttl_ms = LONG_MS};
             ten_result result = {0};
-            if (done == TENURE_OK)
-                done = ten_store_apply(store, &op, &result, 1, CALL_MS);
+            if (r == TENURE_OK)
+                r = ten_store_apply(store, &op, &result, 1, CALL_MS);
             ten_store_close(store);
             bool failed = faulty_vfs_mend();
             store = open_without_faults(sqlite);
             ten_op read = {.kind = TEN_OP_READ, .namespace_name = "poll", .target = "t"};
             ten_result found = apply_one(store, read);
-            if (done == TENURE_OK) {
+            if (r == TENURE_OK) {
                 expect_outcome(result, TEN_OK);
                 expect_holder(found, "a");
                 assert_int_equal(found.token, result.token);

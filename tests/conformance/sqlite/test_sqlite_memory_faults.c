@@ -80,10 +80,10 @@ static const struct memory memories[] = {
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
 
-static void check_error(int done) {
+static void check_error(int r) {
     /* SQLite forgoes some memory without harm, and tells the lack of other memory as a failed read. */
-    if (done != TENURE_OK && done != TENURE_E_NOMEM && done != TENURE_E_STORE && done != TENURE_E_UNREACHABLE)
-        fail_msg("a failed allocation came to %s", tenure_error_name(done));
+    if (r != TENURE_OK && r != TENURE_E_NOMEM && r != TENURE_E_STORE && r != TENURE_E_UNREACHABLE)
+        fail_msg("a failed allocation came to %s", tenure_error_name(r));
 }
 
 static void run_script(struct sqlite_place *sqlite, const char *url, const struct memory *memory) {
@@ -95,14 +95,14 @@ static void run_script(struct sqlite_place *sqlite, const char *url, const struc
     for (;; n++) {
         assert_true(n < RUNS_MAX);
         memory->fail_after(n);
-        int done = ledger_run(&ledger, store);
+        int r = ledger_run(&ledger, store);
         bool failed = memory->mend();
         if (!failed) {
-            assert_int_equal(done, TENURE_OK);
+            assert_int_equal(r, TENURE_OK);
             break;
         }
-        check_error(done);
-        told += done == TENURE_E_NOMEM;
+        check_error(r);
+        told += r == TENURE_E_NOMEM;
         ledger_check(&ledger, store);
     }
     print_message("# %s memory, %s: %ld allocations failed in turn, %u times told\n", memory->whose,
@@ -126,19 +126,19 @@ static void run_open_to_close(struct sqlite_place *sqlite, const char *url, cons
         ten_store *tried = NULL;
         ten_error error = {0};
         memory->fail_after(n);
-        int done = ten_store_open(url, NULL, &tried, &error);
-        if (done < 0)
+        int r = ten_store_open(url, NULL, &tried, &error);
+        if (r < 0)
             assert_true(error.message[0] != '\0');
         else
-            done = ledger_run(&ledger, tried);
+            r = ledger_run(&ledger, tried);
         ten_store_close(tried);
         bool failed = memory->mend();
         if (!failed) {
-            assert_int_equal(done, TENURE_OK);
+            assert_int_equal(r, TENURE_OK);
             break;
         }
-        check_error(done);
-        told += done == TENURE_E_NOMEM;
+        check_error(r);
+        told += r == TENURE_E_NOMEM;
         ledger_check(&ledger, store);
     }
     print_message("# %s memory, %s from open to close: %ld allocations failed in turn, %u times told\n", memory->whose,

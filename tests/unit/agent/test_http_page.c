@@ -12,8 +12,8 @@ static const char *next_of(const char *value) {
     static const char base[] = "http://h:1/a/list?limit=2";
     ten_buf next = {0};
     ten_error error;
-    int done = ten_http_page_next_link(base, base, value, &next, &error);
-    snprintf(shown, sizeof shown, "%s", done == TENURE_OK ? ten_buf_string(&next) : error.message);
+    int r = ten_http_page_next_link(base, base, value, &next, &error);
+    snprintf(shown, sizeof shown, "%s", r == TENURE_OK ? ten_buf_string(&next) : error.message);
     ten_buf_free(&next);
     return shown;
 }

@@ -13,8 +13,8 @@ static char shown[1024];
 static const char *read_url(const char *url) {
     ten_mqtt_settings settings;
     ten_error error;
-    int done = ten_mqtt_settings_read(url, TTL_MS, &settings, &error);
-    if (done == TENURE_OK)
+    int r = ten_mqtt_settings_read(url, TTL_MS, &settings, &error);
+    if (r == TENURE_OK)
         snprintf(shown, sizeof shown, "%s %d %s %s %llu", settings.host, settings.port,
                  settings.user ? settings.user : "-", settings.topic, (unsigned long long)settings.timeout_ms);
     else
@@ -88,8 +88,8 @@ static void wildcards_in_an_id_are_encoded(void **state) {
 static const char *read_input(const char *url) {
     ten_mqtt_settings settings;
     ten_error error;
-    int done = ten_mqtt_settings_read_input(url, TTL_MS, &settings, &error);
-    if (done == TENURE_OK)
+    int r = ten_mqtt_settings_read_input(url, TTL_MS, &settings, &error);
+    if (r == TENURE_OK)
         snprintf(shown, sizeof shown, "%s %s", settings.topic, settings.client_id ? settings.client_id : "-");
     else
         snprintf(shown, sizeof shown, "%s", error.message);

@@ -227,7 +227,7 @@ static void a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted
     uint64_t start_us = ten_boot_us();
     for (uint64_t i = 0; i < EVENTS; i++)
         TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_renewed", TEN_NUMBER("i", i));
-    assert_in_range(elapsed_ms(start_us), 0, 10000);
+    assert_took(start_us, 0, HANG_MS);
     struct drain job = {.fd = fixture.ends[0]};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, drain, &job), 0);
@@ -267,8 +267,8 @@ static void a_reader_that_is_gone_neither_kills_nor_blocks(void **state) {
     uint64_t start_us = ten_boot_us();
     for (uint64_t i = 0; i < 2000; i++)
         TEN_LOG(fixture.log, TEN_LOG_INFO, "e", TEN_NUMBER("i", i));
-    ten_log_close(fixture.log, 5000);
-    assert_in_range(elapsed_ms(start_us), 0, 4000);
+    ten_log_close(fixture.log, 3 * HANG_MS);
+    assert_took(start_us, 0, HANG_MS); /* it does not wait for its own time to pass */
     close(fixture.ends[1]);
 }
 
@@ -280,7 +280,7 @@ static void closing_with_a_stuck_reader_ends_in_time(void **state) {
         TEN_LOG(fixture.log, TEN_LOG_INFO, "e", TEN_NUMBER("i", i));
     uint64_t start_us = ten_boot_us();
     ten_log_close(fixture.log, 100);
-    assert_in_range(elapsed_ms(start_us), 99, 3000);
+    assert_took(start_us, 100, HANG_MS);
     /* The descriptor is the caller's again: should the stuck write ever return, nothing follows it. */
     char piece[4096];
     size_t size = 0;

@@ -188,9 +188,12 @@ static void a_resolver_that_hangs_costs_the_time_that_it_was_given(void **state)
     resolver.hangs = true;
     uint64_t start_us = ten_boot_us();
     assert_int_equal(ask("1.test", 80, &addresses, &error), TENURE_E_TIMEOUT);
-    assert_in_range(elapsed_ms(start_us), 75, 600);
+    assert_took(start_us, 80, 600);
     assert_contains(error.message, "1.test");
-    assert_contains(error.message, "80 ms");
+    /* What was left of the 80 ms when it began to wait: a busy machine has used some of them by then. */
+    const char *within = strstr(error.message, "within ");
+    assert_non_null(within);
+    assert_in_range(strtoul(within + strlen("within "), NULL, 10), 1, 80);
     assert_int_equal(addresses.count, 99);
 }
 
@@ -209,7 +212,7 @@ static size_t idle_threads; /* of the program, before anybody asked */
 
 /* Threads that have answered need a moment to end. */
 static void assert_threads(size_t more) {
-    for (int i = 0; i < 2000 && count_threads() != idle_threads + more; i++)
+    for (uint64_t i = 0; i < HANG_MS && count_threads() != idle_threads + more; i++)
         usleep(1000);
     assert_int_equal(count_threads(), idle_threads + more);
 }
@@ -231,8 +234,8 @@ static void four_threads_hang_and_not_one_more(void **state) {
     hang_all();
     for (int i = 0; i < 20; i++) {
         uint64_t start_us = ten_boot_us();
-        assert_int_equal(ask("1.test", 5000, &addresses, &error), TENURE_E_TIMEOUT);
-        assert_in_range(elapsed_ms(start_us), 0, 500);
+        assert_int_equal(ask("1.test", 3 * HANG_MS, &addresses, &error), TENURE_E_TIMEOUT);
+        assert_took(start_us, 0, HANG_MS); /* it does not wait for its own time to pass */
         assert_contains(error.message, "does not answer");
     }
     assert_threads(4);
@@ -298,16 +301,17 @@ static void signals_do_not_end_the_wait(void **state) {
     ten_error error;
     storm_start();
     resolver.slow_ms = 20;
-    int done = ask("1.test", 5000, &addresses, &error);
+    int r = ask("1.test", 5000, &addresses, &error);
     resolver.slow_ms = 0;
     resolver.hangs = true;
     uint64_t start_us = ten_boot_us();
     int hung = ask("1.test", 50, &addresses, &error);
     uint64_t took_ms = elapsed_ms(start_us);
+    uint64_t late_ms = machine_stalled_ms();
     storm_stop();
-    assert_int_equal(done, TENURE_OK);
+    assert_int_equal(r, TENURE_OK);
     assert_int_equal(hung, TENURE_E_TIMEOUT);
-    assert_in_range(took_ms, 45, 600);
+    assert_in_range(took_ms, 50 - MACHINE_ROUNDING_MS, 600 + late_ms);
 }
 
 static void no_memory_is_told_and_costs_no_turn(void **state) {

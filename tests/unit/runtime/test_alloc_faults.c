@@ -35,10 +35,10 @@ static void fail_each_in_turn(work_fn work, void *arg) {
 }
 
 /* An error must be this one; anything else is a lie about the reason. */
-static bool whole_unless_out_of_memory(int done) {
-    if (done < 0 && done != TENURE_E_NOMEM)
-        fail_msg("error %s instead of TENURE_E_NOMEM", tenure_error_name(done));
-    return done == TENURE_OK;
+static bool whole_unless_out_of_memory(int r) {
+    if (r < 0 && r != TENURE_E_NOMEM)
+        fail_msg("error %s instead of TENURE_E_NOMEM", tenure_error_name(r));
+    return r == TENURE_OK;
 }
 
 /* ---- base */
@@ -90,11 +90,11 @@ static bool use_map(void *arg) {
 static bool use_url(void *arg) {
     ten_url url;
     ten_error error = {0};
-    int done = ten_url_parse(arg, &url, &error);
-    if (done == TENURE_OK)
+    int r = ten_url_parse(arg, &url, &error);
+    if (r == TENURE_OK)
         ten_url_free(&url);
-    assert_int_equal(error.code, done);
-    return whole_unless_out_of_memory(done);
+    assert_int_equal(error.code, r);
+    return whole_unless_out_of_memory(r);
 }
 
 static bool use_redact(void *arg) {
@@ -122,9 +122,9 @@ static bool open_log(void *arg) {
     ten_log_config config = {.fd = *(int *)arg, .clock = &ten_system_clock, .instance = "me", .namespace_name = "poll"};
     ten_log *log = NULL;
     ten_error error = {0};
-    int done = ten_log_open(&config, &log, &error);
+    int r = ten_log_open(&config, &log, &error);
     ten_log_close(log, 1000);
-    return whole_unless_out_of_memory(done);
+    return whole_unless_out_of_memory(r);
 }
 
 static void the_base_survives_every_failing_allocation(void **state) {
@@ -149,9 +149,9 @@ static void a_bad_url_stays_refused_when_memory_runs_out(void **state) {
         ten_url url;
         ten_error error = {0};
         ten_alloc_fail_after(count);
-        int done = ten_url_parse("redis://u:secret@h?a=1&b=%zz", &url, &error);
+        int r = ten_url_parse("redis://u:secret@h?a=1&b=%zz", &url, &error);
         ten_alloc_fail_after(-1);
-        assert_true(done == TENURE_E_INVALID || done == TENURE_E_NOMEM);
+        assert_true(r == TENURE_E_INVALID || r == TENURE_E_NOMEM);
         assert_lacks(error.message, "secret");
     }
 }
@@ -194,10 +194,10 @@ static void a_log_line_without_memory_is_counted_as_dropped(void **state) {
 
 static bool open_client(void *arg) {
     tenure_client *client = NULL;
-    int done = tenure_open(arg, NULL, &client);
-    assert_int_equal(client == NULL, done < 0);
+    int r = tenure_open(arg, NULL, &client);
+    assert_int_equal(client == NULL, r < 0);
     tenure_close(client);
-    return whole_unless_out_of_memory(done);
+    return whole_unless_out_of_memory(r);
 }
 
 static bool acquire(void *arg) {
@@ -206,12 +206,12 @@ static bool acquire(void *arg) {
     char target[32];
     snprintf(target, sizeof target, "t-%d", ++number);
     tenure_lease *lease = NULL;
-    int done = tenure_try_acquire(client, target, &lease);
-    assert_int_equal(lease == NULL, done < 0);
-    assert_true(done == TENURE_OK || tenure_message(client)[0] != '\0');
-    assert_true(done < 0 || tenure_lease_valid(lease));
+    int r = tenure_try_acquire(client, target, &lease);
+    assert_int_equal(lease == NULL, r < 0);
+    assert_true(r == TENURE_OK || tenure_message(client)[0] != '\0');
+    assert_true(r < 0 || tenure_lease_valid(lease));
     tenure_lease_free(lease);
-    return whole_unless_out_of_memory(done);
+    return whole_unless_out_of_memory(r);
 }
 
 static int count_info(const tenure_info *info, void *userdata) {
@@ -222,9 +222,9 @@ static int count_info(const tenure_info *info, void *userdata) {
 
 static bool list(void *arg) {
     size_t count = 0;
-    int done = tenure_list(arg, TENURE_ALL, count_info, &count);
-    assert_true(done < 0 || count > 0);
-    return whole_unless_out_of_memory(done);
+    int r = tenure_list(arg, TENURE_ALL, count_info, &count);
+    assert_true(r < 0 || count > 0);
+    return whole_unless_out_of_memory(r);
 }
 
 static int count_target(const tenure_target *target, void *userdata) {
@@ -240,9 +240,9 @@ static bool put_targets(void *arg) {
     snprintf(ids[0], sizeof ids[0], "put-%d", ++number);
     snprintf(ids[1], sizeof ids[1], "put-%d", ++number);
     tenure_target targets[] = {{.id = ids[0], .url = "http://h/", .exec = "true", .spec = "{}"}, {.id = ids[1]}};
-    int done = tenure_targets_put(arg, targets, 2, &added);
-    assert_int_equal(added, done < 0 ? 77 : 2);
-    return whole_unless_out_of_memory(done);
+    int r = tenure_targets_put(arg, targets, 2, &added);
+    assert_int_equal(added, r < 0 ? 77 : 2);
+    return whole_unless_out_of_memory(r);
 }
 
 static bool change_target(void *arg) {

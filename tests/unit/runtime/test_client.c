@@ -212,7 +212,7 @@ static void a_client_that_others_use_for_too_long_is_a_timeout(void **state) {
     pthread_mutex_lock(&client->lock);
     assert_int_equal(tenure_get_info(client, "a", &info), TENURE_E_TIMEOUT);
     pthread_mutex_unlock(&client->lock);
-    assert_in_range(elapsed_ms(start_us), 49, 5000);
+    assert_took(start_us, 50, HANG_MS);
     assert_contains(tenure_message(client), "other threads");
     assert_int_equal(tenure_get_info(client, "a", &info), TENURE_E_UNKNOWN_TARGET);
     tenure_close(client);
@@ -234,7 +234,7 @@ static void health_is_told(void **state) {
     uint64_t elapsed_us = UINT64_MAX;
     size_t count = 0;
     assert_int_equal(tenure_ping(client, &elapsed_us), TENURE_OK);
-    assert_in_range(elapsed_us, 0, 5000000);
+    assert_in_range(elapsed_us, 0, HANG_MS * 1000);
     assert_int_equal(tenure_check(client, count_check, &count), TENURE_OK);
     assert_true(count > 0);
     tenure_close(client);

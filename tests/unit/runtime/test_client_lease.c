@@ -197,7 +197,7 @@ static void a_released_target_is_free_at_once_and_its_token_grows(void **state) 
         assert_int_equal(tenure_lease_remaining_ms(lease), 0);
         assert_int_equal(tenure_release(lease), TENURE_OK); /* again: nothing is held */
         assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-        assert_contains(tenure_message(client), "given back or lost before");
+        assert_contains(tenure_message(client), "released or lost before");
         assert_false(tenure_lease_valid(lease));
         tenure_lease_free(lease);
     }

@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "runtime/client.h"
 
-enum { FOREVER_MS = 3600000, SOON_MS = 15000 };
+enum { FOREVER_MS = 3600000, SOON_MS = HANG_MS };
 
 struct fixture {
     struct fake_clock fake;
@@ -113,26 +113,27 @@ static void a_wait_without_time_is_one_try(void **state) {
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
     assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, &lease), TENURE_E_HELD);
-    assert_in_range(elapsed_ms(start_us), 0, 5000);
+    assert_took(start_us, 0, HANG_MS);
     tenure_lease_free(held);
 }
 
-/* On the system's clock, with the shortest TTL that there is. */
+/* On the system's clock, with a TTL that a busy machine does not use up before the first wait is over. */
 static void a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has(void **state) {
     (void)state;
-    tenure_options options = {.size = sizeof options, .ttl_ms = 300};
+    tenure_options options = {.size = sizeof options, .ttl_ms = 2000};
     tenure_client *holder = NULL;
     tenure_client *waiter = NULL;
     assert_int_equal(tenure_open("memory:unit-real", &options, &holder), TENURE_OK);
     assert_int_equal(tenure_open("memory:unit-real", &options, &waiter), TENURE_OK);
+    uint64_t held_us = ten_boot_us();
     tenure_lease *held = acquire(holder, "x");
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
     assert_int_equal(tenure_acquire(waiter, "x", 50, &lease), TENURE_E_HELD);
-    assert_in_range(elapsed_ms(start_us), 50, 10000);
+    assert_took(start_us, 50, HANG_MS);
     assert_contains(tenure_message(waiter), tenure_instance_id(holder));
     assert_int_equal(tenure_acquire(waiter, "x", UINT64_MAX, &lease), TENURE_OK);
-    assert_in_range(elapsed_ms(start_us), 290, 10000);
+    assert_took(held_us, 2000, HANG_MS);
     assert_false(tenure_lease_valid(held));
     assert_int_equal(tenure_lease_token(lease), 2);
     tenure_lease_free(held);
@@ -352,9 +353,9 @@ static void *work(void *arg) {
         tenure_lease *lease = NULL;
         tenure_info info;
         size_t count = 0;
-        int done = tenure_try_acquire(worker->client, target, &lease);
-        if (done < 0) {
-            worker->failed = done;
+        int r = tenure_try_acquire(worker->client, target, &lease);
+        if (r < 0) {
+            worker->failed = r;
             break;
         }
         bool good = tenure_lease_token(lease) == (uint64_t)i + 1 && tenure_lease_valid(lease) &&

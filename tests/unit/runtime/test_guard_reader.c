@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 
-#define WAIT_MS UINT64_C(10000)
+#define WAIT_MS HANG_MS
 
 static tenure_guard *open_guard(const char *url, const tenure_guard_options *options) {
     tenure_guard *guard = NULL;
@@ -275,11 +275,11 @@ static void opening_without_memory_fails_whole(void **state) {
     for (long skip = 0; !complete && skip < 200; skip++) {
         tenure_guard *guard = NULL;
         ten_alloc_fail_after(skip);
-        int done = tenure_guard_open("memory:guard-faults", NULL, &guard);
+        int r = tenure_guard_open("memory:guard-faults", NULL, &guard);
         complete = !ten_alloc_has_failed();
         ten_alloc_fail_after(-1);
-        assert_true(done == TENURE_OK || done == TENURE_E_NOMEM);
-        assert_true((done == TENURE_OK) == (guard != NULL));
+        assert_true(r == TENURE_OK || r == TENURE_E_NOMEM);
+        assert_true((r == TENURE_OK) == (guard != NULL));
         tenure_guard_close(guard);
     }
     assert_true(complete);

@@ -12,12 +12,12 @@
 static int read_url(const char *text, ten_etcd_settings *settings, ten_error *error) {
     ten_url url;
     *settings = (ten_etcd_settings){0};
-    int done = ten_url_parse(text, &url, error);
-    if (done == TENURE_OK) {
-        done = ten_etcd_settings_read(&url, settings, error);
+    int r = ten_url_parse(text, &url, error);
+    if (r == TENURE_OK) {
+        r = ten_etcd_settings_read(&url, settings, error);
         ten_url_free(&url);
     }
-    return done;
+    return r;
 }
 
 static ten_etcd_settings must_read(const char *text) {
@@ -31,9 +31,9 @@ static ten_etcd_settings must_read(const char *text) {
 static void assert_refused(const char *text, const char *reason) {
     ten_etcd_settings settings;
     ten_error error = {0};
-    int done = read_url(text, &settings, &error);
-    if (done != TENURE_E_INVALID)
-        fail_msg("'%s' gave %s", text, tenure_error_name(done));
+    int r = read_url(text, &settings, &error);
+    if (r != TENURE_E_INVALID)
+        fail_msg("'%s' gave %s", text, tenure_error_name(r));
     assert_contains(error.message, reason);
     if (strstr(error.message, "sesame"))
         fail_msg("'%s' shows its password: %s", text, error.message);

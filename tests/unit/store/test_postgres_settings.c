@@ -9,12 +9,12 @@
 
 static int make(const char *text, ten_postgres_settings **settings, ten_error *error) {
     ten_url url;
-    int done = ten_url_parse(text, &url, error);
-    if (done == TENURE_OK) {
-        done = ten_postgres_settings_make(&url, settings, error);
+    int r = ten_url_parse(text, &url, error);
+    if (r == TENURE_OK) {
+        r = ten_postgres_settings_make(&url, settings, error);
         ten_url_free(&url);
     }
-    return done;
+    return r;
 }
 
 static ten_postgres_settings *must_make(const char *text) {
@@ -28,9 +28,9 @@ static ten_postgres_settings *must_make(const char *text) {
 static void assert_refused(const char *text, const char *reason) {
     ten_postgres_settings *settings = NULL;
     ten_error error = {0};
-    int done = make(text, &settings, &error);
-    if (done != TENURE_E_INVALID)
-        fail_msg("'%s' gave %s", text, tenure_error_name(done));
+    int r = make(text, &settings, &error);
+    if (r != TENURE_E_INVALID)
+        fail_msg("'%s' gave %s", text, tenure_error_name(r));
     assert_null(settings);
     assert_contains(error.message, reason);
     assert_null(strstr(error.message, "secret"));
@@ -122,14 +122,14 @@ static void no_allocation_that_fails_leaves_anything_behind(void **state) {
         ten_postgres_settings *settings = NULL;
         ten_error error = {0};
         ten_alloc_fail_after(skip);
-        int done = make("postgres://u:p@h:1/d?timeout=1s&password_file=/dev/null", &settings, &error);
+        int r = make("postgres://u:p@h:1/d?timeout=1s&password_file=/dev/null", &settings, &error);
         bool failed = ten_alloc_has_failed();
         ten_alloc_fail_after(-1);
         if (!failed) {
             ten_postgres_settings_free(settings);
             break;
         }
-        assert_true(done == TENURE_E_NOMEM || done == TENURE_E_INVALID);
+        assert_true(r == TENURE_E_NOMEM || r == TENURE_E_INVALID);
         assert_null(settings);
     }
 }

@@ -9,12 +9,12 @@
 
 static int make(const char *text, ten_redis_settings **settings, ten_error *error) {
     ten_url url;
-    int done = ten_url_parse(text, &url, error);
-    if (done == TENURE_OK) {
-        done = ten_redis_settings_make(&url, settings, error);
+    int r = ten_url_parse(text, &url, error);
+    if (r == TENURE_OK) {
+        r = ten_redis_settings_make(&url, settings, error);
         ten_url_free(&url);
     }
-    return done;
+    return r;
 }
 
 static ten_redis_settings *must_make(const char *text) {
@@ -28,9 +28,9 @@ static ten_redis_settings *must_make(const char *text) {
 static void assert_refused(const char *text, const char *reason) {
     ten_redis_settings *settings = NULL;
     ten_error error = {0};
-    int done = make(text, &settings, &error);
-    if (done != TENURE_E_INVALID)
-        fail_msg("'%s' gave %s", text, tenure_error_name(done));
+    int r = make(text, &settings, &error);
+    if (r != TENURE_E_INVALID)
+        fail_msg("'%s' gave %s", text, tenure_error_name(r));
     assert_null(settings);
     assert_contains(error.message, reason);
 }
@@ -170,8 +170,8 @@ static void no_part_of_a_password_is_shown(void **state) {
     for (size_t i = 0; i < TEN_COUNT(urls); i++) {
         ten_redis_settings *settings = NULL;
         ten_error error = {0};
-        int done = make(urls[i], &settings, &error);
-        if (done == TENURE_OK)
+        int r = make(urls[i], &settings, &error);
+        if (r == TENURE_OK)
             fail_msg("'%s' was accepted", urls[i]);
         assert_lacks(error.message, "sec");
         assert_lacks(error.message, "ret");
@@ -201,16 +201,16 @@ static void every_allocation_that_fails_is_told_and_leaves_nothing(void **state)
         for (long skip = 0;; skip++) {
             ten_redis_settings *settings = NULL;
             ten_alloc_fail_after(skip);
-            int done = ten_redis_settings_make(&url, &settings, &error);
+            int r = ten_redis_settings_make(&url, &settings, &error);
             bool failed = ten_alloc_has_failed();
             ten_alloc_fail_after(-1);
             if (!failed) {
-                assert_int_equal(done, TENURE_OK);
+                assert_int_equal(r, TENURE_OK);
                 assert_true(skip >= 4);
                 ten_redis_settings_free(settings);
                 break;
             }
-            assert_int_equal(done, TENURE_E_NOMEM);
+            assert_int_equal(r, TENURE_E_NOMEM);
             assert_null(settings);
         }
         ten_url_free(&url);

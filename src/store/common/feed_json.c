@@ -1,11 +1,11 @@
 /*
- * See change_json.h. Called by the HTTP and the etcd store.
+ * See feed_json.h. Called by the HTTP and the etcd store.
  */
-#include "store/common/change_json.h"
+#include "store/common/feed_json.h"
 
 #include <string.h>
 
-bool ten_change_json_read(const json_t *item, const char *namespace_name, ten_change *change) {
+bool ten_feed_json_read(const json_t *item, const char *namespace_name, ten_change *change) {
     const char *event = json_string_value(json_object_get(item, "event"));
     const char *reason = json_string_value(json_object_get(item, "reason"));
     json_int_t token = json_integer_value(json_object_get(item, "token"));

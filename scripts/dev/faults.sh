@@ -1,0 +1,53 @@
+# ./dev faults; what does the work is tests/faults/faults.py, and docs/FAULTS.md describes it.
+# shellcheck shell=sh
+
+help_faults() {
+    cat <<'END'
+usage: ./dev faults [--minutes N | --seconds N] [--store S]... [--seed N] [--report DIR]
+       ./dev faults --planted [NAME...]
+
+Runs a fleet on real servers under faults that come from a seed (processes killed and stopped, connections cut, clocks
+set, servers restarted), and checks the histories. Each store has its own run and its own report.
+
+Options:
+  --minutes MINUTES   length of each run (default: 1)
+  --seconds SECONDS   the same in seconds
+  --store S           only this store; may be repeated. An unknown one is an error that lists the known ones
+  --seed N            seed of the faults (default: the time)
+  --report DIR        where the reports go (default: build/faults)
+  --planted           run planted bugs instead; each must be found
+  -h, --help          show this text
+
+Arguments:
+  NAME...             with --planted: only these bugs, or one of the groups quick and rest
+
+Environment:
+  TENURE_FAULTS_KEEP=1   keep the files of a run that failed
+
+Examples:
+  ./dev faults --minutes 10 --store redis
+  ./dev faults --store sqlite --seed 4711
+  ./dev faults --planted quick
+
+Time: a little over a minute for each store; --planted takes several minutes.
+END
+}
+
+cmd_faults() {
+    planted=no
+    parse_options faults "$@"
+    [ "$planted" = yes ] || [ -z "$OPERANDS" ] || misused faults "names of bugs are for --planted"
+    require build test
+    build_with_tests ''
+    eval "set -- $OPTIONS"
+    # The names belong to --planted, so it comes last.
+    for word; do
+        shift
+        [ "$word" = --planted ] || set -- "$@" "$word"
+    done
+    [ "$planted" = no ] || eval "set -- \"\$@\" --planted $OPERANDS"
+    programs=$BUILD_ROOT/build/tests
+    python3 tests/faults/faults.py --tenure "$BUILD_ROOT/build/tenure" --poller "$programs/e2e/fleet_poller" \
+        --ledger "$programs/faults/ledger_client" --mutant "$programs/faults/tenure_mutant" \
+        --report "$BUILD_ROOT/build/faults" "$@"
+}

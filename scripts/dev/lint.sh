@@ -1,0 +1,67 @@
+# ./dev lint; each check is a file in scripts/lint.
+# shellcheck shell=sh
+
+help_lint() {
+    cat <<'END'
+usage: ./dev lint [NAME...]
+
+Checks the sources. Each check prints what it found, then "ok" or "WRONG" and its name.
+
+Options:
+  -h, --help   show this text
+
+Arguments:
+  NAME...      only these checks:
+                 commands   ./dev itself: each command has its help, and building again keeps what is built
+                 core       src/core reaches no clock, no I/O and no threads through its includes
+                 cppcheck   static analysis
+                 files      each file starts with a comment and is not too long; no path of one machine
+                 layers     includes point down the layers, and no store includes another
+                 layout     clang-format
+                 names      the header, the lists of exported names and the library agree (builds the library)
+                 prefixes   the prefix of a function shows its layer (builds the program)
+                 shell      shellcheck
+
+Examples:
+  ./dev lint
+  ./dev lint layers core
+
+Time: about a minute; most checks take less than a second, cppcheck most of the minute.
+END
+}
+
+# checks: their names, a line each.
+checks() {
+    find scripts/lint -type f -printf '%f\n' | sort
+}
+
+# run_check NAME
+run_check() {
+    require "lint/$1"
+    case $1 in names | prefixes) build_program ;; esac
+    "scripts/lint/$1"
+}
+
+cmd_lint() {
+    parse_options lint "$@"
+    eval "set -- $OPERANDS"
+    # shellcheck disable=SC2046 # our own names have no blanks
+    [ $# -gt 0 ] || set -- $(checks)
+    for check; do
+        case $check in
+        '' | *[!a-z]*) known=no ;;
+        *) known=$(test -f "scripts/lint/$check" && say yes) ;;
+        esac
+        [ "$known" = yes ] || misused lint "unknown check '$check'; the checks are: $(checks | tr '\n' ' ')"
+    done
+    wrong=0
+    for check; do
+        if (run_check "$check"); then
+            say "ok    $check"
+        else
+            say "WRONG $check"
+            wrong=$((wrong + 1))
+        fi
+    done
+    [ "$wrong" -eq 0 ] || die "$wrong of $# checks found something"
+}

@@ -1,0 +1,63 @@
+# ./dev test; what does the work is scripts/test/run.py, and docs/TESTING.md describes the tests.
+# shellcheck shell=sh
+
+help_test() {
+    cat <<'END'
+usage: ./dev test [--all] [--load]
+       ./dev test [--repeat N] [--load] [SUITE or TEST...]
+
+Without names, builds and runs all tests with gcc, then most of them again with sanitizers and without optional
+libraries, and compiles everything with clang. With names, runs only these suites and tests, in the gcc build. A line is
+printed as each test program ends; FAIL lines name the file that has the output. The last line is
+"N passed, N failed". It counts test cases, or runs of test programs with --repeat. Exits with 0 only if nothing failed.
+What is missing is installed first, real servers too. Ctrl-C stops everything.
+
+Options:
+  --all        add the slow combinations: every suite in every build, long tests, deep searches of the models
+  --repeat N   run the programs N times (default suites: unit conformance), and say for each how many runs failed
+  --load       compile in build/load beside the tests, for as long as they run, to find tests that depend on timing
+  -h, --help   show this text
+
+Arguments:
+  NAME...      suites (unit conformance fuzz elections servers e2e sim faults model long ...) or tests
+
+Examples:
+  ./dev test
+  ./dev test unit
+  ./dev test --repeat 20 --load unit-lease fleet_stories
+
+Time: about 12 minutes on two cores; --all takes an hour or more. 'unit' takes half a minute after the build.
+END
+}
+
+# A browser, and npm for its driver (in Debian five hundred packages), take minutes to install: only --all does that.
+test_needs() {
+    if [ "$1" = yes ] || { command -v chromium && command -v npm; } >/dev/null; then
+        say build test web
+    else
+        say build test
+    fi
+}
+
+cmd_test() {
+    all=no
+    repeat=
+    parse_options test "$@"
+    if [ "$all" = yes ] && [ -n "$repeat$OPERANDS" ]; then
+        misused test '--all cannot be combined with --repeat or with names'
+    fi
+    [ "$repeat" != 0 ] || misused test '--repeat must be at least 1'
+    needed=$(test_needs "$all")
+    case $needed in
+    *web) ;;
+    *) [ -n "$repeat$OPERANDS" ] || say 'web: left out, because chromium or npm is missing; ./dev test --all installs them' ;;
+    esac
+    # Also if nothing could be installed, the last line says how many passed.
+    # shellcheck disable=SC2086 # words of our own
+    (require $needed) || {
+        say '0 passed, 1 failed'
+        exit 1
+    }
+    eval "set -- $OPTIONS -- $OPERANDS"
+    exec python3 -B scripts/test/run.py "$@"
+}

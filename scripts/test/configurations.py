@@ -1,0 +1,44 @@
+"""The builds in which './dev test' and './dev coverage' run the tests: compiler, options of meson, and suites."""
+import dataclasses
+
+EVERYTHING = "unit conformance fuzz elections servers e2e"
+SANITIZED = ["-Dtests=true", "-Dbench=false", "-Db_lundef=false"]
+
+
+@dataclasses.dataclass
+class Configuration:
+    label: str
+    suites: list  # empty: this is only built
+    options: list
+    compiler: str = "gcc"
+
+    def directory(self, root):
+        return f"{root}/build" if self.label == "gcc" else f"{root}/build-{self.label}"
+
+
+def main_build(suites=()):
+    return Configuration("gcc", list(suites), ["-Dtests=true"])
+
+
+def all_builds(long):
+    """Those of './dev test', or of './dev test --all' if long."""
+    short = "unit conformance" if not long else EVERYTHING
+    # The corpora of the fuzz targets are replayed without sanitizers, unless everything is asked for.
+    fuzz = "-Dfuzz=replay" if long else "-Dfuzz=none"
+    without_stores = ["-Dstores=memory", "-Dmqtt=disabled", "-Dserver=disabled"]
+    return [
+        main_build(f"{EVERYTHING} sim faults {'faults-long long model-deep' if long else 'model'}".split()),
+        Configuration("asan", f"{short} sim".split(), [*SANITIZED, fuzz, "-Db_sanitize=address,undefined"]),
+        # The simulator has no threads, so the thread sanitizer would find nothing there.
+        Configuration("tsan", short.split(), [*SANITIZED, "-Dfuzz=none", "-Db_sanitize=thread"]),
+        Configuration("bare", ["unit", "conformance"], ["-Dtests=true", "-Dfuzz=none", *without_stores]),
+        # That everything compiles without a warning; the tests only if everything is asked for.
+        Configuration("clang", f"{EVERYTHING} sim".split() if long else [],
+                      [f"-Dtests={'true' if long else 'false'}", "-Dbench=false"], "clang"),
+    ]
+
+
+def coverage_build(suites):
+    return Configuration("coverage", list(suites) or "unit conformance elections servers e2e sim".split(), [
+        "--buildtype=debug", "-Dtests=true", "-Dbench=false", "-Db_coverage=true",
+        "-Dc_args=-fprofile-update=atomic -Wno-format-truncation"])
