@@ -127,10 +127,12 @@ typedef struct tenure_options {
 } tenure_options;
 
 /*
- * Opens a client on a store. `url` is `sqlite:PATH`, or `memory:NAME` inside one process, for tests; NULL is
- * `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db. The client gets an instance id of its own,
- * `name-startNanoseconds-8hex`, never used before and never again; it is the holder of the client's leases.
- * The store is opened at once, so a wrong URL or an unusable store is an error here.
+ * Opens a client on a store. `url` names the store: `sqlite:PATH`, `redis://HOST`, `rediss://HOST`,
+ * `postgres://USER@HOST/DATABASE`, `etcd://HOST:PORT`, `etcds://HOST:PORT`, or `http://HOST:PORT` and
+ * `https://HOST:PORT` for a `tenure serve`; tenure-stores(7) has their options. `memory:NAME` is a store inside one
+ * process, for tests. NULL is `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db. The client gets an instance id of its
+ * own, `name-startNanoseconds-8hex`, which is never reused; it is the holder of the client's leases. A wrong URL or an
+ * unusable store is an error here, except that a store behind `http` and `https` is connected to when it is first used.
  */
 TENURE_API int tenure_open(const char *url, const tenure_options *options, tenure_client **ret_client);
 

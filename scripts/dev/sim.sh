@@ -14,7 +14,7 @@ Options:
   --first N       the first seed (default: 1)
   --jobs N        how many processes (default: one for each core, at most 16)
   --elections     elections instead of fleets
-  --mutant NAME   with this planted bug; src/core/mutant.h lists them
+  --mutant NAME   with this planted bug; tests/mutants/mutants.h lists them
   --mutants       each planted bug in turn; each must be found
   --scenarios     the written scenarios instead of seeds
   --verbose       print the history

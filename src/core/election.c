@@ -7,12 +7,11 @@
 
 #include "base/hash.h"
 #include "base/util.h"
-#include "core/mutant.h"
 
 #define BACKOFF_MIN_MS 50u
-#define JITTER_PART    100u /* of the TTL: how far candidates that wait for the same instant spread out */
+#define JITTER_PART    100u /* of the TTL: over which candidates that wait for the same instant are spread */
 #define JITTER_MAX_MS  20u
-/* After a release it is much less: the role is free, and whoever waits makes it wait. */
+/* After a release the spread is much smaller: the role is free, and waiting only prolongs that. */
 #define RELEASE_JITTER_PART 16u
 
 /* moves[from][to]; every change of state goes through move(). */
@@ -34,7 +33,7 @@ static void move(ten_election *election, enum ten_election_state to) {
 }
 
 static void tell(ten_election *election, ten_election_event event) {
-    /* Whoever does not take them for so long has no use for the oldest. */
+    /* The program did not take them in time: drop the oldest. */
     if (election->event_count == TEN_ELECTION_EVENTS) {
         election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
         election->event_count--;
@@ -68,7 +67,7 @@ bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
     return election->state == TEN_ELECTION_LEADING && !election->unkept && ten_lease_is_owned(&election->lease, now_ms);
 }
 
-/* ---- what is wanted */
+/* ---- what the program wants */
 
 void ten_election_campaign(ten_election *election, uint64_t now_ms) {
     election->campaigns = true;
@@ -115,7 +114,7 @@ static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reas
     uint64_t token = election->lease.token;
     if (reason == TEN_REASON_EXPIRED) {
         election->spent_token = token;
-        /* Given back before anything else: where only the answers are lost, asking again would keep others out. */
+        /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
         election->unreleased = token;
         election->unreleased_reason = reason;
     }
@@ -129,7 +128,7 @@ static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reas
 
 /* True: a term has just ended. */
 static bool expire(ten_election *election, uint64_t now_ms) {
-    if (election->lease.deadline_ms == 0 || now_ms < election->lease.deadline_ms || TEN_MUTANT(NO_DEADLINE))
+    if (election->lease.deadline_ms == 0 || now_ms < election->lease.deadline_ms)
         return false;
     demote(election, now_ms, TEN_REASON_EXPIRED);
     return true;
@@ -138,18 +137,16 @@ static bool expire(ten_election *election, uint64_t now_ms) {
 /* ---- requests */
 
 static bool wants_release(const ten_election *election) {
-    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) &&
-           (!election->working || TEN_MUTANT(RELEASE_BEFORE_STOP));
+    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) && !election->working;
 }
 
 static uint64_t due_ms(const ten_election *election) {
     if (wants_release(election))
         return 0;
     if (election->lease.deadline_ms != 0)
-        return TEN_MUTANT(NO_RENEWAL) ? UINT64_MAX : election->renew_ms;
-    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused &&
-                        (!election->working || TEN_MUTANT(CAMPAIGN_WHILE_WORKING));
-    /* What it keeps is held under its own name: asking for it before then would only shorten it. */
+        return election->renew_ms;
+    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
+    /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
     return may_campaign ? ten_max_u64(ten_max_u64(election->try_ms, election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
 }
@@ -170,7 +167,7 @@ static void begin_release(ten_election *election) {
     election->unreleased = election->spent_token = election->lease.token;
     election->unreleased_reason = election->leave_reason;
     election->unkept = false;
-    /* From the moment that it is sent nothing is believed, whatever becomes of it. */
+    /* From now on the lease is not believed, whether the release arrives or not. */
     ten_lease_released(&election->lease);
     uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
     if (election->leave_reason == TEN_REASON_DONE)
@@ -178,14 +175,14 @@ static void begin_release(ten_election *election) {
     go_on(election, again_ms);
 }
 
-/* How much longer nobody else may have the role, whatever becomes of this one. */
+/* How much of at_least_ms is left: until then no other instance may get the role. */
 static uint64_t keep_left_ms(const ten_election *election, uint64_t token, uint64_t now_ms) {
     return token == election->keep_token ? ten_sub_saturating(election->keep_until_ms, now_ms) : 0;
 }
 
 static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
     begin_release(election);
-    uint64_t left_ms = TEN_MUTANT(RELEASE_KEPT) ? 0 : keep_left_ms(election, election->unreleased, now_ms);
+    uint64_t left_ms = keep_left_ms(election, election->unreleased, now_ms);
     op->token = election->unreleased;
     op->reason = election->unreleased_reason;
     op->kind = left_ms ? TEN_OP_RENEW : TEN_OP_RELEASE;
@@ -207,7 +204,7 @@ static void fill_renewal(const ten_election *election, uint64_t now_ms, ten_op *
 
 bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
     if (expire(election, now_ms))
-        return false; /* the program hears of the end before the next term can begin */
+        return false; /* the program learns of the end before the next term can begin */
     if (election->in_flight || due_ms(election) > now_ms || election->retry_ms > now_ms)
         return false;
     ten_op op = {.namespace_name = election->config.namespace_name,
@@ -242,26 +239,30 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
     const ten_timing *timing = &election->config.timing;
     bool spent = result->token <= election->spent_token || result->token < election->known_token;
     if (!renewal && spent) {
-        /* What is left of an earlier term. Given back; the next grant has a new token. */
+        /* The lease of an earlier term. Release it; the next grant has a new token. */
         election->unreleased = result->token;
         election->unreleased_reason = TEN_REASON_STORE;
-        /* A store that lost data may go on below what was heard of: not without a pause. */
+        /* A store that lost data may grant more tokens below those that were seen: pause between the tries. */
         election->try_ms = now_ms + (result->token < election->known_token ? timing->ttl_ms / 4 : 0);
         return;
     }
-    if (!ten_lease_granted(&election->lease, result->token, timing->ttl_ms, result->ttl_ms, timing->margin_ms,
-                           election->sent_ms, now_ms))
-        return; /* over again before it was known: a campaign is tried again, a renewal ends at its old deadline */
+    ten_lease_grant granted = {.token = result->token,
+                               .asked_ttl_ms = timing->ttl_ms,
+                               .granted_ttl_ms = result->ttl_ms,
+                               .margin_ms = timing->margin_ms,
+                               .sent_ms = election->sent_ms};
+    if (!ten_lease_granted(&election->lease, &granted, now_ms))
+        return; /* too late: a campaign is tried again, a renewed lease expires at its old deadline */
     election->known_token = ten_max_u64(election->known_token, result->token);
     election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
     if (!renewal) {
         move(election, TEN_ELECTION_LEADING);
-        /* The least time counts from now, the lease from when its request was sent. */
+        /* at_least_ms counts from now, the lease from when its request was sent. */
         uint64_t covered_ms = ten_sub_saturating(election->lease.ttl_ms, now_ms - election->sent_ms);
-        election->unkept = election->config.at_least_ms > covered_ms && !TEN_MUTANT(NOT_KEPT);
+        election->unkept = election->config.at_least_ms > covered_ms;
         if (election->unkept)
             election->renew_ms = now_ms;
-        if (!election->campaigns) /* withdrawn while the answer was under way */
+        if (!election->campaigns) /* withdrawn before the answer arrived */
             step_down(election, TEN_REASON_SHUTDOWN, 0);
         else if (!election->unkept)
             begin_term(election, now_ms);
@@ -279,13 +280,10 @@ static void grant(ten_election *election, uint64_t now_ms, const ten_result *res
 }
 
 static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    if (result->outcome == TEN_OK || (result->outcome == TEN_HELD && TEN_MUTANT(HELD_IS_OK))) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(HELD_IS_OK))
-            granted.ttl_ms = election->config.timing.ttl_ms;
-        if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: taken in order to be given back */
+    if (result->outcome == TEN_OK) {
+        if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: accepted in order to be released */
             move(election, TEN_ELECTION_FOLLOWING);
-        grant(election, now_ms, &granted, false);
+        grant(election, now_ms, result, false);
         if (election->state == TEN_ELECTION_FOLLOWING && !election->campaigns)
             move(election, TEN_ELECTION_IDLE);
         return;
@@ -298,9 +296,7 @@ static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_r
             event.kind = TEN_ELECTION_RECOVERING;
         snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
         election->known_token = ten_max_u64(election->known_token, result->token);
-        election->try_ms = TEN_MUTANT(NO_RETRY_AT_END)
-                               ? UINT64_MAX
-                               : now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
+        election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         election->refused = event.error == TENURE_E_GONE || event.error == TENURE_E_TOKEN;
@@ -313,12 +309,9 @@ static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_r
 
 static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_result *result) {
     if (election->lease.deadline_ms == 0)
-        return; /* its deadline passed while the answer was under way */
-    if (result->outcome == TEN_OK || TEN_MUTANT(LOST_IGNORED)) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(LOST_IGNORED))
-            granted = (ten_result){.token = election->lease.token, .ttl_ms = election->config.timing.ttl_ms};
-        grant(election, now_ms, &granted, true);
+        return; /* its deadline passed before the answer arrived */
+    if (result->outcome == TEN_OK) {
+        grant(election, now_ms, result, true);
         return;
     }
     demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
@@ -336,7 +329,7 @@ static void answer_release(ten_election *election, const ten_result *result) {
         event.kind = TEN_ELECTION_DEMOTED;
         event.reason = result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN;
     }
-    /* Of a lease that had ended the end has been told. */
+    /* The end of an expired lease was reported when it expired. */
     if (event.reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK)
         tell(election, event);
     election->unreleased = 0;
@@ -350,13 +343,11 @@ static void note_failure(ten_election *election, uint64_t now_ms, int error) {
         if (election->lease.state == TEN_LEASE_OWNED)
             tell(election, (ten_election_event){
                                .kind = TEN_ELECTION_RENEW_FAILED, .token = election->lease.token, .error = error});
-        if (!TEN_MUTANT(UNCERTAIN_WORKS))
-            ten_lease_renewal_failed(&election->lease);
+        ten_lease_renewal_failed(&election->lease);
     }
     uint64_t most_ms = ten_max_u64(election->config.timing.renew_ms / 4, BACKOFF_MIN_MS);
     uint64_t backoff_ms = ten_min_u64(UINT64_C(1) * BACKOFF_MIN_MS << ten_min_u64(election->failures, 10), most_ms);
-    election->retry_ms =
-        TEN_MUTANT(NO_BACKOFF) ? 0 : now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
+    election->retry_ms = now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
     election->failures++;
 }
 
@@ -381,7 +372,7 @@ void ten_election_answer(ten_election *election, uint64_t now_ms, int error, con
         answer_renewal(election, now_ms, result);
 }
 
-/* ---- what is heard */
+/* ---- the feed */
 
 static bool is_mine(const ten_election *election, const ten_change *change) {
     return strcmp(change->instance, election->config.instance) == 0;
@@ -400,19 +391,18 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
         if (election->lease.deadline_ms != 0 && event)
             demote(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
-    } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0 && !TEN_MUTANT(FEED_IGNORED)) {
-        if (!is_mine(election, change)) /* after its own, it has decided when it wants the role again */
+    } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0) {
+        if (!is_mine(election, change)) /* after its own release, try_ms is set already */
             election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
     } else if (election->lease.deadline_ms == 0 || !is_mine(election, change) ||
                change->token != election->lease.token) {
         return;
     } else if (change->kind == TEN_LEASE_ASKED) {
-        if (!TEN_MUTANT(ASK_IGNORED))
-            election->renew_ms = now_ms; /* the answer says what is asked for */
+        election->renew_ms = now_ms; /* the answer says what is asked */
     } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
         demote(election, now_ms, TEN_REASON_FORCED);
-        /* Others go first: they enter when the lease has ended, by the store's clock. */
+        /* Others go first: they get the role when the lease has ended by the store's clock. */
         election->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
     }
 }

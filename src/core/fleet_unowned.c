@@ -1,7 +1,7 @@
 /*
- * The fleet: targets that are nobody's. Looked at with every heartbeat that was answered, so that nothing is said of a
- * store that is out of reach. One instance tells of a target, once, until somebody has had it again: the one that it is
- * planned for, or, where that is nobody, the first by name. Called by fleet_answer.c.
+ * The fleet: targets without a holder. They are searched for whenever a heartbeat was answered, so that an unreachable
+ * store causes no false reports. One instance reports such a target, once until it has had a holder again: its planned
+ * holder or, if it has none, the instance whose id sorts first. Called by fleet_answer.c.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool is_wanted(const struct ten_fleet_target *target) {
     return target->known && !target->paused && !target->removed && !target->unplanned;
 }
 
-/* As far as this instance has heard. An instance that is there renews what it has. */
+/* As far as this instance knows. A live instance renews what it holds. */
 static bool has_holder(const ten_fleet *fleet, const struct ten_fleet_target *target) {
     if (ten_fleet_is_owned(target))
         return true;

@@ -1,6 +1,6 @@
 /*
- * The fleet's view of the others: who is there, who holds what, and how the plan follows from it. Called by fleet.c and
- * by whoever brings lists and changes.
+ * The fleet's view of the other instances: which are alive, who holds what, and the plan that follows from it. Called
+ * by the fleet's other files, and by the runtime and the simulator with lists and changes.
  */
 #include <string.h>
 
@@ -15,10 +15,10 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
     (void)to;
     fleet->moved_count++;
     if (number < fleet->target_room && fleet->targets[number].known) {
-        /* Another plan: past failures to take it say nothing about the one that it is planned for now. */
+        /* It has another planned holder now, about which past failures to take it say nothing. */
         fleet->targets[number].strikes = 0;
         fleet->targets[number].keep_until_ms = 0;
-        /* An instance that lives hands it over; asking can wait. What a dead one held ends when it ends. */
+        /* A live holder hands it over, so trying can wait. The lease of a dead one expires when it expires. */
         if (fleet->targets[number].held_until_ms && fleet->targets[number].holder < TEN_OUTSIDER)
             fleet->targets[number].held_until_ms =
                 ten_max_u64(fleet->targets[number].held_until_ms, fleet->now_ms + fleet->timing.ttl_ms);
@@ -32,7 +32,7 @@ ten_plan *ten_fleet_make_plan(ten_fleet *fleet) {
 
 void ten_fleet_settle(ten_fleet *fleet) {
     fleet->moved_count = 0;
-    /* Out of memory: the plan stays as it was, and the next occasion tries again. */
+    /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
     if (fleet->moved_count > 0)
         ten_fleet_tell(fleet, (ten_fleet_event){
@@ -41,10 +41,10 @@ void ten_fleet_settle(ten_fleet *fleet) {
 
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_instance *instance = &fleet->instances[number];
-    return instance->known && (TEN_MUTANT(NO_SETTLE) || fleet->now_ms >= instance->since_ms + fleet->settle_ms);
+    return instance->known && fleet->now_ms >= instance->since_ms + fleet->settle_ms;
 }
 
-/* ---- the others */
+/* ---- the other instances */
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
     if (number < fleet->instance_room)
@@ -84,7 +84,7 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
     return number;
 }
 
-/* What a vanished instance held is free, or will be at once: its leases were renewed with its heartbeats. */
+/* What a dead instance held is free now or in a moment: its leases were renewed with its heartbeats. */
 static void free_targets_of(ten_fleet *fleet, uint32_t number) {
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
@@ -129,8 +129,8 @@ void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *i
     fleet->instances[number].ends_ms = now_ms + instance->remaining_ms;
 }
 
-/* The next list is due when a heartbeat ends unless it was renewed meanwhile: so a dead instance is noticed at that
- * instant. */
+/* The next list is due when the first heartbeat expires that is not renewed until then: so a dead instance is noticed
+ * at that instant. */
 static uint64_t next_list_ms(const ten_fleet *fleet) {
     uint64_t next_ms = fleet->now_ms + fleet->timing.renew_ms;
     for (uint32_t i = 0; i < fleet->instance_room; i++)
@@ -141,11 +141,10 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
 
 void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
-    /* One that leaves says so. One that is missing before its heartbeat has ended was forgotten by a store that lost
-     * data, and will announce itself again: to share out its work meanwhile would only be undone. */
+    /* An instance that leaves says so. One that is missing although its heartbeat has not expired was forgotten by a
+     * store that lost data, and will announce itself again: redistributing its targets would only be undone. */
     for (uint32_t i = 0; i < fleet->instance_room; i++)
-        if (fleet->instances[i].known && !fleet->instances[i].listed && now_ms >= fleet->instances[i].ends_ms &&
-            !TEN_MUTANT(LEFT_NOT_NOTICED))
+        if (fleet->instances[i].known && !fleet->instances[i].listed && now_ms >= fleet->instances[i].ends_ms)
             remove_instance(fleet, i);
     bool first = !fleet->listed;
     fleet->listed = true;
@@ -168,11 +167,11 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     struct ten_fleet_target *target = &fleet->targets[number];
     bool own = target->lease.deadline_ms != 0;
     if (token < target->known_token || (own && token <= target->lease.token))
-        return; /* old news */
+        return; /* outdated */
     bool unheard = token > target->known_token;
     target->known_token = token;
     if (holder && strcmp(holder, fleet->instance) == 0) {
-        /* An acquire of ours whose answer is still under way, or came too late: asking again tells. */
+        /* An acquire of this instance. If its answer was lost, the target is acquired again or released. */
         target->stray = unheard && target->flight != TEN_FLIGHT_ACQUIRE && !own;
         if (target->stray)
             ten_fleet_look(fleet, number);
@@ -184,7 +183,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
     target->barren = false;
     if (holder && instance == ten_plan_holder(fleet->plan, number))
-        target->strikes = 0; /* it can take it, after all */
+        target->strikes = 0; /* the planned holder has taken it, after all */
     if (!holder)
         target->free_ms = fleet->now_ms;
     if (own)
@@ -212,7 +211,7 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
     ten_fleet_look(fleet, number);
 }
 
-/* Barred: it cannot be renewed, and is everybody's when it ends. */
+/* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends. */
 static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
     target->known_token = token;
@@ -233,33 +232,30 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     if (change->kind == TEN_LEASE_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
     } else if (change->kind == TEN_LEASE_RELEASED) {
-        if (!TEN_MUTANT(FEED_IGNORED))
-            note_released(fleet, number, change);
+        note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= target->known_token) {
         note_forced(fleet, number, change->token);
     }
 }
 
-/* Lists of a large fleet are long, and when many join at once everybody wants one: so there is a least time between
- * two, which grows with the fleet. */
+/* Lists of a large fleet are long, and when many instances join at once, every instance wants one. So there is a
+ * minimum time between two lists, which grows with the fleet. */
 static void want_list(ten_fleet *fleet) {
     uint64_t gap_ms = fleet->rank_delay_ms / 2 + ten_plan_instance_count(fleet->plan);
-    if (TEN_MUTANT(LIST_AT_EVERY_CHANGE))
-        gap_ms = 0;
     fleet->next_list_ms = ten_min_u64(fleet->next_list_ms, ten_max_u64(fleet->now_ms, fleet->last_list_ms + gap_ms));
 }
 
 static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     uint32_t number = ten_plan_find_instance(fleet->plan, change->instance);
     if (strcmp(change->instance, fleet->instance) == 0) {
-        /* What was asked of this instance comes back with its heartbeat. */
+        /* What is asked of this instance comes with the answer to its heartbeat. */
         if (change->kind == TEN_INSTANCE_CHANGED)
             fleet->next_beat_ms = fleet->now_ms;
     } else if (change->kind == TEN_INSTANCE_LEFT) {
-        if (number != TEN_NOBODY && !TEN_MUTANT(LEFT_NOT_NOTICED))
+        if (number != TEN_NOBODY)
             remove_instance(fleet, number);
     } else {
-        /* One that joins though it is known was gone meanwhile, and its leases with it. */
+        /* If a known instance joins, its heartbeat had expired, and its leases with it. */
         if (change->kind == TEN_INSTANCE_JOINED && number != TEN_NOBODY)
             free_targets_of(fleet, number);
         want_list(fleet);
@@ -286,8 +282,8 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     case TEN_TARGET_ADDED:
     case TEN_TARGET_CHANGED:
     case TEN_TARGET_REMOVED:
-        break;            /* targets come from their source */
-    case TEN_LEASE_ASKED: /* of roles */
+        break;            /* the driver reads the targets and puts them */
+    case TEN_LEASE_ASKED: /* only roles are asked for */
     case TEN_TARGET_UNOWNED:
     case TEN_CHANGE_COUNT:
         break;
@@ -298,8 +294,8 @@ void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     if (fleet->announced)
         fleet->next_list_ms = now_ms;
-    fleet->start_ms = now_ms; /* nobody knows that fleet any more: see turn_ms() */
-    if (fleet->listed)        /* later than at the start: the feed broke off, perhaps because the store lost data */
+    fleet->start_ms = now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
+    if (fleet->listed)        /* not the first time: the feed was interrupted, perhaps because the store lost data */
         fleet->recovering_until_ms = now_ms + fleet->timing.ttl_ms;
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];

@@ -1,6 +1,6 @@
 /*
- * The history: entries of one target are read together. A store writes what has happened and no more; what lies between
- * two entries is found here, so that no store has to keep it and no holder pays for it. Called by runtime/client_history.c.
+ * The history: combines the entries of each target. A store only writes what happened; how long something lasted is
+ * derived here, so that no store has to keep it and no holder pays for it. Called by runtime/client_history.c.
  */
 #include "core/history.h"
 
@@ -13,13 +13,13 @@
 #include "base/arena.h"
 #include "base/map.h"
 
-/* What the entries so far say of a target. */
+/* What the entries so far say about a target. */
 struct hands {
     uint64_t token;
-    uint64_t acquired_ms; /* 0: before the feed's beginning */
+    uint64_t acquired_ms; /* 0: before the feed begins */
     uint64_t ended_ms;    /* 0: it is held */
     enum ten_reason reason;
-    const char *instance; /* who had it last */
+    const char *instance; /* the last holder */
 };
 
 struct ten_history {
@@ -83,9 +83,9 @@ static int keep(ten_history *history, const ten_change *change) {
     return TENURE_OK;
 }
 
-/* ---- targets that were nobody's */
+/* ---- targets without a holder */
 
-/* Somebody wanted it to be held: the work was not over, and it was not taken away from all. */
+/* Whether another holder was wanted after that end: the work was not over, and the target was not removed. */
 static bool is_missed(enum ten_reason reason) {
     switch (reason) {
     case TEN_REASON_SHUTDOWN:
@@ -122,7 +122,7 @@ static int tell_unowned(ten_history *history, const char *namespace_name, const 
                                        .free_ms = until_ms - hands->ended_ms});
 }
 
-/* ---- reading entries together */
+/* ---- combining entries */
 
 static struct hands *hands_of(ten_history *history, const char *target) {
     struct hands *hands = ten_map_get(&history->hands, target);
@@ -136,7 +136,7 @@ static struct hands *hands_of(ten_history *history, const char *target) {
 }
 
 static int note_acquired(ten_history *history, struct hands *hands, ten_change *change) {
-    bool goes_on = hands->token == change->token && hands->ended_ms == 0; /* put back into a store that forgot it */
+    bool goes_on = hands->token == change->token && hands->ended_ms == 0; /* put back after the store lost it */
     int r = tell_unowned(history, change->namespace_name, change->target, hands, change->at_ms);
     if (hands->ended_ms)
         change->free_ms = ten_sub_saturating(change->at_ms, hands->ended_ms);
@@ -185,7 +185,7 @@ int ten_history_add(const ten_change *entry, void *userdata) {
     return r < 0 ? r : keep(history, &change);
 }
 
-/* ---- handing out */
+/* ---- reading */
 
 static int by_time(const void *a, const void *b) {
     const ten_change *first = a;
@@ -195,7 +195,7 @@ static int by_time(const void *a, const void *b) {
     return (first->cursor > second->cursor) - (first->cursor < second->cursor);
 }
 
-/* Those that are nobody's still. */
+/* Those that still have no holder. */
 static int tell_unowned_now(ten_history *history, const char *namespace_name) {
     const ten_map_entry *found;
     int r = TENURE_OK;

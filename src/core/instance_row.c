@@ -1,5 +1,5 @@
 /*
- * The contract's rules for one instance. Called by the memory and SQLite backends.
+ * The rules of the store contract for one instance. Called by the memory, SQLite and etcd backends.
  */
 #include "core/instance_row.h"
 

@@ -9,7 +9,7 @@
 
 typedef struct ten_instance_row {
     bool exists;
-    bool gone; /* a tombstone */
+    bool gone; /* it is a tombstone */
     uint32_t weight;
     uint64_t ttl_ms;
     uint64_t ends_ms;  /* boot clock */
@@ -27,14 +27,14 @@ typedef struct ten_instance_effect {
 } ten_instance_effect;
 
 /* Applies an announce, a leave or (without a target) an ask. `metadata_differs`: the announce brings other metadata
- * than the entry has. `fleet_ttl_ms`: the TTL of another live instance of the namespace, or 0; it is looked at only
- * when the instance joins. */
+ * than the entry has. `fleet_ttl_ms`: the TTL of another live instance of the namespace, or 0; it matters only when the
+ * instance joins. */
 void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms,
                             bool metadata_differs, uint64_t fleet_ttl_ms, ten_result *result,
                             ten_instance_effect *effect);
 
 bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms);
-/* Whether a dead process's late requests are to be refused. */
+/* Whether late requests of a dead process have to be refused. */
 bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms);
 
 #endif

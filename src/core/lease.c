@@ -4,7 +4,6 @@
 #include "core/lease.h"
 
 #include "base/util.h"
-#include "core/mutant.h"
 
 /* moves[from][to]; every change of state goes through move(). */
 static const bool moves[4][4] = {
@@ -24,22 +23,16 @@ static void move(ten_lease *lease, enum ten_lease_state to) {
     TEN_INVARIANT((lease->deadline_ms != 0) == (to == TEN_LEASE_OWNED || to == TEN_LEASE_UNCERTAIN));
 }
 
-bool ten_lease_granted(ten_lease *lease, uint64_t token, uint64_t asked_ms, uint64_t granted_ms, uint64_t margin_ms,
-                       uint64_t sent_ms, uint64_t now_ms) {
-    uint64_t ttl_ms =
-        TEN_MUTANT(LONGER_TTL_COUNTS) ? ten_max_u64(asked_ms, granted_ms) : ten_min_u64(asked_ms, granted_ms);
-    uint64_t from_ms = TEN_MUTANT(DEADLINE_FROM_RECEIPT) ? now_ms : sent_ms;
-    uint64_t deadline_ms = from_ms + (TEN_MUTANT(NO_MARGIN) ? ttl_ms : ten_sub_saturating(ttl_ms, margin_ms));
-    if (now_ms >= deadline_ms && !TEN_MUTANT(LATE_ANSWER_COUNTS))
+bool ten_lease_granted(ten_lease *lease, const ten_lease_grant *grant, uint64_t now_ms) {
+    uint64_t ttl_ms = ten_min_u64(grant->asked_ttl_ms, grant->granted_ttl_ms);
+    uint64_t deadline_ms = grant->sent_ms + ten_sub_saturating(ttl_ms, grant->margin_ms);
+    if (now_ms >= deadline_ms)
         return false;
-    /* A renewal that was answered after the deadline that it should have moved: the store may have let somebody else in
-     * and forgotten it. */
-    if (lease->deadline_ms != 0 && now_ms >= lease->deadline_ms && token == lease->token &&
-        !TEN_MUTANT(LATE_ANSWER_COUNTS) && !TEN_MUTANT(NO_DEADLINE))
+    /* A renewal that was answered after the deadline that it should have extended. Another instance may have held the
+     * target since, and the store may have lost that lease. */
+    if (lease->deadline_ms != 0 && now_ms >= lease->deadline_ms && grant->token == lease->token)
         return false;
-    if (TEN_MUTANT(LATE_ANSWER_COUNTS))
-        deadline_ms = ten_max_u64(deadline_ms, now_ms + ttl_ms / 2);
-    lease->token = token;
+    lease->token = grant->token;
     lease->ttl_ms = ttl_ms;
     lease->deadline_ms = deadline_ms;
     move(lease, TEN_LEASE_OWNED);
@@ -60,5 +53,5 @@ void ten_lease_released(ten_lease *lease) {
 }
 
 bool ten_lease_is_owned(const ten_lease *lease, uint64_t now_ms) {
-    return lease->state == TEN_LEASE_OWNED && (now_ms < lease->deadline_ms || TEN_MUTANT(NO_DEADLINE));
+    return lease->state == TEN_LEASE_OWNED && now_ms < lease->deadline_ms;
 }

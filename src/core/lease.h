@@ -1,6 +1,6 @@
 /*
- * The lease record: what one process may believe about one target. Pure: it is told what was asked, when it was sent
- * and what came back, and says until when the answer may be believed. No clock, no store.
+ * The lease record: what one instance may believe about one target. Pure: it is told what was requested, when the
+ * request was sent and what the store answered, and decides until when the answer may be believed. No clock, no store.
  *
  *            granted                 granted
  *   unknown ---------> owned <------------------ uncertain
@@ -8,7 +8,7 @@
  *      |                |                             |
  *      +--- released ---+-------- lost, held ---------+---> other
  *
- * `other` goes back to owned only through a new grant. Invariant: a deadline is set in `owned` and `uncertain` only.
+ * From `other`, only a new grant leads to `owned`. Invariant: a deadline is set in `owned` and `uncertain` only.
  */
 #ifndef TEN_CORE_LEASE_H
 #define TEN_CORE_LEASE_H
@@ -25,16 +25,24 @@ typedef struct ten_lease {
     uint64_t deadline_ms; /* boot clock; 0 unless owned or uncertain */
 } ten_lease;
 
-/* A grant or a renewal: `sent_ms` is when its request was sent, `asked_ms` and `granted_ms` the TTLs, of which the
- * smaller counts. An answer that comes after its own deadline, or after the one that it should have moved, changes
- * nothing and returns false: a token whose deadline has passed is never believed again. */
-bool ten_lease_granted(ten_lease *lease, uint64_t token, uint64_t asked_ms, uint64_t granted_ms, uint64_t margin_ms,
-                       uint64_t sent_ms, uint64_t now_ms);
-/* A renewal got no answer, or an error: the old deadline stays, the work pauses. */
+/* What the store answered to an acquire or a renewal, and what was requested. */
+typedef struct ten_lease_grant {
+    uint64_t token;
+    uint64_t asked_ttl_ms; /* the smaller of these two TTLs counts */
+    uint64_t granted_ttl_ms;
+    uint64_t margin_ms; /* how much earlier than the store the holder stops believing */
+    uint64_t sent_ms;   /* when the request was sent: the deadline counts from here */
+} ten_lease_grant;
+
+/* Takes a grant or a renewal that was answered at now_ms. An answer that arrives after its own deadline, or after the
+ * deadline that it should have extended, changes nothing and returns false: a token whose deadline has passed is never
+ * believed again. */
+bool ten_lease_granted(ten_lease *lease, const ten_lease_grant *grant, uint64_t now_ms);
+/* A renewal got no answer, or an error: the old deadline stays, and the work pauses. */
 void ten_lease_renewal_failed(ten_lease *lease);
-/* The store says that somebody else has it, or nobody. */
+/* The store says that another instance holds the lease, or none. */
 void ten_lease_lost(ten_lease *lease);
-/* Given back, or about to be: from now on nothing is believed. */
+/* The lease is released, or about to be: from now on it is not believed. */
 void ten_lease_released(ten_lease *lease);
 
 /* Whether new work may start. */

@@ -1,12 +1,12 @@
 /*
- * The contract's rules for one lease, in one place. Called by the memory and SQLite backends.
+ * The rules of the store contract for one lease. Called by the memory, SQLite and etcd backends.
  *
  *      free ---acquire---> held ---release, force now---> free
  *                           | \--force--> barred ---its TTL passes---> free
  *                           \---its TTL passes---> free
  *
- * "Free" keeps the counter. Nothing moves by itself: a lease whose time has passed is free because whoever looks
- * compares its end with the time.
+ * A free lease keeps its counter. The row does not change when the TTL passes: every reader compares its end with the
+ * time.
  */
 #include "core/lease_row.h"
 
@@ -31,8 +31,8 @@ static void describe(const ten_lease_row *row, const ten_lease_context *context,
 
 static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context, ten_lease_effect *effect) {
     effect->row_changed = true;
-    /* A plain renewal may be lost with the power: every holder is gone then, too. Another TTL may not: after a
-     * reboot the lease is kept for the TTL that the row says. */
+    /* A plain renewal may be lost in a power failure, for then the holders are gone, too. A change of the TTL may not:
+     * after a reboot the lease is kept for the TTL in the row. */
     effect->must_last |= ttl_ms != row->ttl_ms;
     row->ttl_ms = ttl_ms;
     row->ends_ms = context->now_ms + ttl_ms;
@@ -61,16 +61,17 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
                     ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool own = held && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
-    /* While recovering nobody recognises itself: the row may be older than the moment at which this holder gave the
-     * lease up. Nor later by a token from before the epoch: a renewal that came late may have put it back, although
-     * another had the target meanwhile. (Living holders renew; they do not ask.) */
+    /* While the store is recovering, a holder does not get its own lease back by an acquire: it may have released the
+     * lease after the row was written. Nor does it later, under a token from before the epoch: a late renewal may have
+     * put the lease back although another instance held the target meanwhile. (Live holders renew; they do not
+     * acquire.) */
     bool recovering = context->recovering_ms > 0 && (own || !held);
     if (recovering) {
         *result = (ten_result){
             .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
         return;
     } else if (own && row->token >= context->token_floor) {
-        /* Never shortened: it may be kept for longer, and this may be a repetition that comes late. */
+        /* Never shortened: the lease may be kept for longer, and this acquire may be a late repetition. */
         if (context->now_ms + op->ttl_ms > row->ends_ms)
             extend(row, op->ttl_ms, context, effect);
     } else if (held) {
@@ -96,15 +97,15 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     result->outcome = TEN_OK;
 }
 
-/* While recovering, a living holder may put back what the store forgot: its token is above the counter, or it is the
- * counter and the name beside it is its own. */
+/* While the store is recovering, a live holder may put back a lease that the store lost: its token is above the
+ * counter, or equals it and the row names the same holder. */
 static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
     if (context->recovering_ms == 0 || !op->holder || op->ttl_ms == 0 || op->token == 0)
         return false;
     return op->token > row->token || (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
 }
 
-/* Whether the operation means the lease that is there: by its token, its holder, or both. */
+/* Whether the operation matches the present lease: by its token, its holder, or both. */
 static bool is_meant(const ten_lease_row *row, const ten_op *op) {
     bool by_token = op->token ? row->token == op->token : op->holder != NULL;
     return by_token && (!op->holder || strcmp(row->holder, op->holder) == 0);
@@ -182,7 +183,7 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
         break;
     case TEN_OP_READ:
         describe(row, context, result);
-        /* A guard that starts after a loss must not take the forgotten tokens for current. */
+        /* A guard that starts after a loss of data must not accept the lost tokens as current. */
         result->recovering = !result->holder && context->token_floor > row->token + 1;
         if (result->recovering)
             result->token = context->token_floor - 1;

@@ -1,5 +1,5 @@
 /*
- * The words of the vocabulary, as logs, the API and the stores have them.
+ * The names of reasons and changes, as used in logs, in the API and by the stores.
  */
 #include "core/op.h"
 

@@ -1,7 +1,7 @@
 /*
- * The vocabulary between the core and the stores: operations and their outcomes, and the rows, instances and changes
- * that a store lists. Types and their words only; what they mean in detail is the store contract (store/store.h). Used
- * by every layer above base.
+ * The types that the core and the stores share: operations and their outcomes, and the rows, instances and changes that
+ * a store lists. Types and their names only; the store contract (store/store.h) specifies what they mean. Used by every
+ * layer above base.
  */
 #ifndef TEN_CORE_OP_H
 #define TEN_CORE_OP_H
@@ -14,29 +14,36 @@
 /* ---- operations on leases and heartbeats --------------------------------------------------------------- */
 
 enum ten_op_kind {
-    TEN_OP_ACQUIRE, /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
-    TEN_OP_RENEW,   /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder when it is given;
-                       token 0: the holder alone; ttl_ms 0 keeps the lease's own */
-    TEN_OP_RELEASE, /* namespace, target, token, [holder], reason, [actor]; with FORCE or FORCE_NOW whatever the token,
-                       but the holder's when it is given */
-    TEN_OP_READ,    /* namespace, target; flag REQUIRE_TARGET */
-    TEN_OP_ANNOUNCE, /* namespace, holder (the instance), ttl_ms, weight, metadata: a heartbeat. Travels with the
-                        renewals, so that an instance and its leases expire together */
-    TEN_OP_LEAVE,    /* namespace, holder; ttl_ms > 0 leaves a tombstone: acquires and heartbeats of that instance are
-                        refused with    TENURE_E_GONE for that long, because a request of a dead process may still be under
-                        way */
-    TEN_OP_ASK, /* namespace, target or holder or both, ask: leaves a request for whoever holds that lease (resign; only
-                   for that holder when it is given), or for that instance (drain); it comes back in the answer to their
-                   next renewal or heartbeat, and a lease's holder is told by the feed to look */
+    /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
+    TEN_OP_ACQUIRE,
+    /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder if it is given. Token 0: matches
+     * the holder alone. ttl_ms 0: the lease keeps its TTL. Flag KEEP */
+    TEN_OP_RENEW,
+    /* namespace, target, token, [holder], reason, [actor]: matches as a renewal does. With FORCE or FORCE_NOW it
+     * matches any token, but only the holder if it is given */
+    TEN_OP_RELEASE,
+    /* namespace, target; flag REQUIRE_TARGET */
+    TEN_OP_READ,
+    /* namespace, holder (the instance), ttl_ms, weight, metadata: a heartbeat. It is sent with the renewals, so that an
+     * instance and its leases expire together */
+    TEN_OP_ANNOUNCE,
+    /* namespace, holder (the instance). ttl_ms > 0 leaves a tombstone: acquires and heartbeats of that instance are
+     * refused with TENURE_E_GONE for that long, because a request of a dead process may still be in flight */
+    TEN_OP_LEAVE,
+    /* namespace, ask, and a target, a holder or both: leaves a request for the holder of that lease (resign; if a
+     * holder is given, only for that one) or for that instance (drain). It is returned with the answer to the next
+     * renewal or heartbeat; an entry of the feed tells the holder of a lease to renew at once */
+    TEN_OP_ASK,
 };
 
 enum ten_op_flag {
-    TEN_OP_FRESH = 1u << 0,          /* acquire: refuse (TEN_HELD) also when the holder itself has it */
+    TEN_OP_FRESH = 1u << 0,          /* acquire: refused (TEN_HELD) also if the same holder has it already */
     TEN_OP_REQUIRE_TARGET = 1u << 1, /* TEN_UNKNOWN unless the target is registered or was leased before */
-    TEN_OP_FORCE = 1u << 2,     /* release: bar the renewal of whatever lease there is; others enter when it ends */
-    TEN_OP_FORCE_NOW = 1u << 3, /* release: others enter at once; G3 is suspended for the target */
-    TEN_OP_KEEP = 1u << 4, /* renew: the TTL is kept for others' sake, longer than its holder believes: an epoch need
-                              not wait for it to end */
+    TEN_OP_FORCE = 1u << 2,          /* release: bars the lease from renewal; the target is free when it ends */
+    TEN_OP_FORCE_NOW = 1u << 3,      /* release: the target is free at once; G3 is suspended for it */
+    /* renew: the TTL only keeps the others out. The holder does not believe in the lease for as long as that, so a new
+     * epoch need not wait for it to end */
+    TEN_OP_KEEP = 1u << 4,
 };
 
 enum ten_reason {
@@ -66,20 +73,26 @@ typedef struct ten_op {
     uint64_t token;
     uint64_t ttl_ms;
     enum ten_reason reason;
-    const char *actor;    /* who forced it; NULL: nobody */
+    const char *actor;    /* who forced the release; NULL: not given */
     uint32_t weight;      /* announce; 0: draining */
     const char *metadata; /* announce: JSON text, or NULL */
     enum ten_ask ask;
 } ten_op;
 
 enum ten_outcome {
-    TEN_ERROR, /* `error` says which; nothing may be believed */
-    TEN_OK,   /* done. Acquire and renew: token, ttl_ms as granted, remaining_ms. Release: it was held and no longer is.
-                 Read: the   lease as it is; a NULL holder when free, with the last token granted */
-    TEN_HELD, /* acquire: another holds it: holder, token, remaining_ms (at least 1); a NULL holder while recovering */
-    TEN_LOST, /* renew, release: not held under that token (and holder); holder and token say what is there now. Leave:
-                 it was not announced. Ask: nobody holds it, or not that holder */
-    TEN_UNKNOWN, /* a required target is not known */
+    /* `error` says which; nothing may be believed */
+    TEN_ERROR,
+    /* Done. Acquire and renew: token, ttl_ms as granted, remaining_ms. Release: the target was held and no longer is.
+     * Read: the lease as it is; if it is free, a NULL holder and the last token granted */
+    TEN_OK,
+    /* Acquire: another instance holds the target: holder, token, remaining_ms (at least 1); a NULL holder while the
+     * store is recovering */
+    TEN_HELD,
+    /* Renew, release: not held under that token (and by that holder); holder and token describe the present lease.
+     * Leave: the instance was not announced. Ask: the target has no holder, or not that one */
+    TEN_LOST,
+    /* A required target is not known */
+    TEN_UNKNOWN,
 };
 
 typedef struct ten_result {
@@ -93,9 +106,10 @@ typedef struct ten_result {
     bool registered;         /* read */
     bool paused;             /* read */
     bool barred;
-    bool recovering;  /* acquire: nobody is let in yet. Read: the target is free and its last token may have been
-                         forgotten; `token` is a bound that no forgotten one exceeds, and was granted to nobody */
-    enum ten_ask ask; /* renew, announce: what somebody asks of this holder or instance */
+    /* Acquire: the store is recovering and grants nothing yet. Read: the target is free and its last token may have
+     * been lost; `token` is an upper bound of the lost ones, and was never granted itself */
+    bool recovering;
+    enum ten_ask ask; /* renew, announce: what is asked of this holder or instance */
 } ten_result;
 
 /* ---- targets, instances, changes ----------------------------------------------------------------------- */
@@ -140,7 +154,7 @@ typedef struct ten_instance {
 enum ten_change_kind {
     TEN_LEASE_ACQUIRED,
     TEN_LEASE_RELEASED,
-    TEN_LEASE_LOST, /* forced, at once; expired, when the target is acquired next */
+    TEN_LEASE_LOST, /* forced: written at once; expired: written when the target is acquired next */
     TEN_INSTANCE_JOINED,
     TEN_INSTANCE_CHANGED, /* another weight or other metadata */
     TEN_INSTANCE_LEFT,
@@ -148,23 +162,23 @@ enum ten_change_kind {
     TEN_TARGET_CHANGED, /* paused and resumed too */
     TEN_TARGET_REMOVED,
     TEN_STORE_RECOVERING, /* an epoch began */
-    TEN_LEASE_ASKED,      /* something is asked of the lease's holder, which its next renewal brings */
-    TEN_TARGET_UNOWNED,   /* in no feed: core/history.h finds it between the entries */
+    TEN_LEASE_ASKED,      /* something is asked of the holder; the answer to its next renewal says what */
+    TEN_TARGET_UNOWNED,   /* never in a feed: core/history.h derives it from the other entries */
     TEN_CHANGE_COUNT,
 };
-const char *ten_change_name(enum ten_change_kind kind); /* the log's and the API's word: "lease_acquired" */
+const char *ten_change_name(enum ten_change_kind kind); /* "lease_acquired", as in the log and the API */
 
 #define TEN_FEED_MAX      10000u /* entries that a backend keeps at least, and not many more */
-#define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones go when the feed is trimmed */
+#define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones are removed when the feed is trimmed */
 #define TEN_CURSOR_NOW    UINT64_MAX
 #define TEN_CURSOR_OLDEST (UINT64_MAX - 1)
 
-/* An entry of the feed. The feed is also the history of changes of hands: bounded, the oldest go first. Renewals and
- * heartbeats are not in it, and wake nobody. */
+/* An entry of the feed. The feed is also the history of who held what. It is bounded; the oldest entries are removed
+ * first. Renewals and heartbeats are not in it, and wake no reader. */
 typedef struct ten_change {
     uint64_t cursor; /* strictly increasing within an epoch */
-    uint64_t at_ms;  /* Unix time, for display. Of a lease that expired: when it ended, where the store knows that, else
-                        when it was noticed */
+    uint64_t at_ms;  /* Unix time, for display. An expired lease: when it expired if the store knows that, else when the
+                        store noticed */
     enum ten_change_kind kind;
     enum ten_reason reason;
     const char *namespace_name;
@@ -172,9 +186,9 @@ typedef struct ten_change {
     const char *instance; /* "" for targets */
     const char *actor;
     uint64_t token;
-    /* What a reader of the history finds out (core/history.h); in a feed they are 0, which is "not known". */
-    uint64_t held_ms; /* released, lost: for how long that holder had it */
-    uint64_t free_ms; /* acquired: how long nobody had it before. Unowned: so far, or until it was taken */
+    /* Filled in by core/history.h; 0 in a feed, which means "not known". */
+    uint64_t held_ms; /* released, lost: for how long that holder held it */
+    uint64_t free_ms; /* acquired: for how long it was free before. Unowned: so far, or until it was acquired */
 } ten_change;
 
 /* Called for each row; the pointers are valid during the call, which must not use the store. Non-zero ends the listing

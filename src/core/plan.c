@@ -1,6 +1,6 @@
 /*
- * The plan: who is there, settling and looking. Called by the fleet, and by the command that shows a dry run. How the
- * matching is kept is in plan_match.c.
+ * The plan: targets and instances, settling, reading. Called by the fleet, by the commands that show a plan and by the
+ * server. The matching itself is in plan_match.c.
  */
 #include "core/plan.h"
 
@@ -95,7 +95,7 @@ void ten_plan_set_aside(ten_plan *plan, uint32_t number, bool aside) {
     plan->dirty = true;
 }
 
-/* Where the instance is in the order, or would be. */
+/* The place of the instance in the order, or where it would be inserted. */
 static uint32_t find_in_order(const ten_plan *plan, const char *id, uint64_t hash) {
     uint32_t place = 0;
     for (; place < plan->order_count; place++) {
@@ -144,8 +144,9 @@ uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight) 
     return number;
 }
 
-/* The number may soon be another's: a move from here is to be a move from nobody. What was told to be its own is its
- * own, and has just been touched, or was touched when it ceased to be; unless the last settling failed. */
+/* The instance's number may be reused, so later moves of its targets must be reported as coming from TEN_PLAN_NONE.
+ * Only touched targets can still have it as their reported holder, unless the last settling failed: then any target
+ * can. */
 static void forget_told(ten_plan *plan, uint32_t instance) {
     uint32_t *told_holders = plan->targets.told_holders;
     for (uint32_t i = 0; i < plan->touched_count; i++)
@@ -205,7 +206,7 @@ void ten_plan_free(ten_plan *plan) {
     ten_free(plan);
 }
 
-/* ---- looking */
+/* ---- reading */
 
 uint32_t ten_plan_find_target(const ten_plan *plan, const char *id) {
     return ten_plan_targets_find(&plan->targets, id);

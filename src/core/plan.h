@@ -1,12 +1,14 @@
 /*
- * The plan: which instance should hold which target. Bounded, weighted rendezvous: every pair has a weight that all
- * compute alike, every instance a quota (its part of the targets by its own weight, rounded so that the quotas sum to
- * the number of targets), and pairs are matched by weight within the quotas. Since both sides rank by the same weights,
- * there is exactly one matching in which no target and instance prefer each other to what they have; so every process
- * that sees the same fleet computes the same plan, in whatever order it heard of it.
+ * The plan: which instance should hold which target. Bounded, weighted rendezvous: each pair of a target and an
+ * instance has a weight that every process computes alike. Each instance has a quota: its part of the targets by its
+ * own weight, rounded so that the quotas sum to the number of targets. Pairs are matched by weight within the quotas.
+ * Since both sides rank by the same weights, there is exactly one matching in which no target and instance prefer each
+ * other to what they have. So every process that sees the same fleet computes the same plan, in whatever order it
+ * learned of it.
  *
- * Pure: no clock, no I/O. One target or one instance more or less is repaired in place; the result is the same as from
- * scratch. The plan does not know who holds what.
+ * Pure: no clock, no I/O. When a target or an instance is added or removed, the matching is repaired in place; the
+ * result is the same as from scratch. The plan does not know who really holds what: its "holder" of a target is the
+ * planned holder.
  */
 #ifndef TEN_CORE_PLAN_H
 #define TEN_CORE_PLAN_H
@@ -15,11 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* No target or no instance. Functions that add something return it only when out of memory. */
 #define TEN_PLAN_NONE UINT32_MAX
 
 typedef struct ten_plan ten_plan;
 
-/* Called for each target whose planned instance changed, with the numbers of instances (TEN_PLAN_NONE: none). It must
+/* Called for each target whose planned holder changed, with the numbers of the instances (TEN_PLAN_NONE: none). It must
  * not change the plan. */
 typedef void (*ten_plan_moved_fn)(uint32_t target, uint32_t from, uint32_t to, void *userdata);
 
@@ -27,37 +30,37 @@ typedef void (*ten_plan_moved_fn)(uint32_t target, uint32_t from, uint32_t to, v
 ten_plan *ten_plan_new(ten_plan_moved_fn moved, void *userdata);
 void ten_plan_free(ten_plan *plan);
 
-/* Adds a target or an instance, or changes an instance's weight (0: it gets nothing). Texts are copied. They return a
- * number that stands for it until it is removed, and may then stand for another; TEN_PLAN_NONE when out of memory.
- * Adding what is there gives its number. Nothing moves before ten_plan_settle(), but the targets of a removed instance
- * are planned for nobody at once: their next move is reported as from nobody. */
+/* Adds a target or an instance, or changes an instance's weight (0: it gets no targets). Ids are copied. Returns a
+ * number that is valid until the target or the instance is removed, and may then be reused; TEN_PLAN_NONE: out of
+ * memory. Adding what is there returns its number. Nothing moves before ten_plan_settle(), except that the targets of a
+ * removed instance lose their planned holder at once: their next move is reported as coming from TEN_PLAN_NONE. */
 uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
 void ten_plan_remove_target(ten_plan *plan, uint32_t target);
-/* A target that is set aside keeps its number, and is planned for nobody: it counts for no quota. */
+/* A target that is set aside keeps its number, but has no planned holder and counts for no quota. */
 void ten_plan_set_aside(ten_plan *plan, uint32_t target, bool aside);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
 
-/* Brings the matching up to date and reports the moves. False: out of memory; nobody has moved, try again. */
+/* Brings the matching up to date and reports the moves. False: out of memory; nothing has moved, try again. */
 bool ten_plan_settle(ten_plan *plan);
 
 uint32_t ten_plan_find_target(const ten_plan *plan, const char *id);   /* TEN_PLAN_NONE: not there */
 uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id); /* TEN_PLAN_NONE: not there */
 const char *ten_plan_target_id(const ten_plan *plan, uint32_t target);
 const char *ten_plan_instance_id(const ten_plan *plan, uint32_t instance);
-/* Numbers are below these; some may stand for nothing (their id is NULL). */
+/* All numbers are below these; some may be unused (their id is NULL). */
 uint32_t ten_plan_target_bound(const ten_plan *plan);
 uint32_t ten_plan_instance_bound(const ten_plan *plan);
-size_t ten_plan_target_count(const ten_plan *plan);   /* that are not set aside */
-size_t ten_plan_instance_count(const ten_plan *plan); /* with a weight above 0 */
+size_t ten_plan_target_count(const ten_plan *plan);   /* those that are not set aside */
+size_t ten_plan_instance_count(const ten_plan *plan); /* those with a weight above 0 */
 
-/* Whom the target is planned for, as of the last settling. */
+/* The planned holder of the target, as of the last settling; TEN_PLAN_NONE: none. */
 uint32_t ten_plan_holder(const ten_plan *plan, uint32_t target);
-/* How many targets an instance should have, and has in the plan. */
+/* How many targets an instance should get, and how many are planned for it now. */
 size_t ten_plan_quota(const ten_plan *plan, uint32_t instance);
 size_t ten_plan_share(const ten_plan *plan, uint32_t instance);
-/* An instance's turn for a target: 0 for the planned one, then 1, 2, ... by weight among the others with a weight above
- * 0. */
+/* An instance's turn for a target: 0 for the planned holder, then 1, 2, ... in the order of the pairs' weights for the
+ * other instances with a weight above 0. */
 size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance);
 
 #endif

@@ -91,7 +91,7 @@ void ten_plan_heap_order(const struct ten_plan_targets *targets, struct ten_plan
         sift_down(targets, heap, at);
 }
 
-/* Hoare's partition of entries[low..high]: afterwards none up to the returned place goes below any after it. */
+/* Hoare's partition of entries[low..high]: afterwards no entry up to the returned place belongs below one after it. */
 static uint32_t divide(const struct ten_plan_targets *targets, struct ten_plan_heap *heap, uint32_t low,
                        uint32_t high) {
     struct ten_plan_entry *entries = heap->entries;

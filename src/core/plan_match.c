@@ -1,23 +1,23 @@
 /*
- * The matching. Called when a plan is settled, with the quotas set.
+ * The matching. Called when a plan is settled, after the quotas are set.
  *
- * Each instance has two heaps: `kept`, its targets with the least wanted on top, and `rejected`, the targets that would
- * rather be here than where they are, with the most wanted on top. The matching is right when no instance is over its
- * quota, and none with room, or with a kept target that weighs less, has somebody in `rejected`. Every repair makes
- * such a pair happy; the sorted list of matched weights only grows by that, so it ends, and it ends in the one matching
- * that there is.
+ * Each instance has two heaps: `kept`, its targets with the worst on top, and `rejected`, the targets that prefer this
+ * instance to the one they have, with the best on top. The matching is right when no instance exceeds its quota, and no
+ * instance has a target in `rejected` for which it has room, or which weighs more than one that it keeps. Each repair
+ * step matches one such pair. By that the sorted list of matched weights only grows, so the repair ends, and it ends in
+ * the only stable matching.
  *
- * Of many targets only few are ever put out, so `kept` holds the worst few only: all that weigh at most kept_up_to.
- * When it has run dry, one walk over the owners finds the next few.
+ * Few of many targets are ever put out, so `kept` contains only the worst few: all that weigh at most kept_up_to. When
+ * it is empty, one walk over the planned holders collects the next few.
  *
- * Entries of heaps are not taken out when a target moves away: an entry says what it weighs, and whoever takes it from
- * the top looks whether that still holds.
+ * Entries are not removed from the heaps when a target moves. An entry carries its weight, and whoever takes it from
+ * the top checks whether it is still true.
  */
 #include "base/util.h"
 #include "core/plan_state.h"
 
-#define KEPT_LEAST 64u /* a heap holds at least so many */
-#define KEPT_PART  32u /* and so much of an instance's share: less makes dry heaps frequent, more makes all slower */
+#define KEPT_LEAST 64u /* a heap collects so many targets */
+#define KEPT_PART  32u /* plus this part of its share: fewer are used up too often, more slow everything down */
 
 typedef struct ten_plan_entry entry;
 
@@ -47,7 +47,7 @@ static void begin_kept(struct ten_plan_instance *instance, uint32_t share) {
     instance->kept_limit = KEPT_LEAST + share / KEPT_PART + over;
 }
 
-/* Leaves the `kept_limit` worst, and whatever weighs the same as the last of them. */
+/* Keeps the `kept_limit` worst entries, and those that weigh the same as the last of them. */
 static void cut_kept(ten_plan *plan, struct ten_plan_instance *instance) {
     struct ten_plan_heap *kept = &instance->kept;
     uint32_t count = kept->count;
@@ -57,7 +57,7 @@ static void cut_kept(ten_plan *plan, struct ten_plan_instance *instance) {
     for (uint32_t i = kept->count; i < count; i++)
         if (kept->entries[i].weight == instance->kept_up_to)
             kept->entries[kept->count++] = kept->entries[i];
-    if (kept->count > count / 2 + count / 4) /* many that weigh the same: they cannot be told apart here */
+    if (kept->count > count / 2 + count / 4) /* many have the same weight: they cannot be separated here */
         instance->kept_limit = kept->count;
 }
 
@@ -82,7 +82,7 @@ static void collect_again(ten_plan *plan, uint32_t number) {
     ten_plan_heap_order(targets, &instance->kept);
 }
 
-/* The least wanted of the instance's targets; false: it has none. */
+/* The worst of the instance's targets; false: it has none. */
 static bool worst_kept(ten_plan *plan, uint32_t number, entry *ret_entry) {
     struct ten_plan_instance *instance = &plan->instances[number];
     struct ten_plan_heap *kept = &instance->kept;
@@ -109,7 +109,7 @@ static bool is_rejected(const ten_plan *plan, uint32_t number, entry it) {
             ten_plan_prefers(plan, number, it.weight, holder, ten_plan_pair_weight(plan, holder, it.target)));
 }
 
-/* The most wanted of those who would rather be here. */
+/* The best of the targets that prefer this instance. */
 static bool best_rejected(ten_plan *plan, uint32_t number, entry *ret_entry) {
     struct ten_plan_heap *rejected = &plan->instances[number].rejected;
     for (; rejected->count > 0; ten_plan_heap_pop(&plan->targets, rejected)) {
@@ -120,7 +120,7 @@ static bool best_rejected(ten_plan *plan, uint32_t number, entry *ret_entry) {
     return false;
 }
 
-/* From scratch nobody looks at them before all are there, and they are ordered at the end. */
+/* From scratch, the heap is not read before it is complete: it is ordered at the end. */
 static void reject(ten_plan *plan, uint32_t number, entry it) {
     struct ten_plan_heap *rejected = &plan->instances[number].rejected;
     if (plan->scratch ? !ten_plan_heap_append(rejected, it) : !ten_plan_heap_push(&plan->targets, rejected, it))
@@ -150,14 +150,14 @@ static uint32_t first_choice(const ten_plan *plan, uint64_t target_hash, uint64_
     uint64_t best_weight = ten_plan_weigh(plan->choice_hashes[0], target_hash);
     for (uint32_t i = 1; i < plan->choice_count; i++) {
         uint64_t weight = ten_plan_weigh(plan->choice_hashes[i], target_hash);
-        best = weight > best_weight ? i : best; /* of equals the first: that is what the order of choices is for */
+        best = weight > best_weight ? i : best; /* of equal weights the first: the order of choices decides */
         best_weight = weight > best_weight ? weight : best_weight;
     }
     *ret_weight = best_weight;
     return plan->choices[best];
 }
 
-/* The instance that a target likes best among those that it likes less than `after`. */
+/* The instance that a target prefers among those that it ranks below `after`. */
 static uint32_t next_choice(const ten_plan *plan, uint32_t target, uint32_t after, uint64_t after_weight,
                             uint64_t *ret_weight) {
     uint64_t hash = plan->targets.hashes[target];
@@ -177,8 +177,8 @@ static uint32_t next_choice(const ten_plan *plan, uint32_t target, uint32_t afte
     return best;
 }
 
-/* Lets a target that was put out of `after` ask one instance after the other, in its order, and whoever is put out for
- * it do the same. `after` is TEN_PLAN_NONE: it asks them all. */
+/* Lets a target that was put out by `after` ask the instances that it ranks below, in its order; a target that is put
+ * out for it does the same. If `after` is TEN_PLAN_NONE, it asks all instances. */
 static void place(ten_plan *plan, uint32_t target, uint32_t after, uint64_t after_weight) {
     while (!plan->failed && plan->choice_count > 0) {
         uint64_t weight;
@@ -206,8 +206,8 @@ static void place(ten_plan *plan, uint32_t target, uint32_t after, uint64_t afte
     }
 }
 
-/* An instance that has room, or a worse target than one that would rather be here, takes the better one. False: it can
- * do no better. */
+/* The instance takes the best target that prefers it, if it has room or keeps a worse one. False: there is no such
+ * target. */
 static bool attract_one(ten_plan *plan, uint32_t number) {
     struct ten_plan_instance *instance = &plan->instances[number];
     entry best;
@@ -229,7 +229,7 @@ static bool attract_one(ten_plan *plan, uint32_t number) {
     return !plan->failed;
 }
 
-/* Puts out what is over the quota. */
+/* Puts out the targets that exceed the quota. */
 static bool shed(ten_plan *plan, uint32_t number) {
     struct ten_plan_instance *instance = &plan->instances[number];
     entry worst;
@@ -258,7 +258,7 @@ void ten_plan_empty(ten_plan *plan, uint32_t number) {
 
 /* ---- from scratch */
 
-/* Everybody asks its first choice, all at once; an instance that is asked by too many keeps the best, and the few who
+/* All targets ask their first choice at once; an instance that is asked by too many keeps the best, and the few that
  * are left go on one by one. */
 static void match_from_scratch(ten_plan *plan) {
     struct ten_plan_targets *targets = &plan->targets;
@@ -288,13 +288,13 @@ static void match_from_scratch(ten_plan *plan) {
 
 /* ---- repair */
 
-/* Has a quota, and nobody has asked it yet. */
+/* It has a quota, and no target has asked it yet. */
 static bool is_new(const struct ten_plan_instance *instance) {
     return instance->quota > 0 && instance->former_quota == 0;
 }
 
-/* Writes down everybody who would rather be with a new instance, in the order of numbers, as rejected by it. Who has no
- * owner is placed later, and asks in its own order: another instance may come first. */
+/* Lists all targets that prefer a new instance to their planned holder, in the order of numbers, in its `rejected`.
+ * Targets without a planned holder are placed later and ask in their own order: they may prefer another instance. */
 static void list_asking(ten_plan *plan, uint32_t number) {
     const struct ten_plan_targets *targets = &plan->targets;
     struct ten_plan_heap *asking = &plan->instances[number].rejected;
@@ -310,7 +310,7 @@ static void list_asking(ten_plan *plan, uint32_t number) {
         }
         uint64_t weight = ten_plan_weigh(hash, targets->hashes[t]);
         uint64_t holder_weight = ten_plan_pair_weight(plan, holder, t);
-        /* Written in any case, and counted if it holds: there is nothing here for the processor to guess wrong. */
+        /* Written always, counted only if it is preferred: this avoids a branch that is hard to predict. */
         asking->entries[asking->count] = (entry){.weight = weight, .target = t};
         asking->count += weight > holder_weight;
         if (weight == holder_weight)
@@ -318,8 +318,8 @@ static void list_asking(ten_plan *plan, uint32_t number) {
     }
 }
 
-/* Everybody who would rather be with a new instance moves there, up to its quota. A few too many do not matter, they
- * are put out like others; when it is many, the best are found first. */
+/* All targets that prefer a new instance move there, up to its quota. A few too many do not matter, they are put out
+ * later; if there are many too many, the best are selected first. */
 static void introduce(ten_plan *plan, uint32_t number) {
     struct ten_plan_instance *instance = &plan->instances[number];
     struct ten_plan_heap *asking = &instance->rejected;
@@ -346,7 +346,7 @@ static void introduce(ten_plan *plan, uint32_t number) {
     instance->rejected_clean = asking->count;
 }
 
-/* Takes out of the heaps what no longer holds, once that may be most of them. */
+/* Removes outdated entries from the heaps once most may be outdated. */
 static void clean(ten_plan *plan, uint32_t number) {
     struct ten_plan_instance *instance = &plan->instances[number];
     struct ten_plan_heap *rejected = &instance->rejected;
@@ -363,7 +363,7 @@ static void clean(ten_plan *plan, uint32_t number) {
     instance->rejected_clean = rejected->count;
 }
 
-/* Works off what changed. New instances attract before others shed, so that what has to move goes there directly. */
+/* Repairs what changed. New instances attract before others shed, so that targets move there directly. */
 static void repair(ten_plan *plan) {
     for (uint32_t i = 0; i < plan->instance_bound; i++)
         if (plan->instances[i].quota == 0)
@@ -389,8 +389,9 @@ static void repair(ten_plan *plan) {
     }
 }
 
-/* To introduce an instance costs two weights a target; to start anew, one for each instance. It is also the way from
- * having no instances, for then there are targets without an owner that are not touched. */
+/* Introducing an instance computes two weights for each target; starting from scratch computes one for each target and
+ * instance. After a time without instances it must be from scratch: then targets without a planned holder are not
+ * touched. */
 static bool are_many_new(const ten_plan *plan) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < plan->choice_count; i++)

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "core/plan_state.h"
 
-/* What is left of an instance's part when whole targets have been given out. */
+/* The remainder of an instance's part after whole targets. */
 struct claim {
     uint64_t rest;
     uint32_t place; /* in the order of instances */
@@ -20,7 +20,7 @@ static int compare_claims(const void *left, const void *right) {
     return a->place < b->place ? -1 : 1;
 }
 
-/* By the largest remainder; equal remainders in the order of instances, so that all round alike. */
+/* By the largest remainder; equal remainders in the order of instances, so that every process rounds alike. */
 static bool share_out(ten_plan *plan, uint64_t all_weights) {
     uint64_t left = ten_plan_planned_count(plan);
     struct claim *claims = ten_malloc(plan->order_count * sizeof *claims);
@@ -65,9 +65,5 @@ bool ten_plan_set_quotas(ten_plan *plan) {
     }
     if (all_weights > 0 && !share_out(plan, all_weights))
         return false;
-    for (uint32_t place = 0; TEN_MUTANT(NO_QUOTA) && place < plan->order_count; place++) {
-        struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
-        instance->quota = instance->weight ? ten_plan_planned_count(plan) : 0;
-    }
     return list_choices(plan);
 }

@@ -1,6 +1,6 @@
 /*
- * The insides of a plan, shared by plan.c (who is there, and the looking), plan_quota.c (how many each gets) and
- * plan_match.c (who gets which).
+ * The state of a plan, shared by plan.c (targets, instances, settling, reading), plan_quota.c (how many targets each
+ * instance gets) and plan_match.c (which ones).
  */
 #ifndef TEN_CORE_PLAN_STATE_H
 #define TEN_CORE_PLAN_STATE_H
@@ -9,7 +9,6 @@
 
 #include "base/hash.h"
 #include "base/map.h"
-#include "core/mutant.h"
 #include "core/plan.h"
 #include "core/plan_heap.h"
 #include "core/plan_targets.h"
@@ -21,11 +20,11 @@ struct ten_plan_instance {
     uint32_t quota;
     uint32_t former_quota; /* before this settling */
     uint32_t share;
-    struct ten_plan_heap kept; /* its targets that weigh at most kept_up_to, worst first, and some that were its */
+    struct ten_plan_heap kept; /* its targets that weigh at most kept_up_to, worst first, and some former ones */
     uint64_t kept_up_to;
     uint32_t kept_limit;
-    struct ten_plan_heap rejected; /* those who would rather be here, best first, and some who would have been */
-    uint32_t rejected_clean;       /* how many were left when it was last rid of what no longer holds */
+    struct ten_plan_heap rejected; /* targets that prefer this instance, best first, and some that no longer do */
+    uint32_t rejected_clean;       /* how many were left when outdated entries were last removed */
 };
 
 struct ten_plan {
@@ -33,23 +32,23 @@ struct ten_plan {
     struct ten_plan_instance *instances;
     uint32_t instance_bound;
     uint32_t instance_room;
-    uint32_t *order; /* all instances by their hashes, the largest first, then by their ids: it decides equal weights */
+    uint32_t *order; /* all instances by their hashes, the largest first, then by their ids: decides equal weights */
     uint32_t order_count;
     uint32_t order_room;
-    uint32_t *choices; /* those of them with a quota, and their hashes close together: the innermost loop reads them */
+    uint32_t *choices; /* those of them with a quota, and their hashes in one array for the innermost loop */
     uint32_t choice_room;
     uint64_t *choice_hashes;
     uint32_t choice_hash_room;
     uint32_t choice_count;
-    uint32_t *touched; /* targets to be placed, or whose owner may be another than the one last reported */
+    uint32_t *touched; /* targets to be placed, or whose planned holder may differ from the one last reported */
     uint32_t touched_count;
     uint32_t touched_room;
     ten_map instance_numbers; /* id to number + 1 */
     ten_plan_moved_fn moved;
     void *userdata;
     bool dirty;
-    bool scratch; /* the matching is made from scratch: it is the first, or memory ran out in the last settling */
-    bool failed;  /* memory has run out */
+    bool scratch; /* make the matching from scratch: it is the first, or the last settling ran out of memory */
+    bool failed;  /* out of memory */
 };
 
 /* Room for `needed` elements. False: out of memory. */
@@ -57,15 +56,15 @@ bool ten_plan_grow(void *array, uint32_t *room, uint32_t needed, size_t size);
 
 #define TEN_PLAN_GROW(array, room, needed) ten_plan_grow(&(array), &(room), (needed), sizeof *(array))
 
-/* Targets that have a part in the plan. */
+/* Targets that are not set aside. */
 static inline uint32_t ten_plan_planned_count(const ten_plan *plan) {
     return plan->targets.count - plan->targets.aside_count;
 }
 
-/* What instance and target weigh for each other. For one target two weights are equal only if the hashes of the
- * instances are, and the other way round: mixing is one to one. */
+/* The weight of a pair. For one target, two weights are equal only if the hashes of the instances are equal, and the
+ * other way round: mixing is one to one. */
 static inline uint64_t ten_plan_weigh(uint64_t instance_hash, uint64_t target_hash) {
-    return TEN_MUTANT(RAW_HASH) ? instance_hash ^ target_hash : ten_hash_mix(instance_hash ^ target_hash);
+    return ten_hash_mix(instance_hash ^ target_hash);
 }
 
 static inline uint64_t ten_plan_pair_weight(const ten_plan *plan, uint32_t instance, uint32_t target) {
@@ -84,10 +83,10 @@ static inline bool ten_plan_prefers(const ten_plan *plan, uint32_t a, uint64_t a
 bool ten_plan_set_quotas(ten_plan *plan);
 
 /* plan_match.c */
-/* Makes the matching from scratch or repairs it; whoever may have moved is touched, or, from scratch, all may have.
- * `failed` tells whether memory ran out. */
+/* Makes the matching from scratch or repairs it. After a repair, all targets that may have moved are touched; from
+ * scratch, any target may have moved. Sets `failed` when out of memory. */
 void ten_plan_match(ten_plan *plan);
-/* The instance's targets are without an owner then, and touched. */
+/* Takes all targets from the instance and touches them. */
 void ten_plan_empty(ten_plan *plan, uint32_t instance);
 /* Remembers the target for the next settling. */
 void ten_plan_touch(ten_plan *plan, uint32_t target);

@@ -9,11 +9,10 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/util.h"
-#include "core/mutant.h"
 #include "core/plan.h"
 
 static uint64_t hash_id(const char *id) {
-    return TEN_MUTANT(RAW_HASH) ? ten_hash_text(id) : ten_hash_mix(ten_hash_text(id));
+    return ten_hash_mix(ten_hash_text(id));
 }
 
 void ten_plan_targets_free(struct ten_plan_targets *targets) {
@@ -30,7 +29,7 @@ void ten_plan_targets_free(struct ten_plan_targets *targets) {
 
 /* ---- the index: linear probing, removal by shifting back */
 
-/* Where the id is, or the empty place where it would be. */
+/* The place of the id, or the empty place where it would be inserted. */
 static uint32_t find_place(const struct ten_plan_targets *targets, const char *id, uint64_t hash) {
     uint32_t mask = targets->index_room - 1;
     uint32_t place = (uint32_t)hash & mask;
@@ -66,7 +65,7 @@ static void remove_from_index(struct ten_plan_targets *targets, uint32_t number)
     uint32_t hole = find_place(targets, targets->ids[number], targets->hashes[number]);
     for (uint32_t at = (hole + 1) & mask; targets->index[at]; at = (at + 1) & mask) {
         uint32_t home = (uint32_t)targets->hashes[targets->index[at] - 1] & mask;
-        /* An entry may fill the hole only if that does not put it before its home. */
+        /* An entry may fill the hole only if that does not move it before its home place. */
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             targets->index[hole] = targets->index[at];
             hole = at;
@@ -85,7 +84,7 @@ static bool grow_column(void *column, uint32_t room, size_t size) {
     return larger != NULL;
 }
 
-/* A column that has grown while another could not is only larger than it has to be. */
+/* If one column has grown and the next could not, the first is merely larger than necessary. */
 static bool grow_columns(struct ten_plan_targets *targets) {
     if (targets->bound < targets->room)
         return true;

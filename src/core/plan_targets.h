@@ -1,7 +1,7 @@
 /*
- * The plan's targets: a table by number, in columns, because the loops over a million of them read one or two columns
- * and are as fast as these are narrow; and an index from id to number. 25 bytes a target, 8 to 16 for the index, and
- * the id. Part of the plan; it knows nothing of instances but their numbers.
+ * The plan's targets: a table by number, and an index from id to number. The table is kept in columns, because loops
+ * over a million targets read only one or two of them, and are faster the narrower these are. 25 bytes a target, 8 to
+ * 16 for the index, and the id. Part of the plan; of instances it knows only the numbers.
  */
 #ifndef TEN_CORE_PLAN_TARGETS_H
 #define TEN_CORE_PLAN_TARGETS_H
@@ -15,7 +15,7 @@ struct ten_plan_targets {
     uint32_t *holders;      /* an instance's number or TEN_PLAN_NONE, which free numbers have too */
     uint32_t *told_holders; /* as last reported */
     bool *aside;            /* has a number, but no part in the plan */
-    uint32_t bound;         /* numbers in use or free are below this */
+    uint32_t bound;         /* all numbers, used and free, are below this */
     uint32_t room;
     uint32_t count;
     uint32_t aside_count;
@@ -27,7 +27,7 @@ struct ten_plan_targets {
 void ten_plan_targets_free(struct ten_plan_targets *targets);
 /* TEN_PLAN_NONE: not there. */
 uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const char *id);
-/* Adds an id that is not there. TEN_PLAN_NONE: out of memory. */
+/* Adds an id that is not there yet. TEN_PLAN_NONE: out of memory. */
 uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id);
 void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number);
 

@@ -11,19 +11,19 @@
 typedef struct ten_timing {
     uint64_t ttl_ms;
     uint64_t renew_ms;   /* between renewals */
-    uint64_t margin_ms;  /* how much earlier than the store a holder stops believing */
+    uint64_t margin_ms;  /* how much earlier than the store a holder stops believing in its lease */
     uint64_t timeout_ms; /* of one call */
 } ten_timing;
 
 /* Fills in what is 0: renew = TTL / 3, margin = max(TTL / 8, 20 ms), time-out = TTL / 6 between 50 ms and 5 s. */
 void ten_timing_defaults(ten_timing *timing);
 
-/* TENURE_E_TTL with the reason when the combination cannot be safe. ttl_min_ms: what the store can do; `reason`: why it
- * cannot do less, or NULL. */
+/* TENURE_E_TTL with the reason if the combination cannot be safe. ttl_min_ms: the shortest TTL of the store; `reason`:
+ * why it is not shorter, or NULL. */
 int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, const char *reason, ten_error *error);
 
-/* How long before the deadline ending a process begins: TTL / 10 when it is 0. TENURE_E_TTL: it leaves no time between
- * two renewals. */
+/* Checks the grace, which is how long before the deadline the ending of a process begins; 0 is replaced by TTL / 10.
+ * TENURE_E_TTL: it leaves no time between two renewals. */
 int ten_timing_grace(const ten_timing *timing, uint64_t *grace_ms, ten_error *error);
 
 #endif

@@ -127,6 +127,17 @@ static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_
     return r;
 }
 
+/* Takes what the store answered to a request that was sent at sent_ms; false: the answer came too late. */
+static bool take_grant(tenure_lease *lease, uint64_t token, const ten_op *op, const ten_result *result,
+                       uint64_t sent_ms) {
+    ten_lease_grant grant = {.token = token,
+                             .asked_ttl_ms = op->ttl_ms,
+                             .granted_ttl_ms = result->ttl_ms,
+                             .margin_ms = lease->client->timing.margin_ms,
+                             .sent_ms = sent_ms};
+    return ten_lease_granted(&lease->record, &grant, now_ms(lease->client));
+}
+
 /* One try. The message of TENURE_E_HELD is said here, because the holder's name does not outlive the store's next call.
  */
 static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_remaining_ms) {
@@ -141,9 +152,7 @@ static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_re
         return r;
     uint64_t sent_ms;
     r = apply_acquire(client, &op, &sent_ms, &result);
-    if (r == TENURE_OK && result.outcome == TEN_OK &&
-        !ten_lease_granted(&lease->record, result.token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms, sent_ms,
-                           now_ms(client)))
+    if (r == TENURE_OK && result.outcome == TEN_OK && !take_grant(lease, result.token, &op, &result, sent_ms))
         r = ten_fail(&client->store->error, TENURE_E_TIMEOUT, "the answer about %s came when its lease was over again",
                      lease->target);
     *ret_remaining_ms = result.remaining_ms;
@@ -320,8 +329,7 @@ int tenure_renew(tenure_lease *lease) {
         return TENURE_E_LOST;
     }
     if (r == TENURE_OK && result.outcome == TEN_OK) {
-        if (!ten_lease_granted(&lease->record, lease->token, op.ttl_ms, result.ttl_ms, client->timing.margin_ms,
-                               sent_ms, now_ms(client)))
+        if (!take_grant(lease, lease->token, &op, &result, sent_ms))
             r = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
                          "the renewal of %s was answered when it was over again", lease->target);
     } else if (r == TENURE_OK) {

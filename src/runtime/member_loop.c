@@ -1,7 +1,9 @@
 /*
- * The fleet member's thread: it carries the fleet's requests to the store and the answers back, reads lists and
- * changes, and sleeps until something is due or happens. It decides nothing: what to do is src/core/fleet.c's business.
- * A slow store delays it, but no deadline: those are in the beliefs, which need no thread to end.
+ * The thread of a fleet member: it carries the fleet's requests to the store and the answers back, reads lists and
+ * changes, and sleeps until something is due or happens. What is held and released is decided in src/core. What is
+ * decided here is when the store is read: how the feed is paced, when everything is listed again, and when a registry
+ * that has shrunk is trusted. A slow store delays the thread, but no deadline: those are in the beliefs
+ * (runtime/beliefs.h), which expire without any thread.
  */
 #include <errno.h>
 #include <string.h>

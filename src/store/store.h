@@ -19,28 +19,28 @@
  * Tokens. Each acquire that gives a target a new holder, or the same one after a gap, grants a token greater than every
  * token granted for that target before: over release, expiry, restart of the store, and removal and re-adding of the
  * target. Tokens lie between 1 and 2^53 - 1; an acquire that would exceed that is refused with TENURE_E_TOKEN. An
- * acquire by the present holder returns the token it has, so a caller that never saw the answer to its first try
- * recognises itself by asking again.
+ * acquire by the present holder returns the token it has, so a caller that never saw the answer to its first try gets
+ * the same lease by acquiring again.
  *
  * Epochs. Where a store can tell that it may have lost data or come back older than it was, it begins an epoch: until
- * every lease that may have been forgotten has ended, an acquire is TEN_HELD without a holder, with the time left, and
- * `recovering` set, also for the holder that the store remembers: it may have given the lease up
- * since, and another may have it. Nobody recognises itself by a token from before the epoch. A renewal that names its
- * holder and shows a token above the target's counter, or equal to it and the holder's own, puts that lease back. The
- * counter continues above the store's wall clock in milliseconds, so that tokens do not go down.
+ * every lease that may have been lost has ended, an acquire is TEN_HELD without a holder, with the time left and with
+ * `recovering` set. This includes the holder that the store remembers: it may have released the lease since, and
+ * another instance may hold it. No acquire gets back a lease under a token from before the epoch. A renewal that names
+ * its holder and carries a token above the target's counter, or equal to it and the holder's own, puts that lease back.
+ * The counter continues above the store's wall clock in milliseconds, so that tokens do not go down.
  *
  * Failure. What a caller may assume:
- *  - apply() returned 0: every result is final. TEN_OK means that the store has made it durable as far as
- * docs/GUARANTEES.md says for it.
- *  - apply() returned an error: every result has the outcome TEN_ERROR. The operations may have taken effect, all, some
- * or none; the same batch may be sent again without harm. Nothing may be believed that was not believed before, and
- * what was believed ends at the deadline that it had. In particular an acquire that failed is not held, but may block
- * others for its TTL.
- *  - TENURE_E_TIMEOUT: the same; the backend has dropped the connection on which the late answer could still come, so
- * that an answer is never taken for that of a later request.
+ *  - apply() returned 0: every result is final. TEN_OK means that the store has made it as durable as
+ *    docs/GUARANTEES.md says for this kind of store.
+ *  - apply() returned an error: every result has the outcome TEN_ERROR. All, some or none of the operations may have
+ *    taken effect; the same batch may be sent again without harm. Nothing may be believed that was not believed before,
+ *    and a lease that was believed expires at the deadline that it had. In particular an acquire that failed is not
+ *    held, but may keep others out for its TTL.
+ *  - TENURE_E_TIMEOUT: the same. The backend has dropped the connection on which the late answer could still arrive, so
+ *    that it is never taken for the answer to a later request.
  *  - A result counts from the moment at which its request was sent: the caller reads its clock before apply(), never
- * after. A store handle works again by itself after any error: it reconnects in the next call, within that call's
- * time-out.
+ *    after.
+ *  - A handle recovers from any error by itself: it reconnects in the next call, within that call's time-out.
  *
  * Calls. Each call is bounded by its timeout_ms (a write that the operating system holds in fsync can exceed it; the
  * answer then counts from its sending as always). A handle is used by one thread at a time; the caller sees to that.
@@ -116,8 +116,7 @@ struct ten_store {
     const ten_store_ops *ops;
     const ten_clock *clock;
     ten_capabilities capabilities;
-    uint64_t timeout_ms; /* the URL's `timeout`, for calls whose caller has no other idea; 0: not given. Set by
-                            ten_store_open */
+    uint64_t timeout_ms; /* `timeout` of the URL, the default for calls; 0: not given. Set by ten_store_open() */
     ten_error error;     /* of the last failed call */
 };
 

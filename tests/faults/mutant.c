@@ -1,9 +1,9 @@
 /*
- * The program `tenure` with the planted bugs of src/core/mutant.h, one of which is switched on by the environment
+ * The program `tenure` with the planted bugs of tests/mutants, one of which is switched on by the environment
  * variable TENURE_MUTANT. It is built for tests/faults alone, and never installed: `tenure` itself is built without
  * them, and has no such switch.
  */
-#include "core/mutant.h"
+#include "mutants/mutants.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 """Planted bugs, as real processes: each run has one, under a schedule that lets it show, and must be found by the same checks
-that find nothing in the others. A bug is a mutant of the core (src/core/mutant.h, built into a program of its own), something
+that find nothing in the others. A bug is a mutant of the core (tests/mutants, built into a program of its own), something
 that goes on behind the store's back, a warden that is asleep, or a recorder that lies. Called by faults.py --planted."""
 import collections
 import signal

@@ -279,7 +279,7 @@ static void set_mutant(const char *name) {
             return;
         }
     }
-    fprintf(stderr, "sim: there is no mutant '%s'; src/core/mutant.h lists them\n", name);
+    fprintf(stderr, "sim: there is no mutant '%s'; tests/mutants/mutants.h lists them\n", name);
     exit(2);
 }
 

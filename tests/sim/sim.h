@@ -12,7 +12,7 @@
 
 #include "base/map.h"
 #include "core/fleet.h"
-#include "core/mutant.h"
+#include "mutants/mutants.h"
 #include "store/memory/memory_core.h"
 
 #define SIM_NAMESPACE "sim"

@@ -12,7 +12,7 @@
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
  *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in
- * which it was granted, and after a change of leader everything moves to a new one.
+ *    which it was granted, and after a change of leader everything moves to a new one.
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
  *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.

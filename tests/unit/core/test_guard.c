@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "core/guard.h"
-#include "core/mutant.h"
+#include "mutants/mutants.h"
 
 enum ten_mutant ten_mutant;
 
@@ -535,7 +535,7 @@ static void whole_lives_keep_the_guarantee(void **state) {
         fail_msg("seed %llu: %s", (unsigned long long)seed - 1, wrong);
 }
 
-#ifdef TEN_MUTATIONS
+#ifdef TEN_PLANTED
 static void each_planted_bug_is_found(void **state) {
     (void)state;
     static const char *const sentences[] = {
@@ -570,7 +570,7 @@ int main(void) {
         cmocka_unit_test(without_memory_nothing_is_remembered_and_nothing_is_wrong),
         cmocka_unit_test(a_guard_without_room_or_time_is_a_broken_invariant),
         cmocka_unit_test(whole_lives_keep_the_guarantee),
-#ifdef TEN_MUTATIONS
+#ifdef TEN_PLANTED
         cmocka_unit_test(each_planted_bug_is_found),
 #endif
     };

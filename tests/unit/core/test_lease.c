@@ -8,9 +8,19 @@
 
 enum { SENT = 5000, TTL = 30000, MARGIN = 3750 };
 
+/* An acquire or a renewal with the usual TTL and margin. */
+static ten_lease_grant usual(uint64_t token, uint64_t sent_ms) {
+    return (ten_lease_grant){
+        .token = token, .asked_ttl_ms = TTL, .granted_ttl_ms = TTL, .margin_ms = MARGIN, .sent_ms = sent_ms};
+}
+
+static bool is_granted(ten_lease *lease, ten_lease_grant grant, uint64_t now_ms) {
+    return ten_lease_granted(lease, &grant, now_ms);
+}
+
 static ten_lease owned(void) {
     ten_lease lease = {0};
-    assert_true(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, SENT, SENT + 10));
+    assert_true(is_granted(&lease, usual(7, SENT), SENT + 10));
     return lease;
 }
 
@@ -38,7 +48,7 @@ static void a_new_record_is_not_owned(void **state) {
 static void the_deadline_counts_from_sending(void **state) {
     (void)state;
     ten_lease lease = {0};
-    assert_true(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, SENT, SENT + 20000));
+    assert_true(is_granted(&lease, usual(7, SENT), SENT + 20000));
     assert_int_equal(lease.deadline_ms, SENT + TTL - MARGIN);
     assert_int_equal(lease.token, 7);
     assert_int_equal(lease.ttl_ms, TTL);
@@ -47,10 +57,14 @@ static void the_deadline_counts_from_sending(void **state) {
 static void the_smaller_ttl_counts(void **state) {
     (void)state;
     ten_lease lease = {0};
-    assert_true(ten_lease_granted(&lease, 7, TTL, 10000, 1250, SENT, SENT));
+    ten_lease_grant grant = {
+        .token = 7, .asked_ttl_ms = TTL, .granted_ttl_ms = 10000, .margin_ms = 1250, .sent_ms = SENT};
+    assert_true(ten_lease_granted(&lease, &grant, SENT));
     assert_int_equal(lease.deadline_ms, SENT + 10000 - 1250);
     assert_int_equal(lease.ttl_ms, 10000);
-    assert_true(ten_lease_granted(&lease, 7, 10000, TTL, 1250, SENT, SENT));
+    grant.asked_ttl_ms = 10000;
+    grant.granted_ttl_ms = TTL;
+    assert_true(ten_lease_granted(&lease, &grant, SENT));
     assert_int_equal(lease.deadline_ms, SENT + 10000 - 1250);
     assert_int_equal(lease.ttl_ms, 10000);
 }
@@ -76,13 +90,13 @@ static void an_answer_after_its_own_deadline_changes_nothing(void **state) {
     ten_lease before[] = {{0}, owned(), uncertain(), other()};
     for (size_t i = 0; i < TEN_COUNT(before); i++) {
         ten_lease lease = before[i];
-        assert_false(ten_lease_granted(&lease, 9, TTL, TTL, MARGIN, SENT, SENT + TTL - MARGIN));
+        assert_false(is_granted(&lease, usual(9, SENT), SENT + TTL - MARGIN));
         assert_same(&lease, &before[i]);
-        assert_false(ten_lease_granted(&lease, 9, TTL, TTL, MARGIN, SENT, UINT64_MAX));
+        assert_false(is_granted(&lease, usual(9, SENT), UINT64_MAX));
         assert_same(&lease, &before[i]);
     }
     ten_lease lease = {0};
-    assert_true(ten_lease_granted(&lease, 9, TTL, TTL, MARGIN, SENT, SENT + TTL - MARGIN - 1));
+    assert_true(is_granted(&lease, usual(9, SENT), SENT + TTL - MARGIN - 1));
 }
 
 /* The store may have let somebody else in meanwhile, and forgotten it. */
@@ -90,21 +104,23 @@ static void a_renewal_answered_after_the_deadline_that_it_should_have_moved_chan
     (void)state;
     ten_lease lease = owned();
     uint64_t deadline_ms = lease.deadline_ms;
-    assert_false(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, deadline_ms - 100, deadline_ms));
+    assert_false(is_granted(&lease, usual(7, deadline_ms - 100), deadline_ms));
     assert_int_equal(lease.deadline_ms, deadline_ms);
     assert_false(ten_lease_is_owned(&lease, deadline_ms));
     /* One moment earlier it counts; and a new token always does. */
-    assert_true(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, deadline_ms - 100, deadline_ms - 1));
+    assert_true(is_granted(&lease, usual(7, deadline_ms - 100), deadline_ms - 1));
     lease = owned();
-    assert_true(ten_lease_granted(&lease, 8, TTL, TTL, MARGIN, deadline_ms - 100, deadline_ms));
+    assert_true(is_granted(&lease, usual(8, deadline_ms - 100), deadline_ms));
     assert_int_equal(lease.token, 8);
 }
 
 static void a_ttl_within_the_margin_is_never_owned(void **state) {
     (void)state;
     ten_lease lease = {0};
-    assert_false(ten_lease_granted(&lease, 1, 100, 20, 20, SENT, SENT));
-    assert_false(ten_lease_granted(&lease, 1, 100, 0, 20, SENT, SENT));
+    ten_lease_grant grant = {.token = 1, .asked_ttl_ms = 100, .granted_ttl_ms = 20, .margin_ms = 20, .sent_ms = SENT};
+    assert_false(ten_lease_granted(&lease, &grant, SENT));
+    grant.granted_ttl_ms = 0;
+    assert_false(ten_lease_granted(&lease, &grant, SENT));
     assert_int_equal(lease.state, TEN_LEASE_UNKNOWN);
     assert_int_equal(lease.deadline_ms, 0);
 }
@@ -125,7 +141,7 @@ static void a_failed_renewal_keeps_the_old_deadline_and_pauses(void **state) {
 static void a_good_renewal_makes_an_uncertain_lease_owned_again(void **state) {
     (void)state;
     ten_lease lease = uncertain();
-    assert_true(ten_lease_granted(&lease, 7, TTL, TTL, MARGIN, SENT + 1000, SENT + 1001));
+    assert_true(is_granted(&lease, usual(7, SENT + 1000), SENT + 1001));
     assert_int_equal(lease.state, TEN_LEASE_OWNED);
     assert_int_equal(lease.deadline_ms, SENT + 1000 + TTL - MARGIN);
 }
@@ -160,7 +176,7 @@ static void a_new_grant_makes_any_lease_owned(void **state) {
     (void)state;
     ten_lease from[] = {{0}, owned(), uncertain(), other()};
     for (size_t i = 0; i < TEN_COUNT(from); i++) {
-        assert_true(ten_lease_granted(&from[i], 8, TTL, TTL, MARGIN, SENT + 100, SENT + 100));
+        assert_true(is_granted(&from[i], usual(8, SENT + 100), SENT + 100));
         assert_int_equal(from[i].state, TEN_LEASE_OWNED);
         assert_int_equal(from[i].token, 8);
     }

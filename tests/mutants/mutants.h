@@ -1,10 +1,10 @@
 /*
- * Planted bugs. The simulator is worth something only if it finds them, so the core has places where a test build can
- * go wrong on purpose: TEN_MUTANT(NAME) is false in every build but tests/sim and the guard's test, where one mutant at
- * a time is switched on.
+ * The list of planted bugs. The simulator is worth something only if it finds them, so the core that it runs is a copy
+ * which goes wrong on purpose at each TEN_MUTANT(NAME) that the diffs in core/ put there; one mutant at a time is
+ * switched on. What is installed is built from src/core, where there are none. See README.md.
  */
-#ifndef TEN_CORE_MUTANT_H
-#define TEN_CORE_MUTANT_H
+#ifndef TEN_MUTANTS_H
+#define TEN_MUTANTS_H
 
 /* X(name, what goes wrong) */
 #define TEN_MUTANTS(X)                                                                                                 \
@@ -33,14 +33,14 @@
     X(LEFT_NOT_NOTICED, "instances that expire stay in the plan")                                                      \
     X(FEED_IGNORED, "releases by others are not noticed")                                                              \
     X(PAUSE_IGNORED, "a paused target goes on being worked on")                                                        \
-    X(STOP_FORGETS, "a stopping instance does not give its targets back")                                              \
+    X(STOP_FORGETS, "a stopping instance does not release its targets")                                                \
     X(LIST_AT_EVERY_CHANGE, "instances are listed at every change")                                                    \
     X(NO_BACKOFF, "a failing store is asked without a pause")                                                          \
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
-    X(RELEASE_KEPT, "a role is given back before its least time is over")                                              \
+    X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
-    X(PING_PONG, "a fallback holder hands back at once, again and again")
+    X(PING_PONG, "a fallback holder releases its target at once, again and again")
 
 /* The guard's, which its own test finds. */
 #define TEN_GUARD_MUTANTS(X)                                                                                           \
@@ -67,11 +67,9 @@ enum ten_mutant {
         TEN_MUTANT_END
 };
 
-#ifdef TEN_MUTATIONS
+/* The one that is switched on. It is defined by the program: tests/sim, tests/faults/mutant.c, the guard's test. */
 extern enum ten_mutant ten_mutant;
+
 #define TEN_MUTANT(name) (ten_mutant == TEN_MUTANT_##name)
-#else
-#define TEN_MUTANT(name) 0
-#endif
 
 #endif
