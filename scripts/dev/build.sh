@@ -6,7 +6,7 @@ help_build() {
 usage: ./dev build
 
 Builds the program and the library, and leaves build/tenure and build/libtenure.so. Tests, examples and benchmarks
-are built too, if cmocka is installed. Missing tools and libraries are installed first.
+are built too, if cmocka and patch are installed. Missing tools and libraries are installed first.
 
 Options:
   -h, --help   show this text

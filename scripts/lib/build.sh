@@ -60,9 +60,9 @@ build_in() {
     return "$build_status"
 }
 
-# The tests and examples need cmocka. A plain build has them where it is installed, and does without elsewhere.
+# The tests and examples need cmocka and patch. A plain build has them where these are, and does without elsewhere.
 with_tests() {
-    if is_there library 'cmocka>=1.1.5'; then say true; else say false; fi
+    if is_there library 'cmocka>=1.1.5' && is_there command patch; then say true; else say false; fi
 }
 
 # build_main TARGETS: in the main build directory, with what a plain build needs.
