@@ -27,14 +27,10 @@ static int bad(ten_error *error, const char *url, const char *rule) {
     return ten_fail(error, TENURE_E_INVALID, "the URL '%s' is not valid: %s", shown, rule);
 }
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory while reading a URL");
-}
-
 static int decode(const char *url, const char *from, size_t size, char **ret_text, ten_error *error) {
     char *text = ten_malloc(size + 1);
     if (!text)
-        return no_memory(error);
+        return ten_fail_memory(error, "a URL");
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
         char c = from[i];
@@ -66,7 +62,7 @@ static int parse_scheme(const char *text, ten_url *url, const char **ret_rest, t
         return bad(error, text, "it starts with a scheme and a colon, such as sqlite:/var/lib/jobs.db");
     url->scheme = ten_malloc(size + 1);
     if (!url->scheme)
-        return no_memory(error);
+        return ten_fail_memory(error, "a URL");
     for (size_t i = 0; i < size; i++)
         url->scheme[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] - 'A' + 'a' : text[i]);
     url->scheme[size] = '\0';

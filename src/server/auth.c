@@ -72,7 +72,7 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
     for (const char *at = text; (at = strchr(at, '\n')); at++)
         lines++;
     parsed.principals = ten_calloc(lines, sizeof *parsed.principals);
-    int r = copy && parsed.principals ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the auth file");
+    int r = copy && parsed.principals ? TENURE_OK : ten_fail_memory(error, "the auth file");
     size_t number = 1;
     for (char *line = copy; r == TENURE_OK && line; number++) {
         char *end = strchr(line, '\n');

@@ -55,7 +55,7 @@ static int default_path(ten_buf *path, ten_error *error) {
             "no store was named, and neither XDG_STATE_HOME nor HOME says where the default one is: use --store "
             "or TENURE_STORE");
     if (path->failed)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(error, "the default URL");
     return TENURE_OK;
 }
 
@@ -91,7 +91,7 @@ int ten_store_default_url(char **ret_url, ten_error *error) {
         }
         ten_buf_text(&url, "/tenure.db");
         if (url.failed)
-            r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+            r = ten_fail_memory(error, "the default URL");
     }
     ten_buf_free(&path);
     if (r < 0)

@@ -21,7 +21,7 @@ static int take_file(const ten_url *url, const char *option, char **ret_path, te
     if (access(path, R_OK) != 0)
         return ten_fail_errno(error, TENURE_E_INVALID, errno, "%s=%s cannot be read", option, path);
     *ret_path = ten_strdup(path);
-    return *ret_path ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a URL");
+    return *ret_path ? TENURE_OK : ten_fail_memory(error, "a URL");
 }
 
 int ten_endpoint_read(const ten_url *url, bool tls, const char *secret_option, ten_endpoint *endpoint,

@@ -85,7 +85,7 @@ static int resolve(const char *origin, const char *base, const char *reference, 
     char *text = NULL;
     int r = TENURE_OK;
     if (!from || !to)
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a link");
+        r = ten_fail_memory(error, "a link");
     else if (curl_url_set(from, CURLUPART_URL, origin, 0) != CURLUE_OK ||
              curl_url_set(to, CURLUPART_URL, base, 0) != CURLUE_OK ||
              curl_url_set(to, CURLUPART_URL, reference, 0) != CURLUE_OK ||
@@ -191,7 +191,7 @@ static int make_headers(const ten_endpoint *endpoint, const char *etag, struct c
     if (r == TENURE_OK &&
         (!add_header(list, "Accept: ", "application/json") || (etag && !add_header(list, "If-None-Match: ", etag)) ||
          (token[0] && !add_header(list, "Authorization: Bearer ", token))))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a request");
+        r = ten_fail_memory(error, "a request");
     explicit_bzero(token, sizeof token);
     return r;
 }
@@ -247,7 +247,7 @@ static int judge(CURLcode result, const struct answer *answer, const char *why, 
     if (answer->too_large)
         return ten_fail(error, TENURE_E_STORE, "the answer is larger than 16 MiB, or its headers than 8 KiB");
     if (answer->page->body.failed || answer->link.failed || answer->page->etag.failed)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the answer");
+        return ten_fail_memory(error, "the answer");
     if (result == CURLE_OPERATION_TIMEDOUT)
         return ten_fail(error, TENURE_E_TIMEOUT, "the server did not answer in time");
     if (result != CURLE_OK)

@@ -24,7 +24,7 @@ static int copy_option(const ten_url *url, const char *name, char **ret_text, te
     if (value && access(value, R_OK) != 0)
         return ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the %s %s", name, value);
     if (value && !(*ret_text = ten_strdup(value)))
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(error, "the settings of a connection");
     return TENURE_OK;
 }
 

@@ -13,7 +13,7 @@
 #define GRANTS_MAX 3u
 
 int ten_etcd_no_memory(ten_etcd_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory in the etcd store");
+    return ten_fail_memory(&store->base.error, "the etcd store");
 }
 
 void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
@@ -108,7 +108,7 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get(&store->txn, key);
-    int r = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
+    int r = ten_etcd_commit(store, false, ten_now_ms() + timeout_ms, &succeeded, NULL);
     /* Without the permission it is a round trip all the same; check() tells what is missing. */
     return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
 }
@@ -129,7 +129,7 @@ static void close_store(ten_store *base) {
 static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
     ten_etcd_store *store = ten_calloc(1, sizeof *store);
     if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the store");
+        return ten_fail_memory(error, "the store");
     store->base =
         (ten_store){.clock = config->clock,
                     .capabilities = {.ttl_min_ms = TTL_MIN_MS,

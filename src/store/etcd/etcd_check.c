@@ -67,7 +67,7 @@ static void check_members(const struct report *report) {
         ten_error error = {0};
         ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}", .once = true};
         const char *endpoint = ten_etcd_endpoint(store->link);
-        uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_boot_ms(&ten_system_clock) + 1000);
+        uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_now_ms() + 1000);
         int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
         if (r == TENURE_OK) {
             tell_member(report, endpoint, call.answer);
@@ -150,10 +150,8 @@ static int check_latency(const struct report *report) {
 }
 
 int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
-    struct report report = {.store = (ten_etcd_store *)base,
-                            .each = each,
-                            .userdata = userdata,
-                            .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
+    struct report report = {
+        .store = (ten_etcd_store *)base, .each = each, .userdata = userdata, .deadline_ms = ten_now_ms() + timeout_ms};
     check_members(&report);
     int r = check_rights(&report);
     if (r == TENURE_OK)

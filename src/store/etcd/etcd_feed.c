@@ -204,7 +204,7 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     if (*cursor == TEN_CURSOR_OLDEST)
         *cursor = 0;
     add_reads(store, namespace_name, now ? UINT64_MAX : *cursor / PLACES, limit);
-    int r = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, &answer);
+    int r = ten_etcd_commit(store, false, ten_now_ms() + timeout_ms, &succeeded, &answer);
     if (r < 0)
         return r;
     ten_etcd_kv trimmed = ten_etcd_kv_at(answer, 0, &store->scratch);

@@ -106,7 +106,7 @@ static size_t run_length(const ten_target_edit *edits, size_t count) {
 int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     int r = TENURE_OK;
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         size_t some = run_length(edits + at, count - at);
@@ -281,7 +281,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
                         .query = query,
                         .each = each,
                         .userdata = userdata,
-                        .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
+                        .deadline_ms = ten_now_ms() + timeout_ms};
     snprintf(page.after, sizeof page.after, "%.255s", query->after ? query->after : "");
     int r = TENURE_OK;
     for (bool more = true; r == TENURE_OK && more && page.given < query->limit;) {
@@ -326,7 +326,7 @@ static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t p
 int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                             uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     json_t *answer = NULL;

@@ -24,7 +24,7 @@ struct ten_etcd_watch {
 
 static bool set_headers(ten_etcd_watch *watch) {
     ten_error error = {0};
-    const char *token = ten_etcd_token(watch->link, ten_boot_ms(&ten_system_clock) + ASK_MS, &error);
+    const char *token = ten_etcd_token(watch->link, ten_now_ms() + ASK_MS, &error);
     curl_slist_free_all(watch->headers);
     watch->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!watch->headers || (watch->settings->user && !token))
@@ -60,7 +60,7 @@ static bool is_alive(void *userdata) {
     ten_error error = {0};
     ten_etcd_call call = {.path = "/health", .once = true};
     const char *before = ten_etcd_endpoint(watch->link);
-    (void)ten_etcd_perform(watch->link, &call, 1, ten_boot_ms(&ten_system_clock) + ASK_MS, &error);
+    (void)ten_etcd_perform(watch->link, &call, 1, ten_now_ms() + ASK_MS, &error);
     const char *health = json_string_value(json_object_get(call.answer, "health"));
     bool alive = before == ten_etcd_endpoint(watch->link) && health && strcmp(health, "true") == 0;
     ten_etcd_calls_free(&call, 1);

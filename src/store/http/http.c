@@ -16,10 +16,6 @@
 #define TOKEN_MAX      4096u
 #define CLOCK_APART_MS 2000
 
-uint64_t ten_http_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* ---- a request */
 
 static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
@@ -76,7 +72,7 @@ static int failed(ten_http_store *store, CURLcode code, const char *detail) {
 
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
     char detail[CURL_ERROR_SIZE] = "";
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_http_now_ms());
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     if (left_ms == 0)
         return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "no time was left to ask %s", store->settings.base);
     ten_buf url = {0};
@@ -131,7 +127,7 @@ bool ten_http_keep(ten_http_store *store) {
 /* ---- ping and check */
 
 static int ping(ten_store *base, uint64_t timeout_ms) {
-    return ten_http_ask((ten_http_store *)base, "GET", "/readyz", NULL, ten_http_now_ms() + timeout_ms);
+    return ten_http_ask((ten_http_store *)base, "GET", "/readyz", NULL, ten_now_ms() + timeout_ms);
 }
 
 static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
@@ -167,7 +163,7 @@ static int read_token(const char *path, char **ret_token, ten_error *error) {
         return ten_fail(error, TENURE_E_INVALID, "cannot read the token from %s: %s", path,
                         size < 0 ? strerrordesc_np((int)-size) : "its first line is empty");
     *ret_token = ten_strdup(text);
-    return *ret_token ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    return *ret_token ? TENURE_OK : ten_fail_memory(error, "the settings of a connection");
 }
 
 static int read_settings(const ten_url *url, ten_http_settings *settings, ten_error *error) {
@@ -184,12 +180,12 @@ static int read_settings(const ten_url *url, ten_http_settings *settings, ten_er
     ten_buf_format(&base, "%s://%s", url->scheme, url->hosts ? url->hosts : "");
     settings->base = base.data;
     if (r == TENURE_OK && base.failed)
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        r = ten_fail_memory(error, "the settings of a connection");
     if (r == TENURE_OK)
         r = ten_curl_files_read(url, &settings->files, error);
     const char *socket_path = ten_url_option(url, "socket");
     if (r == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        r = ten_fail_memory(error, "the settings of a connection");
     const char *token_file = ten_url_option(url, "token_file");
     return r == TENURE_OK && token_file ? read_token(token_file, &settings->token, error) : r;
 }
@@ -214,7 +210,7 @@ static void close_store(ten_store *base) {
 static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
     ten_http_store *store = ten_calloc(1, sizeof *store);
     if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the store");
+        return ten_fail_memory(error, "the store");
     store->base = (ten_store){.clock = config->clock,
                               .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
                                                .shared_between_processes = true,

@@ -122,7 +122,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     }
     ten_buf_text(out, "]}");
     if (out->failed)
-        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a batch");
+        return ten_fail_memory(&store->base.error, "a batch");
     int r = ten_http_ask(store, "POST", path, out->data, deadline_ms);
     if (r < 0)
         return r;
@@ -137,7 +137,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
 
 int ten_http_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     int r = TENURE_OK;
     ten_http_begin(store);
     for (size_t at = 0; r == TENURE_OK && at < count;) {

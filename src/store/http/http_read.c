@@ -22,10 +22,6 @@ static void add_encoded(ten_buf *path, const char *id) {
     }
 }
 
-static int no_memory(ten_http_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a request");
-}
-
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
                     "%s answered something else than a list; is it a Tenure server?", store->settings.base);
@@ -73,14 +69,14 @@ static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t cou
 int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     char path[TENURE_NAMESPACE_MAX + 32];
     snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
     int r = TENURE_OK;
     for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = write_edits(&store->out, edits + at, count - at);
         if (store->out.failed)
-            return no_memory(store);
+            return ten_fail_memory(&store->base.error, "a request");
         r = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
         if (r == TENURE_OK && json_array_size(store->answer) != some)
             return not_a_list(store);
@@ -123,7 +119,8 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
         ten_buf_text(&path, "&after=");
         add_encoded(&path, after);
     }
-    int r = path.failed ? no_memory(store) : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
+    int r = path.failed ? ten_fail_memory(&store->base.error, "a request")
+                        : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
     ten_buf_free(&path);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
@@ -140,7 +137,7 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
 
 int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     char last[TENURE_TARGET_MAX + 1];
     size_t left = query->limit;
     int r = TENURE_OK;
@@ -165,7 +162,7 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
     char path[TENURE_NAMESPACE_MAX + 32];
     snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
     ten_http_begin(store);
-    int r = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    int r = ten_http_ask(store, "GET", path, NULL, ten_now_ms() + timeout_ms);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
     size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
@@ -197,7 +194,7 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     snprintf(path, sizeof path, "/api/v1/%s/history?limit=%zu&after=%s", namespace_name,
              (size_t)ten_min_u64(limit, PAGE_MAX), after);
     ten_http_begin(store);
-    int r = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    int r = ten_http_ask(store, "GET", path, NULL, ten_now_ms() + timeout_ms);
     if (r < 0)
         return r;
     if (!json_is_array(store->answer) || store->cursor[0] == '\0')

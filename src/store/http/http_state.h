@@ -39,7 +39,6 @@ typedef struct ten_http_store {
 } ten_http_store;
 
 /* http.c */
-uint64_t ten_http_now_ms(void);
 /* One request. `body` NULL: none. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);

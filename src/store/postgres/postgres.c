@@ -29,7 +29,7 @@ int ten_postgres_misunderstood(ten_postgres_store *store) {
 }
 
 int ten_postgres_no_memory(ten_postgres_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a call to PostgreSQL");
+    return ten_fail_memory(&store->base.error, "a call to PostgreSQL");
 }
 
 /* ---- values -------------------------------------------------------------------------------------------- */
@@ -96,11 +96,11 @@ void ten_postgres_disconnect(ten_postgres_store *store) {
 static void back_off(ten_postgres_store *store) {
     uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
     store->backoff_ms = backoff_ms;
-    store->dial_ms = ten_postgres_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
+    store->dial_ms = ten_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
 }
 
 static int wait_for_turn(ten_postgres_store *store, uint64_t deadline_ms) {
-    uint64_t now_ms = ten_postgres_now_ms();
+    uint64_t now_ms = ten_now_ms();
     if (store->dial_ms <= now_ms)
         return TENURE_OK;
     if (store->dial_ms >= deadline_ms)
@@ -148,7 +148,7 @@ int ten_postgres_send(ten_postgres_store *store, const char *statement, int coun
 /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
 static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
     char numbers[3][TEN_POSTGRES_NUMBER_SIZE];
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_postgres_now_ms());
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
     const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
                             ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
@@ -249,7 +249,7 @@ int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *wo
     for (unsigned tries = 1;; tries++) {
         enum trial trial;
         int r = try_once(store, work, deadline_ms, &trial);
-        bool last = tries == TRIES || ten_postgres_now_ms() >= deadline_ms;
+        bool last = tries == TRIES || ten_now_ms() >= deadline_ms;
         if (trial == TRIAL_REFUSED && work->hopeful)
             return TEN_POSTGRES_REFUSED;
         if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
@@ -281,7 +281,7 @@ static int take_nothing(ten_postgres_store *store, size_t statement, const PGres
 
 static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
     ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = take_nothing};
-    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
 }
 
 static void postgres_close(ten_store *base) {
@@ -311,7 +311,7 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
 }
 
 static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
-    uint64_t deadline_ms = ten_add_saturating(ten_postgres_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     int r = ten_postgres_connect(store, deadline_ms);
     return r < 0 ? r : ten_postgres_migrate(store, deadline_ms);
 }
@@ -322,7 +322,7 @@ static int postgres_open(const ten_url *url, const ten_store_config *config, ten
                         url->scheme);
     ten_postgres_store *store = ten_calloc(1, sizeof *store);
     if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the PostgreSQL store");
+        return ten_fail_memory(error, "the PostgreSQL store");
     store->base = (ten_store){
         .clock = config->clock,
         .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,

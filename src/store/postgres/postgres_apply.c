@@ -468,7 +468,7 @@ static int look_at(struct batch *batch) {
 int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct batch batch = {.store = store, .ops = ops, .results = results, .count = count};
-    uint64_t deadline_ms = ten_add_saturating(ten_postgres_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     ten_arena_reset(&store->results);
     int r = look_at(&batch);
     if (r == TENURE_OK && is_usual(&batch))

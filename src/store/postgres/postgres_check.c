@@ -119,7 +119,7 @@ int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, ui
     struct report report = {.store = store, .each = each, .userdata = userdata};
     ten_postgres_work work = {
         .what = "the check", .send = send_questions, .take = take_answer, .userdata = &report, .once = true};
-    int r = ten_postgres_transact(store, &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    int r = ten_postgres_transact(store, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
     if (r == TENURE_OK)
         check_notices(&report);
     return r;

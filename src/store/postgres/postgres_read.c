@@ -44,7 +44,7 @@ static int take_listing(ten_postgres_store *store, size_t statement, const PGres
 static int read_rows(ten_store *base, const char *what, struct listing *listing, uint64_t timeout_ms) {
     ten_postgres_work work = {
         .what = what, .lists = true, .send = send_listing, .take = take_listing, .userdata = listing};
-    int r = ten_postgres_transact(self(base), &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    int r = ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
     if (r < 0) {
         PQclear(listing->rows);
         listing->rows = NULL;
@@ -280,7 +280,7 @@ int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_ed
                               .take = take_edits,
                               .userdata = &all};
     if (r == TENURE_OK && count > 0)
-        r = ten_postgres_transact(store, &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+        r = ten_postgres_transact(store, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
     ten_free(all.rounds);
     ten_buf_free(&namespaces);
     return r;

@@ -38,10 +38,6 @@ static const struct {
     {"tcp_user_timeout", "10000"},
 };
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of a PostgreSQL connection");
-}
-
 /* ---- the URL, once more as text ------------------------------------------------------------------------ */
 
 static void escape(ten_buf *text, const char *part, const char *also_plain) {
@@ -101,7 +97,7 @@ static int parse(const ten_url *url, ten_postgres_settings *settings, ten_error 
         settings->options = PQconninfoParse(text.data, &why);
     if (text.data)
         explicit_bzero(text.data, text.size);
-    int r = text.failed         ? no_memory(error)
+    int r = text.failed         ? ten_fail_memory(error, "the settings of a PostgreSQL connection")
             : settings->options ? TENURE_OK
                                 : ten_fail(error, TENURE_E_INVALID, "the %s: URL is not valid: %.200s", url->scheme,
                                            why ? why : "out of memory");
@@ -125,7 +121,8 @@ static int take_files(const ten_url *url, ten_postgres_settings *settings, ten_e
     if (path && (url->password || ten_url_option(url, "password")))
         return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
     settings->password_file = path ? ten_strdup(path) : NULL;
-    return path && !settings->password_file ? no_memory(error) : TENURE_OK;
+    return path && !settings->password_file ? ten_fail_memory(error, "the settings of a PostgreSQL connection")
+                                            : TENURE_OK;
 }
 
 const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword) {
@@ -146,14 +143,14 @@ static int make_name(const ten_url *url, ten_postgres_settings *settings, ten_er
         ten_buf_format(&name, ":%s", port);
     ten_buf_format(&name, "/%s", database ? database : "");
     settings->name = name.data;
-    return name.failed ? no_memory(error) : TENURE_OK;
+    return name.failed ? ten_fail_memory(error, "the settings of a PostgreSQL connection") : TENURE_OK;
 }
 
 int ten_postgres_settings_make(const ten_url *url, ten_postgres_settings **ret_settings, ten_error *error) {
     ten_postgres_settings *settings = ten_calloc(1, sizeof *settings);
     ten_error here = {0};
     if (!settings)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a PostgreSQL connection");
     int r = parse(url, settings, &here);
     if (r == TENURE_OK)
         r = take_files(url, settings, &here);

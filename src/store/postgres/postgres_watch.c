@@ -31,7 +31,7 @@ static void go_down(ten_postgres_watch *watch) {
     ten_postgres_link_close(watch->link);
     watch->link = NULL;
     watch->ping_sent = false;
-    watch->retry_ms = ten_postgres_now_ms() + pause_ms;
+    watch->retry_ms = ten_now_ms() + pause_ms;
     set_timer(watch, pause_ms, pause_ms);
 }
 
@@ -72,9 +72,9 @@ static int listen_on(ten_postgres_store *store, ten_postgres_link *link, uint64_
 
 void ten_postgres_watch_mend(ten_postgres_store *store) {
     ten_postgres_watch *watch = &store->watch;
-    if (watch->epoll_fd < 0 || watch->link || watch->pooled || ten_postgres_now_ms() < watch->retry_ms)
+    if (watch->epoll_fd < 0 || watch->link || watch->pooled || ten_now_ms() < watch->retry_ms)
         return;
-    uint64_t deadline_ms = ten_postgres_now_ms() + (LISTEN_MS << watch->failures);
+    uint64_t deadline_ms = ten_now_ms() + (LISTEN_MS << watch->failures);
     ten_postgres_settings *settings = store->listen_settings ? store->listen_settings : store->settings;
     int r = ten_postgres_link_open(settings, deadline_ms, &watch->link, &store->base.error);
     if (r == TENURE_OK)
@@ -146,7 +146,7 @@ static bool ping(ten_postgres_watch *watch) {
     if (watch->ping_sent)
         return false;
     watch->ping_sent = true;
-    return ten_postgres_link_sync(watch->link, ten_postgres_now_ms() + LISTEN_MS, &error) == TENURE_OK;
+    return ten_postgres_link_sync(watch->link, ten_now_ms() + LISTEN_MS, &error) == TENURE_OK;
 }
 
 void ten_postgres_watch_clear(ten_store *base) {

@@ -29,10 +29,6 @@ static ten_redis_store *self(ten_store *base) {
     return (ten_redis_store *)base;
 }
 
-uint64_t ten_redis_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* ---- words --------------------------------------------------------------------------------------------- */
 
 static void start_command(ten_redis_words *words) {
@@ -118,7 +114,7 @@ void ten_redis_arguments(ten_redis_store *store, const ten_redis_space *space) {
 int ten_redis_send(ten_redis_store *store) {
     ten_redis_words *words = &store->words;
     if (words->failed || words->text.failed)
-        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a command to Redis");
+        return ten_fail_memory(&store->base.error, "a command to Redis");
     size_t start = 0;
     for (size_t i = 0; i < words->count; i++) {
         words->starts[i] = words->text.data + start;
@@ -194,11 +190,11 @@ void ten_redis_disconnect(ten_redis_store *store) {
 static void back_off(ten_redis_store *store) {
     uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
     store->backoff_ms = backoff_ms;
-    store->dial_ms = ten_redis_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
+    store->dial_ms = ten_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
 }
 
 static int wait_for_turn(ten_redis_store *store, uint64_t deadline_ms) {
-    uint64_t now_ms = ten_redis_now_ms();
+    uint64_t now_ms = ten_now_ms();
     if (store->dial_ms <= now_ms)
         return TENURE_OK;
     if (store->dial_ms >= deadline_ms)
@@ -211,7 +207,7 @@ static int wait_for_turn(ten_redis_store *store, uint64_t deadline_ms) {
 int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
     if (store->link && !ten_redis_link_is_fresh(store->link)) {
         ten_redis_disconnect(store);
-        store->dial_ms = ten_redis_now_ms() + ten_random_u64() % BACKOFF_FIRST_MS;
+        store->dial_ms = ten_now_ms() + ten_random_u64() % BACKOFF_FIRST_MS;
     }
     if (store->link)
         return TENURE_OK;
@@ -232,7 +228,7 @@ int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
 }
 
 bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms) {
-    return error == TENURE_E_UNREACHABLE && was_connected && ten_redis_now_ms() < deadline_ms;
+    return error == TENURE_E_UNREACHABLE && was_connected && ten_now_ms() < deadline_ms;
 }
 
 static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
@@ -260,7 +256,7 @@ static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn
 
 int ten_redis_call(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
                    uint64_t timeout_ms, redisReply **ret_reply) {
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool was_connected = store->link != NULL;
     int r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
     if (ten_redis_worth_another(r, was_connected, deadline_ms))
@@ -317,7 +313,7 @@ static int redis_open(const ten_url *url, const ten_store_config *config, ten_st
         return r;
     ten_redis_store *store = ten_calloc(1, sizeof *store);
     if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the Redis store");
+        return ten_fail_memory(error, "the Redis store");
     store->base = (ten_store){
         .clock = config->clock,
         .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
@@ -333,7 +329,7 @@ static int redis_open(const ten_url *url, const ten_store_config *config, ten_st
     if (r == TENURE_OK)
         r = ten_redis_layout_make(url, &store->layout, error);
     if (r == TENURE_OK) {
-        r = ten_redis_connect(store, ten_add_saturating(ten_redis_now_ms(), config->timeout_ms));
+        r = ten_redis_connect(store, ten_add_saturating(ten_now_ms(), config->timeout_ms));
         if (r < 0 && error)
             *error = store->base.error;
     }

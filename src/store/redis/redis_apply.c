@@ -109,8 +109,7 @@ static int cut_into_calls(struct batch *batch) {
         calls++;
     batch->calls = ten_calloc(calls, sizeof *batch->calls);
     if (!batch->calls)
-        return ten_fail(&batch->store->base.error, TENURE_E_NOMEM, "out of memory for a batch of %zu operations",
-                        batch->count);
+        return ten_fail_memory(&batch->store->base.error, "a batch of %zu operations", batch->count);
     for (size_t i = 0; i < batch->count; i += batch->calls[batch->call_count++].count)
         batch->calls[batch->call_count] = (struct call){.first = i, .count = call_length(batch, i)};
     batch->only_renews = true;
@@ -232,7 +231,7 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
     result->ttl_ms = op->ttl_ms;
     result->remaining_ms = op->ttl_ms;
     result->holder = op->holder ? ten_arena_text(&store->results, op->holder) : NULL;
-    return op->holder && !result->holder ? ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory") : TENURE_OK;
+    return op->holder && !result->holder ? ten_fail_memory(&store->base.error, "an answer") : TENURE_OK;
 }
 
 static int take_error(ten_redis_store *store, redisReply *const *fields, ten_result *result) {
@@ -278,7 +277,7 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
     result->ask = (enum ten_ask)ten_redis_number(fields[6]);
     result->acquired_at_ms = ten_redis_number(fields[7]);
     if (fields[4]->type == REDIS_REPLY_STRING && !(result->holder = ten_arena_text(&store->results, fields[4]->str)))
-        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(&store->base.error, "an answer");
     return TENURE_OK;
 }
 
@@ -394,7 +393,7 @@ static int run_calls(struct batch *batch) {
 /* With wait_replicas nothing counts that is not on that many replicas: a failover would forget it. */
 static int wait_for_replicas(struct batch *batch) {
     ten_redis_store *store = batch->store;
-    uint64_t left_ms = ten_sub_saturating(batch->deadline_ms, ten_redis_now_ms());
+    uint64_t left_ms = ten_sub_saturating(batch->deadline_ms, ten_now_ms());
     char number[24];
     char time[24];
     snprintf(number, sizeof number, "%llu", (unsigned long long)store->wait_replicas);
@@ -447,7 +446,7 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
                           .ops = ops,
                           .results = results,
                           .count = count,
-                          .deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms)};
+                          .deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms)};
     ten_arena_reset(&store->results);
     int r = cut_into_calls(&batch);
     bool was_connected = store->link != NULL;

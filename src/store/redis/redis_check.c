@@ -67,7 +67,7 @@ static int check_clock(ten_redis_store *store, const struct report *report, uint
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = (ten_redis_store *)base;
     struct report report = {.each = each, .userdata = userdata};
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     ten_redis_disconnect(store); /* so that what the server says of itself is of now */
     int r = ten_redis_connect(store, deadline_ms);
     if (r < 0)

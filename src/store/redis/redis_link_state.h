@@ -65,10 +65,6 @@ struct ten_redis_link {
     ten_redis_server server;
 };
 
-static inline uint64_t ten_link_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* A connected socket's link, with TLS where the settings say so. The descriptor is the link's also when that fails. */
 int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, const char *name, uint64_t deadline_ms,
                         ten_redis_link **ret_link, ten_error *error);

@@ -21,7 +21,7 @@ static ten_redis_store *self(ten_store *base) {
 }
 
 static uint64_t left_ms(uint64_t deadline_ms) {
-    return ten_sub_saturating(deadline_ms, ten_redis_now_ms());
+    return ten_sub_saturating(deadline_ms, ten_now_ms());
 }
 
 /* ---- the registry -------------------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
                    uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct edits call = {0};
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     int r = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
     for (size_t first = 0; r == TENURE_OK && first < count; first += call.count) {
         call.at = &edits[first];
@@ -155,7 +155,7 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
     ten_redis_store *store = self(base);
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     struct listing listing = {.filter = filters[query->filter], .after = after, .limit = query->limit};
     int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
     while (r == TENURE_OK && listing.limit > 0) {
@@ -218,7 +218,7 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
                              uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct roll roll = {0};
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     size_t found = NODES_A_CALL;
     int r = ten_redis_space_get(&store->layout, namespace_name, &roll.space, &base->error);
     for (; r == TENURE_OK && found == NODES_A_CALL; roll.from += found) {

@@ -14,10 +14,6 @@
 #define SENTINEL_PORT 26379u
 #define DATABASE_MAX  100000u
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of a Redis connection");
-}
-
 static bool parse_number(const char *text, uint64_t most, uint64_t *ret_number) {
     char *end = NULL;
     errno = 0;
@@ -124,7 +120,7 @@ static int parse_master(const ten_url *url, ten_redis_settings *settings, ten_er
                         "a Sentinel URL names the master: redis+sentinel://sentinel-1,sentinel-2/mymaster");
     settings->master = ten_strdup(name);
     if (!settings->master)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a Redis connection");
     settings->master[size] = '\0';
     return parse_database(name + size, url, settings, error);
 }
@@ -136,7 +132,8 @@ static int parse_socket(const ten_url *url, ten_redis_settings *settings, ten_er
     if (strlen(url->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
         return ten_fail(error, TENURE_E_INVALID, "the path of the socket %s is too long for the system", url->path);
     settings->socket_path = ten_strdup(url->path);
-    return settings->socket_path ? parse_database("", url, settings, error) : no_memory(error);
+    return settings->socket_path ? parse_database("", url, settings, error)
+                                 : ten_fail_memory(error, "the settings of a Redis connection");
 }
 
 static int parse_place(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
@@ -162,7 +159,7 @@ static int copy(const char *text, char **ret_copy, ten_error *error) {
     if (!text)
         return TENURE_OK;
     *ret_copy = ten_strdup(text);
-    return *ret_copy ? TENURE_OK : no_memory(error);
+    return *ret_copy ? TENURE_OK : ten_fail_memory(error, "the settings of a Redis connection");
 }
 
 static int take_file(const ten_url *url, const char *option, char **ret_path, ten_error *error) {
@@ -212,7 +209,7 @@ static int make_name(const ten_url *url, ten_redis_settings *settings, ten_error
         ten_buf_format(&name, "/%llu", (unsigned long long)settings->database);
     if (name.failed) {
         ten_buf_free(&name);
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a Redis connection");
     }
     settings->name = name.data;
     return TENURE_OK;
@@ -221,7 +218,7 @@ static int make_name(const ten_url *url, ten_redis_settings *settings, ten_error
 int ten_redis_settings_make(const ten_url *url, ten_redis_settings **ret_settings, ten_error *error) {
     ten_redis_settings *settings = ten_calloc(1, sizeof *settings);
     if (!settings)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a Redis connection");
     int r = parse_place(url, settings, error);
     if (r == TENURE_OK)
         r = take_secrets(url, settings, error);

@@ -90,7 +90,6 @@ void ten_redis_words_free(ten_redis_words *words);
 
 /* ---- calls; all by deadline_ms on the boot clock, errors in store->base.error */
 
-uint64_t ten_redis_now_ms(void);
 /* Connected, with the scripts known to the server. */
 int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms);
 void ten_redis_disconnect(ten_redis_store *store);

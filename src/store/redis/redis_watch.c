@@ -38,7 +38,7 @@ static void go_down(ten_redis_watch *watch) {
     ten_redis_link_close(watch->link);
     watch->link = NULL;
     watch->ping_sent = false;
-    watch->retry_ms = ten_redis_now_ms() + pause_ms;
+    watch->retry_ms = ten_now_ms() + pause_ms;
     set_timer(watch, pause_ms, pause_ms);
 }
 
@@ -61,13 +61,13 @@ static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t dead
 
 void ten_redis_watch_mend(ten_redis_store *store) {
     ten_redis_watch *watch = &store->watch;
-    if (watch->epoll_fd < 0 || watch->link || ten_redis_now_ms() < watch->retry_ms)
+    if (watch->epoll_fd < 0 || watch->link || ten_now_ms() < watch->retry_ms)
         return;
     if (!store->link) {
         go_down(watch);
         return;
     }
-    uint64_t deadline_ms = ten_redis_now_ms() + (SUBSCRIBE_MS << watch->failures);
+    uint64_t deadline_ms = ten_now_ms() + (SUBSCRIBE_MS << watch->failures);
     ten_redis_link *link = NULL;
     int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &link, &store->base.error);
     if (r == TENURE_OK)
@@ -158,7 +158,7 @@ static bool ping(ten_redis_watch *watch) {
         return false;
     watch->ping_sent = true;
     return ten_redis_link_send(watch->link, 1, words, sizes, &error) == TENURE_OK &&
-           ten_redis_link_flush(watch->link, ten_redis_now_ms() + SUBSCRIBE_MS, &error) == TENURE_OK;
+           ten_redis_link_flush(watch->link, ten_now_ms() + SUBSCRIBE_MS, &error) == TENURE_OK;
 }
 
 void ten_redis_watch_clear(ten_store *base) {

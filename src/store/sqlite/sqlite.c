@@ -47,7 +47,7 @@ static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
         /* A holder that could not be read must not pass for none; nor a token that no store grants for one to count on
          * from. */
         if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
-            found = ten_fail(db->error, TENURE_E_NOMEM, "out of memory while reading the lease on %s", op->target);
+            found = ten_fail_memory(db->error, "the lease on %s", op->target);
         else if (row->token > TENURE_TOKEN_MAX)
             found = ten_fail(db->error, TENURE_E_STORE, "%s: the token of %s is out of range; the database is damaged",
                              db->path, op->target);
@@ -185,7 +185,7 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = ten_db_add_change(db, &changes[i]);
     if (r == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
-        r = ten_fail(db->error, TENURE_E_NOMEM, "out of memory for the answer about %s", op->target);
+        r = ten_fail_memory(db->error, "the answer about %s", op->target);
     return r;
 }
 
@@ -469,7 +469,7 @@ static int sqlite_open(const ten_url *url, const ten_store_config *config, ten_s
                         "a sqlite: URL names a file: write sqlite:/var/lib/jobs.db or sqlite:jobs.db");
     struct sqlite_store *store = ten_calloc(1, sizeof *store);
     if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening %s", url->path);
+        return ten_fail_memory(error, "%s", url->path);
     store->base = (ten_store){
         .clock = config->clock,
         .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,

@@ -212,7 +212,7 @@ static int make_absolute(ten_db *db, const char *path) {
     size_t size = strlen(directory) + strlen(path) + 2;
     db->given_path = ten_malloc(size);
     if (!db->given_path)
-        return ten_fail(db->error, TENURE_E_NOMEM, "out of memory while opening %s", path);
+        return ten_fail_memory(db->error, "%s", path);
     snprintf(db->given_path, size, "%s%s%s", directory, directory[0] ? "/" : "", path);
     return TENURE_OK;
 }
