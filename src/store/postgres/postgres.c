@@ -286,7 +286,7 @@ static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
 
 static void postgres_close(ten_store *base) {
     ten_postgres_store *store = self(base);
-    ten_postgres_watch_close(&store->watch);
+    ten_notice_watch_close(&store->watch.notice);
     ten_postgres_disconnect(store);
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
@@ -331,7 +331,7 @@ static int postgres_open(const ten_url *url, const ten_store_config *config, ten
                          .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
                          .change_notice = "LISTEN and NOTIFY"},
     };
-    store->watch.epoll_fd = store->watch.timer_fd = -1;
+    ten_postgres_watch_init(store);
     int r = ten_postgres_settings_make(url, &store->settings, error);
     if (r == TENURE_OK)
         r = take_listen_url(url, store, error);

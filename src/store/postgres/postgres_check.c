@@ -78,15 +78,15 @@ static void check_epoch(const struct report *report, const PGresult *row) {
 
 static void check_notices(const struct report *report) {
     ten_postgres_store *store = report->store;
-    const ten_postgres_watch *watch = &store->watch;
+    const ten_notice_watch *watch = &store->watch.notice;
     int fd;
     if (ten_postgres_watch_get(&store->base, watch->namespace_name[0] ? watch->namespace_name : "poll", &fd) < 0)
         return;
-    const char *found = watch->link ? "listening"
-                        : watch->pooled && !store->listen_settings
+    const char *found = watch->listening ? "listening"
+                        : watch->poll_ms && !store->listen_settings
                             ? "a pooler without listen_url: changes are read every second"
                             : store->base.error.message;
-    tell(report, watch->link ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices", found,
+    tell(report, watch->listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices", found,
          "add listen_url=URL of a direct connection to the server (with %26 for & inside of it)");
 }
 

@@ -164,7 +164,7 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
                             ten_postgres_write_number(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST_CHANGES, .count = TEN_COUNT(values), .values = values, .fields = CHANGE_FIELDS};
-    ten_postgres_watch_mend(store);
+    ten_notice_watch_reconnect(&store->watch.notice);
     int r = read_rows(base, "reading the feed", &listing, timeout_ms);
     if (r < 0)
         return r;

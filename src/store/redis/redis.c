@@ -322,7 +322,7 @@ static int redis_open(const ten_url *url, const ten_store_config *config, ten_st
                          .expiry_clock = "the Redis server's clock",
                          .change_notice = "PUBLISH from the scripts"},
     };
-    store->watch.epoll_fd = store->watch.timer_fd = -1;
+    ten_redis_watch_init(store);
     r = take_options(url, store, error);
     if (r == TENURE_OK)
         r = ten_redis_settings_make(url, &store->settings, error);

@@ -81,8 +81,8 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
     if (r == TENURE_OK)
         r = ten_redis_watch_get(base, "poll", &fd);
     if (r == TENURE_OK)
-        tell(&report, store->watch.link ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
-             store->watch.link ? "subscribed" : base->error.message,
+        tell(&report, store->watch.notice.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
+             store->watch.notice.listening ? "subscribed" : base->error.message,
              "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
              "SUBSCRIBE changes are read two to four times a second");
     return r;

@@ -354,7 +354,7 @@ static int hand_out_heard(ten_redis_store *store, const char *namespace_name, ui
 
 static bool has_heard(const ten_redis_watch *watch, const char *namespace_name, uint64_t cursor) {
     return watch->heard.size > 0 && !watch->heard.failed && watch->heard_from <= cursor && cursor < watch->heard_to &&
-           strcmp(watch->namespace_name, namespace_name) == 0;
+           strcmp(watch->notice.namespace_name, namespace_name) == 0;
 }
 
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
@@ -362,7 +362,7 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
     ten_redis_store *store = self(base);
     struct reading reading = {.cursor = *cursor};
     int r = ten_redis_space_get(&store->layout, namespace_name, &reading.space, &base->error);
-    ten_redis_watch_mend(store);
+    ten_notice_watch_reconnect(&store->watch.notice);
     if (r < 0 || *cursor == TEN_CURSOR_NOW)
         return r < 0 ? r : read_cursor(store, &reading, timeout_ms, cursor);
     reading.all = *cursor == TEN_CURSOR_OLDEST;

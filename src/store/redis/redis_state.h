@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "store/common/notice_watch.h"
 #include "store/redis/redis_layout.h"
 #include "store/redis/redis_link.h"
 #include "store/store.h"
@@ -27,15 +28,10 @@ enum ten_redis_script {
 #define TEN_REDIS_PROOF_SIZE 72u
 #define TEN_REDIS_PROOFS     1024u /* calls; 250,000 leases */
 
-/* The subscription: a connection of its own, behind a descriptor that stays the same when it is made anew. */
+/* The subscription, on a connection of its own. */
 typedef struct ten_redis_watch {
-    int epoll_fd; /* -1: nobody watches */
-    int timer_fd;
+    ten_notice_watch notice;
     ten_redis_link *link; /* NULL: down */
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    uint64_t retry_ms; /* not before this, when it is down */
-    unsigned failures; /* in a row */
-    bool ping_sent;
     /* Entries of the feed that came with the notices, one behind the other, each with its NUL: all changes after
      * `heard_from` up to `heard_to`. */
     ten_buf heard;
@@ -128,12 +124,11 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
                              uint64_t timeout_ms);
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                       void *userdata, uint64_t timeout_ms);
+void ten_redis_watch_init(ten_redis_store *store);
 int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
 void ten_redis_watch_clear(ten_store *base);
 void ten_redis_watch_close(ten_redis_watch *watch);
 void ten_redis_watch_forget(ten_redis_watch *watch);
-/* Subscribes again if that is due; what happens before is seen by the changes that are read after. */
-void ten_redis_watch_mend(ten_redis_store *store);
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif
