@@ -14,10 +14,8 @@
 #include "store/postgres/postgres_schema_sql.h"
 #include "store/postgres/postgres_state.h"
 
-#define BACKOFF_FIRST_MS 10u
-#define BACKOFF_MOST_MS  500u
-#define TRIES            20u /* when others are in the way */
-#define PAUSE_US         1000u
+#define TRIES    20u /* when others are in the way */
+#define PAUSE_US 1000u
 
 static ten_postgres_store *self(ten_store *base) {
     return (ten_postgres_store *)base;
@@ -91,41 +89,17 @@ void ten_postgres_disconnect(ten_postgres_store *store) {
     store->link = NULL;
 }
 
-/* Many instances lose the same server at the same moment: they come back spread out, and the less often the longer it
- * is away. */
-static void back_off(ten_postgres_store *store) {
-    uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
-    store->backoff_ms = backoff_ms;
-    store->dial_ms = ten_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
-}
-
-static int wait_for_turn(ten_postgres_store *store, uint64_t deadline_ms) {
-    uint64_t now_ms = ten_now_ms();
-    if (store->dial_ms <= now_ms)
-        return TENURE_OK;
-    if (store->dial_ms >= deadline_ms)
-        return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "%s was out of reach a moment ago",
-                        ten_postgres_settings_name(store->settings));
-    ten_sleep_us((store->dial_ms - now_ms) * 1000);
-    return TENURE_OK;
-}
-
 int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
     if (store->link && !ten_postgres_link_is_fresh(store->link))
         ten_postgres_disconnect(store);
     if (store->link)
         return TENURE_OK;
-    int r = wait_for_turn(store, deadline_ms);
+    int r = ten_dial_wait(&store->dial, ten_postgres_settings_name(store->settings), deadline_ms, &store->base.error);
     if (r < 0)
-        return r; /* not a try: it must not put the next one off */
-    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
-    if (r < 0) {
-        back_off(store);
         return r;
-    }
-    store->backoff_ms = 0;
-    store->dial_ms = 0;
-    return TENURE_OK;
+    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
+    ten_dial_note(&store->dial, r);
+    return r;
 }
 
 /* ---- transactions -------------------------------------------------------------------------------------- */
@@ -229,7 +203,7 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
     r = send_all(store, work, deadline_ms);
     if (r == TENURE_OK)
         r = receive_all(store, work, deadline_ms, ret_trial, &in_step);
-    if (r == TENURE_E_UNREACHABLE && was_connected)
+    if (ten_dial_worth_another(r, was_connected, deadline_ms))
         *ret_trial = TRIAL_CUT;
     /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
      * successor. */
@@ -241,7 +215,8 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
 }
 
 static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
-    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: others were in the way all the time", work->what);
+    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: gave up after repeated serialization conflicts",
+                    work->what);
 }
 
 int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {

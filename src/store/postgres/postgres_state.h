@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "store/common/dial.h"
 #include "store/common/notice_watch.h"
 #include "store/postgres/postgres_link.h"
 #include "store/store.h"
@@ -24,8 +25,7 @@ typedef struct ten_postgres_store {
     ten_postgres_settings *settings;
     ten_postgres_settings *listen_settings; /* NULL: the same */
     ten_postgres_link *link;                /* NULL: not connected */
-    uint64_t dial_ms;                       /* not before this: the last try failed */
-    uint64_t backoff_ms;
+    ten_dial dial;
     size_t sent; /* statements of the transaction that is put together */
     ten_arena results;
     ten_postgres_watch watch;

@@ -7,13 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
-#include "base/random.h"
 #include "store/redis/redis_lua.h"
 #include "store/redis/redis_state.h"
-
-#define BACKOFF_FIRST_MS 10u
-#define BACKOFF_MOST_MS  500u
 
 static const struct {
     const char *text;
@@ -140,7 +135,7 @@ int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadlin
 }
 
 int ten_redis_misunderstood(ten_redis_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
+    return ten_fail(&store->base.error, TENURE_E_STORE, "%s: unexpected reply to a script",
                     ten_redis_settings_name(store->settings));
 }
 
@@ -185,50 +180,23 @@ void ten_redis_disconnect(ten_redis_store *store) {
     store->link = NULL;
 }
 
-/* Many instances lose the same server at the same moment: they come back spread out, and the less often the longer it
- * is away. */
-static void back_off(ten_redis_store *store) {
-    uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
-    store->backoff_ms = backoff_ms;
-    store->dial_ms = ten_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
-}
-
-static int wait_for_turn(ten_redis_store *store, uint64_t deadline_ms) {
-    uint64_t now_ms = ten_now_ms();
-    if (store->dial_ms <= now_ms)
-        return TENURE_OK;
-    if (store->dial_ms >= deadline_ms)
-        return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "%s was out of reach a moment ago",
-                        ten_redis_settings_name(store->settings));
-    ten_sleep_us((store->dial_ms - now_ms) * 1000);
-    return TENURE_OK;
-}
-
 int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
     if (store->link && !ten_redis_link_is_fresh(store->link)) {
         ten_redis_disconnect(store);
-        store->dial_ms = ten_now_ms() + ten_random_u64() % BACKOFF_FIRST_MS;
+        ten_dial_spread(&store->dial);
     }
     if (store->link)
         return TENURE_OK;
-    int r = wait_for_turn(store, deadline_ms);
+    int r = ten_dial_wait(&store->dial, ten_redis_settings_name(store->settings), deadline_ms, &store->base.error);
     if (r < 0)
-        return r; /* not a try: it must not put the next one off */
+        return r;
     r = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
     if (r == TENURE_OK)
         r = ten_redis_load_scripts(store, deadline_ms);
-    if (r < 0) {
+    if (r < 0)
         ten_redis_disconnect(store);
-        back_off(store);
-        return r;
-    }
-    store->backoff_ms = 0;
-    store->dial_ms = 0;
-    return TENURE_OK;
-}
-
-bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms) {
-    return error == TENURE_E_UNREACHABLE && was_connected && ten_now_ms() < deadline_ms;
+    ten_dial_note(&store->dial, r);
+    return r;
 }
 
 static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
@@ -246,7 +214,8 @@ static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn
             r = ten_redis_receive(store, what, deadline_ms, &reply);
     }
     if (r == TENURE_OK && !reply)
-        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the server forgets its scripts at once", what);
+        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the script cache was flushed repeatedly (NOSCRIPT)",
+                     what);
     if (r < 0)
         ten_redis_disconnect(store);
     else
@@ -259,7 +228,7 @@ int ten_redis_call(ten_redis_store *store, const char *what, ten_redis_make_fn m
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool was_connected = store->link != NULL;
     int r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
-    if (ten_redis_worth_another(r, was_connected, deadline_ms))
+    if (ten_dial_worth_another(r, was_connected, deadline_ms))
         r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
     return r;
 }

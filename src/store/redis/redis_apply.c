@@ -386,7 +386,7 @@ static int run_calls(struct batch *batch) {
             r = exchange(batch, &forgotten, &again);
     }
     if (r == TENURE_OK && (forgotten || again))
-        r = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the server forgets its scripts at once");
+        r = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the script cache was flushed repeatedly (NOSCRIPT)");
     return r;
 }
 
@@ -452,7 +452,7 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
     bool was_connected = store->link != NULL;
     if (r == TENURE_OK)
         r = run_batch(&batch);
-    if (batch.calls && !batch.forces && ten_redis_worth_another(r, was_connected, batch.deadline_ms)) {
+    if (batch.calls && !batch.forces && ten_dial_worth_another(r, was_connected, batch.deadline_ms)) {
         for (size_t i = 0; i < batch.call_count; i++)
             batch.calls[i].done = false;
         r = run_batch(&batch);

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "store/common/dial.h"
 #include "store/common/notice_watch.h"
 #include "store/redis/redis_layout.h"
 #include "store/redis/redis_link.h"
@@ -57,8 +58,7 @@ typedef struct ten_redis_store {
     uint64_t wait_replicas;
     bool fresh;
     ten_redis_link *link; /* NULL: not connected */
-    uint64_t dial_ms;     /* not before this: the last try failed */
-    uint64_t backoff_ms;
+    ten_dial dial;
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
     ten_redis_words words;
     ten_arena results;
@@ -94,8 +94,6 @@ int ten_redis_load_scripts(ten_redis_store *store, uint64_t deadline_ms);
 int ten_redis_send(ten_redis_store *store);
 /* The next reply. An error reply is an error, but NOSCRIPT, which is *ret_reply NULL. */
 int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply);
-/* Whether an error may be over on a new connection: the old one was dead, or its server is no longer the master. */
-bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms);
 
 /* One script call with everything around it: `make` puts its words together; the caller frees the reply. */
 typedef void (*ten_redis_make_fn)(ten_redis_store *store, void *userdata);
