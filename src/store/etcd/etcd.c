@@ -123,35 +123,25 @@ static void close_store(ten_store *base) {
     ten_etcd_txn_free(&store->txn);
     ten_buf_free(&store->scratch);
     ten_buf_free(&store->value);
-    ten_free(store);
 }
 
-static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    ten_etcd_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail_memory(error, "the store");
-    store->base =
-        (ten_store){.clock = config->clock,
-                    .capabilities = {.ttl_min_ms = TTL_MIN_MS,
-                                     .ttl_min_reason = "etcd's leases have whole seconds and a floor of 2 s",
-                                     .expiry_late_ms = LATE_MS,
-                                     .shared_between_processes = true,
-                                     .survives_restart = true,
-                                     .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
-                                     .change_notice = "watch"}};
-    int r = ten_etcd_settings_read(url, &store->settings, error);
-    if (r == TENURE_OK)
-        r = ten_etcd_link_open(&store->settings, &store->link, error);
-    if (r < 0) {
-        close_store(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+static int open_store(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    (void)timeout_ms; /* it connects when it is first used */
+    int r = ten_etcd_settings_read(url, &store->settings, &base->error);
+    return r < 0 ? r : ten_etcd_link_open(&store->settings, &store->link, &base->error);
 }
 
 const ten_store_ops ten_etcd_ops = {
     .name = "etcd",
+    .size = sizeof(ten_etcd_store),
+    .capabilities = {.ttl_min_ms = TTL_MIN_MS,
+                     .ttl_min_reason = "etcd's leases have whole seconds and a floor of 2 s",
+                     .expiry_late_ms = LATE_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
+                     .change_notice = "watch"},
     .open = open_store,
     .close = close_store,
     .apply = ten_etcd_apply,

@@ -392,35 +392,26 @@ static int memory_check(ten_store *base, tenure_check_fn each, void *userdata, u
     return TENURE_OK;
 }
 
-static int memory_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+static int memory_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {"timeout", NULL};
-    int checked = ten_url_check_options(url, options, error);
-    if (checked < 0)
-        return checked;
-    struct ten_memory_store *store = ten_calloc(1, sizeof *store);
-    struct ten_memory_core *core = store ? ten_memory_core_get(url->path) : NULL;
-    if (!core) {
-        ten_free(store);
-        return ten_fail_memory(error, "the memory store");
-    }
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .expiry_clock = "this process's boot clock",
-                         .change_notice = "direct"},
-    };
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms;
     store->watch_fd = -1;
+    int r = ten_url_check_options(url, options, &base->error);
+    if (r < 0)
+        return r;
+    struct ten_memory_core *core = ten_memory_core_get(url->path);
+    if (!core)
+        return ten_fail_memory(&base->error, "the memory store");
     store->core = core;
     pthread_mutex_lock(&core->lock);
     store->next = core->handles;
     core->handles = store;
     pthread_mutex_unlock(&core->lock);
-    *ret_store = &store->base;
     return TENURE_OK;
 }
 
-static void memory_close(ten_store *base) {
-    struct ten_memory_store *store = (struct ten_memory_store *)base;
+static void leave_core(struct ten_memory_store *store) {
     pthread_mutex_lock(&store->core->lock);
     for (struct ten_memory_store **at = &store->core->handles; *at; at = &(*at)->next) {
         if (*at == store) {
@@ -430,13 +421,22 @@ static void memory_close(ten_store *base) {
     }
     pthread_mutex_unlock(&store->core->lock);
     ten_memory_core_drop(store->core);
+}
+
+static void memory_close(ten_store *base) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    if (store->core)
+        leave_core(store);
     ten_close_fd(&store->watch_fd);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
 const ten_store_ops ten_memory_ops = {
     .name = "memory",
+    .size = sizeof(struct ten_memory_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .expiry_clock = "this process's boot clock",
+                     .change_notice = "direct"},
     .open = memory_open,
     .close = memory_close,
     .apply = memory_apply,

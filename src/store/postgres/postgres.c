@@ -266,7 +266,6 @@ static void postgres_close(ten_store *base) {
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
 static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_error *error) {
@@ -291,40 +290,26 @@ static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
     return r < 0 ? r : ten_postgres_migrate(store, deadline_ms);
 }
 
-static int postgres_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    if (!url->hosts)
-        return ten_fail(error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
-                        url->scheme);
-    ten_postgres_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail_memory(error, "the PostgreSQL store");
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .shared_between_processes = true,
-                         .survives_restart = true,
-                         .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
-                         .change_notice = "LISTEN and NOTIFY"},
-    };
+static int postgres_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
     ten_postgres_watch_init(store);
-    int r = ten_postgres_settings_make(url, &store->settings, error);
+    if (!url->hosts)
+        return ten_fail(&base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
+                        url->scheme);
+    int r = ten_postgres_settings_make(url, &store->settings, &base->error);
     if (r == TENURE_OK)
-        r = take_listen_url(url, store, error);
-    if (r == TENURE_OK) {
-        r = open_connection(store, config->timeout_ms);
-        if (r < 0 && error)
-            *error = store->base.error;
-    }
-    if (r < 0) {
-        postgres_close(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+        r = take_listen_url(url, store, &base->error);
+    return r < 0 ? r : open_connection(store, timeout_ms);
 }
 
 const ten_store_ops ten_postgres_ops = {
     .name = "postgres",
+    .size = sizeof(ten_postgres_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
+                     .change_notice = "LISTEN and NOTIFY"},
     .open = postgres_open,
     .close = postgres_close,
     .apply = ten_postgres_apply,

@@ -254,7 +254,6 @@ static void redis_close(ten_store *base) {
     ten_redis_settings_free(store->settings);
     ten_redis_words_free(&store->words);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
 static int take_options(const ten_url *url, ten_redis_store *store, ten_error *error) {
@@ -274,44 +273,29 @@ static int take_options(const ten_url *url, ten_redis_store *store, ten_error *e
     return TENURE_OK;
 }
 
-static int redis_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+static int redis_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh",
                                           NULL};
-    int r = ten_url_check_options(url, options, error);
-    if (r < 0)
-        return r;
-    ten_redis_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail_memory(error, "the Redis store");
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .shared_between_processes = true,
-                         .survives_restart = true,
-                         .expiry_clock = "the Redis server's clock",
-                         .change_notice = "PUBLISH from the scripts"},
-    };
+    ten_redis_store *store = self(base);
     ten_redis_watch_init(store);
-    r = take_options(url, store, error);
+    int r = ten_url_check_options(url, options, &base->error);
     if (r == TENURE_OK)
-        r = ten_redis_settings_make(url, &store->settings, error);
+        r = take_options(url, store, &base->error);
     if (r == TENURE_OK)
-        r = ten_redis_layout_make(url, &store->layout, error);
-    if (r == TENURE_OK) {
-        r = ten_redis_connect(store, ten_add_saturating(ten_now_ms(), config->timeout_ms));
-        if (r < 0 && error)
-            *error = store->base.error;
-    }
-    if (r < 0) {
-        redis_close(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+        r = ten_redis_settings_make(url, &store->settings, &base->error);
+    if (r == TENURE_OK)
+        r = ten_redis_layout_make(url, &store->layout, &base->error);
+    return r < 0 ? r : ten_redis_connect(store, ten_add_saturating(ten_now_ms(), timeout_ms));
 }
 
 const ten_store_ops ten_redis_ops = {
     .name = "redis",
+    .size = sizeof(ten_redis_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the Redis server's clock",
+                     .change_notice = "PUBLISH from the scripts"},
     .open = redis_open,
     .close = redis_close,
     .apply = ten_redis_apply,

@@ -217,8 +217,11 @@ static int make_absolute(ten_db *db, const char *path) {
     return TENURE_OK;
 }
 
-int ten_db_open(ten_db *db, const char *path, const ten_clock *clock, ten_error *error, uint64_t timeout_ms) {
+void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error) {
     *db = (ten_db){.clock = clock, .error = error, .side = {.fd = -1, .watch_fd = -1}};
+}
+
+int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms) {
     int r = make_absolute(db, path);
     if (r == TENURE_OK)
         r = ten_db_begin_write(db, false, timeout_ms);
