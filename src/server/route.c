@@ -47,7 +47,7 @@ enum ten_method ten_method_parse(const char *word) {
 
 unsigned ten_route_methods(enum ten_route_kind kind) {
     static const unsigned methods[] = {
-#define X(name, known) known,
+#define X(name, word, known) known,
         TEN_ROUTES(X)
 #undef X
     };
@@ -55,9 +55,11 @@ unsigned ten_route_methods(enum ten_route_kind kind) {
 }
 
 const char *ten_route_name(enum ten_route_kind kind) {
-    static const char *const names[] = {"not_found", "bad_path", "redirect", "page",   "healthz", "readyz",
-                                        "metrics",   "openapi",  "targets",  "target", "lease",   "renew",
-                                        "batch",     "nodes",    "node",     "events", "history"};
+    static const char *const names[] = {
+#define X(name, word, known) word,
+        TEN_ROUTES(X)
+#undef X
+    };
     return names[kind];
 }
 

@@ -251,17 +251,12 @@ static void finish_edits(ten_job *job, int error, const char *message, const ten
 }
 
 static bool read_edit(ten_request *request, const json_t *item, struct edits *edits, size_t at) {
-    static const char *const words[] = {"put", "remove", "pause", "resume"};
     const char *word = json_string_value(json_object_get(item, "action"));
     const json_t *target = json_object_get(item, "target");
     if (!read_target(request, target ? target : item, edits, at))
         return false;
-    for (size_t i = 0; word && i < TEN_COUNT(words); i++) {
-        if (strcmp(word, words[i]) == 0) {
-            edits->edits[at].action = (enum ten_target_action)i;
-            return true;
-        }
-    }
+    if (ten_target_action_parse(word, &edits->edits[at].action))
+        return true;
     ten_reply_error(request, 400, "bad_request", "action: put, remove, pause or resume is wanted");
     return false;
 }

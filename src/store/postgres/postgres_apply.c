@@ -42,11 +42,6 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-static const char *kind_word(const ten_op *op) {
-    static const char *const words[] = {"acquire", "renew", "release", "read", "announce", "leave", "ask"};
-    return words[op->kind];
-}
-
 static int take_holder(ten_postgres_store *store, const char *holder, ten_result *result) {
     result->holder = holder ? ten_arena_text(&store->results, holder) : NULL;
     return holder && !result->holder ? ten_postgres_no_memory(store) : TENURE_OK;
@@ -247,7 +242,7 @@ static int send_locks(struct batch *batch) {
         const ten_op *op = &batch->ops[i];
         if (op->kind != TEN_OP_ACQUIRE && op->kind != TEN_OP_RENEW)
             continue;
-        ten_postgres_add_text(&batch->lists[0], kind_word(op));
+        ten_postgres_add_text(&batch->lists[0], ten_op_kind_name(op->kind));
         ten_postgres_add_text(&batch->lists[1], op->namespace_name);
         ten_postgres_add_text(&batch->lists[2], op->target);
         ten_postgres_add_number(&batch->lists[3], op->ttl_ms);
@@ -275,7 +270,7 @@ static int send_leases(struct batch *batch, const struct step *step) {
     for (size_t i = 0; i < step->count; i++) {
         const ten_op *op = &batch->ops[batch->order[step->first + i]];
         ten_buf *list = batch->lists;
-        ten_postgres_add_text(list++, kind_word(op));
+        ten_postgres_add_text(list++, ten_op_kind_name(op->kind));
         ten_postgres_add_text(list++, op->target);
         ten_postgres_add_text(list++, op->holder);
         ten_postgres_add_number(list++, op->token);
@@ -308,7 +303,7 @@ static int send_instance(ten_postgres_store *store, const ten_op *op) {
     char ask[TEN_POSTGRES_NUMBER_SIZE];
     const char *key[] = {op->namespace_name, op->holder};
     const char *values[] = {op->namespace_name,
-                            kind_word(op),
+                            ten_op_kind_name(op->kind),
                             op->holder,
                             ten_postgres_write_number(ttl, op->ttl_ms),
                             ten_postgres_write_number(weight, op->weight),

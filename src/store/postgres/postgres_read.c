@@ -78,10 +78,8 @@ static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *use
 }
 
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    static const char *const filters[] = {
-        [TENURE_ALL] = "all", [TENURE_LEASED] = "leased", [TENURE_FREE] = "free", [TENURE_REGISTERED] = "registered"};
     char limit[TEN_POSTGRES_NUMBER_SIZE];
-    const char *values[] = {query->namespace_name, query->after ? query->after : "", filters[query->filter],
+    const char *values[] = {query->namespace_name, query->after ? query->after : "", ten_filter_name(query->filter),
                             ten_postgres_write_number(limit, ten_min_u64(query->limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
@@ -116,20 +114,6 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
-static enum ten_change_kind kind_of(const char *event) {
-    unsigned kind = 0;
-    while (kind < TEN_CHANGE_COUNT && strcmp(ten_change_name((enum ten_change_kind)kind), event) != 0)
-        kind++;
-    return (enum ten_change_kind)kind;
-}
-
-static enum ten_reason reason_of(const char *word) {
-    unsigned reason = 0;
-    while (reason < TEN_REASON_COUNT && strcmp(ten_reason_name((enum ten_reason)reason), word) != 0)
-        reason++;
-    return reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE;
-}
-
 static int hand_out_changes(const PGresult *rows, const char *namespace_name, uint64_t *cursor, ten_change_fn each,
                             void *userdata) {
     int r = TENURE_OK;
@@ -138,8 +122,8 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
             break; /* there are none */
         ten_change change = {.cursor = ten_postgres_number(rows, i, 2),
                              .at_ms = ten_postgres_number(rows, i, 3),
-                             .kind = kind_of(PQgetvalue(rows, i, 4)),
-                             .reason = reason_of(PQgetvalue(rows, i, 5)),
+                             .kind = ten_change_parse(PQgetvalue(rows, i, 4)),
+                             .reason = ten_reason_parse(PQgetvalue(rows, i, 5)),
                              .namespace_name = namespace_name,
                              .target = PQgetvalue(rows, i, 6),
                              .instance = PQgetvalue(rows, i, 7),
@@ -213,9 +197,8 @@ static int number_rounds(ten_postgres_store *store, struct edits *edits) {
 }
 
 static void write_edit(ten_buf *lists, const ten_target_edit *edit) {
-    static const char *const actions[] = {"put", "remove", "pause", "resume"};
     const tenure_target *target = &edit->target;
-    ten_postgres_add_text(lists++, actions[edit->action]);
+    ten_postgres_add_text(lists++, ten_target_action_name(edit->action));
     ten_postgres_add_text(lists++, target->id);
     ten_postgres_add_text(lists++, target->url);
     ten_postgres_add_text(lists++, target->exec);

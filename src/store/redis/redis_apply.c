@@ -125,8 +125,7 @@ static int cut_into_calls(struct batch *batch) {
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
 static const char *kind_word(const ten_op *op) {
-    static const char *const words[] = {"acquire", "renew", "release", "read", "announce", "leave", "ask"};
-    return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : words[op->kind];
+    return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : ten_op_kind_name(op->kind);
 }
 
 static const char *flag_words(unsigned flags) {

@@ -60,7 +60,6 @@ struct edits {
 };
 
 static void make_edits(ten_redis_store *store, void *userdata) {
-    static const char *const actions[] = {"put", "remove", "pause", "resume"};
     struct edits *edits = userdata;
     ten_redis_script_in(store, TEN_REDIS_EDIT_TARGETS, edits->space, edits->count);
     for (size_t i = 0; i < edits->count; i++)
@@ -71,7 +70,7 @@ static void make_edits(ten_redis_store *store, void *userdata) {
         ten_buf_clear(&edits->text);
         if (edit->action == TEN_TARGET_PUT)
             describe(&edits->text, &edit->target);
-        ten_redis_word(&store->words, actions[edit->action]);
+        ten_redis_word(&store->words, ten_target_action_name(edit->action));
         ten_redis_word(&store->words, edit->target.id);
         ten_redis_word(&store->words, ten_buf_string(&edits->text));
     }
@@ -150,13 +149,11 @@ static int hand_out_row(redisReply *const *fields, ten_row_fn each, void *userda
 }
 
 int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    static const char *const filters[] = {
-        [TENURE_ALL] = "all", [TENURE_LEASED] = "leased", [TENURE_FREE] = "free", [TENURE_REGISTERED] = "registered"};
     ten_redis_store *store = self(base);
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    struct listing listing = {.filter = filters[query->filter], .after = after, .limit = query->limit};
+    struct listing listing = {.filter = ten_filter_name(query->filter), .after = after, .limit = query->limit};
     int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
     while (r == TENURE_OK && listing.limit > 0) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
