@@ -9,17 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/encode.h"
 #include "base/suggest.h"
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 static int bad(ten_error *error, const char *url, const char *rule) {
     char shown[200];
@@ -35,14 +26,12 @@ static int decode(const char *url, const char *from, size_t size, char **ret_tex
     for (size_t i = 0; i < size; i++) {
         char c = from[i];
         if (c == '%') {
-            bool whole = size - i > 2;
-            int high = whole ? hex_digit(from[i + 1]) : -1;
-            int low = whole ? hex_digit(from[i + 2]) : -1;
-            if (high < 0 || low < 0) {
+            int byte = size - i > 2 ? ten_percent_byte(from + i) : -1;
+            if (byte < 0) {
                 ten_free(text);
                 return bad(error, url, "a '%' is followed by two hexadecimal digits");
             }
-            c = (char)(high * 16 + low);
+            c = (char)byte;
             i += 2;
         }
         if ((unsigned char)c < 0x20 || c == 0x7f) {

@@ -5,34 +5,10 @@
 
 #include <string.h>
 
+#include "base/encode.h"
 #include "base/id.h"
 
 #define SEGMENTS_MAX 6u
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool ten_percent_decode(char *text, bool in_query) {
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        if (*from == '%') {
-            int high = hex_digit(from[1]);
-            int low = high < 0 ? -1 : hex_digit(from[2]);
-            if (low < 0 || (high == 0 && low == 0))
-                return false;
-            *to++ = (char)(high << 4 | low);
-            from += 2;
-        } else {
-            *to++ = in_query && *from == '+' ? ' ' : *from;
-        }
-    }
-    *to = '\0';
-    return true;
-}
 
 enum ten_method ten_method_parse(const char *word) {
     static const struct {

@@ -61,7 +61,4 @@ enum ten_method ten_method_parse(const char *word);
 /* Words of ours, which cannot be ids over REST. */
 bool ten_route_is_reserved(const char *id);
 
-/* Decodes %XX (and, in a query, + as a blank) in place. False: it is malformed, or holds a NUL. */
-bool ten_percent_decode(char *text, bool in_query);
-
 #endif

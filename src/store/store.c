@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/duration.h"
+#include "base/encode.h"
 #include "base/suggest.h"
 #include "store/backend_table.h"
 
@@ -83,12 +84,7 @@ int ten_store_default_url(char **ret_url, ten_error *error) {
         r = make_directories(path.data, error);
     if (r == 0) {
         ten_buf_text(&url, "sqlite:");
-        for (const char *at = path.data; *at; at++) {
-            if (*at == '%' || *at == '?')
-                ten_buf_format(&url, "%%%02X", *at);
-            else
-                ten_buf_char(&url, *at);
-        }
+        ten_percent_encode_only(&url, path.data, "%?");
         ten_buf_text(&url, "/tenure.db");
         if (url.failed)
             r = ten_fail_memory(error, "the default URL");

@@ -3,6 +3,7 @@
  */
 #include "base/id.h"
 #include "fuzz.h"
+#include "base/encode.h"
 #include "server/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

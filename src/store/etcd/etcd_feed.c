@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "store/common/change_json.h"
@@ -92,7 +93,7 @@ static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t 
         }
         const char *text = json_string_value(json_object_get(item, "key"));
         char *first_kept =
-            text && ten_etcd_unbase64(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
+            text && ten_base64_decode(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
         if (revision > 0 && first_kept)
             r = cut(store, namespace_name, first_kept, revision, deadline_ms);
         ten_free(first_kept);
@@ -116,7 +117,7 @@ static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t dead
     size_t i = json_array_size(entries);
     for (; i > 0 && kept < TEN_FEED_MAX + SLACK; i--) {
         const char *text = json_string_value(json_object_get(json_array_get(entries, i - 1), "key"));
-        if (!text || !ten_etcd_unbase64(&store->scratch, text))
+        if (!text || !ten_base64_decode(&store->scratch, text))
             break;
         kept += count_of(ten_buf_string(&store->scratch));
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
@@ -134,7 +135,7 @@ struct walk {
 static void step(struct walk *walk, ten_buf *scratch) {
     const char *text = json_string_value(json_object_get(json_array_get(walk->items, walk->at), "key"));
     walk->id[0] = '\0';
-    if (text && ten_etcd_unbase64(scratch, text) && scratch->size > walk->prefix_size)
+    if (text && ten_base64_decode(scratch, text) && scratch->size > walk->prefix_size)
         snprintf(walk->id, sizeof walk->id, "%.255s", scratch->data + walk->prefix_size);
 }
 
@@ -307,7 +308,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
 static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t prefix_size, uint64_t left_ms,
                              ten_instance_fn each, void *userdata) {
     const char *text = json_string_value(json_object_get(item, "key"));
-    if (!text || !ten_etcd_unbase64(&store->value, text) || store->value.size <= prefix_size)
+    if (!text || !ten_base64_decode(&store->value, text) || store->value.size <= prefix_size)
         return TENURE_OK;
     ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
     uint64_t ttl_ms = ten_etcd_number(kv.value, "ttl_ms");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "store/common/stream_watch.h"
 #include "store/etcd/etcd_state.h"
 
@@ -73,10 +74,10 @@ static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
     snprintf(key, sizeof key, "%s/%s/", store->settings.prefix, watch->namespace_name);
     size_t size = strlen(key);
     ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
-    ten_etcd_base64(&watch->body, key, size);
+    ten_base64_encode(&watch->body, key, size);
     key[size - 1]++;
     ten_buf_text(&watch->body, "\",\"range_end\":\"");
-    ten_etcd_base64(&watch->body, key, size);
+    ten_base64_encode(&watch->body, key, size);
     ten_buf_text(&watch->body, "\"}}");
 }
 

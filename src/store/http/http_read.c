@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "store/common/change_json.h"
 #include "store/http/http_state.h"
@@ -11,16 +12,6 @@
 #define PAGE_MAX   10000u
 #define EDITS_MAX  10000u
 #define EDITS_SIZE ((size_t)512 * 1024) /* and one more */
-
-/* An id as a part of a query. */
-static void add_encoded(ten_buf *path, const char *id) {
-    for (; *id; id++) {
-        if (strchr("/+%&#?@:~", *id))
-            ten_buf_format(path, "%%%02X", (unsigned char)*id);
-        else
-            ten_buf_char(path, *id);
-    }
-}
 
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
@@ -116,7 +107,7 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
     ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
     if (after && after[0]) {
         ten_buf_text(&path, "&after=");
-        add_encoded(&path, after);
+        ten_percent_encode_only(&path, after, "/+%&#?@:~");
     }
     int r = path.failed ? ten_fail_memory(&store->base.error, "a request")
                         : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);

@@ -50,20 +50,10 @@ void ten_postgres_add_text(ten_buf *list, const char *text) {
     ten_buf_char(list, '"');
 }
 
-const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number) {
-    char *at = &text[TEN_POSTGRES_NUMBER_SIZE - 1];
-    *at = '\0';
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return at;
-}
-
 void ten_postgres_add_number(ten_buf *list, uint64_t number) {
-    char text[TEN_POSTGRES_NUMBER_SIZE];
+    char text[TEN_DIGITS_SIZE];
     start_element(list);
-    ten_buf_text(list, ten_postgres_write_number(text, number));
+    ten_buf_text(list, ten_digits(text, number));
 }
 
 void ten_postgres_end_list(ten_buf *list) {
@@ -121,13 +111,12 @@ int ten_postgres_send(ten_postgres_store *store, const char *statement, int coun
 
 /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
 static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    char numbers[3][TEN_POSTGRES_NUMBER_SIZE];
+    char numbers[3][TEN_DIGITS_SIZE];
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
-    const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
-                            ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
-                            ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)),
-                            work->lists ? "on" : "off"};
+    const char *values[] = {ten_digits(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
+                            ten_digits(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
+                            ten_digits(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)), work->lists ? "on" : "off"};
     return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
 }
 

@@ -116,8 +116,8 @@ static int sort_renewals(const struct batch *batch, const ten_op ***ret_sorted, 
 }
 
 static int send_renewals(struct batch *batch) {
-    char ttl[TEN_POSTGRES_NUMBER_SIZE];
-    char slack[TEN_POSTGRES_NUMBER_SIZE];
+    char ttl[TEN_DIGITS_SIZE];
+    char slack[TEN_DIGITS_SIZE];
     const ten_op **sorted = NULL;
     int r = sort_renewals(batch, &sorted, &batch->renewal_count);
     clear_lists(batch);
@@ -127,8 +127,8 @@ static int send_renewals(struct batch *batch) {
     }
     if (r == TENURE_OK && batch->renewal_count > 0) {
         const ten_op *op = sorted[0];
-        const char *before[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
-                                ten_postgres_write_number(slack, op->ttl_ms / SLACK_PART)};
+        const char *before[] = {op->namespace_name, op->holder, ten_digits(ttl, op->ttl_ms),
+                                ten_digits(slack, op->ttl_ms / SLACK_PART)};
         r = send_lists(batch, PG_RENEW_PLAINLY, before, TEN_COUNT(before), 2);
     }
     ten_free(sorted);
@@ -142,10 +142,10 @@ static int send_usual(ten_postgres_store *store, void *userdata) {
     int r = send_renewals(batch);
     for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
-        char ttl[TEN_POSTGRES_NUMBER_SIZE];
-        char weight[TEN_POSTGRES_NUMBER_SIZE];
-        const char *values[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
-                                ten_postgres_write_number(weight, op->weight), or_empty(op->metadata)};
+        char ttl[TEN_DIGITS_SIZE];
+        char weight[TEN_DIGITS_SIZE];
+        const char *values[] = {op->namespace_name, op->holder, ten_digits(ttl, op->ttl_ms),
+                                ten_digits(weight, op->weight), or_empty(op->metadata)};
         if (op->kind == TEN_OP_ANNOUNCE)
             r = ten_postgres_send(store, PG_BEAT, TEN_COUNT(values), values);
     }
@@ -298,19 +298,19 @@ static int send_reads(struct batch *batch, const struct step *step) {
 #define STATEMENTS_FOR_INSTANCE 3u
 
 static int send_instance(ten_postgres_store *store, const ten_op *op) {
-    char ttl[TEN_POSTGRES_NUMBER_SIZE];
-    char weight[TEN_POSTGRES_NUMBER_SIZE];
-    char ask[TEN_POSTGRES_NUMBER_SIZE];
+    char ttl[TEN_DIGITS_SIZE];
+    char weight[TEN_DIGITS_SIZE];
+    char ask[TEN_DIGITS_SIZE];
     const char *key[] = {op->namespace_name, op->holder};
     const char *values[] = {op->namespace_name,
                             ten_op_kind_name(op->kind),
                             op->holder,
-                            ten_postgres_write_number(ttl, op->ttl_ms),
-                            ten_postgres_write_number(weight, op->weight),
+                            ten_digits(ttl, op->ttl_ms),
+                            ten_digits(weight, op->weight),
                             or_empty(op->metadata),
                             ten_reason_name(op->reason),
                             or_empty(op->actor),
-                            ten_postgres_write_number(ask, op->ask)};
+                            ten_digits(ask, op->ask)};
     int r = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, key);
     if (r == TENURE_OK)
         r = ten_postgres_send(store, PG_LOCK_INSTANCE, 2, key);

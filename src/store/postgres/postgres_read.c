@@ -78,9 +78,9 @@ static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *use
 }
 
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    char limit[TEN_POSTGRES_NUMBER_SIZE];
+    char limit[TEN_DIGITS_SIZE];
     const char *values[] = {query->namespace_name, query->after ? query->after : "", ten_filter_name(query->filter),
-                            ten_postgres_write_number(limit, ten_min_u64(query->limit, LIMIT_MOST))};
+                            ten_digits(limit, ten_min_u64(query->limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
     int r = read_rows(base, "listing targets", &listing, timeout_ms);
@@ -140,12 +140,12 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
 int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
                          ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
-    char numbers[2][TEN_POSTGRES_NUMBER_SIZE];
+    char numbers[2][TEN_DIGITS_SIZE];
     bool now = *cursor == TEN_CURSOR_NOW;
     bool oldest = *cursor == TEN_CURSOR_OLDEST;
     uint64_t from = oldest ? 0 : ten_min_u64(*cursor, INT64_MAX);
-    const char *values[] = {namespace_name, ten_postgres_write_number(numbers[0], from),
-                            ten_postgres_write_number(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
+    const char *values[] = {namespace_name, ten_digits(numbers[0], from),
+                            ten_digits(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST_CHANGES, .count = TEN_COUNT(values), .values = values, .fields = CHANGE_FIELDS};
     ten_notice_watch_reconnect(&store->watch.notice);

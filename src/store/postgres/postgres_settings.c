@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/encode.h"
 
 #define POSTGRES_PORT 5432u
 
@@ -40,16 +41,6 @@ static const struct {
 
 /* ---- the URL, once more as text ------------------------------------------------------------------------ */
 
-static void escape(ten_buf *text, const char *part, const char *also_plain) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    for (; *part; part++) {
-        if (strchr(plain, *part) || strchr(also_plain, *part))
-            ten_buf_char(text, *part);
-        else
-            ten_buf_format(text, "%%%02X", (unsigned char)*part);
-    }
-}
-
 /* What libpq calls the option; NULL: it is ours alone. */
 static const char *name_of_option(const char *key) {
     for (size_t i = 0; i < TEN_COUNT(own_options); i++)
@@ -61,25 +52,25 @@ static const char *name_of_option(const char *key) {
 static void write_url(ten_buf *text, const ten_url *url) {
     ten_buf_text(text, "postgresql://");
     if (url->user)
-        escape(text, url->user, "");
+        ten_percent_encode(text, url->user, "");
     if (url->password) {
         ten_buf_char(text, ':');
-        escape(text, url->password, "");
+        ten_percent_encode(text, url->password, "");
     }
     if (url->user || url->password)
         ten_buf_char(text, '@');
-    escape(text, url->hosts ? url->hosts : "", ":,[]");
+    ten_percent_encode(text, url->hosts ? url->hosts : "", ":,[]");
     ten_buf_char(text, '/');
-    escape(text, url->path[0] == '/' ? url->path + 1 : url->path, "");
+    ten_percent_encode(text, url->path[0] == '/' ? url->path + 1 : url->path, "");
     char before = '?';
     for (size_t i = 0; i < url->option_count; i++) {
         const char *name = name_of_option(url->options[i].key);
         if (!name)
             continue;
         ten_buf_char(text, before);
-        escape(text, name, "");
+        ten_percent_encode(text, name, "");
         ten_buf_char(text, '=');
-        escape(text, url->options[i].value, "");
+        ten_percent_encode(text, url->options[i].value, "");
         before = '&';
     }
     /* Who names an authority wants the server to be the one that it vouches for. */

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/encode.h"
 #include "store/common/dial.h"
 #include "store/common/notice_watch.h"
 #include "store/postgres/postgres_link.h"
@@ -73,9 +74,6 @@ void ten_postgres_end_list(ten_buf *list);
 uint64_t ten_postgres_number(const PGresult *result, int row, int column);
 bool ten_postgres_flag(const PGresult *result, int row, int column);
 const char *ten_postgres_text(const PGresult *result, int row, int column); /* NULL for NULL */
-
-#define TEN_POSTGRES_NUMBER_SIZE 24u
-const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number);
 
 /* ---- the ops */
 

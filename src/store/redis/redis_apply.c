@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/hash.h"
 #include "store/redis/redis_state.h"
 
@@ -144,25 +145,16 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-/* Digits from the back of `end`; where they start. For each renewal, so without snprintf(). */
-static char *put_digits(char *end, uint64_t number) {
-    do {
-        *--end = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return end;
-}
-
 /* "token ttl" lines, exactly as the fence has them while nothing has changed: the script compares all of them at once.
  */
 static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) {
     char line[64];
     char *end = line + sizeof line;
     bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE;
-    char *middle = put_digits(end, ops[0].ttl_ms); /* a run has one TTL */
+    char *middle = ten_digits_before(end, ops[0].ttl_ms); /* a run has one TTL */
     *--middle = ' ';
     for (size_t i = 0; counts && i < count; i++) {
-        char *start = put_digits(middle, ops[i].token);
+        char *start = ten_digits_before(middle, ops[i].token);
         if (i > 0)
             *--start = '\n';
         ten_buf_add(&words->text, start, (size_t)(end - start));
