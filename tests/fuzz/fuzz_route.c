@@ -1,9 +1,9 @@
 /*
  * REST paths. Whatever route a path has, its namespace and its id are names that the rest of the server may use.
  */
+#include "base/encode.h"
 #include "base/id.h"
 #include "fuzz.h"
-#include "base/encode.h"
 #include "server/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -123,7 +123,7 @@ static int set_user(const ten_mqtt_link *link, ten_error *error) {
 }
 
 static int set_tls(const ten_mqtt_link *link, ten_error *error) {
-    const ten_endpoint *endpoint = &link->settings->endpoint;
+    const ten_url_files *endpoint = &link->settings->endpoint;
     if (!link->settings->tls)
         return TENURE_OK;
     int code = endpoint->ca_file ? mosquitto_tls_set(link->mosq, endpoint->ca_file, NULL, endpoint->cert_file,

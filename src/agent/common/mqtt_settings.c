@@ -155,7 +155,7 @@ void ten_mqtt_settings_free(ten_mqtt_settings *settings) {
     ten_free(settings->topic);
     ten_free(settings->client_id);
     ten_free(settings->name);
-    ten_endpoint_free(&settings->endpoint);
+    ten_url_files_free(&settings->endpoint);
     *settings = (ten_mqtt_settings){0};
 }
 

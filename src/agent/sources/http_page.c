@@ -15,7 +15,7 @@
 #define REDIRECTS  5L
 
 struct ten_http_page_client {
-    const ten_endpoint *endpoint;
+    const ten_url_files *endpoint;
     CURL *easy; /* kept, and its connection with it */
     CURLM *multi;
 };
@@ -185,7 +185,7 @@ static void free_headers(struct curl_slist *list) {
     curl_slist_free_all(list);
 }
 
-static int make_headers(const ten_endpoint *endpoint, const char *etag, struct curl_slist **list, ten_error *error) {
+static int make_headers(const ten_url_files *endpoint, const char *etag, struct curl_slist **list, ten_error *error) {
     char token[TEN_SECRET_MAX];
     int r = ten_endpoint_secret(endpoint, token, error);
     if (r == TENURE_OK &&
@@ -199,7 +199,7 @@ static int make_headers(const ten_endpoint *endpoint, const char *etag, struct c
 static void set_options(const ten_http_page_client *client, const char *url, const struct curl_slist *headers,
                         uint64_t timeout_ms, struct answer *answer) {
     CURL *easy = client->easy;
-    const ten_endpoint *endpoint = client->endpoint;
+    const ten_url_files *endpoint = client->endpoint;
     bool tls = strncasecmp(url, "https:", 6) == 0;
     curl_easy_reset(easy);
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -292,7 +292,7 @@ void ten_http_page_free(ten_http_page *page) {
 
 /* ---- the client */
 
-int ten_http_page_client_open(const ten_endpoint *endpoint, ten_http_page_client **ret_client, ten_error *error) {
+int ten_http_page_client_open(const ten_url_files *endpoint, ten_http_page_client **ret_client, ten_error *error) {
     ten_http_page_client *client = ten_calloc(1, sizeof *client);
     if (client) {
         client->endpoint = endpoint;

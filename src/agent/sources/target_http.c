@@ -25,7 +25,7 @@ typedef struct target_http {
     ten_side_thread thread;
     ten_source_feed feed;
     char *url; /* without our options */
-    ten_endpoint endpoint;
+    ten_url_files endpoint;
     uint64_t every_ms;
     uint64_t timeout_ms;
     ten_http_page_client *client; /* these are the thread's */
@@ -176,7 +176,7 @@ static void free_source(ten_side_thread *thread) {
     target_http *source = (target_http *)thread;
     ten_http_page_client_close(source->client);
     ten_source_feed_free(&source->feed);
-    ten_endpoint_free(&source->endpoint);
+    ten_url_files_free(&source->endpoint);
     ten_side_thread_close(&source->thread);
     ten_free(source->url);
     ten_free(source->etag);

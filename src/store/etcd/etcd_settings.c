@@ -113,7 +113,7 @@ int ten_etcd_settings_read(const ten_url *url, ten_etcd_settings *settings, ten_
         r = read_prefix(url, settings, error);
     if (r == TENURE_OK)
         r = read_password(url, settings, error);
-    return r == TENURE_OK ? ten_curl_files_read(url, &settings->files, error) : r;
+    return r == TENURE_OK ? ten_url_files_read(url, NULL, &settings->files, error) : r;
 }
 
 void ten_etcd_settings_free(ten_etcd_settings *settings) {
@@ -123,5 +123,5 @@ void ten_etcd_settings_free(ten_etcd_settings *settings) {
         explicit_bzero(settings->password, strlen(settings->password));
     ten_free(settings->user);
     ten_free(settings->password);
-    ten_curl_files_free(&settings->files);
+    ten_url_files_free(&settings->files);
 }

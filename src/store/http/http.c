@@ -180,7 +180,7 @@ static int read_settings(const ten_url *url, ten_http_settings *settings, ten_er
     if (r == TENURE_OK && base.failed)
         r = ten_fail_memory(error, "the settings of a connection");
     if (r == TENURE_OK)
-        r = ten_curl_files_read(url, &settings->files, error);
+        r = ten_url_files_read(url, NULL, &settings->files, error);
     const char *socket_path = ten_url_option(url, "socket");
     if (r == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
         r = ten_fail_memory(error, "the settings of a connection");
@@ -198,7 +198,7 @@ static void close_store(ten_store *base) {
     ten_buf_free(&store->body);
     ten_buf_free(&store->out);
     ten_free(store->kept);
-    ten_curl_files_free(&store->settings.files);
+    ten_url_files_free(&store->settings.files);
     char *texts[] = {store->settings.base, store->settings.socket_path, store->settings.token};
     for (size_t i = 0; i < TEN_COUNT(texts); i++)
         ten_free(texts[i]);

@@ -17,7 +17,7 @@ typedef struct ten_http_settings {
     char *base; /* http://host:port, or http://localhost for a socket */
     char *socket_path;
     char *token; /* of the bearer; NULL: none */
-    ten_curl_files files;
+    ten_url_files files;
 } ten_http_settings;
 
 typedef struct ten_http_watch ten_http_watch;

@@ -181,13 +181,14 @@ static int connect_somewhere(ten_postgres_link *link, const ten_postgres_setting
 int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_link **ret_link,
                            ten_error *error) {
     ten_postgres_link *link = ten_calloc(1, sizeof *link);
-    char *password = settings->password_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
+    char *password = settings->files.secret_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
     int r = TENURE_OK;
-    if (!link || (settings->password_file && !password))
+    if (!link || (settings->files.secret_file && !password))
         r = ten_fail_memory(error, "a connection to %s", settings->name);
-    ssize_t size = r == TENURE_OK && password ? ten_read_line(settings->password_file, password, PASSWORD_SIZE) : 0;
+    ssize_t size = r == TENURE_OK && password ? ten_read_line(settings->files.secret_file, password, PASSWORD_SIZE) : 0;
     if (size < 0)
-        r = ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s", settings->password_file);
+        r = ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s",
+                           settings->files.secret_file);
     if (r == TENURE_OK) {
         link->name = settings->name;
         r = connect_somewhere(link, settings, password, deadline_ms, error);

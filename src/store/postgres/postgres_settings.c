@@ -4,11 +4,9 @@
  */
 #include "store/postgres/postgres_settings.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -102,18 +100,9 @@ static int parse(const ten_url *url, ten_postgres_settings *settings, ten_error 
 /* ---- files */
 
 static int take_files(const ten_url *url, ten_postgres_settings *settings, ten_error *error) {
-    static const char *const files[] = {"password_file", "ca_file", "cert_file", "key_file"};
-    for (size_t i = 0; i < TEN_COUNT(files); i++) {
-        const char *path = ten_url_option(url, files[i]);
-        if (path && access(path, R_OK) != 0)
-            return ten_fail_errno(error, TENURE_E_INVALID, errno, "%s=%s cannot be read", files[i], path);
-    }
-    const char *path = ten_url_option(url, "password_file");
-    if (path && (url->password || ten_url_option(url, "password")))
-        return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
-    settings->password_file = path ? ten_strdup(path) : NULL;
-    return path && !settings->password_file ? ten_fail_memory(error, "the settings of a PostgreSQL connection")
-                                            : TENURE_OK;
+    int r = ten_url_files_read(url, "password_file", &settings->files, error);
+    bool in_url = url->password || ten_url_option(url, "password");
+    return r < 0 ? r : ten_url_files_check_password(&settings->files, in_url, error);
 }
 
 const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword) {
@@ -163,7 +152,7 @@ void ten_postgres_settings_free(ten_postgres_settings *settings) {
             explicit_bzero(at->val, strlen(at->val));
     PQconninfoFree(settings->options);
     ten_free(settings->name);
-    ten_free(settings->password_file);
+    ten_url_files_free(&settings->files);
     ten_free(settings);
 }
 

@@ -216,8 +216,8 @@ static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, t
     char read[PASSWORD_SIZE];
     const char *password = settings->password;
     int r = TENURE_OK;
-    if (settings->password_file) {
-        r = read_password(settings->password_file, read, sizeof read, error);
+    if (settings->files.secret_file) {
+        r = read_password(settings->files.secret_file, read, sizeof read, error);
         password = read;
     }
     if (r == TENURE_OK && settings->user)
@@ -229,7 +229,7 @@ static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, t
 }
 
 static bool has_password(const ten_redis_settings *settings) {
-    return settings->password || settings->password_file;
+    return settings->password || settings->files.secret_file;
 }
 
 /* Sends what applies; `sent` says what was. */

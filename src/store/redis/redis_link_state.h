@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/resolve.h"
+#include "base/url_files.h"
 #include "store/redis/redis_link.h"
 
 #define TEN_REDIS_HOSTS_MAX 8u
@@ -34,10 +35,7 @@ struct ten_redis_settings {
     uint64_t database;
     char *user;
     char *password;
-    char *password_file;
-    char *ca_file;
-    char *cert_file;
-    char *key_file;
+    ten_url_files files;
     SSL_CTX *tls_context; /* NULL until it is needed */
 };
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "store/redis/redis_link_state.h"
@@ -162,34 +161,19 @@ static int copy(const char *text, char **ret_copy, ten_error *error) {
     return *ret_copy ? TENURE_OK : ten_fail_memory(error, "the settings of a Redis connection");
 }
 
-static int take_file(const ten_url *url, const char *option, char **ret_path, ten_error *error) {
-    const char *path = ten_url_option(url, option);
-    if (path && access(path, R_OK) != 0)
-        return ten_fail_errno(error, TENURE_E_INVALID, errno, "%s=%s cannot be read", option, path);
-    return copy(path, ret_path, error);
-}
-
 static int take_secrets(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
     int r = copy(url->user && url->user[0] ? url->user : NULL, &settings->user, error);
     if (r == TENURE_OK)
         r = copy(url->password, &settings->password, error);
     if (r == TENURE_OK)
-        r = take_file(url, "password_file", &settings->password_file, error);
+        r = ten_url_files_read(url, "password_file", &settings->files, error);
     if (r == TENURE_OK)
-        r = take_file(url, "ca_file", &settings->ca_file, error);
+        r = ten_url_files_check_tls(&settings->files, settings->tls, "rediss", error);
     if (r == TENURE_OK)
-        r = take_file(url, "cert_file", &settings->cert_file, error);
-    if (r == TENURE_OK)
-        r = take_file(url, "key_file", &settings->key_file, error);
+        r = ten_url_files_check_password(&settings->files, settings->password != NULL, error);
     if (r < 0)
         return r;
-    if (!settings->tls && (settings->ca_file || settings->cert_file || settings->key_file))
-        return ten_fail(error, TENURE_E_INVALID, "ca_file, cert_file and key_file are for rediss://");
-    if ((settings->cert_file == NULL) != (settings->key_file == NULL))
-        return ten_fail(error, TENURE_E_INVALID, "a client certificate needs both cert_file and key_file");
-    if (settings->password && settings->password_file)
-        return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
-    if (settings->user && !settings->password && !settings->password_file)
+    if (settings->user && !settings->password && !settings->files.secret_file)
         return ten_fail(error, TENURE_E_INVALID,
                         "the URL names the user %s and no password: redis://user:password@host, or password_file=PATH",
                         settings->user);
@@ -243,10 +227,7 @@ void ten_redis_settings_free(ten_redis_settings *settings) {
     ten_free(settings->master);
     ten_free(settings->user);
     ten_free(settings->password);
-    ten_free(settings->password_file);
-    ten_free(settings->ca_file);
-    ten_free(settings->cert_file);
-    ten_free(settings->key_file);
+    ten_url_files_free(&settings->files);
     ten_free(settings);
 }
 
