@@ -68,3 +68,12 @@ int ten_fail_errno(ten_error *error, int code, int errno_value, const char *form
     }
     return code;
 }
+
+int ten_fail_memory(ten_error *error, const char *format, ...) {
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return ten_fail(error, TENURE_E_NOMEM, "out of memory for %s", what);
+}

@@ -21,4 +21,7 @@ int ten_fail(ten_error *error, int code, const char *format, ...) TEN_PRINTF(3, 
 /* As ten_fail, with the text of `errno_value` appended. */
 int ten_fail_errno(ten_error *error, int code, int errno_value, const char *format, ...) TEN_PRINTF(4, 5);
 
+/* TENURE_E_NOMEM, "out of memory for ...": the format says for what. */
+int ten_fail_memory(ten_error *error, const char *format, ...) TEN_PRINTF(2, 3);
+
 #endif

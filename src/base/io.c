@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,6 +130,20 @@ int ten_wait_readable(int fd, int fd2, uint64_t wait_ms) {
 int ten_wait_writable(int fd, int fd2, uint64_t wait_ms) {
     struct pollfd polled[] = {{.fd = fd, .events = POLLOUT}, {.fd = fd2, .events = POLLIN}};
     return wait_for_any(polled, TEN_COUNT(polled), wait_ms);
+}
+
+int ten_eventfd_open(void) {
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+void ten_eventfd_poke(int fd) {
+    uint64_t one = 1;
+    (void)ten_write_all(fd, &one, sizeof one);
+}
+
+void ten_eventfd_clear(int fd) {
+    uint64_t count;
+    (void)ten_read_some(fd, &count, sizeof count);
 }
 
 void ten_sleep_us(uint64_t us) {

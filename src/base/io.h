@@ -33,6 +33,12 @@ int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms);
 /* Waits until `fd` can be written (or has failed: the write tells), or `fd2` is readable, as above. */
 int ten_wait_writable(int fd, int fd2, uint64_t wait_ms);
 
+/* An eventfd that wakes a thread: readable from a poke until it is cleared, however often it was poked. Neither call
+ * waits or fails in a way that matters; a poke may come from a signal handler. */
+int ten_eventfd_open(void); /* -1: the system refused, see errno */
+void ten_eventfd_poke(int fd);
+void ten_eventfd_clear(int fd);
+
 /* Sleeps that long, signals or not. */
 void ten_sleep_us(uint64_t us);
 

@@ -123,11 +123,11 @@ static bool copy_texts(ten_log *log) {
 int ten_log_open(const ten_log_config *config, ten_log **ret_log, ten_error *error) {
     ten_log *log = ten_calloc(1, sizeof *log);
     if (!log)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the log");
+        return ten_fail_memory(error, "the log");
     log->config = *config;
     pthread_mutex_init(&log->lock, NULL);
     int r = copy_texts(log) ? ten_writer_open(config->fd, config->ring_size, &log->writer, error)
-                            : ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the log");
+                            : ten_fail_memory(error, "the log");
     if (r < 0) {
         free_log(log);
         return r;

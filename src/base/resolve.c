@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define SLOTS    4u /* threads that ask; more would only pile up behind a resolver that hangs */
 #define RETRY_US 2000u
@@ -68,7 +68,7 @@ static bool get_place(uint64_t deadline_ms, size_t *ret_place) {
         bool hopeless;
         if (try_place(ret_place, &hopeless))
             return true;
-        if (hopeless || ten_boot_ms(&ten_system_clock) >= deadline_ms)
+        if (hopeless || ten_now_ms() >= deadline_ms)
             return false;
         ten_sleep_us(RETRY_US);
     }
@@ -138,19 +138,11 @@ static struct question *new_question(const char *host, const char *port, size_t 
     return question;
 }
 
-/* With all signals blocked: they are the program's. */
 static int start_thread(struct question *question) {
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t old;
     pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&thread, &attributes, answer, question);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attributes);
+    int failed = ten_thread_start(&thread, answer, question);
+    if (!failed)
+        pthread_detach(thread);
     return failed;
 }
 
@@ -176,7 +168,7 @@ static int refused(const struct question *question, ten_error *error) {
 
 static int ask(const char *host, const char *port, uint64_t deadline_ms, ten_addresses *ret_addresses,
                ten_error *error) {
-    uint64_t start_ms = ten_boot_ms(&ten_system_clock);
+    uint64_t start_ms = ten_now_ms();
     size_t place;
     if (!get_place(deadline_ms, &place))
         return ten_fail(error, TENURE_E_TIMEOUT, "the resolver does not answer: %s cannot be looked up", host);
@@ -190,7 +182,7 @@ static int ask(const char *host, const char *port, uint64_t deadline_ms, ten_add
         return ten_fail(error, TENURE_E_NOMEM, "cannot start a thread to look %s up", host);
     }
     int r = TENURE_OK;
-    if (!wait_for_answer(question, ten_sub_saturating(deadline_ms, ten_boot_ms(&ten_system_clock))))
+    if (!wait_for_answer(question, ten_sub_saturating(deadline_ms, ten_now_ms())))
         r = ten_fail(error, TENURE_E_TIMEOUT, "the resolver did not answer for %s within %llu ms", host,
                      (unsigned long long)ten_sub_saturating(deadline_ms, start_ms));
     else if (question->failure)

@@ -9,17 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/encode.h"
 #include "base/suggest.h"
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 static int bad(ten_error *error, const char *url, const char *rule) {
     char shown[200];
@@ -27,26 +18,20 @@ static int bad(ten_error *error, const char *url, const char *rule) {
     return ten_fail(error, TENURE_E_INVALID, "the URL '%s' is not valid: %s", shown, rule);
 }
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory while reading a URL");
-}
-
 static int decode(const char *url, const char *from, size_t size, char **ret_text, ten_error *error) {
     char *text = ten_malloc(size + 1);
     if (!text)
-        return no_memory(error);
+        return ten_fail_memory(error, "a URL");
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
         char c = from[i];
         if (c == '%') {
-            bool whole = size - i > 2;
-            int high = whole ? hex_digit(from[i + 1]) : -1;
-            int low = whole ? hex_digit(from[i + 2]) : -1;
-            if (high < 0 || low < 0) {
+            int byte = size - i > 2 ? ten_percent_byte(from + i) : -1;
+            if (byte < 0) {
                 ten_free(text);
                 return bad(error, url, "a '%' is followed by two hexadecimal digits");
             }
-            c = (char)(high * 16 + low);
+            c = (char)byte;
             i += 2;
         }
         if ((unsigned char)c < 0x20 || c == 0x7f) {
@@ -66,7 +51,7 @@ static int parse_scheme(const char *text, ten_url *url, const char **ret_rest, t
         return bad(error, text, "it starts with a scheme and a colon, such as sqlite:/var/lib/jobs.db");
     url->scheme = ten_malloc(size + 1);
     if (!url->scheme)
-        return no_memory(error);
+        return ten_fail_memory(error, "a URL");
     for (size_t i = 0; i < size; i++)
         url->scheme[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] - 'A' + 'a' : text[i]);
     url->scheme[size] = '\0';

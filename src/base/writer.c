@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 #define RING_SIZE_DEFAULT ((size_t)256 * 1024)
 #define CHUNK_SIZE        4096u
@@ -126,23 +126,12 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* All signals are blocked in the thread: they are the program's, and a closed pipe must be EPIPE, not SIGPIPE. */
-static int start(ten_writer *writer) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&writer->thread, NULL, run, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 int ten_writer_open(int fd, size_t ring_size, ten_writer **ret_writer, ten_error *error) {
     ten_writer *writer = ten_calloc(1, sizeof *writer);
     char *ring = writer ? ten_malloc(ring_size ? ring_size : RING_SIZE_DEFAULT) : NULL;
     if (!ring) {
         ten_free(writer);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a writer");
+        return ten_fail_memory(error, "a writer");
     }
     writer->fd = fd;
     writer->ring = ring;
@@ -154,7 +143,7 @@ int ten_writer_open(int fd, size_t ring_size, ten_writer **ret_writer, ten_error
     pthread_cond_init(&writer->filled, &monotonic);
     pthread_cond_init(&writer->emptied, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int failed = start(writer);
+    int failed = ten_thread_start(&writer->thread, run, writer);
     if (failed) {
         free_writer(writer);
         return ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot start a writer's thread");

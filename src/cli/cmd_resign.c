@@ -12,13 +12,13 @@
 
 /* Waits until that instance no longer leads. */
 static int wait_for_end(const ten_session *session, const char *from, uint64_t wait_ms) {
-    uint64_t end_ms = ten_add_saturating(ten_boot_ms(&ten_system_clock), wait_ms);
+    uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
     uint64_t cursor = 0;
     int r = tenure_watch_start(session->client, &cursor);
     while (r == TENURE_OK || r == TENURE_E_RESYNC) {
         tenure_leader leader;
         r = tenure_leader_get(session->client, session->arguments[0], &leader);
-        uint64_t left_ms = ten_sub_saturating(end_ms, ten_boot_ms(&ten_system_clock));
+        uint64_t left_ms = ten_sub_saturating(end_ms, ten_now_ms());
         if (r < 0 || strcmp(leader.instance, from) != 0)
             break;
         if (left_ms == 0)

@@ -1,17 +1,152 @@
 /*
- * The names of reasons and changes, as used in logs, in the API and by the stores.
+ * The words of the vocabulary, as logs, the API and the stores have them: one list for each, read in both directions.
  */
 #include "core/op.h"
 
+#include <string.h>
+
+#include "base/util.h"
+
+static const char *const op_kinds[] = {
+    [TEN_OP_ACQUIRE] = "acquire",   [TEN_OP_RENEW] = "renew", [TEN_OP_RELEASE] = "release", [TEN_OP_READ] = "read",
+    [TEN_OP_ANNOUNCE] = "announce", [TEN_OP_LEAVE] = "leave", [TEN_OP_ASK] = "ask",
+};
+
+static const char *const outcomes[] = {
+    [TEN_ERROR] = "error", [TEN_OK] = "ok", [TEN_HELD] = "held", [TEN_LOST] = "lost", [TEN_UNKNOWN] = "unknown",
+};
+
+static const char *const reasons[TEN_REASON_COUNT] = {
+    [TEN_REASON_NONE] = "",
+    [TEN_REASON_SHUTDOWN] = "shutdown",
+    [TEN_REASON_REBALANCE] = "rebalance",
+    [TEN_REASON_DRAIN] = "drain",
+    [TEN_REASON_REMOVED] = "removed",
+    [TEN_REASON_FORCED] = "forced",
+    [TEN_REASON_RESIGNED] = "resigned",
+    [TEN_REASON_DONE] = "done",
+    [TEN_REASON_EXPIRED] = "expired",
+    [TEN_REASON_TAKEN] = "taken",
+    [TEN_REASON_STORE] = "store",
+};
+
+static const char *const changes[TEN_CHANGE_COUNT] = {
+    [TEN_LEASE_ACQUIRED] = "lease_acquired",
+    [TEN_LEASE_RELEASED] = "lease_released",
+    [TEN_LEASE_LOST] = "lease_lost",
+    [TEN_INSTANCE_JOINED] = "instance_joined",
+    [TEN_INSTANCE_CHANGED] = "instance_changed",
+    [TEN_INSTANCE_LEFT] = "instance_left",
+    [TEN_TARGET_ADDED] = "target_added",
+    [TEN_TARGET_CHANGED] = "target_changed",
+    [TEN_TARGET_REMOVED] = "target_removed",
+    [TEN_STORE_RECOVERING] = "store_recovering",
+    [TEN_LEASE_ASKED] = "lease_asked",
+    [TEN_TARGET_UNOWNED] = "target_unowned",
+};
+
+static const char *const actions[] = {
+    [TEN_TARGET_PUT] = "put",
+    [TEN_TARGET_REMOVE] = "remove",
+    [TEN_TARGET_PAUSE] = "pause",
+    [TEN_TARGET_RESUME] = "resume",
+};
+
+static const char *const filters[] = {
+    [TENURE_ALL] = "all",
+    [TENURE_LEASED] = "leased",
+    [TENURE_FREE] = "free",
+    [TENURE_REGISTERED] = "registered",
+};
+
+/* Those with flags first: of an operation the first that fits is its word. */
+static const struct {
+    const char *word;
+    enum ten_op_kind kind;
+    unsigned flags;
+} op_words[] = {
+    {"force_now", TEN_OP_RELEASE, TEN_OP_FORCE_NOW},
+    {"force", TEN_OP_RELEASE, TEN_OP_FORCE},
+    {"keep", TEN_OP_RENEW, TEN_OP_KEEP},
+    {"acquire_fresh", TEN_OP_ACQUIRE, TEN_OP_FRESH},
+};
+
+/* Where the word stands in the list; `count` when it does not. */
+static size_t find(const char *word, const char *const *words, size_t count) {
+    for (size_t i = 0; word && i < count; i++)
+        if (strcmp(word, words[i]) == 0)
+            return i;
+    return count;
+}
+
+const char *ten_op_kind_name(enum ten_op_kind kind) {
+    return op_kinds[kind];
+}
+
+const char *ten_op_word(const ten_op *op) {
+    for (size_t i = 0; i < TEN_COUNT(op_words); i++)
+        if (op->kind == op_words[i].kind && (op->flags & op_words[i].flags) != 0)
+            return op_words[i].word;
+    return op_kinds[op->kind];
+}
+
+bool ten_op_word_parse(const char *word, enum ten_op_kind *ret_kind, unsigned *ret_flags) {
+    for (size_t i = 0; word && i < TEN_COUNT(op_words); i++) {
+        if (strcmp(word, op_words[i].word) == 0) {
+            *ret_kind = op_words[i].kind;
+            *ret_flags = op_words[i].flags;
+            return true;
+        }
+    }
+    size_t kind = find(word, op_kinds, TEN_COUNT(op_kinds));
+    if (kind == TEN_COUNT(op_kinds))
+        return false;
+    *ret_kind = (enum ten_op_kind)kind;
+    *ret_flags = 0;
+    return true;
+}
+
+const char *ten_outcome_name(enum ten_outcome outcome) {
+    return outcomes[outcome];
+}
+
+bool ten_outcome_parse(const char *word, enum ten_outcome *ret_outcome) {
+    size_t outcome = find(word, outcomes, TEN_COUNT(outcomes));
+    if (outcome == TEN_COUNT(outcomes))
+        return false;
+    *ret_outcome = (enum ten_outcome)outcome;
+    return true;
+}
+
 const char *ten_reason_name(enum ten_reason reason) {
-    static const char *const names[TEN_REASON_COUNT] = {
-        "", "shutdown", "rebalance", "drain", "removed", "forced", "resigned", "done", "expired", "taken", "store"};
-    return (unsigned)reason < TEN_REASON_COUNT ? names[reason] : "";
+    return (unsigned)reason < TEN_REASON_COUNT ? reasons[reason] : "";
+}
+
+enum ten_reason ten_reason_parse(const char *word) {
+    size_t reason = find(word, reasons, TEN_REASON_COUNT);
+    return reason == TEN_REASON_COUNT ? TEN_REASON_NONE : (enum ten_reason)reason;
 }
 
 const char *ten_change_name(enum ten_change_kind kind) {
-    static const char *const names[TEN_CHANGE_COUNT] = {
-        "lease_acquired", "lease_released", "lease_lost",     "instance_joined",  "instance_changed", "instance_left",
-        "target_added",   "target_changed", "target_removed", "store_recovering", "lease_asked",      "target_unowned"};
-    return (unsigned)kind < TEN_CHANGE_COUNT ? names[kind] : "";
+    return (unsigned)kind < TEN_CHANGE_COUNT ? changes[kind] : "";
+}
+
+enum ten_change_kind ten_change_parse(const char *word) {
+    return (enum ten_change_kind)find(word, changes, TEN_CHANGE_COUNT);
+}
+
+const char *ten_target_action_name(enum ten_target_action action) {
+    return actions[action];
+}
+
+bool ten_target_action_parse(const char *word, enum ten_target_action *ret_action) {
+    size_t action = find(word, actions, TEN_COUNT(actions));
+    if (action == TEN_COUNT(actions))
+        return false;
+    *ret_action = (enum ten_target_action)action;
+    return true;
+}
+
+const char *ten_filter_name(enum tenure_filter filter) {
+    return filters[filter];
 }

@@ -60,7 +60,6 @@ enum ten_reason {
     TEN_REASON_STORE,
     TEN_REASON_COUNT,
 };
-const char *ten_reason_name(enum ten_reason reason); /* "" for none */
 
 enum ten_ask { TEN_ASK_NOTHING = 0, TEN_ASK_RESIGN = 1, TEN_ASK_DRAIN = 2, TEN_ASK_UNDO = 3 };
 
@@ -166,7 +165,6 @@ enum ten_change_kind {
     TEN_TARGET_UNOWNED,   /* never in a feed: core/history.h derives it from the other entries */
     TEN_CHANGE_COUNT,
 };
-const char *ten_change_name(enum ten_change_kind kind); /* "lease_acquired", as in the log and the API */
 
 #define TEN_FEED_MAX      10000u /* entries that a backend keeps at least, and not many more */
 #define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones are removed when the feed is trimmed */
@@ -190,6 +188,26 @@ typedef struct ten_change {
     uint64_t held_ms; /* released, lost: for how long that holder held it */
     uint64_t free_ms; /* acquired: for how long it was free before. Unowned: so far, or until it was acquired */
 } ten_change;
+
+/* ---- words --------------------------------------------------------------------------------------------- */
+
+/* What logs, the API, the stores' scripts and the wire call these things. Parsing takes NULL for an unknown word. */
+const char *ten_op_kind_name(enum ten_op_kind kind);
+/* An operation together with its flags in one word, as REST has it: "acquire", "acquire_fresh", "force_now".
+ * TEN_OP_REQUIRE_TARGET is not part of it. */
+const char *ten_op_word(const ten_op *op);
+bool ten_op_word_parse(const char *word, enum ten_op_kind *ret_kind, unsigned *ret_flags);
+const char *ten_outcome_name(enum ten_outcome outcome);
+bool ten_outcome_parse(const char *word, enum ten_outcome *ret_outcome);
+const char *ten_reason_name(enum ten_reason reason);     /* "" for none */
+enum ten_reason ten_reason_parse(const char *word);      /* none when it is unknown */
+const char *ten_change_name(enum ten_change_kind kind);  /* "lease_acquired" */
+enum ten_change_kind ten_change_parse(const char *word); /* TEN_CHANGE_COUNT when it is unknown */
+const char *ten_target_action_name(enum ten_target_action action);
+bool ten_target_action_parse(const char *word, enum ten_target_action *ret_action);
+const char *ten_filter_name(enum tenure_filter filter);
+
+/* ---- callbacks ----------------------------------------------------------------------------------------- */
 
 /* Called for each row; the pointers are valid during the call, which must not use the store. Non-zero ends the listing
  * and is returned. */

@@ -3,13 +3,12 @@
  * src/core/election.c's business. A slow store delays the thread, but no deadline: that is in the belief, which needs
  * no thread to end.
  */
+#include "base/thread.h"
 #include "core/election.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/alloc.h"
 #include "base/fork.h"
@@ -253,9 +252,8 @@ static void sleep_until_due(tenure_election *election) {
     if (watch_fd < 0 || quit)
         wait_ms = ten_min_u64(wait_ms, BLIND_MS);
     int woken = ten_wait_readable(election->wake_fd, watch_fd, wait_ms);
-    uint64_t count;
     if (woken > 0 && (woken & 1))
-        (void)ten_read_some(election->wake_fd, &count, sizeof count);
+        ten_eventfd_clear(election->wake_fd);
     if (watch_fd >= 0 && woken > 0 && (woken & 2))
         election->store->ops->watch_clear(election->store);
     election->feed_due |= watch_fd < 0 || (woken > 0 && (woken & 2));
@@ -345,13 +343,7 @@ static int configure(tenure_election *election, const char *url, const char *rol
 
 int ten_candidate_begin(tenure_election *election) {
     ten_election_campaign(&election->core, now_ms(election));
-    /* Signals are the program's: none is delivered to this thread. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int refused = pthread_create(&election->thread, NULL, run, election);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int refused = ten_thread_start(&election->thread, run, election);
     election->started = refused == 0;
     return refused ? fail(TENURE_E_SYSTEM, "cannot start the election's thread") : TENURE_OK;
 }
@@ -372,7 +364,7 @@ static tenure_election *new_election(const tenure_election_options *options, con
     election->works_elsewhere = extras && extras->works_elsewhere;
     election->measures = extras ? extras->measures : NULL;
     election->process = ten_process_number();
-    election->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    election->wake_fd = ten_eventfd_open();
     election->cursor = UINT64_MAX;
     election->belief = extras && extras->beliefs ? &extras->beliefs->beliefs[0] : &election->own_belief;
     election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
@@ -418,8 +410,7 @@ int tenure_election_start(const char *url, const char *role, const tenure_electi
 }
 
 static void wake(const tenure_election *election) {
-    uint64_t one = 1;
-    (void)ten_write_all(election->wake_fd, &one, sizeof one);
+    ten_eventfd_poke(election->wake_fd);
 }
 
 void tenure_election_stop(tenure_election *election) {

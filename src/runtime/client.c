@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -109,7 +108,7 @@ int ten_client_open(const char *url, const tenure_options *options, const ten_cl
         return ten_client_fail(NULL, TENURE_E_NOMEM, "out of memory while opening a client");
     pthread_mutex_init(&client->lock, NULL);
     pthread_mutex_init(&client->waiters_lock, NULL);
-    client->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->cancel_fd = ten_eventfd_open();
     client->process = ten_process_number();
     int r = TENURE_OK;
     if (client->cancel_fd < 0 || client->process == 0)
@@ -141,11 +140,10 @@ void tenure_close(tenure_client *client) {
 }
 
 void tenure_cancel(tenure_client *client) {
-    uint64_t one = 1;
     int saved = errno; /* a signal handler leaves errno as it was */
     if (!ten_process_is(client->process))
         return; /* the descriptor is shared with the parent, whose waits are not the child's to end */
-    (void)ten_write_all(client->cancel_fd, &one, sizeof one);
+    ten_eventfd_poke(client->cancel_fd);
     errno = saved;
 }
 
@@ -216,7 +214,7 @@ void ten_waiter_add(tenure_client *client, ten_waiter *waiter) {
     if (waiter->added)
         return;
     waiter->added = true;
-    waiter->passed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    waiter->passed_fd = ten_eventfd_open();
     waiter->store_fd = -1;
     /* A waiter to whom nothing can be passed on must not rely on the descriptor alone, either. */
     if (waiter->passed_fd < 0 ||
@@ -229,18 +227,16 @@ void ten_waiter_add(tenure_client *client, ten_waiter *waiter) {
 }
 
 static void pass_on(tenure_client *client, const ten_waiter *from) {
-    uint64_t one = 1;
     pthread_mutex_lock(&client->waiters_lock);
     for (const ten_waiter *waiter = client->waiters; waiter; waiter = waiter->next)
         if (waiter != from && waiter->passed_fd >= 0)
-            (void)ten_write_all(waiter->passed_fd, &one, sizeof one);
+            ten_eventfd_poke(waiter->passed_fd);
     pthread_mutex_unlock(&client->waiters_lock);
 }
 
 void ten_waiter_clear(tenure_client *client, ten_waiter *waiter) {
-    uint64_t count;
     if (waiter->passed_fd >= 0)
-        (void)ten_read_some(waiter->passed_fd, &count, sizeof count);
+        ten_eventfd_clear(waiter->passed_fd);
     /* Only what was there is passed on: two waiters would otherwise wake each other for ever. */
     if (waiter->store_fd < 0 || ten_wait_readable(waiter->store_fd, -1, 0) <= 0)
         return;

@@ -44,7 +44,7 @@ int ten_client_history_list(ten_store *store, const char *namespace_name, const 
                                               .ttl_ms = fleet_ttl_ms ? fleet_ttl_ms : timing.ttl_ms,
                                               .limit = query->limit});
     if (!history)
-        return ten_fail(&store->error, TENURE_E_NOMEM, "out of memory for the history");
+        return ten_fail_memory(&store->error, "the history");
     r = read_feed(history, store, namespace_name, timeout_ms);
     if (r == TENURE_OK)
         r = ten_history_each(history, namespace_name, each, userdata);

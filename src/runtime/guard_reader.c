@@ -3,15 +3,14 @@
  * is src/core/guard.c's business. Checks that need no answer take the lock and are done; the others leave a question
  * and wait. The thread takes all questions that have come together into one apply().
  */
+#include "base/thread.h"
 #include "core/guard.h"
 #include "store/store.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/alloc.h"
 #include "base/fork.h"
@@ -247,9 +246,8 @@ static void sleep_until_due(tenure_guard *guard) {
     uint64_t due_ms = guard->feed_due ? guard->retry_ms : guard->looked_ms + look_ms;
     uint64_t wait_ms = ten_sub_saturating(due_ms, now_ms(guard));
     int woken = ten_wait_readable(guard->wake_fd, watch_fd, wait_ms);
-    uint64_t count;
     if (woken > 0 && (woken & 1))
-        (void)ten_read_some(guard->wake_fd, &count, sizeof count);
+        ten_eventfd_clear(guard->wake_fd);
     if (watch_fd >= 0 && woken > 0 && (woken & 2))
         guard->store->ops->watch_clear(guard->store);
     guard->feed_due |= now_ms(guard) >= due_ms || (woken > 0 && (woken & 2));
@@ -299,7 +297,7 @@ static tenure_guard *new_guard(const tenure_guard_options *options, const ten_cl
         memcpy(&guard->options, options, ten_min_u64(options->size, sizeof guard->options));
     guard->clock = clock;
     guard->process = ten_process_number();
-    guard->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    guard->wake_fd = ten_eventfd_open();
     guard->cursor = UINT64_MAX;
     guard->questions_end = &guard->questions;
     return guard;
@@ -331,13 +329,7 @@ static int configure(tenure_guard *guard, const char *url, ten_error *error) {
 }
 
 static int start(tenure_guard *guard, ten_error *error) {
-    /* Signals are the program's: none is delivered to this thread. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int refused = pthread_create(&guard->thread, NULL, run, guard);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int refused = ten_thread_start(&guard->thread, run, guard);
     guard->started = refused == 0;
     return refused ? ten_fail_errno(error, TENURE_E_SYSTEM, refused, "cannot start the guard's thread") : TENURE_OK;
 }
@@ -368,8 +360,7 @@ int tenure_guard_open(const char *url, const tenure_guard_options *options, tenu
 }
 
 static void wake(const tenure_guard *guard) {
-    uint64_t one = 1;
-    (void)ten_write_all(guard->wake_fd, &one, sizeof one);
+    ten_eventfd_poke(guard->wake_fd);
 }
 
 void tenure_guard_close(tenure_guard *guard) {

@@ -3,10 +3,8 @@
  * the thread that drives it (member_loop.c), and answers questions from what the fleet knows.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include "base/id.h"
 #include "base/io.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "runtime/member_state.h"
 
 #define BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member; address space only until they are used */
@@ -57,8 +56,7 @@ uint64_t ten_member_now_ms(const tenure_member *member) {
 }
 
 void ten_member_wake(tenure_member *member) {
-    uint64_t one = 1;
-    (void)ten_write_all(member->wake_fd, &one, sizeof one);
+    ten_eventfd_poke(member->wake_fd);
 }
 
 void ten_member_publish(tenure_member *member, uint32_t number) {
@@ -185,7 +183,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     member->results = ten_calloc(BATCH_MAX + 2, sizeof *member->results);
     if (!member->fleet || !member->results)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening a fleet member");
+        return ten_fail_memory(error, "a fleet member");
     if (member->extras.beliefs)
         member->beliefs = member->extras.beliefs;
     else if (ten_beliefs_make(&member->own_beliefs, BELIEFS_MAX))
@@ -256,7 +254,7 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
     pthread_condattr_destroy(&monotonic);
     member->clock = &ten_system_clock;
     member->process = ten_process_number();
-    member->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    member->wake_fd = ten_eventfd_open();
     if (extras)
         member->extras = *extras;
     int r = member->wake_fd < 0 || member->process == 0
@@ -279,13 +277,7 @@ int tenure_member_start(tenure_member *member) {
         return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     if (member->started)
         return fail(member, TENURE_E_INVALID, "the fleet member has been started before");
-    /* Signals are the program's: none is delivered to this thread. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int refused = pthread_create(&member->thread, NULL, ten_member_run, member);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int refused = ten_thread_start(&member->thread, ten_member_run, member);
     if (refused)
         return fail(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s", strerrordesc_np(refused));
     member->started = true;
@@ -482,7 +474,7 @@ int tenure_member_set_weight(tenure_member *member, uint32_t weight) {
 /* ---- looking */
 
 static bool belief_is_before(const ten_belief *belief, uint64_t until_ms) {
-    return until_ms != 0 && ten_boot_ms(&ten_system_clock) < until_ms &&
+    return until_ms != 0 && ten_now_ms() < until_ms &&
            ten_process_is(atomic_load_explicit(&belief->process, memory_order_relaxed));
 }
 
@@ -496,7 +488,7 @@ uint64_t tenure_handle_token(const tenure_handle *handle) {
 
 uint64_t tenure_handle_remaining_ms(const tenure_handle *handle) {
     uint64_t ends_ms = ten_belief_ends_ms(handle);
-    return belief_is_before(handle, ends_ms) ? ten_sub_saturating(ends_ms, ten_boot_ms(&ten_system_clock)) : 0;
+    return belief_is_before(handle, ends_ms) ? ten_sub_saturating(ends_ms, ten_now_ms()) : 0;
 }
 
 const tenure_handle *tenure_member_handle(tenure_member *member, const char *target) {

@@ -384,9 +384,8 @@ static void sleep_until_due(tenure_member *member) {
     if (watch_fd < 0)
         wait_ms = ten_min_u64(wait_ms, RETRY_MS);
     int woken = ten_wait_readable(member->wake_fd, member->feed_due ? -1 : watch_fd, wait_ms);
-    uint64_t count;
     if (woken > 0 && (woken & 1))
-        (void)ten_read_some(member->wake_fd, &count, sizeof count);
+        ten_eventfd_clear(member->wake_fd);
     if (watch_fd >= 0 && woken > 0 && (woken & 2))
         member->store->ops->watch_clear(member->store);
     member->feed_due |= watch_fd < 0 || (woken > 0 && (woken & 2));

@@ -28,10 +28,16 @@ static bool parse_hash(const char *text, unsigned char hash[TEN_TOKEN_HASH_SIZE]
     return true;
 }
 
+static const char *const roles[] = {
+    [TEN_ROLE_NONE] = "none", [TEN_ROLE_READ] = "read", [TEN_ROLE_HOLD] = "hold", [TEN_ROLE_ADMIN] = "admin"};
+
+const char *ten_role_name(enum ten_role role) {
+    return roles[role];
+}
+
 static enum ten_role parse_role(const char *word) {
-    static const char *const words[] = {"", "read", "hold", "admin"};
-    for (size_t i = TEN_ROLE_READ; i < TEN_COUNT(words); i++)
-        if (strcmp(word, words[i]) == 0)
+    for (size_t i = TEN_ROLE_READ; i < TEN_COUNT(roles); i++)
+        if (strcmp(word, roles[i]) == 0)
             return (enum ten_role)i;
     return TEN_ROLE_NONE;
 }
@@ -72,7 +78,7 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
     for (const char *at = text; (at = strchr(at, '\n')); at++)
         lines++;
     parsed.principals = ten_calloc(lines, sizeof *parsed.principals);
-    int r = copy && parsed.principals ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the auth file");
+    int r = copy && parsed.principals ? TENURE_OK : ten_fail_memory(error, "the auth file");
     size_t number = 1;
     for (char *line = copy; r == TENURE_OK && line; number++) {
         char *end = strchr(line, '\n');

@@ -11,10 +11,6 @@
 #include "base/clock.h"
 #include "server/server_state.h"
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 static ten_connection *connection_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
@@ -35,7 +31,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         if (!ours)
             return;
         ours->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        ours->deadline_ms = now_ms() + server->config->request_ms;
+        ours->deadline_ms = ten_now_ms() + server->config->request_ms;
         ours->next = server->first_connection;
         ours->link = &server->first_connection;
         if (ours->next)
@@ -62,7 +58,7 @@ void ten_connection_expect(const ten_request *request, bool bounded) {
     ten_connection *ours = connection_of(request->connection);
     if (!ours)
         return;
-    ours->deadline_ms = bounded ? now_ms() + request->server->config->request_ms : 0;
+    ours->deadline_ms = bounded ? ten_now_ms() + request->server->config->request_ms : 0;
     ours->reader = NULL;
 }
 
@@ -87,7 +83,7 @@ void ten_connection_end(const ten_request *request) {
 }
 
 void ten_connections_sweep(struct ten_server *server) {
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     if (now < server->swept_ms + TEN_SWEEP_MS)
         return;
     server->swept_ms = now;

@@ -7,13 +7,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "store/store.h"
 
 #define READERS_MAX    1000u
@@ -59,11 +59,6 @@ struct ten_events {
     bool closing;
     struct feed feeds[NAMESPACES_MAX];
 };
-
-static void poke(int fd) {
-    uint64_t one = 1;
-    (void)ten_write_all(fd, &one, sizeof one);
-}
 
 /* ---- text */
 
@@ -284,9 +279,8 @@ static void sleep_until_events(ten_events *events, bool blind) {
         of[count] = feed;
         polled[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
-    uint64_t seen;
     (void)poll(polled, count, blind ? (int)BLIND_MS : (int)KEEP_ALIVE_MS);
-    (void)ten_read_some(events->work_fd, &seen, sizeof seen);
+    ten_eventfd_clear(events->work_fd);
     for (nfds_t i = 1; i < count; i++)
         if (polled[i].revents)
             of[i]->store->ops->watch_clear(of[i]->store);
@@ -325,12 +319,12 @@ static void *run(void *arg) {
             if (feed->store)
                 read_feed(events, feed);
         }
-        uint64_t now_ms = ten_boot_ms(&ten_system_clock);
+        uint64_t now_ms = ten_now_ms();
         if (now_ms >= alive_ms + KEEP_ALIVE_MS) {
             keep_alive(events);
             alive_ms = now_ms;
         }
-        poke(events->ready_fd);
+        ten_eventfd_poke(events->ready_fd);
         sleep_until_events(events, blind);
     }
 }
@@ -355,7 +349,7 @@ ten_event_reader *ten_events_join(ten_events *events, const char *namespace_name
         ten_free(reader);
         return NULL;
     }
-    poke(events->work_fd);
+    ten_eventfd_poke(events->work_fd);
     return reader;
 }
 
@@ -372,7 +366,7 @@ void ten_events_leave(ten_event_reader *reader) {
     reader->left = true;
     bool busy = reader->busy;
     pthread_mutex_unlock(&events->lock);
-    poke(events->work_fd);
+    ten_eventfd_poke(events->work_fd);
     if (!busy)
         free_reader(reader);
 }
@@ -381,7 +375,7 @@ void ten_events_cut(ten_event_reader *reader) {
     pthread_mutex_lock(&reader->events->lock);
     reader->cut_off = true;
     pthread_mutex_unlock(&reader->events->lock);
-    poke(reader->events->ready_fd);
+    ten_eventfd_poke(reader->events->ready_fd);
 }
 
 ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
@@ -399,8 +393,7 @@ ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
 }
 
 void ten_events_wake(ten_events *events, void (*resume)(void *userdata), void (*cut)(void *userdata)) {
-    uint64_t seen;
-    (void)ten_read_some(events->ready_fd, &seen, sizeof seen);
+    ten_eventfd_clear(events->ready_fd);
     pthread_mutex_lock(&events->lock);
     for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
         bool ready = reader->text.size > reader->taken || reader->cut_off || events->ending;
@@ -420,7 +413,7 @@ void ten_events_end(ten_events *events) {
     pthread_mutex_lock(&events->lock);
     events->ending = true;
     pthread_mutex_unlock(&events->lock);
-    poke(events->ready_fd);
+    ten_eventfd_poke(events->ready_fd);
 }
 
 int ten_events_fd(const ten_events *events) {
@@ -449,14 +442,14 @@ static void free_events(ten_events *events) {
 int ten_events_open(const char *url, uint64_t timeout_ms, ten_events **ret_events, ten_error *error) {
     ten_events *events = ten_calloc(1, sizeof *events);
     if (!events)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the server");
+        return ten_fail_memory(error, "the server");
     events->timeout_ms = timeout_ms;
-    events->work_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    events->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    events->work_fd = ten_eventfd_open();
+    events->ready_fd = ten_eventfd_open();
     pthread_mutex_init(&events->lock, NULL);
     events->url = url ? ten_strdup(url) : NULL;
     bool made = events->work_fd >= 0 && events->ready_fd >= 0 && (!url || events->url) &&
-                pthread_create(&events->thread, NULL, run, events) == 0;
+                ten_thread_start(&events->thread, run, events) == 0;
     if (!made) {
         free_events(events);
         return ten_fail(error, TENURE_E_SYSTEM, "cannot start the thread of the event stream");
@@ -471,7 +464,7 @@ void ten_events_close(ten_events *events) {
     pthread_mutex_lock(&events->lock);
     events->closing = true;
     pthread_mutex_unlock(&events->lock);
-    poke(events->work_fd);
+    ten_eventfd_poke(events->work_fd);
     pthread_join(events->thread, NULL);
     free_events(events);
 }

@@ -118,7 +118,7 @@ static int take_row(const ten_row *row, void *userdata) {
 }
 
 static int look(struct space *space, ten_store *store, uint64_t timeout_ms) {
-    struct looking looking = {.space = space, .now_ms = ten_boot_ms(&ten_system_clock)};
+    struct looking looking = {.space = space, .now_ms = ten_now_ms()};
     char after[TENURE_TARGET_MAX + 1] = "";
     int r = read_feed(space, store, timeout_ms);
     do {
@@ -176,7 +176,7 @@ static void write_all(const ten_gauges *gauges, size_t count, ten_buf *to) {
 }
 
 int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_buf *to) {
-    uint64_t now_ms = ten_boot_ms(&ten_system_clock);
+    uint64_t now_ms = ten_now_ms();
     pthread_mutex_lock(&gauges->lock);
     size_t count = gauges->count;
     pthread_mutex_unlock(&gauges->lock);

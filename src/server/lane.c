@@ -4,12 +4,11 @@
 #include "server/lane.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define BATCH_OPS_MAX   4000u
 #define WAITING_MAX     20000u /* operations */
@@ -41,7 +40,7 @@ struct ten_lane {
 /* ---- finished jobs */
 
 int ten_finished_open(ten_finished *finished, ten_error *error) {
-    *finished = (ten_finished){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    *finished = (ten_finished){.fd = ten_eventfd_open()};
     finished->last = &finished->first;
     pthread_mutex_init(&finished->lock, NULL);
     return finished->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the server's loop")
@@ -54,19 +53,17 @@ void ten_finished_close(ten_finished *finished) {
 }
 
 static void hand_over(ten_finished *finished, ten_job *first, ten_job **last) {
-    uint64_t one = 1;
     pthread_mutex_lock(&finished->lock);
     bool was_empty = finished->first == NULL;
     *finished->last = first;
     finished->last = last;
     pthread_mutex_unlock(&finished->lock);
     if (was_empty)
-        (void)ten_write_all(finished->fd, &one, sizeof one);
+        ten_eventfd_poke(finished->fd);
 }
 
 ten_job *ten_finished_take(ten_finished *finished) {
-    uint64_t count;
-    (void)ten_read_some(finished->fd, &count, sizeof count);
+    ten_eventfd_clear(finished->fd);
     pthread_mutex_lock(&finished->lock);
     ten_job *first = finished->first;
     finished->first = NULL;
@@ -158,7 +155,7 @@ static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     if (first->op_count == 0) {
         error = first->work(first, lane->store);
     } else if (!make_room(lane, count)) {
-        error = ten_fail(&lane->store->error, TENURE_E_NOMEM, "out of memory");
+        error = ten_fail_memory(&lane->store->error, "a batch");
     } else {
         size_t at = 0;
         for (const ten_job *job = first; job; at += job->op_count, job = job->next)
@@ -183,7 +180,7 @@ static void refuse_batch(ten_lane *lane, ten_job *first, int error, const char *
 }
 
 static bool is_late(const ten_lane *lane, const ten_job *job) {
-    return ten_boot_ms(&ten_system_clock) - job->put_ms > 2 * lane->timeout_ms;
+    return ten_now_ms() - job->put_ms > 2 * lane->timeout_ms;
 }
 
 static void *run(void *arg) {
@@ -211,7 +208,7 @@ static void *run(void *arg) {
 
 bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent) {
     job->next = NULL;
-    job->put_ms = ten_boot_ms(&ten_system_clock);
+    job->put_ms = ten_now_ms();
     pthread_mutex_lock(&lane->lock);
     bool taken = lane->waiting + weight_of(job) <= (urgent ? URGENT_MAX : WAITING_MAX);
     if (taken) {
@@ -267,7 +264,7 @@ static void free_lane(ten_lane *lane) {
 int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, ten_lane **ret_lane, ten_error *error) {
     ten_lane *lane = ten_calloc(1, sizeof *lane);
     if (!lane)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the server");
+        return ten_fail_memory(error, "the server");
     lane->timeout_ms = timeout_ms;
     lane->finished = finished;
     lane->last = &lane->first;
@@ -275,7 +272,7 @@ int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, 
     pthread_cond_init(&lane->arrived, NULL);
     ten_store_config config = {.timeout_ms = timeout_ms};
     int r = ten_store_open(url, &config, &lane->store, error);
-    if (r == TENURE_OK && pthread_create(&lane->thread, NULL, run, lane) != 0)
+    if (r == TENURE_OK && ten_thread_start(&lane->thread, run, lane) != 0)
         r = ten_fail(error, TENURE_E_SYSTEM, "cannot start a thread of the server");
     if (r < 0) {
         free_lane(lane);

@@ -210,15 +210,10 @@ void ten_server_lease_release(ten_request *request) {
 
 /* ---- a batch */
 
-static const char *outcome_word(const ten_result *result) {
-    static const char *const words[] = {"error", "ok", "held", "lost", "unknown"};
-    return words[result->outcome];
-}
-
 static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *result) {
     ten_json_open(reply);
     ten_json_text(reply, "id", op->target ? op->target : op->holder);
-    ten_json_text(reply, "outcome", outcome_word(result));
+    ten_json_text(reply, "outcome", ten_outcome_name(result->outcome));
     if (result->outcome == TEN_ERROR)
         ten_json_text(reply, "error", tenure_error_name(result->error));
     ten_json_number(reply, "version", result->token);
@@ -256,41 +251,26 @@ static void finish_batch(ten_job *job, int error, const char *message, const ten
     ten_buf_text(&request->reply, "]\n");
 }
 
-static const struct {
-    const char *word;
-    enum ten_op_kind kind;
-    unsigned flags;
-    enum ten_role role;
-} op_words[] = {
-    {"acquire", TEN_OP_ACQUIRE, 0, TEN_ROLE_HOLD},
-    {"renew", TEN_OP_RENEW, 0, TEN_ROLE_HOLD},
-    {"release", TEN_OP_RELEASE, 0, TEN_ROLE_HOLD},
-    {"read", TEN_OP_READ, 0, TEN_ROLE_READ},
-    /* For Tenure's own clients. */
-    {"acquire_fresh", TEN_OP_ACQUIRE, TEN_OP_FRESH, TEN_ROLE_HOLD},
-    {"keep", TEN_OP_RENEW, TEN_OP_KEEP, TEN_ROLE_HOLD},
-    {"announce", TEN_OP_ANNOUNCE, 0, TEN_ROLE_HOLD},
-    {"leave", TEN_OP_LEAVE, 0, TEN_ROLE_HOLD},
-    {"force", TEN_OP_RELEASE, TEN_OP_FORCE, TEN_ROLE_ADMIN},
-    {"force_now", TEN_OP_RELEASE, TEN_OP_FORCE_NOW, TEN_ROLE_ADMIN},
-    {"ask", TEN_OP_ASK, 0, TEN_ROLE_ADMIN},
-};
+static bool is_forced(const ten_op *op) {
+    return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+}
+
+static enum ten_role role_for(const ten_op *op) {
+    if (op->kind == TEN_OP_ASK || is_forced(op))
+        return TEN_ROLE_ADMIN;
+    return op->kind == TEN_OP_READ ? TEN_ROLE_READ : TEN_ROLE_HOLD;
+}
 
 static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
     const char *word = json_string_value(json_object_get(item, "op"));
-    for (size_t i = 0; word && i < TEN_COUNT(op_words); i++) {
-        if (strcmp(word, op_words[i].word) != 0)
-            continue;
-        if (request->server->has_auth &&
-            !ten_principal_may(&request->principal, op_words[i].role, request->route.namespace_name)) {
-            ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
-            return false;
-        }
-        op->kind = op_words[i].kind;
-        op->flags = op_words[i].flags;
-        return true;
+    if (!ten_op_word_parse(word, &op->kind, &op->flags))
+        return wrong(request, "op", "acquire, renew, release or read is wanted");
+    if (request->server->has_auth &&
+        !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {
+        ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
+        return false;
     }
-    return wrong(request, "op", "acquire, renew, release or read is wanted");
+    return true;
 }
 
 /* A string without a NUL; NULL: not given, or not one. */
@@ -319,7 +299,7 @@ static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
 /* Whom an operation is about: the batch's holder; who asks or forces may name another, or nobody; and where the token
  * alone is to decide, nobody. */
 static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
-    bool names_another = op->kind == TEN_OP_ASK || (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    bool names_another = op->kind == TEN_OP_ASK || is_forced(op);
     bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE) && !names_another &&
                     json_is_null(json_object_get(item, "holder_id"));
     ten_error error;
@@ -342,11 +322,8 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
 }
 
 static enum ten_reason get_reason(const json_t *item) {
-    const char *word = get_text(item, "reason");
-    for (int i = 1; word && i < TEN_REASON_COUNT; i++)
-        if (strcmp(ten_reason_name((enum ten_reason)i), word) == 0)
-            return (enum ten_reason)i;
-    return TEN_REASON_DONE;
+    enum ten_reason reason = ten_reason_parse(get_text(item, "reason"));
+    return reason == TEN_REASON_NONE ? TEN_REASON_DONE : reason;
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {

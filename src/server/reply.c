@@ -78,8 +78,7 @@ void ten_reply_unknown_target(ten_request *request) {
 
 /* What the page may offer to whoever looks at it. */
 static const char *role_name(const ten_request *request) {
-    static const char *const names[] = {"none", "read", "hold", "admin"};
-    return request->server->has_auth ? names[request->principal.role] : "admin";
+    return ten_role_name(request->server->has_auth ? request->principal.role : TEN_ROLE_ADMIN);
 }
 
 static void add_headers(const ten_request *request, struct MHD_Response *response) {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/encode.h"
 #include "server/server_state.h"
 
 #define STREAM_BLOCK 8192u

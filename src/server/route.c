@@ -5,34 +5,10 @@
 
 #include <string.h>
 
+#include "base/encode.h"
 #include "base/id.h"
 
 #define SEGMENTS_MAX 6u
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool ten_percent_decode(char *text, bool in_query) {
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        if (*from == '%') {
-            int high = hex_digit(from[1]);
-            int low = high < 0 ? -1 : hex_digit(from[2]);
-            if (low < 0 || (high == 0 && low == 0))
-                return false;
-            *to++ = (char)(high << 4 | low);
-            from += 2;
-        } else {
-            *to++ = in_query && *from == '+' ? ' ' : *from;
-        }
-    }
-    *to = '\0';
-    return true;
-}
 
 enum ten_method ten_method_parse(const char *word) {
     static const struct {
@@ -47,7 +23,7 @@ enum ten_method ten_method_parse(const char *word) {
 
 unsigned ten_route_methods(enum ten_route_kind kind) {
     static const unsigned methods[] = {
-#define X(name, known) known,
+#define X(name, word, known) known,
         TEN_ROUTES(X)
 #undef X
     };
@@ -55,9 +31,11 @@ unsigned ten_route_methods(enum ten_route_kind kind) {
 }
 
 const char *ten_route_name(enum ten_route_kind kind) {
-    static const char *const names[] = {"not_found", "bad_path", "redirect", "page",   "healthz", "readyz",
-                                        "metrics",   "openapi",  "targets",  "target", "lease",   "renew",
-                                        "batch",     "nodes",    "node",     "events", "history"};
+    static const char *const names[] = {
+#define X(name, word, known) word,
+        TEN_ROUTES(X)
+#undef X
+    };
     return names[kind];
 }
 

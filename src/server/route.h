@@ -17,28 +17,28 @@ enum ten_method {
     TEN_OTHER_METHOD = 1u << 4,
 };
 
-/* X(name, methods that it knows) */
+/* X(name, word for metrics, methods that it knows) */
 #define TEN_ROUTES(X)                                                                                                  \
-    X(NOT_FOUND, 0)                                                                                                    \
-    X(BAD_PATH, 0)                                                                                                     \
-    X(REDIRECT, 0)                                                                                                     \
-    X(PAGE, TEN_GET)                                                                                                   \
-    X(HEALTHZ, TEN_GET)                                                                                                \
-    X(READYZ, TEN_GET)                                                                                                 \
-    X(METRICS, TEN_GET)                                                                                                \
-    X(OPENAPI, TEN_GET)                                                                                                \
-    X(TARGETS, TEN_GET | TEN_POST)                                                                                     \
-    X(TARGET, TEN_PUT | TEN_DELETE)                                                                                    \
-    X(LEASE, TEN_GET | TEN_POST | TEN_DELETE)                                                                          \
-    X(RENEW, TEN_POST)                                                                                                 \
-    X(BATCH, TEN_POST)                                                                                                 \
-    X(NODES, TEN_GET)                                                                                                  \
-    X(NODE, TEN_PUT | TEN_DELETE)                                                                                      \
-    X(EVENTS, TEN_GET)                                                                                                 \
-    X(HISTORY, TEN_GET)
+    X(NOT_FOUND, "not_found", 0)                                                                                       \
+    X(BAD_PATH, "bad_path", 0)                                                                                         \
+    X(REDIRECT, "redirect", 0)                                                                                         \
+    X(PAGE, "page", TEN_GET)                                                                                           \
+    X(HEALTHZ, "healthz", TEN_GET)                                                                                     \
+    X(READYZ, "readyz", TEN_GET)                                                                                       \
+    X(METRICS, "metrics", TEN_GET)                                                                                     \
+    X(OPENAPI, "openapi", TEN_GET)                                                                                     \
+    X(TARGETS, "targets", TEN_GET | TEN_POST)                                                                          \
+    X(TARGET, "target", TEN_PUT | TEN_DELETE)                                                                          \
+    X(LEASE, "lease", TEN_GET | TEN_POST | TEN_DELETE)                                                                 \
+    X(RENEW, "renew", TEN_POST)                                                                                        \
+    X(BATCH, "batch", TEN_POST)                                                                                        \
+    X(NODES, "nodes", TEN_GET)                                                                                         \
+    X(NODE, "node", TEN_PUT | TEN_DELETE)                                                                              \
+    X(EVENTS, "events", TEN_GET)                                                                                       \
+    X(HISTORY, "history", TEN_GET)
 
 enum ten_route_kind {
-#define X(name, methods) TEN_ROUTE_##name,
+#define X(name, word, methods) TEN_ROUTE_##name,
     TEN_ROUTES(X)
 #undef X
 };
@@ -60,8 +60,5 @@ enum ten_method ten_method_parse(const char *word);
 
 /* Words of ours, which cannot be ids over REST. */
 bool ten_route_is_reserved(const char *id);
-
-/* Decodes %XX (and, in a query, + as a blank) in place. False: it is malformed, or holds a NUL. */
-bool ten_percent_decode(char *text, bool in_query);
 
 #endif

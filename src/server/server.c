@@ -247,7 +247,7 @@ static void run_once(struct loop *loop, int http_fd) {
                               {.fd = loop->server.finished.fd, .events = POLLIN},
                               {.fd = ten_events_fd(loop->server.events), .events = POLLIN},
                               {.fd = loop->signal_fd, .events = POLLIN}};
-    uint64_t beat_ms = ten_notifier_beat(&loop->notifier, ten_boot_ms(&ten_system_clock));
+    uint64_t beat_ms = ten_notifier_beat(&loop->notifier, ten_now_ms());
     (void)poll(polled, TEN_COUNT(polled), (int)ten_min_u64((uint64_t)wait_ms(loop), beat_ms));
     if (polled[1].revents)
         resume_finished(loop);
@@ -276,14 +276,14 @@ static void serve(struct loop *loop) {
         close(listener);
     loop->server.draining = true;
     ten_events_end(loop->server.events);
-    uint64_t now_ms = ten_boot_ms(&ten_system_clock);
+    uint64_t now_ms = ten_now_ms();
     uint64_t least_ms = now_ms + LINGER_MS;
     uint64_t end_ms = now_ms + DRAIN_MS;
     /* Connections that only wait for their client's next request are not waited for. */
     while (loop->stop_signals < 2 && loop->server.metrics.connections > 0 && now_ms < end_ms &&
            (loop->server.requests > 0 || now_ms < least_ms)) {
         run_once(loop, http_fd);
-        now_ms = ten_boot_ms(&ten_system_clock);
+        now_ms = ten_now_ms();
     }
 }
 
@@ -332,7 +332,7 @@ static int open_all(struct loop *loop, ten_error *error) {
     if (r == TENURE_OK)
         r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
     if (r == TENURE_OK && !(server->gauges = ten_gauges_new()))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the gauges");
+        r = ten_fail_memory(error, "the gauges");
     if (r == TENURE_OK)
         r = ten_events_open(config->store, config->timeout_ms, &server->events, error);
     ten_log_config log = {.fd = STDERR_FILENO,

@@ -7,6 +7,7 @@
 #include "agent/sources/target_file.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/encode.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "server/server_state.h"
@@ -67,18 +68,6 @@ static int list_targets(ten_job *job, ten_store *store) {
     return list->cut ? TENURE_OK : r;
 }
 
-/* An id as a part of a URL. */
-static void percent_encode(const char *id, char *to, size_t size) {
-    size_t at = 0;
-    for (; *id && at + 4 < size; id++) {
-        if (strchr("/+%&#?", *id))
-            at += (size_t)snprintf(to + at, size - at, "%%%02X", (unsigned char)*id);
-        else
-            to[at++] = *id;
-    }
-    to[at] = '\0';
-}
-
 static void finish_list(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
     const struct ten_list_request *list = &request->list;
@@ -90,8 +79,13 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
     ten_reply_status(request, 200);
     if (list->count < list->limit && !list->cut)
         return;
-    char after[3 * TENURE_TARGET_MAX + 8];
-    percent_encode(list->after, after, sizeof after);
+    ten_buf after = {0};
+    ten_percent_encode_only(&after, list->after, "/+%&#?");
+    if (after.failed) {
+        ten_buf_free(&after);
+        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
+        return;
+    }
     snprintf(request->header[0], sizeof request->header[0], "Link");
     snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?limit=%zu%s&after=%s>; rel=\"next\"",
              request->route.namespace_name, list->limit,
@@ -99,7 +93,8 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
              : list->filter == TENURE_FREE       ? "&leased=false"
              : list->filter == TENURE_REGISTERED ? "&registered=true"
                                                  : "",
-             after);
+             ten_buf_string(&after));
+    ten_buf_free(&after);
 }
 
 void ten_server_targets_get(ten_request *request) {
@@ -251,17 +246,12 @@ static void finish_edits(ten_job *job, int error, const char *message, const ten
 }
 
 static bool read_edit(ten_request *request, const json_t *item, struct edits *edits, size_t at) {
-    static const char *const words[] = {"put", "remove", "pause", "resume"};
     const char *word = json_string_value(json_object_get(item, "action"));
     const json_t *target = json_object_get(item, "target");
     if (!read_target(request, target ? target : item, edits, at))
         return false;
-    for (size_t i = 0; word && i < TEN_COUNT(words); i++) {
-        if (strcmp(word, words[i]) == 0) {
-            edits->edits[at].action = (enum ten_target_action)i;
-            return true;
-        }
-    }
+    if (ten_target_action_parse(word, &edits->edits[at].action))
+        return true;
     ten_reply_error(request, 400, "bad_request", "action: put, remove, pause or resume is wanted");
     return false;
 }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/duration.h"
+#include "base/encode.h"
 #include "base/suggest.h"
 #include "store/backend_table.h"
 
@@ -55,7 +56,7 @@ static int default_path(ten_buf *path, ten_error *error) {
             "no store was named, and neither XDG_STATE_HOME nor HOME says where the default one is: use --store "
             "or TENURE_STORE");
     if (path->failed)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(error, "the default URL");
     return TENURE_OK;
 }
 
@@ -83,15 +84,10 @@ int ten_store_default_url(char **ret_url, ten_error *error) {
         r = make_directories(path.data, error);
     if (r == 0) {
         ten_buf_text(&url, "sqlite:");
-        for (const char *at = path.data; *at; at++) {
-            if (*at == '%' || *at == '?')
-                ten_buf_format(&url, "%%%02X", *at);
-            else
-                ten_buf_char(&url, *at);
-        }
+        ten_percent_encode_only(&url, path.data, "%?");
         ten_buf_text(&url, "/tenure.db");
         if (url.failed)
-            r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+            r = ten_fail_memory(error, "the default URL");
     }
     ten_buf_free(&path);
     if (r < 0)
@@ -119,46 +115,66 @@ static int unknown_scheme(const char *scheme, ten_error *error) {
                     meant ? ", did you mean '" : "", meant ? meant : "", meant ? ":'?" : "");
 }
 
-int ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    ten_store_config settled = config ? *config : (ten_store_config){0};
-    if (!settled.clock)
-        settled.clock = &ten_system_clock;
-    if (settled.timeout_ms == 0)
-        settled.timeout_ms = OPEN_TIMEOUT_MS;
-    TEN_CLEANUP(ten_free_string) char *default_url = NULL;
-    if (!url) {
-        int found = ten_store_default_url(&default_url, error);
-        if (found < 0)
-            return found;
-        url = default_url;
-    }
-    ten_url parsed;
-    int r = ten_url_parse(url, &parsed, error);
+/* The URL's own time-out, which every backend understands; 0: not given. */
+static int read_timeout(const ten_url *url, uint64_t *ret_timeout_ms, ten_error *error) {
+    const char *timeout = ten_url_option(url, "timeout");
+    ten_error why = {0};
+    *ret_timeout_ms = 0;
+    if (!timeout)
+        return TENURE_OK;
+    if (ten_duration_parse(timeout, ret_timeout_ms, &why) < 0)
+        return ten_fail(error, TENURE_E_INVALID, "the store URL's timeout: %s", why.message);
+    return *ret_timeout_ms
+               ? TENURE_OK
+               : ten_fail(error, TENURE_E_INVALID, "the store URL's timeout is 0: nothing can answer in that time");
+}
+
+static int open_backend(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    const ten_store_ops *ops = find_backend(url->scheme);
+    uint64_t url_timeout_ms;
+    int r = read_timeout(url, &url_timeout_ms, error);
     if (r < 0)
         return r;
-    const ten_store_ops *ops = find_backend(parsed.scheme);
-    const char *timeout = ten_url_option(&parsed, "timeout");
-    uint64_t timeout_ms = 0;
-    ten_error why = {0};
-    if (timeout && ten_duration_parse(timeout, &timeout_ms, &why) < 0)
-        r = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout: %s", why.message);
-    if (timeout && r == TENURE_OK && timeout_ms == 0)
-        r = ten_fail(error, TENURE_E_INVALID, "the store URL's timeout is 0: nothing can answer in that time");
-    if (timeout_ms)
-        settled.timeout_ms = timeout_ms;
-    if (r == TENURE_OK)
-        r = ops ? ops->open(&parsed, &settled, ret_store, error) : unknown_scheme(parsed.scheme, error);
-    if (r == TENURE_OK) {
-        (*ret_store)->ops = ops;
-        (*ret_store)->timeout_ms = timeout_ms;
+    if (!ops)
+        return unknown_scheme(url->scheme, error);
+    ten_store *store = ten_calloc(1, ops->size);
+    if (!store)
+        return ten_fail_memory(error, "the %s store", ops->name);
+    *store = (ten_store){.ops = ops,
+                         .clock = config && config->clock ? config->clock : &ten_system_clock,
+                         .capabilities = ops->capabilities,
+                         .timeout_ms = url_timeout_ms};
+    uint64_t timeout_ms = config && config->timeout_ms ? config->timeout_ms : OPEN_TIMEOUT_MS;
+    r = ops->open(store, url, url_timeout_ms ? url_timeout_ms : timeout_ms);
+    if (r < 0) {
+        if (error)
+            *error = store->error;
+        ten_store_close(store);
+        return r;
     }
+    *ret_store = store;
+    return TENURE_OK;
+}
+
+int ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    TEN_CLEANUP(ten_free_string) char *default_url = NULL;
+    int r = url ? TENURE_OK : ten_store_default_url(&default_url, error);
+    if (r < 0)
+        return r;
+    ten_url parsed;
+    r = ten_url_parse(url ? url : default_url, &parsed, error);
+    if (r < 0)
+        return r;
+    r = open_backend(&parsed, config, ret_store, error);
     ten_url_free(&parsed);
     return r;
 }
 
 void ten_store_close(ten_store *store) {
-    if (store)
-        store->ops->close(store);
+    if (!store)
+        return;
+    store->ops->close(store);
+    ten_free(store);
 }
 
 /* A caller has checked its names by base/id.h; what a backend relies on is checked here once more, because a name that

@@ -81,7 +81,12 @@ typedef struct ten_store_config {
 typedef struct ten_store_ops {
     const char *name; /* "sqlite" */
     /* Opens what the URL names, creating it when that is usual for the kind of store. */
-    int (*open)(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error);
+    size_t size; /* of the backend's handle, which starts with a ten_store */
+    ten_capabilities capabilities;
+    /* The handle is zeroed but for its base, which ten_store_open() has filled in. On failure store->error says why, and
+     * close() follows. */
+    int (*open)(ten_store *store, const ten_url *url, uint64_t timeout_ms);
+    /* Frees what the handle has, also after an open() that failed half-way; the handle itself is freed by the caller. */
     void (*close)(ten_store *store);
     int (*apply)(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
     /* All edits or none; after an error, unknown, and they may be sent again. Removing a target keeps its token counter
@@ -111,7 +116,7 @@ typedef struct ten_store_ops {
     int (*check)(ten_store *store, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 } ten_store_ops;
 
-/* What every backend's handle starts with. */
+/* What every backend's handle starts with. Filled in by ten_store_open(). */
 struct ten_store {
     const ten_store_ops *ops;
     const ten_clock *clock;

@@ -98,7 +98,7 @@ static void dial(void) {
     ten_error error = {0};
     FUZZ_CHECK(ten_url_parse(URL "?db=2", &url, &error) == TENURE_OK);
     FUZZ_CHECK(ten_redis_settings_make(&url, &settings, &error) == TENURE_OK);
-    if (__real_ten_redis_link_open(settings, TEN_REDIS_LEASES, ten_link_now_ms() + 50, &link, &error) == TENURE_OK)
+    if (__real_ten_redis_link_open(settings, TEN_REDIS_LEASES, ten_now_ms() + 50, &link, &error) == TENURE_OK)
         FUZZ_CHECK(!ten_redis_link_server(link)->is_cluster && !ten_redis_link_server(link)->is_replica);
     else
         FUZZ_CHECK(error.message[0] != '\0' && !fuzz_has_control(error.message, strlen(error.message)));

@@ -1,6 +1,7 @@
 /*
  * REST paths. Whatever route a path has, its namespace and its id are names that the rest of the server may use.
  */
+#include "base/encode.h"
 #include "base/id.h"
 #include "fuzz.h"
 #include "server/route.h"

@@ -111,7 +111,7 @@ static void tell_where(const ten_exporter *exporter) {
 int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_exporter, ten_error *error) {
     ten_exporter *exporter = ten_calloc(1, sizeof *exporter);
     if (!exporter)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the metrics");
+        return ten_fail_memory(error, "the metrics");
     *exporter = (ten_exporter){.config = *config, .fd = -1};
     int r = listen_at(exporter, error);
     if (r == TENURE_OK) {

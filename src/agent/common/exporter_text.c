@@ -56,7 +56,7 @@ static void write_takeovers(const ten_exporter_config *config, ten_buf *to) {
 static void write_fleet(const ten_exporter_config *config, ten_buf *to) {
     const ten_measures *measures = config->measures;
     uint64_t since_ms = ten_measure_get(&measures->unowned_since_ms);
-    uint64_t unowned_ms = since_ms ? ten_sub_saturating(ten_boot_ms(&ten_system_clock), since_ms) : 0;
+    uint64_t unowned_ms = since_ms ? ten_sub_saturating(ten_now_ms(), since_ms) : 0;
     one(config, to, "tenure_leases_held", "gauge", "Leases that this instance holds.",
         ten_measure_get(&measures->held));
     one(config, to, "tenure_leases_planned", "gauge", "Leases that the plan gives to this instance.",

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/encode.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -97,24 +98,15 @@ int ten_message_name_check(const char *pattern, ten_error *error) {
     return TENURE_OK;
 }
 
-static void add_encoded(const char *text, const char *reserved, ten_buf *name) {
-    for (; *text; text++) {
-        if (strchr(reserved, *text))
-            ten_buf_format(name, "%%%02X", (unsigned char)*text);
-        else
-            ten_buf_char(name, *text);
-    }
-}
-
 void ten_message_name(const char *pattern, const ten_message *message, const char *reserved, ten_buf *name) {
     size_t size;
     for (const char *at = pattern; *at; at += size) {
         switch (next_part(at, &size)) {
         case PART_TARGET:
-            add_encoded(message->target, reserved, name);
+            ten_percent_encode_only(name, message->target, reserved);
             break;
         case PART_NAMESPACE:
-            add_encoded(message->namespace_name, reserved, name);
+            ten_percent_encode_only(name, message->namespace_name, reserved);
             break;
         default:
             ten_buf_char(name, *at);

@@ -123,7 +123,7 @@ static int set_user(const ten_mqtt_link *link, ten_error *error) {
 }
 
 static int set_tls(const ten_mqtt_link *link, ten_error *error) {
-    const ten_endpoint *endpoint = &link->settings->endpoint;
+    const ten_url_files *endpoint = &link->settings->endpoint;
     if (!link->settings->tls)
         return TENURE_OK;
     int code = endpoint->ca_file ? mosquitto_tls_set(link->mosq, endpoint->ca_file, NULL, endpoint->cert_file,
@@ -160,7 +160,7 @@ int ten_mqtt_link_open(const ten_mqtt_settings *settings, const ten_mqtt_calls *
                        ten_error *error) {
     ten_mqtt_link *link = ten_calloc(1, sizeof *link);
     if (!link)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
+        return ten_fail_memory(error, "a connection to %s", settings->name);
     link->settings = settings;
     link->calls = *calls;
     int r = prepare(link, error);
@@ -289,7 +289,7 @@ struct pollfd ten_mqtt_link_polled(const ten_mqtt_link *link) {
 
 int ten_mqtt_link_step(ten_mqtt_link *link, int wake_fd, uint64_t until_ms, ten_error *error) {
     struct pollfd polled[] = {ten_mqtt_link_polled(link), {.fd = wake_fd, .events = POLLIN}};
-    uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, ten_boot_ms(&ten_system_clock)), TEN_MQTT_LOOK_MS);
+    uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, ten_now_ms()), TEN_MQTT_LOOK_MS);
     if (polled[0].fd < 0)
         return fail(link, MOSQ_ERR_CONN_LOST, error);
     (void)poll(polled, TEN_COUNT(polled), (int)left_ms);

@@ -15,10 +15,6 @@
 #define TOPIC_MAX     32768u /* bytes of the pattern; with what is filled in it stays under MQTT's 65535 */
 #define CLIENT_ID_MAX 128u
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of an MQTT connection");
-}
-
 static int read_port(const char *text, int *port, ten_error *error) {
     char *end = NULL;
     unsigned long number = strtoul(text, &end, 10);
@@ -48,7 +44,7 @@ static int read_place(char *hosts, ten_mqtt_settings *settings, ten_error *error
     settings->host = ten_strdup(host[0] ? host : "127.0.0.1");
     settings->port = settings->tls ? TLS_PORT : PORT;
     if (!settings->host)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of an MQTT connection");
     return port ? read_port(after + 1, &settings->port, error) : TENURE_OK;
 }
 
@@ -83,7 +79,7 @@ static int read_topic(const char *path, bool input, ten_mqtt_settings *settings,
                         topic, TOPIC_MAX);
     int r = check_topic(topic, input, error);
     if (r == TENURE_OK && !(settings->topic = ten_strdup(topic)))
-        r = no_memory(error);
+        r = ten_fail_memory(error, "the settings of an MQTT connection");
     return r;
 }
 
@@ -94,7 +90,7 @@ static int read_client_id(const ten_url *url, ten_mqtt_settings *settings, ten_e
     if (id[0] == '\0' || strlen(id) > CLIENT_ID_MAX || !ten_utf8_is_printable(id, strlen(id)))
         return ten_fail(error, TENURE_E_INVALID, "client_id is not 1 to %u bytes of printable UTF-8", CLIENT_ID_MAX);
     settings->client_id = ten_strdup(id);
-    return settings->client_id ? TENURE_OK : no_memory(error);
+    return settings->client_id ? TENURE_OK : ten_fail_memory(error, "the settings of an MQTT connection");
 }
 
 static int make_name(ten_mqtt_settings *settings, ten_error *error) {
@@ -104,7 +100,7 @@ static int make_name(ten_mqtt_settings *settings, ten_error *error) {
     if (name.failed)
         ten_buf_free(&name);
     settings->name = name.data;
-    return settings->name ? TENURE_OK : no_memory(error);
+    return settings->name ? TENURE_OK : ten_fail_memory(error, "the settings of an MQTT connection");
 }
 
 static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
@@ -128,7 +124,7 @@ static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings
     if (r == TENURE_OK)
         r = read_client_id(url, settings, error);
     if (r == TENURE_OK && url->user && url->user[0] && !(settings->user = ten_strdup(url->user)))
-        r = no_memory(error);
+        r = ten_fail_memory(error, "the settings of an MQTT connection");
     if (r == TENURE_OK && settings->endpoint.secret_file && !settings->user)
         r = ten_fail(error, TENURE_E_INVALID, "password_file needs a user: %s://USER@HOST/TOPIC", url->scheme);
     return r == TENURE_OK ? make_name(settings, error) : r;
@@ -159,7 +155,7 @@ void ten_mqtt_settings_free(ten_mqtt_settings *settings) {
     ten_free(settings->topic);
     ten_free(settings->client_id);
     ten_free(settings->name);
-    ten_endpoint_free(&settings->endpoint);
+    ten_url_files_free(&settings->endpoint);
     *settings = (ten_mqtt_settings){0};
 }
 

@@ -18,7 +18,7 @@ typedef struct ten_mqtt_settings {
     char *topic;     /* with its braces, or with its + and # */
     char *client_id; /* NULL: none, and the broker forgets us when the connection ends */
     char *name;      /* of the broker, for messages: mqtt://host:port */
-    ten_endpoint endpoint;
+    ten_url_files endpoint;
     uint64_t timeout_ms; /* for being connected, and for each confirmation */
 } ten_mqtt_settings;
 

@@ -4,21 +4,16 @@
 #include "agent/common/side_thread.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/random.h"
+#include "base/thread.h"
 
 #define BACKOFF_MIN_MS  100u
 #define BACKOFF_MAX_MS  5000u
 #define STOP_BACKOFF_MS 100u /* while it is stopping there is no time for more */
 #define LAST_MOMENT_MS  200u /* for a thread that has been told, and whose connection is cut */
-
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
 
 void ten_side_thread_init(ten_side_thread *thread) {
     *thread = (ten_side_thread){
@@ -36,12 +31,7 @@ void ten_side_thread_close(ten_side_thread *thread) {
 
 static int start(void *(*run)(void *), ten_side_thread *thread) {
     pthread_t id;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all); /* signals are the loop's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&id, NULL, run, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = ten_thread_start(&id, run, thread);
     if (!failed)
         pthread_detach(id);
     return failed;
@@ -50,8 +40,8 @@ static int start(void *(*run)(void *), ten_side_thread *thread) {
 int ten_side_thread_start(ten_side_thread *thread, const char *name, void *(*run)(void *),
                           void (*free)(ten_side_thread *), ten_error *error) {
     thread->free = free;
-    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    thread->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    thread->wake_fd = ten_eventfd_open();
+    thread->ended_fd = ten_eventfd_open();
     int failed = thread->wake_fd < 0 || thread->ended_fd < 0 ? errno : 0;
     thread->owners = 2;
     if (!failed)
@@ -70,22 +60,17 @@ void ten_side_thread_detach(ten_side_thread *thread) {
         thread->free(thread);
 }
 
-static void tell(int fd) {
-    uint64_t one = 1;
-    (void)ten_write_all(fd, &one, sizeof one);
-}
-
 void ten_side_thread_wake(ten_side_thread *thread) {
-    tell(thread->wake_fd);
+    ten_eventfd_poke(thread->wake_fd);
 }
 
 void ten_side_thread_end(ten_side_thread *thread) {
-    tell(thread->ended_fd);
+    ten_eventfd_poke(thread->ended_fd);
     ten_side_thread_detach(thread);
 }
 
 void ten_side_thread_stop(ten_side_thread *thread, uint64_t patience_ms) {
-    atomic_store(&thread->stop_ms, ten_add_saturating(now_ms(), patience_ms));
+    atomic_store(&thread->stop_ms, ten_add_saturating(ten_now_ms(), patience_ms));
     ten_side_thread_wake(thread);
     if (ten_wait_readable(thread->ended_fd, -1, patience_ms) > 0)
         return;
@@ -103,35 +88,34 @@ bool ten_side_thread_is_stopping(ten_side_thread *thread) {
 }
 
 bool ten_side_thread_is_over(ten_side_thread *thread) {
-    return now_ms() >= atomic_load(&thread->stop_ms);
+    return ten_now_ms() >= atomic_load(&thread->stop_ms);
 }
 
 uint64_t ten_side_thread_deadline_ms(ten_side_thread *thread, uint64_t timeout_ms) {
-    return ten_min_u64(ten_add_saturating(now_ms(), timeout_ms), atomic_load(&thread->stop_ms));
+    return ten_min_u64(ten_add_saturating(ten_now_ms(), timeout_ms), atomic_load(&thread->stop_ms));
 }
 
 void ten_side_thread_note_woken(ten_side_thread *thread) {
-    uint64_t count;
-    (void)ten_read_some(thread->wake_fd, &count, sizeof count);
+    ten_eventfd_clear(thread->wake_fd);
 }
 
 void ten_side_thread_wait(ten_side_thread *thread, uint64_t until_ms) {
     (void)ten_wait_readable(thread->wake_fd, -1,
-                            until_ms == UINT64_MAX ? until_ms : ten_sub_saturating(until_ms, now_ms()));
+                            until_ms == UINT64_MAX ? until_ms : ten_sub_saturating(until_ms, ten_now_ms()));
     ten_side_thread_note_woken(thread);
 }
 
 void ten_side_thread_pause(ten_side_thread *thread, uint64_t until_ms) {
-    while (now_ms() < until_ms && !ten_side_thread_is_stopping(thread))
+    while (ten_now_ms() < until_ms && !ten_side_thread_is_stopping(thread))
         ten_side_thread_wait(thread, until_ms);
 }
 
 void ten_side_thread_back_off(ten_side_thread *thread) {
     if (ten_side_thread_is_stopping(thread)) {
-        ten_side_thread_wait(thread, ten_min_u64(now_ms() + STOP_BACKOFF_MS, atomic_load(&thread->stop_ms)));
+        ten_side_thread_wait(thread, ten_min_u64(ten_now_ms() + STOP_BACKOFF_MS, atomic_load(&thread->stop_ms)));
         return;
     }
     uint64_t longest_ms =
         ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(thread->failures++, 10), thread->backoff_max_ms);
-    ten_side_thread_pause(thread, now_ms() + longest_ms / 2 + ten_random_u64() % (longest_ms / 2));
+    ten_side_thread_pause(thread, ten_now_ms() + longest_ms / 2 + ten_random_u64() % (longest_ms / 2));
 }

@@ -12,15 +12,11 @@
 #define BACKOFF_MAX_MS 5000u
 #define TTL_MS         30000u /* the guard holds no lease; the timeout of an answer is that of a common one */
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 int ten_guard_broker_init(ten_guard_broker *broker, const ten_mqtt_calls *calls, ten_log *log, const char *url,
                           ten_error *error) {
     *broker = (ten_guard_broker){.calls = *calls, .log = log};
     if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to a broker");
+        return ten_fail_memory(error, "a connection to a broker");
     return calls->received ? ten_mqtt_settings_read_input(url, TTL_MS, &broker->settings, error)
                            : ten_mqtt_settings_read(url, TTL_MS, &broker->settings, error);
 }
@@ -36,7 +32,7 @@ void ten_guard_broker_free(ten_guard_broker *broker, bool in_order) {
 
 /* A connection that lasted was no failure of the attempt; one that the broker ends each time was. */
 void ten_guard_broker_lose(ten_guard_broker *broker, const ten_error *error) {
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     if (broker->ready_ms && now - broker->ready_ms >= BACKOFF_MAX_MS)
         broker->failures = 0;
     ten_mqtt_link_cut(broker->link);
@@ -52,26 +48,26 @@ void ten_guard_broker_lose(ten_guard_broker *broker, const ten_error *error) {
 
 static void dial(ten_guard_broker *broker) {
     ten_error error;
-    broker->dialed_ms = now_ms();
+    broker->dialed_ms = ten_now_ms();
     if (ten_mqtt_link_open(&broker->settings, &broker->calls, &broker->link, &error) < 0)
         ten_guard_broker_lose(broker, &error);
 }
 
 struct pollfd ten_guard_broker_polled(ten_guard_broker *broker, uint64_t *until_ms) {
-    if (!broker->link && now_ms() >= broker->dialed_ms)
+    if (!broker->link && ten_now_ms() >= broker->dialed_ms)
         dial(broker);
     if (!broker->link) {
         *until_ms = ten_min_u64(*until_ms, broker->dialed_ms);
         return (struct pollfd){.fd = -1};
     }
-    *until_ms = ten_min_u64(*until_ms, now_ms() + TEN_MQTT_LOOK_MS);
+    *until_ms = ten_min_u64(*until_ms, ten_now_ms() + TEN_MQTT_LOOK_MS);
     if (!broker->ready_ms)
         *until_ms = ten_min_u64(*until_ms, ten_add_saturating(broker->dialed_ms, broker->settings.timeout_ms));
     return ten_mqtt_link_polled(broker->link);
 }
 
 static void note_ready(ten_guard_broker *broker) {
-    broker->ready_ms = now_ms();
+    broker->ready_ms = ten_now_ms();
     if (broker->is_told)
         TEN_LOG(broker->log, TEN_LOG_INFO, broker->calls.received ? "input_ok" : "output_ok",
                 TEN_TEXT("broker", broker->settings.name));
@@ -86,7 +82,7 @@ bool ten_guard_broker_work(ten_guard_broker *broker, short events) {
     if (r == TENURE_OK && !broker->ready_ms && ten_mqtt_link_is_ready(broker->link))
         note_ready(broker);
     if (r == TENURE_OK && !broker->ready_ms &&
-        now_ms() >= ten_add_saturating(broker->dialed_ms, broker->settings.timeout_ms))
+        ten_now_ms() >= ten_add_saturating(broker->dialed_ms, broker->settings.timeout_ms))
         r = ten_fail(&error, TENURE_E_TIMEOUT, "%s did not answer within %llu ms", broker->settings.name,
                      (unsigned long long)broker->settings.timeout_ms);
     if (r < 0)

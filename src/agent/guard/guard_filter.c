@@ -22,7 +22,7 @@ struct ten_guard_filter {
 int ten_guard_filter_open(const ten_guard_filter_config *config, ten_guard_filter **ret_filter, ten_error *error) {
     ten_guard_filter *filter = ten_calloc(1, sizeof *filter);
     if (!filter)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the messages");
+        return ten_fail_memory(error, "the messages");
     filter->config = *config;
     if (!config->measures)
         filter->config.measures = &filter->own;

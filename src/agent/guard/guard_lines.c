@@ -117,7 +117,7 @@ int ten_guard_lines(ten_guard_filter *filter, int in_fd, ten_guard_out *out, ten
                     ten_error *error) {
     struct lines *lines = ten_calloc(1, sizeof *lines);
     char *buffer = ten_malloc(TEN_GUARD_FILTER_MESSAGE_MAX + CHUNK_SIZE);
-    int r = lines && buffer ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for the lines");
+    int r = lines && buffer ? TENURE_OK : ten_fail_memory(error, "the lines");
     if (r == TENURE_OK) {
         *lines = (struct lines){
             .filter = filter, .in_fd = in_fd, .out = out, .stop = stop, .error = error, .buffer = buffer};

@@ -13,10 +13,6 @@
 #define WRITE_SIZE 4096u    /* what a pipe that can be written takes without waiting */
 #define WAIT_MS    3600000u /* poll() counts on a clock that stands still during suspend, ours does not */
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* ---- whichever kind it is */
 
 void ten_guard_out_close(ten_guard_out *out) {
@@ -28,7 +24,7 @@ int ten_guard_out_wait(ten_guard_out *out, struct pollfd *input, ten_guard_filte
     struct pollfd polled[] = {*input, {.fd = stop->asked ? -1 : stop->fd, .events = POLLIN}, {.fd = -1}};
     if (out->ops->polled)
         polled[2] = out->ops->polled(out, &until_ms);
-    uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, now_ms()), WAIT_MS);
+    uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, ten_now_ms()), WAIT_MS);
     int ready = poll(polled, TEN_COUNT(polled), (int)left_ms);
     if (ready < 0)
         return errno == EINTR ? 0 : -errno;
@@ -69,11 +65,11 @@ static int fail_system(struct lines *lines, int negative_errno, const char *what
 static int flush_lines(ten_guard_out *out, ten_guard_filter_stop *stop, ten_error *error) {
     struct lines *lines = (struct lines *)out;
     size_t written = 0;
-    uint64_t end_ms = stop->asked ? now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
+    uint64_t end_ms = stop->asked ? ten_now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
     if (lines->text.failed)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
+        return ten_fail_memory(error, "the output");
     while (written < lines->text.size) {
-        int ready = ten_wait_writable(lines->fd, stop->asked ? -1 : stop->fd, ten_sub_saturating(end_ms, now_ms()));
+        int ready = ten_wait_writable(lines->fd, stop->asked ? -1 : stop->fd, ten_sub_saturating(end_ms, ten_now_ms()));
         if (ready < 0)
             return fail_system(lines, ready, "cannot wait for the output", error);
         if (ready == 0)
@@ -82,7 +78,7 @@ static int flush_lines(ten_guard_out *out, ten_guard_filter_stop *stop, ten_erro
                             lines->text.size - written);
         if (ready & 2) {
             stop->asked = true;
-            end_ms = now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
+            end_ms = ten_now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
         }
         if (!(ready & 1))
             continue;
@@ -107,7 +103,7 @@ static const ten_guard_out_ops lines_ops = {.put = put_line, .flush = flush_line
 int ten_guard_out_open_lines(int fd, ten_guard_out **ret_out, ten_error *error) {
     struct lines *lines = ten_calloc(1, sizeof *lines);
     if (!lines)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
+        return ten_fail_memory(error, "the output");
     lines->out.ops = &lines_ops;
     lines->fd = fd;
     *ret_out = &lines->out;

@@ -66,7 +66,7 @@ static int hand_on_some(struct topic_in *in, ten_guard_filter_message *messages,
 
 static int hand_on(struct topic_in *in) {
     const char *data = ten_buf_string(&in->data);
-    int r = in->no_memory ? ten_fail(in->error, TENURE_E_NOMEM, "out of memory for the messages") : TENURE_OK;
+    int r = in->no_memory ? ten_fail_memory(in->error, "the messages") : TENURE_OK;
     for (size_t i = 0; i < in->count; data += in->messages[i++].size)
         in->messages[i].data = data;
     for (size_t i = 0; r == TENURE_OK && i < in->count; i += TEN_GUARD_FILTER_BATCH)

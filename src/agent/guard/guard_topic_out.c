@@ -39,10 +39,6 @@ struct topic_out {
     bool no_memory;
 };
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* ---- letters */
 
 static void put(ten_guard_out *self, const ten_guard_filter_message *message) {
@@ -59,8 +55,11 @@ static void put(ten_guard_out *self, const ten_guard_filter_message *message) {
     out->no_memory |= !memory;
     if (memory) {
         struct letter *letter = &out->letters[out->count++];
-        *letter = (struct letter){
-            .topic = memory, .size = size, .message = message->number, .token = message->token, .judged_ms = now_ms()};
+        *letter = (struct letter){.topic = memory,
+                                  .size = size,
+                                  .message = message->number,
+                                  .token = message->token,
+                                  .judged_ms = ten_now_ms()};
         letter->target = memory + topic.size + 1;
         letter->data = letter->target + target_size;
         memcpy(memory, ten_buf_string(&topic), topic.size + 1);
@@ -116,9 +115,9 @@ static void go_back(struct topic_out *out, bool suspect) {
 
 /* While the broker was away the holder may have changed: what was current then would come after what is current now. */
 static bool is_current(struct topic_out *out, struct letter *letter) {
-    if (now_ms() - letter->judged_ms < JUDGED_MS)
+    if (ten_now_ms() - letter->judged_ms < JUDGED_MS)
         return true;
-    letter->judged_ms = now_ms();
+    letter->judged_ms = ten_now_ms();
     return ten_guard_filter_still_passes(out->filter, letter->message, letter->target, letter->token);
 }
 
@@ -134,7 +133,7 @@ static bool send_next(struct topic_out *out) {
         finish(out, letter);
         return true;
     }
-    letter->sent_ms = now_ms();
+    letter->sent_ms = ten_now_ms();
     int r = ten_mqtt_link_publish(out->broker.link, letter->topic, letter->data, letter->size, &letter->number, &error);
     if (r == TENURE_E_INVALID) {
         drop(out, letter, error.message);
@@ -175,7 +174,7 @@ static void work(ten_guard_out *self, short events) {
     ten_error error;
     if (!ten_guard_broker_work(&out->broker, events)) {
         go_back(out, true);
-    } else if (now_ms() >= overdue_ms(out)) {
+    } else if (ten_now_ms() >= overdue_ms(out)) {
         ten_fail(&error, TENURE_E_TIMEOUT, "%s did not confirm a message within %llu ms", out->broker.settings.name,
                  (unsigned long long)out->broker.settings.timeout_ms);
         ten_guard_broker_lose(&out->broker, &error);
@@ -185,12 +184,12 @@ static void work(ten_guard_out *self, short events) {
 
 static int flush(ten_guard_out *self, ten_guard_filter_stop *stop, ten_error *error) {
     struct topic_out *out = (struct topic_out *)self;
-    uint64_t end_ms = stop->asked ? now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
+    uint64_t end_ms = stop->asked ? ten_now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
     if (out->no_memory)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
+        return ten_fail_memory(error, "the output");
     while (out->first < out->count) {
         struct pollfd none = {.fd = -1};
-        if (now_ms() >= end_ms)
+        if (ten_now_ms() >= end_ms)
             return ten_fail(error, TENURE_E_CANCELLED,
                             "stopped while %s did not take the output: %zu messages were not passed on",
                             out->broker.settings.name, out->count - out->first);
@@ -198,7 +197,7 @@ static int flush(ten_guard_out *self, ten_guard_filter_stop *stop, ten_error *er
         if (ready < 0)
             return ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "cannot wait for the output");
         if (stop->asked && end_ms == UINT64_MAX)
-            end_ms = now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
+            end_ms = ten_now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
     }
     clear(out);
     return TENURE_OK;
@@ -220,7 +219,7 @@ int ten_guard_topic_open_out(ten_guard_filter *filter, ten_log *log, const char 
                              ten_guard_out **ret_out, ten_error *error) {
     struct topic_out *out = ten_calloc(1, sizeof *out);
     if (!out)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the output");
+        return ten_fail_memory(error, "the output");
     const ten_mqtt_calls calls = {.confirmed = confirm, .userdata = out};
     out->out.ops = &topic_ops;
     out->filter = filter;

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,10 +86,6 @@ struct leader {
     bool over;
 };
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 static uint64_t ends_ms(const struct leader *leader) {
     return ten_belief_ends_ms(&leader->shared->beliefs.beliefs[0]);
 }
@@ -146,7 +141,7 @@ static void note(struct heard *heard, const tenure_event *event) {
         heard->uncertain = false;
         break;
     case TENURE_EVENT_RECOVERING:
-        heard->until_ms = now_ms() + event->remaining_ms;
+        heard->until_ms = ten_now_ms() + event->remaining_ms;
         break;
     case TENURE_EVENT_ACQUIRE_FAILED:
         heard->held = event->error == TENURE_E_HELD;
@@ -168,12 +163,11 @@ static void note(struct heard *heard, const tenure_event *event) {
 
 static void on_event(const tenure_event *event, void *userdata) {
     struct leader *leader = userdata;
-    uint64_t one = 1;
     log_event(leader, event);
     pthread_mutex_lock(&leader->lock);
     note(&leader->heard, event);
     pthread_mutex_unlock(&leader->lock);
-    (void)ten_write_all(leader->heard_fd, &one, sizeof one);
+    ten_eventfd_poke(leader->heard_fd);
 }
 
 static struct heard look_at_heard(struct leader *leader) {
@@ -223,7 +217,7 @@ static bool start_hook(struct leader *leader, const char *hook, uint32_t belief,
     char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)hook, NULL};
     if (!hook)
         return false;
-    leader->hook_end_ms = now_ms() + HOOK_MS;
+    leader->hook_end_ms = ten_now_ms() + HOOK_MS;
     if (start_child(leader, arguments, belief, reason))
         return true;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
@@ -243,7 +237,7 @@ static void end_child(struct leader *leader, int signal, uint64_t kill_ms) {
 /* ---- a term, step by step */
 
 static uint64_t backoff_ms(struct leader *leader) {
-    if (now_ms() - leader->began_ms >= STEADY_MS)
+    if (ten_now_ms() - leader->began_ms >= STEADY_MS)
         leader->brief = 0;
     return ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(leader->brief++, 10), BACKOFF_MAX_MS);
 }
@@ -287,7 +281,7 @@ static void note_done(struct leader *leader, int status) {
 
 static void start_command(struct leader *leader) {
     leader->phase = PHASE_COMMAND;
-    leader->began_ms = now_ms();
+    leader->began_ms = ten_now_ms();
     leader->ran = true;
     if (start_child(leader, leader->config->command, 0, ""))
         return;
@@ -300,7 +294,7 @@ static void start_command(struct leader *leader) {
 static void begin_term(struct leader *leader, uint64_t token) {
     leader->token = token;
     leader->lost = leader->done = false;
-    atomic_store(&leader->shared->state->keep_until_ms, now_ms() + leader->config->election.at_least_ms);
+    atomic_store(&leader->shared->state->keep_until_ms, ten_now_ms() + leader->config->election.at_least_ms);
     leader->phase = PHASE_BEGIN;
     if (!start_hook(leader, leader->config->on_elected, 0, ""))
         start_command(leader);
@@ -327,7 +321,7 @@ static void child_gone(struct leader *leader) {
 
 /* When this process was stopped or hung for too long, the warden has ended the command in its place. */
 static bool warden_did_it(struct leader *leader) {
-    bool pressed = now_ms() + leader->config->grace_ms >= ends_ms(leader) || look_at_heard(leader).lost;
+    bool pressed = ten_now_ms() + leader->config->grace_ms >= ends_ms(leader) || look_at_heard(leader).lost;
     return pressed && WIFSIGNALED(leader->child.status);
 }
 
@@ -345,7 +339,7 @@ static void reap(struct leader *leader) {
         if (leader->phase != PHASE_COMMAND)
             continue;
         if (!leader->cut_short && warden_did_it(leader))
-            cut_short(leader, 0, now_ms());
+            cut_short(leader, 0, ten_now_ms());
         if (leader->cut_short)
             leader->status = leader->child.status;
         else
@@ -355,7 +349,7 @@ static void reap(struct leader *leader) {
 
 /* The lease presses: near its deadline there is no more time to ask. */
 static bool must_kill(const struct leader *leader) {
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     if (leader->ending && now >= leader->kill_ms)
         return true;
     return leader->phase != PHASE_END && !leader->lost && now + leader->config->grace_ms / 2 >= ends_ms(leader);
@@ -363,7 +357,7 @@ static bool must_kill(const struct leader *leader) {
 
 static void look_at_child(struct leader *leader) {
     const struct heard heard = look_at_heard(leader);
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     bool under_lease = leader->phase == PHASE_BEGIN || leader->phase == PHASE_COMMAND;
     if (under_lease && heard.lost && !leader->lost) {
         leader->lost = true;
@@ -398,7 +392,7 @@ static void look_at_child(struct leader *leader) {
 
 static void look_for_term(struct leader *leader) {
     const struct heard heard = look_at_heard(leader);
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     bool is_new = heard.token != 0 && heard.token != leader->token;
     if (is_new && heard.over) { /* before it began */
         leader->token = heard.token;
@@ -420,9 +414,9 @@ static void stop(struct leader *leader, int number, bool from_terminal) {
         leader->stop_signal = number;
         ten_candidate_end_term(leader->election, TEN_REASON_SHUTDOWN, UINT64_MAX);
         if (leader->phase != PHASE_END)
-            end_child(leader, from_terminal ? 0 : number, now_ms() + leader->config->kill_after_ms);
+            end_child(leader, from_terminal ? 0 : number, ten_now_ms() + leader->config->kill_after_ms);
     } else {
-        end_child(leader, SIGTERM, now_ms()); /* a second one hurries */
+        end_child(leader, SIGTERM, ten_now_ms()); /* a second one hurries */
     }
 }
 
@@ -444,7 +438,7 @@ static void take_signals(struct leader *leader) {
 /* ---- the loop */
 
 static int wait_ms(struct leader *leader) {
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     uint64_t next_ms = UINT64_MAX;
     if (leader->ending || (leader->child.pid && leader->child.exited))
         next_ms = now + LOOK_MS;
@@ -462,9 +456,8 @@ static int wait_ms(struct leader *leader) {
 static void loop(struct leader *leader) {
     struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN}, {.fd = leader->heard_fd, .events = POLLIN}};
     while (!leader->over) {
-        uint64_t count;
         (void)poll(polled, TEN_COUNT(polled), wait_ms(leader));
-        (void)ten_read_some(leader->heard_fd, &count, sizeof count);
+        ten_eventfd_clear(leader->heard_fd);
         take_signals(leader);
         if (leader->child.pid)
             look_at_child(leader);
@@ -484,7 +477,7 @@ static int open_loop(struct leader *leader, ten_error *error) {
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     leader->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    leader->heard_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    leader->heard_fd = ten_eventfd_open();
     if (leader->signal_fd < 0 || leader->heard_fd < 0)
         return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the loop");
     return TENURE_OK;
@@ -572,7 +565,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
                             .signal_fd = -1,
                             .heard_fd = -1,
                             .alive_fds = {-1, -1},
-                            .due_ms = ten_add_saturating(now_ms(), config->wait_ms)};
+                            .due_ms = ten_add_saturating(ten_now_ms(), config->wait_ms)};
     pthread_mutex_init(&leader.lock, NULL);
     ten_tree_adopt();
     int r = open_loop(&leader, error);

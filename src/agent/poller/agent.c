@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -60,12 +59,11 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
 /* ---- events from the fleet member's thread */
 
 static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
-    uint64_t one = 1;
     pthread_mutex_lock(&agent->event_lock);
     *agent->last_event = event;
     agent->last_event = &event->next;
     pthread_mutex_unlock(&agent->event_lock);
-    (void)ten_write_all(agent->event_fd, &one, sizeof one);
+    ten_eventfd_poke(agent->event_fd);
 }
 
 static void on_event(const tenure_event *event, void *userdata) {
@@ -131,7 +129,7 @@ static void schedule(struct ten_agent *agent, struct ten_agent_target *target) {
 }
 
 static void schedule_now(struct ten_agent *agent, struct ten_agent_target *target) {
-    target->due_ms = ten_agent_now_ms();
+    target->due_ms = ten_now_ms();
     ten_timers_set(&agent->polls, target->number, target->due_ms);
 }
 
@@ -204,7 +202,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
         target->every_ms = event->every_ms;
         target->removed = false;
         if (other_interval && target->due_ms) {
-            target->due_ms = ten_agent_now_ms() + every_ms(agent, target);
+            target->due_ms = ten_now_ms() + every_ms(agent, target);
             schedule(agent, target);
         }
         free_target(event);
@@ -297,8 +295,7 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
 }
 
 static void take_events(struct ten_agent *agent) {
-    uint64_t count;
-    (void)ten_read_some(agent->event_fd, &count, sizeof count);
+    ten_eventfd_clear(agent->event_fd);
     pthread_mutex_lock(&agent->event_lock);
     struct ten_agent_event *event = agent->first_event;
     agent->first_event = NULL;
@@ -319,7 +316,7 @@ static void take_events(struct ten_agent *agent) {
 
 static void begin_stop(struct ten_agent *agent) {
     uint64_t patience_ms = agent->stop_signals > 1 ? 0 : STOP_PATIENCE_MS;
-    agent->stop_ms = ten_agent_now_ms() + patience_ms;
+    agent->stop_ms = ten_now_ms() + patience_ms;
     for (uint32_t i = 0; i < agent->target_room; i++)
         if (agent->targets[i])
             ten_timers_clear(&agent->polls, i);
@@ -361,7 +358,7 @@ static void report_sink(struct ten_agent *agent, const char *name, const ten_sin
 }
 
 static void look_at_sinks(struct ten_agent *agent) {
-    uint64_t now_ms = ten_agent_now_ms();
+    uint64_t now_ms = ten_now_ms();
     if (now_ms < agent->sinks_look_ms)
         return;
     agent->sinks_look_ms = now_ms + READ_AGAIN_MS;
@@ -375,7 +372,7 @@ static void look_at_sinks(struct ten_agent *agent) {
 /* ---- the loop */
 
 static void run_due(struct ten_agent *agent) {
-    uint64_t now_ms = ten_agent_now_ms();
+    uint64_t now_ms = ten_now_ms();
     uint32_t number;
     while (ten_timers_take(&agent->checks, now_ms, &number))
         if (agent->targets[number] && agent->targets[number]->poll)
@@ -404,8 +401,8 @@ static int wait_ms(const struct ten_agent *agent) {
     if (agent->stop_ms)
         next_ms =
             ten_min_u64(next_ms, ten_max_u64(agent->running > 0 || !agent->leave_ms ? agent->stop_ms : agent->leave_ms,
-                                             ten_agent_now_ms() + 10));
-    uint64_t left_ms = ten_sub_saturating(next_ms, ten_agent_now_ms());
+                                             ten_now_ms() + 10));
+    uint64_t left_ms = ten_sub_saturating(next_ms, ten_now_ms());
     return (int)ten_min_u64(left_ms, READ_AGAIN_MS);
 }
 
@@ -433,7 +430,7 @@ static void take_ready(struct ten_agent *agent) {
 static bool gives_up(struct ten_agent *agent) {
     if (!agent->stop_ms || agent->running > 0)
         return false;
-    uint64_t now_ms = ten_agent_now_ms();
+    uint64_t now_ms = ten_now_ms();
     if (!agent->leave_ms)
         agent->leave_ms = now_ms + RELEASE_MS;
     if (agent->stop_signals > 1)
@@ -472,7 +469,7 @@ static int open_loop(struct ten_agent *agent, ten_error *error) {
     (void)signal(SIGPIPE, SIG_IGN);
     agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     agent->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    agent->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    agent->event_fd = ten_eventfd_open();
     agent->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
     if (!agent->multi)
         return ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
@@ -483,7 +480,7 @@ static int open_loop(struct ten_agent *agent, ten_error *error) {
 static int open_sinks(struct ten_agent *agent, ten_error *error) {
     agent->sinks = ten_calloc(agent->config->sink_count + 1, sizeof(ten_sink *));
     if (!agent->sinks)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sinks");
+        return ten_fail_memory(error, "the sinks");
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < agent->config->sink_count; i++)
         r = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);

@@ -113,8 +113,6 @@ struct ten_agent {
     uint64_t sinks_look_ms; /* when they are to be asked for events */
 };
 
-uint64_t ten_agent_now_ms(void);
-
 /* agent.c */
 /* A source has a target, which is new or as it is now; or no longer has it. */
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target);

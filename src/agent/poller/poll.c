@@ -16,10 +16,6 @@
 #define KILL_LOST_AFTER_MS 50u   /* asked to end, with the lease gone */
 #define LOOK_MS            20u   /* at what is left of a poll that is ending */
 
-uint64_t ten_agent_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* The first thing that went wrong is the one that is told. */
 void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
     if (poll->error[0] != '\0')
@@ -56,7 +52,7 @@ static bool start_kind(struct ten_agent *agent, struct ten_poll *poll) {
 
 static uint64_t next_check_ms(const struct ten_agent *agent, const struct ten_poll *poll) {
     if (poll->phase == TEN_POLL_ENDING)
-        return ten_agent_now_ms() + LOOK_MS;
+        return ten_now_ms() + LOOK_MS;
     uint64_t ends = ends_ms(poll);
     uint64_t stop_ms = ten_sub_saturating(ends, agent->config->grace_ms);
     return poll->phase == TEN_POLL_HELD ? ends : ten_min_u64(stop_ms, poll->end_ms);
@@ -74,7 +70,7 @@ void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     poll->target = target;
     poll->token = token;
     poll->number = ++agent->poll_count;
-    poll->start_ms = ten_agent_now_ms();
+    poll->start_ms = ten_now_ms();
     poll->start_wall_ms = ten_wall_ms(&ten_system_clock);
     poll->end_ms = poll->start_ms + agent->config->timeout_ms;
     poll->out_fd = -1;
@@ -89,7 +85,7 @@ void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
 /* ---- ending */
 
 void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, const char *why) {
-    uint64_t now_ms = ten_agent_now_ms();
+    uint64_t now_ms = ten_now_ms();
     uint64_t kill_ms = now_ms + (discard ? KILL_LOST_AFTER_MS : KILL_AFTER_MS);
     ten_poll_fail(poll, "%s", why);
     poll->discarded |= discard;
@@ -166,7 +162,7 @@ static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
 }
 
 void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll) {
-    uint64_t now_ms = ten_agent_now_ms();
+    uint64_t now_ms = ten_now_ms();
     if (poll->phase != TEN_POLL_HELD)
         poll->duration_ms = now_ms - poll->start_ms;
     if (poll->child.pid && !ten_exec_is_gone(agent, poll, SIGTERM)) {
@@ -199,7 +195,7 @@ void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll) {
 }
 
 void ten_poll_check(struct ten_agent *agent, struct ten_poll *poll) {
-    uint64_t now_ms = ten_agent_now_ms();
+    uint64_t now_ms = ten_now_ms();
     uint64_t ends = ends_ms(poll);
     if (poll->phase == TEN_POLL_HELD) {
         poll->discarded |= now_ms >= ends;

@@ -10,10 +10,6 @@
 
 #define BYTES_MAX ((size_t)8 * 1024 * 1024) /* with what every message costs */
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* ---- queues */
 
 static void append(ten_outgoing_queue *queue, ten_outgoing *outgoing) {
@@ -113,7 +109,7 @@ bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *mes
     pthread_mutex_lock(&outbox->lock);
     /* While the server is away the oldest are late first. */
     while (outbox->bytes + outgoing->bytes > BYTES_MAX && outbox->waiting.first &&
-           outbox->waiting.first->ends_ms <= now_ms())
+           outbox->waiting.first->ends_ms <= ten_now_ms())
         end(outbox, take(&outbox->waiting), true);
     bool fits = outbox->bytes + outgoing->bytes <= BYTES_MAX;
     if (fits) {
@@ -155,7 +151,7 @@ ten_outgoing *ten_outbox_send_next(ten_outbox *outbox) {
     pthread_mutex_lock(&outbox->lock);
     while (!next && outbox->waiting.first) {
         next = take(&outbox->waiting);
-        if (next->ends_ms <= now_ms()) {
+        if (next->ends_ms <= ten_now_ms()) {
             end(outbox, next, true);
             next = NULL;
         }
@@ -198,7 +194,7 @@ void ten_outbox_go_back(ten_outbox *outbox) {
 
 void ten_outbox_drop_late(ten_outbox *outbox) {
     ten_outgoing_queue kept = {.last = &kept.first};
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     pthread_mutex_lock(&outbox->lock);
     while (outbox->waiting.first) {
         ten_outgoing *outgoing = take(&outbox->waiting);

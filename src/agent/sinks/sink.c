@@ -47,7 +47,7 @@ static int lines_open(const char *text, const ten_agent_config *config, void **r
     struct lines *lines = ten_calloc(1, sizeof *lines);
     if (!lines || (to_file && !(lines->path = ten_strdup(text + 5)))) {
         ten_free(lines);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+        return ten_fail_memory(error, "the sink %s", text);
     }
     lines->fd = to_file ? open_file(lines->path) : STDOUT_FILENO;
     int r = lines->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text)
@@ -130,7 +130,7 @@ int ten_sink_open(const char *text, const ten_agent_config *config, ten_sink **r
         return r;
     ten_sink *sink = ten_calloc(1, sizeof *sink);
     if (!sink)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+        return ten_fail_memory(error, "the sink %s", text);
     sink->ops = ops;
     r = ops->open(text, config, &sink->self, error);
     if (r < 0)

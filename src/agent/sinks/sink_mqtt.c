@@ -24,10 +24,6 @@ struct mqtt_sink {
     uint64_t dialed_ms;
 };
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 static bool put(void *self, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
     struct mqtt_sink *sink = self;
     ten_buf topic = {0};
@@ -59,7 +55,7 @@ static int hand_over(struct mqtt_sink *sink, ten_error *error) {
         ten_outgoing *outgoing = ten_outbox_send_next(&sink->outbox);
         if (!outgoing)
             return TENURE_OK;
-        outgoing->sent_ms = now_ms();
+        outgoing->sent_ms = ten_now_ms();
         int r = ten_mqtt_link_publish(sink->link, outgoing->name, outgoing->json, outgoing->json_size,
                                       &outgoing->number, error);
         if (r == TENURE_E_INVALID) {
@@ -74,7 +70,7 @@ static int hand_over(struct mqtt_sink *sink, ten_error *error) {
 
 /* The next time at which is_overdue() may have something to say. */
 static uint64_t look_ms(const struct mqtt_sink *sink) {
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     uint64_t timeout_ms = sink->settings.timeout_ms;
     uint64_t next_ms =
         ten_mqtt_link_is_ready(sink->link) ? UINT64_MAX : ten_add_saturating(sink->dialed_ms, timeout_ms);
@@ -88,7 +84,7 @@ static uint64_t look_ms(const struct mqtt_sink *sink) {
 
 static int fail_if_overdue(const struct mqtt_sink *sink, ten_error *error) {
     const char *name = sink->settings.name;
-    uint64_t now = now_ms();
+    uint64_t now = ten_now_ms();
     uint64_t timeout_ms = sink->settings.timeout_ms;
     bool silent = !ten_mqtt_link_is_ready(sink->link) && now >= ten_add_saturating(sink->dialed_ms, timeout_ms);
     bool late = false;
@@ -109,7 +105,7 @@ static int step(struct mqtt_sink *sink, ten_error *error) {
     if (!sink->link) {
         const ten_mqtt_calls calls = {.confirmed = confirm, .userdata = sink};
         r = ten_mqtt_link_open(&sink->settings, &calls, &sink->link, error);
-        sink->dialed_ms = now_ms();
+        sink->dialed_ms = ten_now_ms();
     }
     if (r == TENURE_OK && ten_mqtt_link_is_ready(sink->link))
         r = hand_over(sink, error);
@@ -172,7 +168,7 @@ static int open_sink(const char *text, const ten_agent_config *config, void **re
     struct mqtt_sink *sink = ten_calloc(1, sizeof *sink);
     if (!sink || mosquitto_lib_init() != MOSQ_ERR_SUCCESS) {
         ten_free(sink);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for an MQTT sink");
+        return ten_fail_memory(error, "an MQTT sink");
     }
     ten_side_thread_init(&sink->thread);
     sink->thread.backoff_max_ms = BACKOFF_MS;

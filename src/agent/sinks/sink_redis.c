@@ -132,13 +132,13 @@ static void free_sink(ten_side_thread *side) {
 static int open_sink(const char *text, const ten_agent_config *config, void **ret_self, ten_error *error) {
     struct redis_sink *sink = ten_calloc(1, sizeof *sink);
     if (!sink)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+        return ten_fail_memory(error, "the sink %s", text);
     sink->to_stream = strncmp(text, "redis-stream:", 13) == 0;
     ten_outbox_init(&sink->outbox);
     int r = ten_redis_thread_open(&sink->thread, config, text, error);
     sink->thread.side.backoff_max_ms = BACKOFF_MS;
     if (r == TENURE_OK && !(sink->name = ten_strdup(strchr(text, ':') + 1)))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the sink %s", text);
+        r = ten_fail_memory(error, "the sink %s", text);
     if (r == TENURE_OK)
         r = ten_message_name_check(sink->name, error);
     if (r == TENURE_OK)

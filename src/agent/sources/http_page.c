@@ -15,7 +15,7 @@
 #define REDIRECTS  5L
 
 struct ten_http_page_client {
-    const ten_endpoint *endpoint;
+    const ten_url_files *endpoint;
     CURL *easy; /* kept, and its connection with it */
     CURLM *multi;
 };
@@ -85,7 +85,7 @@ static int resolve(const char *origin, const char *base, const char *reference, 
     char *text = NULL;
     int r = TENURE_OK;
     if (!from || !to)
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a link");
+        r = ten_fail_memory(error, "a link");
     else if (curl_url_set(from, CURLUPART_URL, origin, 0) != CURLUE_OK ||
              curl_url_set(to, CURLUPART_URL, base, 0) != CURLUE_OK ||
              curl_url_set(to, CURLUPART_URL, reference, 0) != CURLUE_OK ||
@@ -185,13 +185,13 @@ static void free_headers(struct curl_slist *list) {
     curl_slist_free_all(list);
 }
 
-static int make_headers(const ten_endpoint *endpoint, const char *etag, struct curl_slist **list, ten_error *error) {
+static int make_headers(const ten_url_files *endpoint, const char *etag, struct curl_slist **list, ten_error *error) {
     char token[TEN_SECRET_MAX];
     int r = ten_endpoint_secret(endpoint, token, error);
     if (r == TENURE_OK &&
         (!add_header(list, "Accept: ", "application/json") || (etag && !add_header(list, "If-None-Match: ", etag)) ||
          (token[0] && !add_header(list, "Authorization: Bearer ", token))))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a request");
+        r = ten_fail_memory(error, "a request");
     explicit_bzero(token, sizeof token);
     return r;
 }
@@ -199,7 +199,7 @@ static int make_headers(const ten_endpoint *endpoint, const char *etag, struct c
 static void set_options(const ten_http_page_client *client, const char *url, const struct curl_slist *headers,
                         uint64_t timeout_ms, struct answer *answer) {
     CURL *easy = client->easy;
-    const ten_endpoint *endpoint = client->endpoint;
+    const ten_url_files *endpoint = client->endpoint;
     bool tls = strncasecmp(url, "https:", 6) == 0;
     curl_easy_reset(easy);
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -247,7 +247,7 @@ static int judge(CURLcode result, const struct answer *answer, const char *why, 
     if (answer->too_large)
         return ten_fail(error, TENURE_E_STORE, "the answer is larger than 16 MiB, or its headers than 8 KiB");
     if (answer->page->body.failed || answer->link.failed || answer->page->etag.failed)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the answer");
+        return ten_fail_memory(error, "the answer");
     if (result == CURLE_OPERATION_TIMEDOUT)
         return ten_fail(error, TENURE_E_TIMEOUT, "the server did not answer in time");
     if (result != CURLE_OK)
@@ -292,7 +292,7 @@ void ten_http_page_free(ten_http_page *page) {
 
 /* ---- the client */
 
-int ten_http_page_client_open(const ten_endpoint *endpoint, ten_http_page_client **ret_client, ten_error *error) {
+int ten_http_page_client_open(const ten_url_files *endpoint, ten_http_page_client **ret_client, ten_error *error) {
     ten_http_page_client *client = ten_calloc(1, sizeof *client);
     if (client) {
         client->endpoint = endpoint;

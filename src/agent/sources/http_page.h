@@ -18,7 +18,7 @@ typedef struct ten_http_page {
     ten_buf next; /* the URL of the next page; empty: this is the last */
 } ten_http_page;
 
-int ten_http_page_client_open(const ten_endpoint *endpoint, ten_http_page_client **ret_client, ten_error *error);
+int ten_http_page_client_open(const ten_url_files *endpoint, ten_http_page_client **ret_client, ten_error *error);
 void ten_http_page_client_close(ten_http_page_client *client);
 
 /* Gets the page at `url`, unless it is still the one with that `etag` (NULL: whatever it is): status 200 or 304. Any

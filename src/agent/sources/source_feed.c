@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -13,10 +12,6 @@
 
 #define BAD_TOLD_MAX 50u /* in one pass, each in a line of its own */
 #define ENTRY_SHOWN  120u
-
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets");
-}
 
 static void free_event(ten_source_event *event) {
     ten_target_file_line_free(event->storage);
@@ -43,12 +38,11 @@ static bool leave(ten_source_feed *feed, const ten_source_event *given, const ch
     }
     if (event->kind == TEN_SOURCE_GONE)
         event->target.id = event->entry;
-    uint64_t one = 1;
     pthread_mutex_lock(&feed->lock);
     *feed->last = event;
     feed->last = &event->next;
     pthread_mutex_unlock(&feed->lock);
-    (void)ten_write_all(feed->fd, &one, sizeof one);
+    ten_eventfd_poke(feed->fd);
     return true;
 }
 
@@ -64,16 +58,14 @@ static ten_source_event *take_first(ten_source_feed *feed) {
 }
 
 void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_event_fn each, void *userdata) {
-    uint64_t count;
     ten_source_event *event = NULL;
-    (void)ten_read_some(feed->fd, &count, sizeof count);
+    ten_eventfd_clear(feed->fd);
     for (; limit > 0 && (event = take_first(feed)); limit--) {
         each(event, userdata);
         free_event(event);
     }
-    count = 1;
     if (event)
-        (void)ten_write_all(feed->fd, &count, sizeof count);
+        ten_eventfd_poke(feed->fd); /* there is more */
 }
 
 void ten_source_feed_init(ten_source_feed *feed, uint64_t ttl_ms) {
@@ -83,7 +75,7 @@ void ten_source_feed_init(ten_source_feed *feed, uint64_t ttl_ms) {
 }
 
 int ten_source_feed_open(ten_source_feed *feed, const char *what, ten_error *error) {
-    feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    feed->fd = ten_eventfd_open();
     return feed->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot read %s", what) : TENURE_OK;
 }
 
@@ -138,7 +130,7 @@ static int put(ten_source_feed *feed, const tenure_target *target, ten_target_li
     snprintf(id, sizeof id, "%s", target->id);
     ten_source_event event = {.kind = TEN_SOURCE_PUT, .target = *target, .storage = storage};
     if (!leave(feed, &event, NULL, NULL) || !ten_target_list_keep(&feed->list, id, text, size))
-        return no_memory(error);
+        return ten_fail_memory(error, "the targets");
     return TENURE_OK;
 }
 
@@ -153,7 +145,7 @@ int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const cha
     if (r == TENURE_OK)
         return put(feed, &target, storage, text, size, error);
     if (r == TENURE_E_NOMEM)
-        return no_memory(error);
+        return ten_fail_memory(error, "the targets");
     ten_source_feed_refuse(feed, prefix, id, strlen(id), 0, problem.message);
     return TENURE_OK;
 }
@@ -165,7 +157,7 @@ int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, t
     int r = strlen(line) == size ? ten_target_file_line_parse(line, &target, &storage, &problem)
                                  : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
     if (r == TENURE_E_NOMEM)
-        return no_memory(error);
+        return ten_fail_memory(error, "the targets");
     enum ten_listed listed =
         r == TENURE_OK ? ten_target_list_look(&feed->list, target.id, line, size) : TEN_LISTED_CHANGED;
     if (r == TENURE_OK && listed == TEN_LISTED_CHANGED)

@@ -84,7 +84,7 @@ static int read_object(ten_target_line *storage, tenure_target *target, ten_erro
     target->paused = json_is_true(paused);
     const json_t *spec = json_object_get(storage->json, "spec");
     if (r == TENURE_OK && spec && !(storage->spec = json_dumps(spec, JSON_COMPACT | JSON_ENCODE_ANY)))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        r = ten_fail_memory(error, "a target");
     target->spec = storage->spec;
     return r;
 }
@@ -93,7 +93,7 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
                                ten_error *error) {
     ten_target_line *storage = ten_calloc(1, sizeof *storage);
     if (!storage)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(error, "a target");
     tenure_target target = {0};
     int r = TENURE_OK;
     if (line[0] == '{') {
@@ -157,7 +157,7 @@ int ten_target_file_session_parse(const char *id, const char *text, size_t size,
     ten_target_line *storage = ten_calloc(1, sizeof *storage);
     if (!storage || !(storage->spec = strndup(text, size))) {
         ten_free(storage);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(error, "a target");
     }
     snprintf(storage->id, sizeof storage->id, "%s", id);
     tenure_target target = {.id = storage->id, .spec = storage->spec};
@@ -189,7 +189,7 @@ int ten_target_file_open(const char *path, ten_target_file **ret_file, ten_error
     TEN_CLEANUP(ten_free_string) char *copy = ten_strdup(path);
     if (!file || !copy || !(file->path = ten_strdup(path))) {
         ten_free(file);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for %s", path);
+        return ten_fail_memory(error, "%s", path);
     }
     file->watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (file->watch_fd < 0 ||
@@ -250,7 +250,7 @@ static int read_whole(const char *path, ten_buf *text, ten_error *error) {
         ten_buf_add(text, chunk, (size_t)count);
     if (count < 0)
         return ten_fail_errno(error, TENURE_E_SYSTEM, (int)-count, "cannot read the targets from %s", path);
-    return text->failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets of %s", path) : TENURE_OK;
+    return text->failed ? ten_fail_memory(error, "the targets of %s", path) : TENURE_OK;
 }
 
 int ten_target_file_read(ten_target_file *file, ten_target_file_fn each, ten_target_file_bad_fn bad, void *userdata,

@@ -25,21 +25,13 @@ typedef struct target_http {
     ten_side_thread thread;
     ten_source_feed feed;
     char *url; /* without our options */
-    ten_endpoint endpoint;
+    ten_url_files endpoint;
     uint64_t every_ms;
     uint64_t timeout_ms;
     ten_http_page_client *client; /* these are the thread's */
     char *etag;                   /* of the list as it was read last; NULL: read it whatever it is */
     size_t shown;                 /* targets in this pass */
 } target_http;
-
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets");
-}
 
 /* ---- a page */
 
@@ -63,7 +55,7 @@ static json_t *make_line(const json_t *object) {
 static int refuse(target_http *source, const json_t *entry, const char *problem, ten_error *error) {
     char *text = json_dumps(entry, JSON_COMPACT | JSON_ENCODE_ANY);
     if (!text)
-        return no_memory(error);
+        return ten_fail_memory(error, "the targets");
     ten_source_feed_refuse(&source->feed, "", text, ten_min_u64(strlen(text), SHOWN_MAX), 0, problem);
     free(text);
     return TENURE_OK;
@@ -80,7 +72,8 @@ static int take_entry(target_http *source, const json_t *entry, ten_error *error
         return ten_fail(error, TENURE_E_STORE, "the list has more than %u targets", TARGETS_MAX);
     json_t *line = make_line(entry);
     char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
-    int r = text ? ten_source_feed_line(&source->feed, text, strlen(text), error) : no_memory(error);
+    int r =
+        text ? ten_source_feed_line(&source->feed, text, strlen(text), error) : ten_fail_memory(error, "the targets");
     json_decref(line);
     free(text);
     return r;
@@ -132,7 +125,7 @@ static int take_rest(target_http *source, const ten_http_page *first, ten_error 
         ten_http_page_free(&page);
     }
     if (r == TENURE_OK && url.failed)
-        r = no_memory(error);
+        r = ten_fail_memory(error, "the targets");
     ten_buf_free(&url);
     return r;
 }
@@ -147,7 +140,7 @@ static int run_pass(target_http *source, ten_error *error) {
         r = take_page(source, &first.body, error);
         if (r == TENURE_OK)
             r = take_rest(source, &first, error);
-        ten_source_feed_end(&source->feed, r == TENURE_OK, now_ms());
+        ten_source_feed_end(&source->feed, r == TENURE_OK, ten_now_ms());
         keep_etag(source, &first, r == TENURE_OK && first.next.size == 0);
     } else if (r == TENURE_OK && !source->etag) {
         r = ten_fail(error, TENURE_E_STORE, "HTTP status 304, although nothing was known");
@@ -161,7 +154,7 @@ static void *run(void *arg) {
     ten_side_thread *thread = &source->thread;
     while (!ten_side_thread_is_stopping(thread)) {
         ten_error error;
-        uint64_t start_ms = now_ms();
+        uint64_t start_ms = ten_now_ms();
         int r = run_pass(source, &error);
         if (ten_side_thread_is_stopping(thread))
             break;
@@ -183,7 +176,7 @@ static void free_source(ten_side_thread *thread) {
     target_http *source = (target_http *)thread;
     ten_http_page_client_close(source->client);
     ten_source_feed_free(&source->feed);
-    ten_endpoint_free(&source->endpoint);
+    ten_url_files_free(&source->endpoint);
     ten_side_thread_close(&source->thread);
     ten_free(source->url);
     ten_free(source->etag);
@@ -252,14 +245,14 @@ static int read_url(target_http *source, const char *text, ten_error *error) {
         r = read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error);
     ten_url_free(&url);
     if (r == TENURE_OK && !(source->url = make_url(text)))
-        r = no_memory(error);
+        r = ten_fail_memory(error, "the targets");
     return r;
 }
 
 static int make(const ten_agent_config *config, target_http **ret_source, ten_error *error) {
     target_http *source = ten_calloc(1, sizeof *source);
     if (!source)
-        return no_memory(error);
+        return ten_fail_memory(error, "the targets");
     ten_side_thread_init(&source->thread);
     source->thread.backoff_max_ms = BACKOFF_MS;
     ten_source_feed_init(&source->feed, config->member.ttl_ms);

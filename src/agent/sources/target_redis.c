@@ -40,14 +40,6 @@ typedef struct target_redis {
     size_t id_count;
 } target_redis;
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the targets");
-}
-
 /* ---- asking */
 
 static int receive(target_redis *source, const char *what, redisReply **ret_reply, ten_error *error) {
@@ -82,7 +74,8 @@ static int ask_of_keys(target_redis *source, const char *command, size_t first, 
     size_t at = 0;
     for (size_t i = 0; i < count && !keys.failed; at += sizes[++i])
         words[i + 1] = keys.data + at;
-    int r = keys.failed ? no_memory(error) : ten_redis_link_send(source->thread.link, count + 1, words, sizes, error);
+    int r = keys.failed ? ten_fail_memory(error, "the targets")
+                        : ten_redis_link_send(source->thread.link, count + 1, words, sizes, error);
     ten_buf_free(&keys);
     return r;
 }
@@ -207,7 +200,7 @@ static int look_for_flush(target_redis *source, ten_error *error) {
     if (reply->type == REDIS_REPLY_STRING)
         flushes = calls_of(reply->str, "cmdstat_flushall:calls=") + calls_of(reply->str, "cmdstat_flushdb:calls=");
     if (flushes != source->flushes && source->flushes != FLUSHES_UNKNOWN)
-        ten_target_list_doubt(&source->feed.list, now_ms());
+        ten_target_list_doubt(&source->feed.list, ten_now_ms());
     source->flushes = flushes;
     freeReplyObject(reply);
     return TENURE_OK;
@@ -221,17 +214,17 @@ static int run_pass(target_redis *source, unsigned *ret_steps, ten_error *error)
     source->id_count = 0;
     int r = look_for_flush(source, error);
     while (r == TENURE_OK) {
-        uint64_t start_ms = now_ms();
+        uint64_t start_ms = ten_now_ms();
         r = step(source, cursor, error);
         steps++;
         if (r < 0 || strcmp(cursor, "0") == 0)
             break;
-        uint64_t rest_ms = ten_min_u64(ten_max_u64(STEP_MS, (now_ms() - start_ms) * STEP_REST), STEP_MAX_MS);
+        uint64_t rest_ms = ten_min_u64(ten_max_u64(STEP_MS, (ten_now_ms() - start_ms) * STEP_REST), STEP_MAX_MS);
         ten_side_thread_pause(&source->thread.side, start_ms + rest_ms);
         if (ten_side_thread_is_stopping(&source->thread.side))
             return TENURE_OK;
     }
-    ten_source_feed_end(&source->feed, r == TENURE_OK, now_ms());
+    ten_source_feed_end(&source->feed, r == TENURE_OK, ten_now_ms());
     if (r == TENURE_OK)
         *ret_steps = steps;
     return r;
@@ -251,7 +244,7 @@ static int connect_source(target_redis *source, ten_error *error) {
     if (strcmp(source->run_id, server->run_id) == 0)
         return TENURE_OK;
     if (source->run_id[0] != '\0')
-        ten_target_list_doubt(&source->feed.list, now_ms());
+        ten_target_list_doubt(&source->feed.list, ten_now_ms());
     snprintf(source->run_id, sizeof source->run_id, "%s", server->run_id);
     source->flushes = FLUSHES_UNKNOWN; /* it counts from its start */
     return TENURE_OK;
@@ -263,7 +256,7 @@ static void *run(void *arg) {
     while (!ten_side_thread_is_stopping(side)) {
         ten_error error;
         unsigned steps = 0;
-        uint64_t start_ms = now_ms();
+        uint64_t start_ms = ten_now_ms();
         int r = connect_source(source, &error);
         if (r == TENURE_OK)
             r = run_pass(source, &steps, &error);
@@ -318,20 +311,20 @@ static int parse(target_redis *source, const char *text, ten_error *error) {
     if (keys) {
         source->prefix = ten_strdup(rest);
         source->pattern = make_pattern(rest);
-        return source->prefix && source->pattern ? TENURE_OK : no_memory(error);
+        return source->prefix && source->pattern ? TENURE_OK : ten_fail_memory(error, "the targets");
     }
     source->set = ten_strdup(rest);
     if (source->set && comma) {
         source->set[comma - rest] = '\0';
         source->prefix = ten_strdup(comma + 1);
     }
-    return source->set && (source->prefix || !comma) ? TENURE_OK : no_memory(error);
+    return source->set && (source->prefix || !comma) ? TENURE_OK : ten_fail_memory(error, "the targets");
 }
 
 static int make(const ten_agent_config *config, target_redis **ret_source, ten_error *error) {
     target_redis *source = ten_calloc(1, sizeof *source);
     if (!source)
-        return no_memory(error);
+        return ten_fail_memory(error, "the targets");
     ten_source_feed_init(&source->feed, config->member.ttl_ms);
     source->flushes = FLUSHES_UNKNOWN;
     int r = ten_redis_thread_open(&source->thread, config, config->targets, error);

@@ -42,10 +42,6 @@ struct warden {
     ten_notifier notifier; /* it speaks for the worker, too: the service manager listens to the main process alone */
 };
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 /* ---- a worker */
 
 static bool make_shared(struct warden *warden) {
@@ -81,7 +77,7 @@ static bool start_worker(struct warden *warden) {
     pid_t self = getpid();
     if (!make_shared(warden))
         return false;
-    warden->started_ms = now_ms();
+    warden->started_ms = ten_now_ms();
     warden->worker = fork();
     if (warden->worker == 0)
         be_worker(warden, self);
@@ -108,7 +104,7 @@ static uint64_t watch_polls(struct warden *warden) {
         if (belief == 0 || belief == TEN_SHARED_UNBOUND)
             continue;
         uint64_t ends_ms = ten_belief_ends_ms(&warden->shared.beliefs.beliefs[belief - 1]);
-        uint64_t now = now_ms();
+        uint64_t now = ten_now_ms();
         if (ends_ms > now + grace_ms) {
             next_ms = ten_min_u64(next_ms, ends_ms - grace_ms);
             continue;
@@ -127,7 +123,7 @@ static uint64_t watch_polls(struct warden *warden) {
  * no more use, and may hold a lock of the store. */
 static bool is_lost(const struct warden *warden) {
     uint64_t last_end_ms = atomic_load(warden->shared.beliefs.last_end_ms);
-    return last_end_ms != 0 && now_ms() > last_end_ms + warden->config->ttl_ms / 2;
+    return last_end_ms != 0 && ten_now_ms() > last_end_ms + warden->config->ttl_ms / 2;
 }
 
 /* ---- after a worker's death */
@@ -148,10 +144,10 @@ static void reap(struct warden *warden) {
  * still there. */
 static bool end_descendants(struct warden *warden, uint64_t until_ms) {
     while (ten_tree_signal_all(&warden->releaser, 1, SIGKILL) > 0) {
-        if (now_ms() >= until_ms)
+        if (ten_now_ms() >= until_ms)
             return false;
         ten_sleep_us(1000);
-        (void)ten_notifier_beat(&warden->notifier, now_ms());
+        (void)ten_notifier_beat(&warden->notifier, ten_now_ms());
         reap(warden);
     }
     reap(warden);
@@ -227,7 +223,7 @@ static int release_all(const ten_warden_config *config, ten_store *store, const 
 /* In a process of its own, so that a store that hangs does not hang the warden, and nothing of it stays here. */
 static void give_leases_back(struct warden *warden) {
     const struct ten_shared_state *state = warden->shared.state;
-    if (!atomic_load(&state->ready) || now_ms() < atomic_load(&state->keep_until_ms))
+    if (!atomic_load(&state->ready) || ten_now_ms() < atomic_load(&state->keep_until_ms))
         return;
     pid_t child = fork();
     if (child != 0) {
@@ -236,7 +232,7 @@ static void give_leases_back(struct warden *warden) {
     }
     ten_close_fd(&warden->signal_fd);
     ten_notifier_close(&warden->notifier);
-    uint64_t end_ms = now_ms() + warden->config->ttl_ms; /* then they have ended by themselves */
+    uint64_t end_ms = ten_now_ms() + warden->config->ttl_ms; /* then they have ended by themselves */
     do {
         ten_store *store;
         ten_error error;
@@ -245,7 +241,7 @@ static void give_leases_back(struct warden *warden) {
             release_all(warden->config, store, state->instance) == TENURE_OK)
             _exit(0);
         ten_sleep_us(50000);
-    } while (now_ms() < end_ms);
+    } while (ten_now_ms() < end_ms);
     _exit(1);
 }
 
@@ -293,7 +289,7 @@ static uint64_t notify(struct warden *warden) {
         ten_notifier_ready(notifier);
     if (warden->stop_signals)
         ten_notifier_stopping(notifier);
-    uint64_t wait_ms = ten_notifier_beat(notifier, now_ms());
+    uint64_t wait_ms = ten_notifier_beat(notifier, ten_now_ms());
     return notifier->fd < 0 || notifier->ready ? wait_ms : ten_min_u64(wait_ms, LOOK_MS);
 }
 
@@ -308,7 +304,7 @@ static void stand_over(struct warden *warden) {
             (void)kill(warden->worker, SIGKILL);
         }
         uint64_t wait_ms =
-            ten_min_u64(ten_sub_saturating(next_ms, now_ms()), ten_min_u64(IDLE_MS, warden->config->grace_ms / 2));
+            ten_min_u64(ten_sub_saturating(next_ms, ten_now_ms()), ten_min_u64(IDLE_MS, warden->config->grace_ms / 2));
         wait_ms = ten_min_u64(wait_ms, notify(warden));
         (void)ten_wait_readable(warden->signal_fd, -1, wait_ms);
         take_signals(warden);
@@ -323,7 +319,7 @@ static bool is_crash(const struct warden *warden) {
 }
 
 static void pause_before_restart(struct warden *warden) {
-    if (now_ms() - warden->started_ms >= STEADY_MS)
+    if (ten_now_ms() - warden->started_ms >= STEADY_MS)
         warden->restarts = 0;
     uint64_t pause_ms = ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(warden->restarts++, 10), BACKOFF_MAX_MS);
     warden->restarted = true;
@@ -334,10 +330,10 @@ static void pause_before_restart(struct warden *warden) {
     /* Its lines name the dead instance. */
     ten_log_close(warden->log, 100);
     warden->log = NULL;
-    uint64_t end_ms = now_ms() + pause_ms;
-    while (now_ms() < end_ms && warden->stop_signals == 0) {
+    uint64_t end_ms = ten_now_ms() + pause_ms;
+    while (ten_now_ms() < end_ms && warden->stop_signals == 0) {
         (void)ten_wait_readable(warden->signal_fd, -1,
-                                ten_min_u64(ten_sub_saturating(end_ms, now_ms()), notify(warden)));
+                                ten_min_u64(ten_sub_saturating(end_ms, ten_now_ms()), notify(warden)));
         take_signals(warden);
     }
 }
@@ -350,7 +346,7 @@ static int run_workers(struct warden *warden) {
         }
         stand_over(warden);
         /* What cannot be ended is not released: its lease runs out. */
-        bool gone = end_descendants(warden, now_ms() + warden->config->ttl_ms);
+        bool gone = end_descendants(warden, ten_now_ms() + warden->config->ttl_ms);
         bool crash = is_crash(warden);
         if (gone && WIFSIGNALED(warden->status))
             give_leases_back(warden);

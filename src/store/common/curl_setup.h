@@ -8,23 +8,12 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
-#include "base/error.h"
-#include "base/url.h"
-
-typedef struct ten_curl_files {
-    char *ca_file; /* each NULL: not given */
-    char *cert_file;
-    char *key_file;
-} ten_curl_files;
+#include "base/url_files.h"
 
 /* Starts libcurl, once in a process. */
 void ten_curl_start(void);
 
-/* Copies ca_file, cert_file and key_file out of the URL. */
-int ten_curl_files_read(const ten_url *url, ten_curl_files *files, ten_error *error);
-void ten_curl_files_free(ten_curl_files *files);
-
 /* False: libcurl refused an option. */
-bool ten_curl_prepare(CURL *easy, const ten_curl_files *files);
+bool ten_curl_prepare(CURL *easy, const ten_url_files *files);
 
 #endif

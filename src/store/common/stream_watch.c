@@ -5,12 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define RETRY_MIN_MS 100u
 #define RETRY_MAX_MS 1000u
@@ -25,20 +24,11 @@ struct ten_stream_watch {
     uint64_t heard_ms; /* boot clock: when something last came */
 };
 
-static uint64_t now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
-static void poke(int fd) {
-    uint64_t one = 1;
-    (void)ten_write_all(fd, &one, sizeof one);
-}
-
 static size_t take_event(char *data, size_t size, size_t count, void *userdata) {
     ten_stream_watch *watch = userdata;
     (void)data;
-    watch->heard_ms = now_ms();
-    poke(watch->fd);
+    watch->heard_ms = ten_now_ms();
+    ten_eventfd_poke(watch->fd);
     return watch->ending ? 0 : size * count;
 }
 
@@ -53,10 +43,10 @@ static int look_for_end(void *userdata, curl_off_t a, curl_off_t b, curl_off_t c
 
 static bool is_dead(ten_stream_watch *watch) {
     const ten_stream *stream = &watch->stream;
-    if (!stream->is_alive || now_ms() - watch->heard_ms < stream->idle_ms)
+    if (!stream->is_alive || ten_now_ms() - watch->heard_ms < stream->idle_ms)
         return false;
-    watch->heard_ms = now_ms();
-    poke(watch->fd); /* a server may have lost an event */
+    watch->heard_ms = ten_now_ms();
+    ten_eventfd_poke(watch->fd); /* a server may have lost an event */
     return !stream->is_alive(stream->userdata);
 }
 
@@ -64,7 +54,7 @@ static bool is_dead(ten_stream_watch *watch) {
 static void read_stream(ten_stream_watch *watch) {
     CURL *easy = curl_easy_init();
     CURLM *multi = curl_multi_init();
-    watch->heard_ms = now_ms();
+    watch->heard_ms = ten_now_ms();
     bool good = easy && multi && watch->stream.prepare(easy, watch->stream.userdata) &&
                 curl_easy_setopt(easy, CURLOPT_FAILONERROR, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 5000L) == CURLE_OK &&
@@ -89,10 +79,10 @@ static void *run(void *arg) {
     ten_stream_watch *watch = arg;
     uint64_t pause_ms = RETRY_MIN_MS;
     while (!watch->ending) {
-        uint64_t began_ms = now_ms();
+        uint64_t began_ms = ten_now_ms();
         read_stream(watch);
-        poke(watch->fd); /* something may have been missed */
-        if (now_ms() - began_ms > RETRY_MAX_MS)
+        ten_eventfd_poke(watch->fd); /* something may have been missed */
+        if (ten_now_ms() - began_ms > RETRY_MAX_MS)
             pause_ms = RETRY_MIN_MS;
         (void)ten_wait_readable(watch->end_fd, -1, watch->ending ? 0 : pause_ms);
         pause_ms = ten_min_u64(pause_ms * 2, RETRY_MAX_MS);
@@ -105,7 +95,7 @@ void ten_stream_watch_close(ten_stream_watch *watch) {
         return;
     watch->ending = true;
     if (watch->end_fd >= 0)
-        poke(watch->end_fd);
+        ten_eventfd_poke(watch->end_fd);
     if (watch->started)
         pthread_join(watch->thread, NULL);
     ten_close_fd(&watch->fd);
@@ -114,22 +104,17 @@ void ten_stream_watch_close(ten_stream_watch *watch) {
 }
 
 static bool start(ten_stream_watch *watch) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    watch->started = pthread_create(&watch->thread, NULL, run, watch) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    watch->started = ten_thread_start(&watch->thread, run, watch) == 0;
     return watch->started;
 }
 
 int ten_stream_watch_open(const ten_stream *stream, ten_stream_watch **ret_watch, ten_error *error) {
     ten_stream_watch *watch = ten_calloc(1, sizeof *watch);
     if (!watch)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a watch");
+        return ten_fail_memory(error, "a watch");
     watch->stream = *stream;
-    watch->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    watch->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    watch->fd = ten_eventfd_open();
+    watch->end_fd = ten_eventfd_open();
     if (watch->fd < 0 || watch->end_fd < 0 || !start(watch)) {
         ten_stream_watch_close(watch);
         return ten_fail(error, TENURE_E_SYSTEM, "cannot watch the server");
@@ -143,6 +128,5 @@ int ten_stream_watch_fd(const ten_stream_watch *watch) {
 }
 
 void ten_stream_watch_clear(const ten_stream_watch *watch) {
-    uint64_t count;
-    (void)ten_read_some(watch->fd, &count, sizeof count);
+    ten_eventfd_clear(watch->fd);
 }

@@ -13,7 +13,7 @@
 #define GRANTS_MAX 3u
 
 int ten_etcd_no_memory(ten_etcd_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory in the etcd store");
+    return ten_fail_memory(&store->base.error, "the etcd store");
 }
 
 void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
@@ -108,7 +108,7 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get(&store->txn, key);
-    int r = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, NULL);
+    int r = ten_etcd_commit(store, false, ten_now_ms() + timeout_ms, &succeeded, NULL);
     /* Without the permission it is a round trip all the same; check() tells what is missing. */
     return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
 }
@@ -123,35 +123,25 @@ static void close_store(ten_store *base) {
     ten_etcd_txn_free(&store->txn);
     ten_buf_free(&store->scratch);
     ten_buf_free(&store->value);
-    ten_free(store);
 }
 
-static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    ten_etcd_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the store");
-    store->base =
-        (ten_store){.clock = config->clock,
-                    .capabilities = {.ttl_min_ms = TTL_MIN_MS,
-                                     .ttl_min_reason = "etcd's leases have whole seconds and a floor of 2 s",
-                                     .expiry_late_ms = LATE_MS,
-                                     .shared_between_processes = true,
-                                     .survives_restart = true,
-                                     .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
-                                     .change_notice = "watch"}};
-    int r = ten_etcd_settings_read(url, &store->settings, error);
-    if (r == TENURE_OK)
-        r = ten_etcd_link_open(&store->settings, &store->link, error);
-    if (r < 0) {
-        close_store(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+static int open_store(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    (void)timeout_ms; /* it connects when it is first used */
+    int r = ten_etcd_settings_read(url, &store->settings, &base->error);
+    return r < 0 ? r : ten_etcd_link_open(&store->settings, &store->link, &base->error);
 }
 
 const ten_store_ops ten_etcd_ops = {
     .name = "etcd",
+    .size = sizeof(ten_etcd_store),
+    .capabilities = {.ttl_min_ms = TTL_MIN_MS,
+                     .ttl_min_reason = "etcd's leases have whole seconds and a floor of 2 s",
+                     .expiry_late_ms = LATE_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
+                     .change_notice = "watch"},
     .open = open_store,
     .close = close_store,
     .apply = ten_etcd_apply,

@@ -288,7 +288,7 @@ static int one_round(ten_etcd_chunk *chunk) {
 static int apply_chunk(ten_etcd_chunk *chunk) {
     int r = TENURE_OK;
     for (unsigned rounds = 0; r == TENURE_OK && !is_settled(chunk); rounds++) {
-        if (ten_boot_ms(&ten_system_clock) >= chunk->deadline_ms)
+        if (ten_now_ms() >= chunk->deadline_ms)
             return ten_fail(&chunk->store->base.error, TENURE_E_TIMEOUT,
                             "others were always faster: no turn came at etcd within the time-out");
         if (rounds > CALM_ROUNDS)
@@ -372,7 +372,7 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
 
 int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_add_saturating(ten_boot_ms(&ten_system_clock), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool *settled = ten_calloc(count, sizeof *settled);
     if (!settled)
         return ten_etcd_no_memory(store);

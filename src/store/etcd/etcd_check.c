@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "store/common/report.h"
 #include "store/etcd/etcd_state.h"
 
 #define CLOCK_APART_S 2
@@ -10,15 +11,9 @@
 
 struct report {
     ten_etcd_store *store;
-    tenure_check_fn each;
-    void *userdata;
+    ten_report to;
     uint64_t deadline_ms;
 };
-
-static void tell(const struct report *report, enum tenure_check_level level, const char *check, const char *found,
-                 const char *advice) {
-    report->each(level, check, found, level == TENURE_CHECK_OK ? "" : advice, report->userdata);
-}
 
 static bool is_old(const char *version) {
     unsigned major = 0;
@@ -48,14 +43,16 @@ static void tell_member(const struct report *report, const char *endpoint, const
              : led ? "a follower"
                    : "without a leader",
              (unsigned long long)(ten_etcd_number(status, "dbSize") / 1024));
-    tell(report, led ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, check, found,
-         "the cluster has no quorum: start the members that are down");
+    ten_report_tell(&report->to, led ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, check, found,
+                    "the cluster has no quorum: start the members that are down");
     if (is_old(version))
-        tell(report, TENURE_CHECK_FAIL, "version", version, "etcd 3.4 is the oldest that works: upgrade the member");
+        ten_report_tell(&report->to, TENURE_CHECK_FAIL, "version", version,
+                        "etcd 3.4 is the oldest that works: upgrade the member");
     else if (revokes_late(version))
-        tell(report, TENURE_CHECK_OK, "version",
-             "a stopped leader that goes on can end leases early (mended in 3.4.31 and 3.5.13); Tenure allows for it",
-             "");
+        ten_report_tell(
+            &report->to, TENURE_CHECK_OK, "version",
+            "a stopped leader that goes on can end leases early (mended in 3.4.31 and 3.5.13); Tenure allows for it",
+            "");
 }
 
 /* Each member by itself; a cluster works while most of them do. */
@@ -67,20 +64,20 @@ static void check_members(const struct report *report) {
         ten_error error = {0};
         ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}", .once = true};
         const char *endpoint = ten_etcd_endpoint(store->link);
-        uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_boot_ms(&ten_system_clock) + 1000);
+        uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_now_ms() + 1000);
         int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
         if (r == TENURE_OK) {
             tell_member(report, endpoint, call.answer);
         } else {
             down++;
-            tell(report, TENURE_CHECK_WARN, "member", error.message,
-                 "start it, or leave it out of the URL: the others carry on while they are most");
+            ten_report_tell(&report->to, TENURE_CHECK_WARN, "member", error.message,
+                            "start it, or leave it out of the URL: the others carry on while they are most");
         }
         ten_etcd_calls_free(&call, 1);
         ten_etcd_next_endpoint(store->link);
     }
     if (count == 1 && down == 0)
-        tell(report, TENURE_CHECK_OK, "members", "one is named: when it fails, no other is tried", "");
+        ten_report_tell(&report->to, TENURE_CHECK_OK, "members", "one is named: when it fails, no other is tried", "");
 }
 
 /* A transaction that never happens is nevertheless checked for what it may do. */
@@ -100,12 +97,12 @@ static int check_rights(const struct report *report) {
         snprintf(advice, sizeof advice,
                  "etcdctl role grant-permission ROLE --prefix=true readwrite %s/, and grant that role to the user",
                  store->settings.prefix);
-        tell(report, TENURE_CHECK_FAIL, "permissions", found, advice);
+        ten_report_tell(&report->to, TENURE_CHECK_FAIL, "permissions", found, advice);
         return TENURE_OK;
     }
     if (r == TENURE_OK) {
         snprintf(found, sizeof found, "may read and write below %s/", store->settings.prefix);
-        tell(report, TENURE_CHECK_OK, "permissions", found, "");
+        ten_report_tell(&report->to, TENURE_CHECK_OK, "permissions", found, "");
     }
     return r;
 }
@@ -117,8 +114,9 @@ static int check_alarms(const struct report *report) {
     if (r < 0)
         return r == TENURE_E_DENIED ? TENURE_OK : r;
     bool none = json_array_size(json_object_get(answer, "alarms")) == 0;
-    tell(report, none ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, "alarms", none ? "none" : "the cluster has raised one",
-         "etcdctl alarm list; for NOSPACE: compact, defragment, then etcdctl alarm disarm");
+    ten_report_tell(&report->to, none ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, "alarms",
+                    none ? "none" : "the cluster has raised one",
+                    "etcdctl alarm list; for NOSPACE: compact, defragment, then etcdctl alarm disarm");
     json_decref(answer);
     return TENURE_OK;
 }
@@ -139,21 +137,19 @@ static int check_latency(const struct report *report) {
     if (r < 0)
         return r == TENURE_E_DENIED ? TENURE_OK : r;
     snprintf(found, sizeof found, "%.1f ms for a linearizable read", (double)took_us / 1000);
-    tell(report, took_us < SLOW_US ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "latency", found,
-         "a renewal takes two of these: keep the TTL at 30 times as much, and the members on fast disks");
+    ten_report_tell(&report->to, took_us < SLOW_US ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "latency", found,
+                    "a renewal takes two of these: keep the TTL at 30 times as much, and the members on fast disks");
     long apart_s = call.server_time_s - (long)(ten_wall_ms(store->base.clock) / 1000);
     bool close = call.server_time_s == 0 || (apart_s <= CLOCK_APART_S && apart_s >= -CLOCK_APART_S);
     snprintf(found, sizeof found, "%+ld s from this host's", call.server_time_s ? apart_s : 0);
-    tell(report, close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "member's clock", found,
-         "leases do not mind (each side counts by itself), but logs will not match: let NTP steer it");
+    ten_report_tell(&report->to, close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "member's clock", found,
+                    TEN_REPORT_CLOCK_LOGS);
     return TENURE_OK;
 }
 
 int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
-    struct report report = {.store = (ten_etcd_store *)base,
-                            .each = each,
-                            .userdata = userdata,
-                            .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
+    struct report report = {
+        .store = (ten_etcd_store *)base, .to = {each, userdata}, .deadline_ms = ten_now_ms() + timeout_ms};
     check_members(&report);
     int r = check_rights(&report);
     if (r == TENURE_OK)
@@ -164,6 +160,7 @@ int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64
     bool local = strstr(report.store->settings.endpoints[0], "//127.") ||
                  strstr(report.store->settings.endpoints[0], "//localhost");
     if (clear && !local)
-        tell(&report, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear", "use etcds://");
+        ten_report_tell(&report.to, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear",
+                        "use etcds://");
     return r;
 }

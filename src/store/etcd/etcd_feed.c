@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "store/common/feed_json.h"
@@ -92,7 +93,7 @@ static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t 
         }
         const char *text = json_string_value(json_object_get(item, "key"));
         char *first_kept =
-            text && ten_etcd_unbase64(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
+            text && ten_base64_decode(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
         if (revision > 0 && first_kept)
             r = cut(store, namespace_name, first_kept, revision, deadline_ms);
         ten_free(first_kept);
@@ -116,7 +117,7 @@ static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t dead
     size_t i = json_array_size(entries);
     for (; i > 0 && kept < TEN_FEED_MAX + SLACK; i--) {
         const char *text = json_string_value(json_object_get(json_array_get(entries, i - 1), "key"));
-        if (!text || !ten_etcd_unbase64(&store->scratch, text))
+        if (!text || !ten_base64_decode(&store->scratch, text))
             break;
         kept += count_of(ten_buf_string(&store->scratch));
     }
@@ -204,7 +205,7 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     if (*cursor == TEN_CURSOR_OLDEST)
         *cursor = 0;
     add_reads(store, namespace_name, now ? UINT64_MAX : *cursor / PLACES, limit);
-    int r = ten_etcd_commit(store, false, ten_boot_ms(&ten_system_clock) + timeout_ms, &succeeded, &answer);
+    int r = ten_etcd_commit(store, false, ten_now_ms() + timeout_ms, &succeeded, &answer);
     if (r < 0)
         return r;
     ten_etcd_kv trimmed = ten_etcd_kv_at(answer, 0, &store->scratch);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
@@ -97,7 +98,7 @@ static void put_node(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_insta
 static bool is_among(const json_t *kvs, const char *key, ten_buf *scratch) {
     for (size_t i = 0; i < json_array_size(kvs); i++) {
         const char *text = json_string_value(json_object_get(json_array_get(kvs, i), "key"));
-        if (text && ten_etcd_unbase64(scratch, text) && strcmp(ten_buf_string(scratch), key) == 0)
+        if (text && ten_base64_decode(scratch, text) && strcmp(ten_buf_string(scratch), key) == 0)
             return true;
     }
     return false;
@@ -115,7 +116,7 @@ static void notice_expired(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
     for (size_t i = 0; i < json_array_size(members) && noticed < NOTICED_MAX; i++) {
         const json_t *item = json_array_get(members, i);
         const char *text = json_string_value(json_object_get(item, "key"));
-        if (!text || !ten_etcd_unbase64(&store->scratch, text) || store->scratch.size <= strlen(shadows))
+        if (!text || !ten_base64_decode(&store->scratch, text) || store->scratch.size <= strlen(shadows))
             continue;
         char *instance = ten_strdup(store->scratch.data + strlen(shadows));
         if (!instance)

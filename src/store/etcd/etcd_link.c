@@ -249,7 +249,7 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
     ten_json_close(&body);
     if (!ready || body.failed) {
         ten_buf_free(&body);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a request");
+        return ten_fail_memory(error, "a request");
     }
     ten_etcd_call call = {.path = "/v3/auth/authenticate", .body = body.data};
     ten_etcd_call *calls[] = {&call};
@@ -261,13 +261,13 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
     if (call.error == TENURE_OK && !token)
         call.error = ten_fail(error, TENURE_E_STORE, "etcd at %s gave no token", ten_etcd_endpoint(link));
     if (call.error == TENURE_OK && (!(link->token = ten_strdup(token)) || !set_headers(link)))
-        call.error = ten_fail(error, TENURE_E_NOMEM, "out of memory for a token");
+        call.error = ten_fail_memory(error, "a token");
     json_decref(call.answer);
     return call.error;
 }
 
 const char *ten_etcd_token(ten_etcd_link *link, uint64_t deadline_ms, ten_error *error) {
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_boot_ms(&ten_system_clock));
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     if (link->settings->user && !link->token && left_ms > 0)
         (void)authenticate(link, left_ms, error);
     return link->token;
@@ -344,7 +344,7 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
     for (size_t i = 0; i < count; i++)
         calls[i].pending = true;
     for (bool more = true; more;) {
-        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_boot_ms(&ten_system_clock));
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
         if (left_ms == 0) {
             (void)ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
             break;
@@ -373,7 +373,7 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
 }
 
 int ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t deadline_ms, ten_error *error) {
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_boot_ms(&ten_system_clock));
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     ten_etcd_call *calls[] = {call};
     enum ending ending;
     *error = (ten_error){0};

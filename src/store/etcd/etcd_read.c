@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
@@ -106,7 +107,7 @@ static size_t run_length(const ten_target_edit *edits, size_t count) {
 int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     int r = TENURE_OK;
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         size_t some = run_length(edits + at, count - at);
@@ -134,7 +135,7 @@ struct walk {
 static void step(struct walk *walk, ten_buf *scratch) {
     const char *text = json_string_value(json_object_get(json_array_get(walk->items, walk->at), "key"));
     walk->id[0] = '\0';
-    if (text && ten_etcd_unbase64(scratch, text) && scratch->size > walk->prefix_size)
+    if (text && ten_base64_decode(scratch, text) && scratch->size > walk->prefix_size)
         snprintf(walk->id, sizeof walk->id, "%.255s", scratch->data + walk->prefix_size);
 }
 
@@ -281,7 +282,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
                         .query = query,
                         .each = each,
                         .userdata = userdata,
-                        .deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms};
+                        .deadline_ms = ten_now_ms() + timeout_ms};
     snprintf(page.after, sizeof page.after, "%.255s", query->after ? query->after : "");
     int r = TENURE_OK;
     for (bool more = true; r == TENURE_OK && more && page.given < query->limit;) {
@@ -307,7 +308,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
 static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t prefix_size, uint64_t left_ms,
                              ten_instance_fn each, void *userdata) {
     const char *text = json_string_value(json_object_get(item, "key"));
-    if (!text || !ten_etcd_unbase64(&store->value, text) || store->value.size <= prefix_size)
+    if (!text || !ten_base64_decode(&store->value, text) || store->value.size <= prefix_size)
         return TENURE_OK;
     ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
     uint64_t ttl_ms = ten_etcd_number(kv.value, "ttl_ms");
@@ -326,7 +327,7 @@ static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t p
 int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                             uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_boot_ms(&ten_system_clock) + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     json_t *answer = NULL;

@@ -11,10 +11,6 @@
 
 #define PASSWORD_MAX 1024u
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of an etcd store");
-}
-
 static bool is_encrypted(const ten_url *url) {
     return strcmp(url->scheme, "etcds") == 0 || ten_url_option(url, "ca_file") || ten_url_option(url, "cert_file");
 }
@@ -51,7 +47,7 @@ static int add_endpoint(ten_etcd_settings *settings, bool encrypted, const char 
                    has_port(host, size) ? "" : ":2379");
     if (endpoint.failed) {
         ten_buf_free(&endpoint);
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of an etcd store");
     }
     settings->endpoints[settings->endpoint_count++] = endpoint.data;
     return TENURE_OK;
@@ -105,7 +101,7 @@ static int read_password(const ten_url *url, ten_etcd_settings *settings, ten_er
     settings->user = ten_strdup(url->user);
     settings->password = ten_strdup(file ? text : url->password);
     explicit_bzero(text, sizeof text);
-    return settings->user && settings->password ? TENURE_OK : no_memory(error);
+    return settings->user && settings->password ? TENURE_OK : ten_fail_memory(error, "the settings of an etcd store");
 }
 
 int ten_etcd_settings_read(const ten_url *url, ten_etcd_settings *settings, ten_error *error) {
@@ -117,7 +113,7 @@ int ten_etcd_settings_read(const ten_url *url, ten_etcd_settings *settings, ten_
         r = read_prefix(url, settings, error);
     if (r == TENURE_OK)
         r = read_password(url, settings, error);
-    return r == TENURE_OK ? ten_curl_files_read(url, &settings->files, error) : r;
+    return r == TENURE_OK ? ten_url_files_read(url, NULL, &settings->files, error) : r;
 }
 
 void ten_etcd_settings_free(ten_etcd_settings *settings) {
@@ -127,5 +123,5 @@ void ten_etcd_settings_free(ten_etcd_settings *settings) {
         explicit_bzero(settings->password, strlen(settings->password));
     ten_free(settings->user);
     ten_free(settings->password);
-    ten_curl_files_free(&settings->files);
+    ten_url_files_free(&settings->files);
 }

@@ -15,7 +15,7 @@ typedef struct ten_etcd_settings {
     char prefix[TEN_ETCD_PREFIX_MAX + 1]; /* of every key, without a slash at either end */
     char *user;                           /* NULL: no authentication */
     char *password;
-    ten_curl_files files;
+    ten_url_files files;
 } ten_etcd_settings;
 
 int ten_etcd_settings_read(const ten_url *url, ten_etcd_settings *settings, ten_error *error);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/encode.h"
 #include "base/json.h"
 #include "store/etcd/etcd_link.h"
 
@@ -15,49 +16,6 @@ void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char
     static const char *const kinds[] = {"lease/", "fence/", "target/", "node/", "member/", "gone/",
                                         "group/", "feed/",  "trimmed", "term",  "wait"};
     snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s%s", prefix, namespace_name, kinds[kind], name ? name : "");
-}
-
-/* ---- base64 ------------------------------------------------------------------------------------------------ */
-
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-void ten_etcd_base64(ten_buf *out, const char *data, size_t size) {
-    const unsigned char *bytes = (const unsigned char *)data;
-    for (size_t i = 0; i < size; i += 3) {
-        unsigned one = bytes[i];
-        unsigned two = i + 1 < size ? bytes[i + 1] : 0;
-        unsigned three = i + 2 < size ? bytes[i + 2] : 0;
-        char four[4] = {letters[one >> 2], letters[(one & 3) << 4 | two >> 4],
-                        i + 1 < size ? letters[(two & 15) << 2 | three >> 6] : '=',
-                        i + 2 < size ? letters[three & 63] : '='};
-        ten_buf_add(out, four, sizeof four);
-    }
-}
-
-static int value_of(char letter) {
-    const char *at = letter ? strchr(letters, letter) : NULL;
-    return at ? (int)(at - letters) : -1;
-}
-
-bool ten_etcd_unbase64(ten_buf *out, const char *text) {
-    size_t size = strlen(text);
-    ten_buf_clear(out);
-    if (size % 4 != 0)
-        return false;
-    for (size_t i = 0; i < size; i += 4) {
-        bool last = i + 4 == size;
-        int padding = last && text[i + 3] == '=' ? (text[i + 2] == '=' ? 2 : 1) : 0;
-        unsigned bits = 0;
-        for (size_t j = 0; j < 4; j++) {
-            int value = j < 4u - (unsigned)padding ? value_of(text[i + j]) : 0;
-            if (value < 0)
-                return false;
-            bits = bits << 6 | (unsigned)value;
-        }
-        char three[3] = {(char)(bits >> 16 & 255), (char)(bits >> 8 & 255), (char)(bits & 255)};
-        ten_buf_add(out, three, 3u - (unsigned)padding);
-    }
-    return !out->failed;
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------- */
@@ -79,7 +37,7 @@ void ten_etcd_txn_free(ten_etcd_txn *txn) {
 
 static void add_base64(ten_buf *out, const char *name, const char *data, size_t size) {
     ten_buf_format(out, "\"%s\":\"", name);
-    ten_etcd_base64(out, data, size);
+    ten_base64_encode(out, data, size);
     ten_buf_char(out, '"');
 }
 
@@ -195,7 +153,7 @@ ten_etcd_kv ten_etcd_kv_read(const json_t *item, ten_buf *scratch) {
                       .created = ten_etcd_number(item, "create_revision"),
                       .lease = ten_etcd_number(item, "lease")};
     const char *value = json_string_value(json_object_get(item, "value"));
-    if (value && ten_etcd_unbase64(scratch, value))
+    if (value && ten_base64_decode(scratch, value))
         kv.value = json_loadb(ten_buf_string(scratch), scratch->size, JSON_REJECT_DUPLICATES, NULL);
     return kv;
 }

@@ -1,5 +1,5 @@
 /*
- * What is said to etcd and what it answers, as text: keys, base64, and transactions. A transaction is a list of
+ * What is said to etcd and what it answers, as text: keys and transactions. A transaction is a list of
  * comparisons and a list of operations that take effect together when all comparisons hold. No network here.
  */
 #ifndef TEN_STORE_ETCD_TXN_H
@@ -33,10 +33,6 @@ enum ten_etcd_kind {
 };
 void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
                   enum ten_etcd_kind kind, const char *name);
-
-void ten_etcd_base64(ten_buf *out, const char *data, size_t size);
-/* Into out, which is cleared first; false: it is not base64. */
-bool ten_etcd_unbase64(ten_buf *out, const char *text);
 
 typedef struct ten_etcd_txn {
     ten_buf compares;

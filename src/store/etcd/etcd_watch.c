@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "store/common/stream_watch.h"
 #include "store/etcd/etcd_state.h"
 
@@ -24,7 +25,7 @@ struct ten_etcd_watch {
 
 static bool set_headers(ten_etcd_watch *watch) {
     ten_error error = {0};
-    const char *token = ten_etcd_token(watch->link, ten_boot_ms(&ten_system_clock) + ASK_MS, &error);
+    const char *token = ten_etcd_token(watch->link, ten_now_ms() + ASK_MS, &error);
     curl_slist_free_all(watch->headers);
     watch->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!watch->headers || (watch->settings->user && !token))
@@ -60,7 +61,7 @@ static bool is_alive(void *userdata) {
     ten_error error = {0};
     ten_etcd_call call = {.path = "/health", .once = true};
     const char *before = ten_etcd_endpoint(watch->link);
-    (void)ten_etcd_perform(watch->link, &call, 1, ten_boot_ms(&ten_system_clock) + ASK_MS, &error);
+    (void)ten_etcd_perform(watch->link, &call, 1, ten_now_ms() + ASK_MS, &error);
     const char *health = json_string_value(json_object_get(call.answer, "health"));
     bool alive = before == ten_etcd_endpoint(watch->link) && health && strcmp(health, "true") == 0;
     ten_etcd_calls_free(&call, 1);
@@ -73,10 +74,10 @@ static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
     snprintf(key, sizeof key, "%s/%s/", store->settings.prefix, watch->namespace_name);
     size_t size = strlen(key);
     ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
-    ten_etcd_base64(&watch->body, key, size);
+    ten_base64_encode(&watch->body, key, size);
     key[size - 1]++;
     ten_buf_text(&watch->body, "\",\"range_end\":\"");
-    ten_etcd_base64(&watch->body, key, size);
+    ten_base64_encode(&watch->body, key, size);
     ten_buf_text(&watch->body, "\"}}");
 }
 

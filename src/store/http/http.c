@@ -10,15 +10,11 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "store/common/report.h"
 #include "store/http/http_state.h"
 
-#define ANSWER_MAX     ((size_t)64 * 1024 * 1024)
-#define TOKEN_MAX      4096u
-#define CLOCK_APART_MS 2000
-
-uint64_t ten_http_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
+#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
+#define TOKEN_MAX  4096u
 
 /* ---- a request */
 
@@ -76,7 +72,7 @@ static int failed(ten_http_store *store, CURLcode code, const char *detail) {
 
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
     char detail[CURL_ERROR_SIZE] = "";
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_http_now_ms());
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     if (left_ms == 0)
         return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "no time was left to ask %s", store->settings.base);
     ten_buf url = {0};
@@ -131,7 +127,7 @@ bool ten_http_keep(ten_http_store *store) {
 /* ---- ping and check */
 
 static int ping(ten_store *base, uint64_t timeout_ms) {
-    return ten_http_ask((ten_http_store *)base, "GET", "/readyz", NULL, ten_http_now_ms() + timeout_ms);
+    return ten_http_ask((ten_http_store *)base, "GET", "/readyz", NULL, ten_now_ms() + timeout_ms);
 }
 
 static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
@@ -143,18 +139,16 @@ static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t
     snprintf(text, sizeof text, "Tenure %s on the store %s",
              ten_http_text(store->answer, "version") ? ten_http_text(store->answer, "version") : "of unknown version",
              ten_http_text(store->answer, "store") ? ten_http_text(store->answer, "store") : "?");
-    each(TENURE_CHECK_OK, "server", text, "", userdata);
+    ten_report report = {each, userdata};
+    ten_report_tell(&report, TENURE_CHECK_OK, "server", text, "");
     uint64_t server_ms = ten_http_number(store->answer, "at_ms");
     int64_t apart_ms = server_ms ? (int64_t)server_ms - (int64_t)ten_wall_ms(base->clock) : 0;
-    bool close = apart_ms < CLOCK_APART_MS && apart_ms > -CLOCK_APART_MS;
-    snprintf(text, sizeof text, "%+lld ms from this host's", (long long)apart_ms);
-    each(close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "server's clock", text,
-         close ? "" : "leases do not mind (each side counts by itself), but logs will not match: let NTP steer it",
-         userdata);
+    ten_report_clock(&report, apart_ms, TEN_REPORT_CLOCK_LOGS);
     bool clear = strncmp(store->settings.base, "http://", 7) == 0 && !store->settings.socket_path;
     bool local = strstr(store->settings.base, "//127.") || strstr(store->settings.base, "//localhost");
     if (clear && !local)
-        each(TENURE_CHECK_WARN, "encryption", "leases go over the network in clear", "use https://", userdata);
+        ten_report_tell(&report, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear",
+                        "use https://");
     return TENURE_OK;
 }
 
@@ -167,7 +161,7 @@ static int read_token(const char *path, char **ret_token, ten_error *error) {
         return ten_fail(error, TENURE_E_INVALID, "cannot read the token from %s: %s", path,
                         size < 0 ? strerrordesc_np((int)-size) : "its first line is empty");
     *ret_token = ten_strdup(text);
-    return *ret_token ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory");
+    return *ret_token ? TENURE_OK : ten_fail_memory(error, "the settings of a connection");
 }
 
 static int read_settings(const ten_url *url, ten_http_settings *settings, ten_error *error) {
@@ -184,12 +178,12 @@ static int read_settings(const ten_url *url, ten_http_settings *settings, ten_er
     ten_buf_format(&base, "%s://%s", url->scheme, url->hosts ? url->hosts : "");
     settings->base = base.data;
     if (r == TENURE_OK && base.failed)
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        r = ten_fail_memory(error, "the settings of a connection");
     if (r == TENURE_OK)
-        r = ten_curl_files_read(url, &settings->files, error);
+        r = ten_url_files_read(url, NULL, &settings->files, error);
     const char *socket_path = ten_url_option(url, "socket");
     if (r == TENURE_OK && socket_path && !(settings->socket_path = ten_strdup(socket_path)))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory");
+        r = ten_fail_memory(error, "the settings of a connection");
     const char *token_file = ten_url_option(url, "token_file");
     return r == TENURE_OK && token_file ? read_token(token_file, &settings->token, error) : r;
 }
@@ -204,48 +198,39 @@ static void close_store(ten_store *base) {
     ten_buf_free(&store->body);
     ten_buf_free(&store->out);
     ten_free(store->kept);
-    ten_curl_files_free(&store->settings.files);
+    ten_url_files_free(&store->settings.files);
     char *texts[] = {store->settings.base, store->settings.socket_path, store->settings.token};
     for (size_t i = 0; i < TEN_COUNT(texts); i++)
         ten_free(texts[i]);
-    ten_free(store);
 }
 
-static int open_store(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    ten_http_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the store");
-    store->base = (ten_store){.clock = config->clock,
-                              .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                                               .shared_between_processes = true,
-                                               .survives_restart = true,
-                                               .expiry_clock = "the server's store",
-                                               .change_notice = "server-sent events"}};
-    int r = read_settings(url, &store->settings, error);
-    ten_curl_start();
-    if (r == TENURE_OK) {
-        store->easy = curl_easy_init();
-        store->headers = curl_slist_append(NULL, "Content-Type: application/json");
-        struct curl_slist *more = curl_slist_append(store->headers, "Expect:");
-        bool good = store->easy && more && ten_http_prepare(store->easy, &store->settings) &&
-                    curl_easy_setopt(store->easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-                    curl_easy_setopt(store->easy, CURLOPT_WRITEDATA, store) == CURLE_OK &&
-                    curl_easy_setopt(store->easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-                    curl_easy_setopt(store->easy, CURLOPT_HEADERDATA, store) == CURLE_OK &&
-                    curl_easy_setopt(store->easy, CURLOPT_HTTPHEADER, store->headers) == CURLE_OK;
-        if (!good)
-            r = ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
-    }
-    if (r < 0) {
-        close_store(&store->base);
+static int open_store(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    (void)timeout_ms; /* it connects when it is first used */
+    int r = read_settings(url, &store->settings, &base->error);
+    if (r < 0)
         return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+    ten_curl_start();
+    store->easy = curl_easy_init();
+    store->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    struct curl_slist *more = curl_slist_append(store->headers, "Expect:");
+    bool good = store->easy && more && ten_http_prepare(store->easy, &store->settings) &&
+                curl_easy_setopt(store->easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+                curl_easy_setopt(store->easy, CURLOPT_WRITEDATA, store) == CURLE_OK &&
+                curl_easy_setopt(store->easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+                curl_easy_setopt(store->easy, CURLOPT_HEADERDATA, store) == CURLE_OK &&
+                curl_easy_setopt(store->easy, CURLOPT_HTTPHEADER, store->headers) == CURLE_OK;
+    return good ? TENURE_OK : ten_fail(&base->error, TENURE_E_NOMEM, "cannot start libcurl");
 }
 
 const ten_store_ops ten_http_ops = {
     .name = "http",
+    .size = sizeof(ten_http_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the server's store",
+                     .change_notice = "server-sent events"},
     .open = open_store,
     .close = close_store,
     .apply = ten_http_apply,

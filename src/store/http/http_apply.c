@@ -13,15 +13,6 @@ static bool is_forced(const ten_op *op) {
     return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
 }
 
-static const char *word_of(const ten_op *op) {
-    static const char *const words[] = {"acquire", "renew", "release", "read", "announce", "leave", "ask"};
-    if (is_forced(op))
-        return op->flags & TEN_OP_FORCE_NOW ? "force_now" : "force";
-    if (op->flags & TEN_OP_KEEP)
-        return "keep";
-    return op->flags & TEN_OP_FRESH ? "acquire_fresh" : words[op->kind];
-}
-
 /* In whose name the batch is sent; NULL: it does not matter. */
 static const char *sender_of(const ten_op *op) {
     if (op->kind == TEN_OP_ASK || is_forced(op))
@@ -51,7 +42,7 @@ static size_t run_length(const ten_op *ops, size_t count, const char **ret_sende
 
 static void write_op(ten_buf *out, const ten_op *op) {
     ten_json_open(out);
-    ten_json_text(out, "op", word_of(op));
+    ten_json_text(out, "op", ten_op_word(op));
     if (op->target)
         ten_json_text(out, "id", op->target);
     if (op->token && !is_forced(op))
@@ -80,8 +71,6 @@ static int error_of(const char *name) {
 }
 
 static bool read_outcome(const json_t *item, ten_result *result) {
-    static const char *const words[] = {"error", "ok", "held", "lost", "unknown"};
-    const char *word = ten_http_text(item, "outcome");
     *result = (ten_result){.outcome = TEN_ERROR,
                            .error = error_of(ten_http_text(item, "error")),
                            .token = ten_http_number(item, "version"),
@@ -94,15 +83,10 @@ static bool read_outcome(const json_t *item, ten_result *result) {
                            .barred = json_is_true(json_object_get(item, "barred")),
                            .recovering = json_is_true(json_object_get(item, "recovering")),
                            .ask = (enum ten_ask)ten_http_number(item, "ask")};
-    for (size_t i = 0; word && i < TEN_COUNT(words); i++) {
-        if (strcmp(word, words[i]) == 0) {
-            result->outcome = (enum ten_outcome)i;
-            if (result->outcome != TEN_ERROR)
-                result->error = 0;
-            return true;
-        }
-    }
-    return false;
+    bool known = ten_outcome_parse(ten_http_text(item, "outcome"), &result->outcome);
+    if (result->outcome != TEN_ERROR)
+        result->error = 0;
+    return known;
 }
 
 static int send_run(ten_http_store *store, const ten_op *ops, ten_result *results, size_t count, const char *sender,
@@ -122,7 +106,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     }
     ten_buf_text(out, "]}");
     if (out->failed)
-        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a batch");
+        return ten_fail_memory(&store->base.error, "a batch");
     int r = ten_http_ask(store, "POST", path, out->data, deadline_ms);
     if (r < 0)
         return r;
@@ -137,7 +121,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
 
 int ten_http_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     int r = TENURE_OK;
     ten_http_begin(store);
     for (size_t at = 0; r == TENURE_OK && at < count;) {

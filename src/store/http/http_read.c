@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "store/common/feed_json.h"
 #include "store/http/http_state.h"
@@ -11,20 +12,6 @@
 #define PAGE_MAX   10000u
 #define EDITS_MAX  10000u
 #define EDITS_SIZE ((size_t)512 * 1024) /* and one more */
-
-/* An id as a part of a query. */
-static void add_encoded(ten_buf *path, const char *id) {
-    for (; *id; id++) {
-        if (strchr("/+%&#?@:~", *id))
-            ten_buf_format(path, "%%%02X", (unsigned char)*id);
-        else
-            ten_buf_char(path, *id);
-    }
-}
-
-static int no_memory(ten_http_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a request");
-}
 
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
@@ -54,12 +41,11 @@ static void write_target(ten_buf *out, const tenure_target *target, bool whole) 
 
 /* As many as fit into one request, at least one; how many they are. */
 static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t count) {
-    static const char *const words[] = {"put", "remove", "pause", "resume"};
     size_t i = 0;
     ten_buf_clear(out);
     ten_buf_text(out, "{\"edits\":[");
     for (; i < count && i < EDITS_MAX && out->size < EDITS_SIZE; i++) {
-        ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", words[edits[i].action]);
+        ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", ten_target_action_name(edits[i].action));
         write_target(out, &edits[i].target, edits[i].action == TEN_TARGET_PUT);
         ten_buf_char(out, '}');
     }
@@ -73,14 +59,14 @@ static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t cou
 int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     char path[TENURE_NAMESPACE_MAX + 32];
     snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
     int r = TENURE_OK;
     for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = write_edits(&store->out, edits + at, count - at);
         if (store->out.failed)
-            return no_memory(store);
+            return ten_fail_memory(&store->base.error, "a request");
         r = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
         if (r == TENURE_OK && json_array_size(store->answer) != some)
             return not_a_list(store);
@@ -121,9 +107,10 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
     ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
     if (after && after[0]) {
         ten_buf_text(&path, "&after=");
-        add_encoded(&path, after);
+        ten_percent_encode_only(&path, after, "/+%&#?@:~");
     }
-    int r = path.failed ? no_memory(store) : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
+    int r = path.failed ? ten_fail_memory(&store->base.error, "a request")
+                        : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
     ten_buf_free(&path);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
@@ -140,7 +127,7 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
 
 int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    uint64_t deadline_ms = ten_http_now_ms() + timeout_ms;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     char last[TENURE_TARGET_MAX + 1];
     size_t left = query->limit;
     int r = TENURE_OK;
@@ -165,7 +152,7 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
     char path[TENURE_NAMESPACE_MAX + 32];
     snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
     ten_http_begin(store);
-    int r = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    int r = ten_http_ask(store, "GET", path, NULL, ten_now_ms() + timeout_ms);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
     size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
@@ -197,7 +184,7 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     snprintf(path, sizeof path, "/api/v1/%s/history?limit=%zu&after=%s", namespace_name,
              (size_t)ten_min_u64(limit, PAGE_MAX), after);
     ten_http_begin(store);
-    int r = ten_http_ask(store, "GET", path, NULL, ten_http_now_ms() + timeout_ms);
+    int r = ten_http_ask(store, "GET", path, NULL, ten_now_ms() + timeout_ms);
     if (r < 0)
         return r;
     if (!json_is_array(store->answer) || store->cursor[0] == '\0')

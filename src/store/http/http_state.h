@@ -17,7 +17,7 @@ typedef struct ten_http_settings {
     char *base; /* http://host:port, or http://localhost for a socket */
     char *socket_path;
     char *token; /* of the bearer; NULL: none */
-    ten_curl_files files;
+    ten_url_files files;
 } ten_http_settings;
 
 typedef struct ten_http_watch ten_http_watch;
@@ -39,7 +39,6 @@ typedef struct ten_http_store {
 } ten_http_store;
 
 /* http.c */
-uint64_t ten_http_now_ms(void);
 /* One request. `body` NULL: none. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);

@@ -41,7 +41,7 @@ int ten_http_watch_open(ten_store *base, const char *namespace_name, int *ret_fd
     if (!store->watch) {
         struct ten_http_watch *watch = ten_calloc(1, sizeof *watch);
         if (!watch)
-            return ten_fail(&base->error, TENURE_E_NOMEM, "out of memory for a watch");
+            return ten_fail_memory(&base->error, "a watch");
         watch->settings = &store->settings;
         snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
         ten_stream stream = {.prepare = prepare, .userdata = watch};

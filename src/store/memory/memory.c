@@ -6,21 +6,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "store/memory/memory_core.h"
 
-static int no_memory(ten_store *store) {
-    return ten_fail(&store->error, TENURE_E_NOMEM, "out of memory in the memory store");
-}
-
 /* ---- operations ---------------------------------------------------------------------------------------- */
 
 static int feed(struct ten_memory_store *store, const ten_change *change) {
-    return ten_memory_feed(store->core, change, ten_wall_ms(store->base.clock)) ? TENURE_OK : no_memory(&store->base);
+    return ten_memory_feed(store->core, change, ten_wall_ms(store->base.clock))
+               ? TENURE_OK
+               : ten_fail_memory(&store->base.error, "the memory store");
 }
 
 static bool is_tombstone(struct ten_memory_core *core, const ten_op *op, uint64_t now_ms) {
@@ -46,13 +43,13 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
     if (!entry && op->kind == TEN_OP_ACQUIRE) {
         entry = ten_memory_make(core, op->namespace_name, op->target);
         if (!entry)
-            return no_memory(&store->base);
+            return ten_fail_memory(&store->base.error, "the memory store");
     }
     ten_lease_effect effect;
     ten_lease_row row = entry ? entry->lease : none;
     ten_lease_row_apply(&row, op, &context, result, &effect);
     if (result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
-        return no_memory(&store->base);
+        return ten_fail_memory(&store->base.error, "the memory store");
     result->registered = entry && entry->registered;
     result->paused = entry && entry->registered && entry->paused;
     ten_change changes[TEN_LEASE_CHANGES_MAX];
@@ -130,7 +127,7 @@ static int apply_to_instance(struct ten_memory_store *store, const ten_op *op, t
     char *metadata = differs && op->metadata ? ten_strdup(op->metadata) : NULL;
     if (!instance || (differs && op->metadata && !metadata)) {
         ten_free(metadata);
-        return no_memory(&store->base);
+        return ten_fail_memory(&store->base.error, "the memory store");
     }
     if (differs) {
         ten_free(instance->metadata);
@@ -171,7 +168,7 @@ static int put_target(struct ten_memory_store *store, const char *namespace_name
     if (!entry || !copy_text(target->url, &url) || !copy_text(target->exec, &exec) || !copy_text(target->spec, &spec)) {
         ten_free(url);
         ten_free(exec);
-        return no_memory(&store->base);
+        return ten_fail_memory(&store->base.error, "the memory store");
     }
     ten_free(entry->url);
     ten_free(entry->exec);
@@ -366,7 +363,7 @@ static int memory_watch(ten_store *base, const char *namespace_name, int *ret_fd
     struct ten_memory_store *store = (struct ten_memory_store *)base;
     pthread_mutex_lock(&store->core->lock);
     if (store->watch_fd < 0)
-        store->watch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        store->watch_fd = ten_eventfd_open();
     int failed = store->watch_fd < 0 ? errno : 0;
     pthread_mutex_unlock(&store->core->lock);
     if (failed)
@@ -377,9 +374,8 @@ static int memory_watch(ten_store *base, const char *namespace_name, int *ret_fd
 
 static void memory_watch_clear(ten_store *base) {
     struct ten_memory_store *store = (struct ten_memory_store *)base;
-    uint64_t count;
     if (store->watch_fd >= 0)
-        (void)ten_read_some(store->watch_fd, &count, sizeof count);
+        ten_eventfd_clear(store->watch_fd);
 }
 
 static int memory_ping(ten_store *base, uint64_t timeout_ms) {
@@ -396,35 +392,26 @@ static int memory_check(ten_store *base, tenure_check_fn each, void *userdata, u
     return TENURE_OK;
 }
 
-static int memory_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+static int memory_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {"timeout", NULL};
-    int checked = ten_url_check_options(url, options, error);
-    if (checked < 0)
-        return checked;
-    struct ten_memory_store *store = ten_calloc(1, sizeof *store);
-    struct ten_memory_core *core = store ? ten_memory_core_get(url->path) : NULL;
-    if (!core) {
-        ten_free(store);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the memory store");
-    }
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .expiry_clock = "this process's boot clock",
-                         .change_notice = "direct"},
-    };
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms;
     store->watch_fd = -1;
+    int r = ten_url_check_options(url, options, &base->error);
+    if (r < 0)
+        return r;
+    struct ten_memory_core *core = ten_memory_core_get(url->path);
+    if (!core)
+        return ten_fail_memory(&base->error, "the memory store");
     store->core = core;
     pthread_mutex_lock(&core->lock);
     store->next = core->handles;
     core->handles = store;
     pthread_mutex_unlock(&core->lock);
-    *ret_store = &store->base;
     return TENURE_OK;
 }
 
-static void memory_close(ten_store *base) {
-    struct ten_memory_store *store = (struct ten_memory_store *)base;
+static void leave_core(struct ten_memory_store *store) {
     pthread_mutex_lock(&store->core->lock);
     for (struct ten_memory_store **at = &store->core->handles; *at; at = &(*at)->next) {
         if (*at == store) {
@@ -434,13 +421,22 @@ static void memory_close(ten_store *base) {
     }
     pthread_mutex_unlock(&store->core->lock);
     ten_memory_core_drop(store->core);
+}
+
+static void memory_close(ten_store *base) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    if (store->core)
+        leave_core(store);
     ten_close_fd(&store->watch_fd);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
 const ten_store_ops ten_memory_ops = {
     .name = "memory",
+    .size = sizeof(struct ten_memory_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .expiry_clock = "this process's boot clock",
+                     .change_notice = "direct"},
     .open = memory_open,
     .close = memory_close,
     .apply = memory_apply,

@@ -136,10 +136,9 @@ bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint
 }
 
 void ten_memory_wake_all(struct ten_memory_core *core) {
-    uint64_t one = 1;
     for (struct ten_memory_store *handle = core->handles; handle; handle = handle->next)
         if (handle->watch_fd >= 0)
-            (void)ten_write_all(handle->watch_fd, &one, sizeof one);
+            ten_eventfd_poke(handle->watch_fd);
 }
 
 /* ---- cores --------------------------------------------------------------------------------------------- */

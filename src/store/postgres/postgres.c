@@ -14,10 +14,8 @@
 #include "store/postgres/postgres_schema_sql.h"
 #include "store/postgres/postgres_state.h"
 
-#define BACKOFF_FIRST_MS 10u
-#define BACKOFF_MOST_MS  500u
-#define TRIES            20u /* when others are in the way */
-#define PAUSE_US         1000u
+#define TRIES    20u /* when others are in the way */
+#define PAUSE_US 1000u
 
 static ten_postgres_store *self(ten_store *base) {
     return (ten_postgres_store *)base;
@@ -29,7 +27,7 @@ int ten_postgres_misunderstood(ten_postgres_store *store) {
 }
 
 int ten_postgres_no_memory(ten_postgres_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a call to PostgreSQL");
+    return ten_fail_memory(&store->base.error, "a call to PostgreSQL");
 }
 
 /* ---- values -------------------------------------------------------------------------------------------- */
@@ -52,20 +50,10 @@ void ten_postgres_add_text(ten_buf *list, const char *text) {
     ten_buf_char(list, '"');
 }
 
-const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number) {
-    char *at = &text[TEN_POSTGRES_NUMBER_SIZE - 1];
-    *at = '\0';
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return at;
-}
-
 void ten_postgres_add_number(ten_buf *list, uint64_t number) {
-    char text[TEN_POSTGRES_NUMBER_SIZE];
+    char text[TEN_DIGITS_SIZE];
     start_element(list);
-    ten_buf_text(list, ten_postgres_write_number(text, number));
+    ten_buf_text(list, ten_digits(text, number));
 }
 
 void ten_postgres_end_list(ten_buf *list) {
@@ -91,41 +79,17 @@ void ten_postgres_disconnect(ten_postgres_store *store) {
     store->link = NULL;
 }
 
-/* Many instances lose the same server at the same moment: they come back spread out, and the less often the longer it
- * is away. */
-static void back_off(ten_postgres_store *store) {
-    uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
-    store->backoff_ms = backoff_ms;
-    store->dial_ms = ten_postgres_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
-}
-
-static int wait_for_turn(ten_postgres_store *store, uint64_t deadline_ms) {
-    uint64_t now_ms = ten_postgres_now_ms();
-    if (store->dial_ms <= now_ms)
-        return TENURE_OK;
-    if (store->dial_ms >= deadline_ms)
-        return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "%s was out of reach a moment ago",
-                        ten_postgres_settings_name(store->settings));
-    ten_sleep_us((store->dial_ms - now_ms) * 1000);
-    return TENURE_OK;
-}
-
 int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
     if (store->link && !ten_postgres_link_is_fresh(store->link))
         ten_postgres_disconnect(store);
     if (store->link)
         return TENURE_OK;
-    int r = wait_for_turn(store, deadline_ms);
+    int r = ten_dial_wait(&store->dial, ten_postgres_settings_name(store->settings), deadline_ms, &store->base.error);
     if (r < 0)
-        return r; /* not a try: it must not put the next one off */
-    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
-    if (r < 0) {
-        back_off(store);
         return r;
-    }
-    store->backoff_ms = 0;
-    store->dial_ms = 0;
-    return TENURE_OK;
+    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
+    ten_dial_note(&store->dial, r);
+    return r;
 }
 
 /* ---- transactions -------------------------------------------------------------------------------------- */
@@ -147,13 +111,12 @@ int ten_postgres_send(ten_postgres_store *store, const char *statement, int coun
 
 /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
 static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    char numbers[3][TEN_POSTGRES_NUMBER_SIZE];
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_postgres_now_ms());
+    char numbers[3][TEN_DIGITS_SIZE];
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
-    const char *values[] = {ten_postgres_write_number(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
-                            ten_postgres_write_number(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
-                            ten_postgres_write_number(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)),
-                            work->lists ? "on" : "off"};
+    const char *values[] = {ten_digits(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
+                            ten_digits(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
+                            ten_digits(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)), work->lists ? "on" : "off"};
     return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
 }
 
@@ -229,7 +192,7 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
     r = send_all(store, work, deadline_ms);
     if (r == TENURE_OK)
         r = receive_all(store, work, deadline_ms, ret_trial, &in_step);
-    if (r == TENURE_E_UNREACHABLE && was_connected)
+    if (ten_dial_worth_another(r, was_connected, deadline_ms))
         *ret_trial = TRIAL_CUT;
     /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
      * successor. */
@@ -241,7 +204,8 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
 }
 
 static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
-    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: others were in the way all the time", work->what);
+    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: gave up after repeated serialization conflicts",
+                    work->what);
 }
 
 int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
@@ -249,7 +213,7 @@ int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *wo
     for (unsigned tries = 1;; tries++) {
         enum trial trial;
         int r = try_once(store, work, deadline_ms, &trial);
-        bool last = tries == TRIES || ten_postgres_now_ms() >= deadline_ms;
+        bool last = tries == TRIES || ten_now_ms() >= deadline_ms;
         if (trial == TRIAL_REFUSED && work->hopeful)
             return TEN_POSTGRES_REFUSED;
         if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
@@ -281,17 +245,16 @@ static int take_nothing(ten_postgres_store *store, size_t statement, const PGres
 
 static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
     ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = take_nothing};
-    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
 }
 
 static void postgres_close(ten_store *base) {
     ten_postgres_store *store = self(base);
-    ten_postgres_watch_close(&store->watch);
+    ten_notice_watch_close(&store->watch.notice);
     ten_postgres_disconnect(store);
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
 static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_error *error) {
@@ -311,45 +274,31 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
 }
 
 static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
-    uint64_t deadline_ms = ten_add_saturating(ten_postgres_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     int r = ten_postgres_connect(store, deadline_ms);
     return r < 0 ? r : ten_postgres_migrate(store, deadline_ms);
 }
 
-static int postgres_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+static int postgres_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    ten_postgres_watch_init(store);
     if (!url->hosts)
-        return ten_fail(error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
+        return ten_fail(&base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
                         url->scheme);
-    ten_postgres_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the PostgreSQL store");
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .shared_between_processes = true,
-                         .survives_restart = true,
-                         .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
-                         .change_notice = "LISTEN and NOTIFY"},
-    };
-    store->watch.epoll_fd = store->watch.timer_fd = -1;
-    int r = ten_postgres_settings_make(url, &store->settings, error);
+    int r = ten_postgres_settings_make(url, &store->settings, &base->error);
     if (r == TENURE_OK)
-        r = take_listen_url(url, store, error);
-    if (r == TENURE_OK) {
-        r = open_connection(store, config->timeout_ms);
-        if (r < 0 && error)
-            *error = store->base.error;
-    }
-    if (r < 0) {
-        postgres_close(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+        r = take_listen_url(url, store, &base->error);
+    return r < 0 ? r : open_connection(store, timeout_ms);
 }
 
 const ten_store_ops ten_postgres_ops = {
     .name = "postgres",
+    .size = sizeof(ten_postgres_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
+                     .change_notice = "LISTEN and NOTIFY"},
     .open = postgres_open,
     .close = postgres_close,
     .apply = ten_postgres_apply,

@@ -42,11 +42,6 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-static const char *kind_word(const ten_op *op) {
-    static const char *const words[] = {"acquire", "renew", "release", "read", "announce", "leave", "ask"};
-    return words[op->kind];
-}
-
 static int take_holder(ten_postgres_store *store, const char *holder, ten_result *result) {
     result->holder = holder ? ten_arena_text(&store->results, holder) : NULL;
     return holder && !result->holder ? ten_postgres_no_memory(store) : TENURE_OK;
@@ -121,8 +116,8 @@ static int sort_renewals(const struct batch *batch, const ten_op ***ret_sorted, 
 }
 
 static int send_renewals(struct batch *batch) {
-    char ttl[TEN_POSTGRES_NUMBER_SIZE];
-    char slack[TEN_POSTGRES_NUMBER_SIZE];
+    char ttl[TEN_DIGITS_SIZE];
+    char slack[TEN_DIGITS_SIZE];
     const ten_op **sorted = NULL;
     int r = sort_renewals(batch, &sorted, &batch->renewal_count);
     clear_lists(batch);
@@ -132,8 +127,8 @@ static int send_renewals(struct batch *batch) {
     }
     if (r == TENURE_OK && batch->renewal_count > 0) {
         const ten_op *op = sorted[0];
-        const char *before[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
-                                ten_postgres_write_number(slack, op->ttl_ms / SLACK_PART)};
+        const char *before[] = {op->namespace_name, op->holder, ten_digits(ttl, op->ttl_ms),
+                                ten_digits(slack, op->ttl_ms / SLACK_PART)};
         r = send_lists(batch, PG_RENEW_PLAINLY, before, TEN_COUNT(before), 2);
     }
     ten_free(sorted);
@@ -147,10 +142,10 @@ static int send_usual(ten_postgres_store *store, void *userdata) {
     int r = send_renewals(batch);
     for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
-        char ttl[TEN_POSTGRES_NUMBER_SIZE];
-        char weight[TEN_POSTGRES_NUMBER_SIZE];
-        const char *values[] = {op->namespace_name, op->holder, ten_postgres_write_number(ttl, op->ttl_ms),
-                                ten_postgres_write_number(weight, op->weight), or_empty(op->metadata)};
+        char ttl[TEN_DIGITS_SIZE];
+        char weight[TEN_DIGITS_SIZE];
+        const char *values[] = {op->namespace_name, op->holder, ten_digits(ttl, op->ttl_ms),
+                                ten_digits(weight, op->weight), or_empty(op->metadata)};
         if (op->kind == TEN_OP_ANNOUNCE)
             r = ten_postgres_send(store, PG_BEAT, TEN_COUNT(values), values);
     }
@@ -247,7 +242,7 @@ static int send_locks(struct batch *batch) {
         const ten_op *op = &batch->ops[i];
         if (op->kind != TEN_OP_ACQUIRE && op->kind != TEN_OP_RENEW)
             continue;
-        ten_postgres_add_text(&batch->lists[0], kind_word(op));
+        ten_postgres_add_text(&batch->lists[0], ten_op_kind_name(op->kind));
         ten_postgres_add_text(&batch->lists[1], op->namespace_name);
         ten_postgres_add_text(&batch->lists[2], op->target);
         ten_postgres_add_number(&batch->lists[3], op->ttl_ms);
@@ -275,7 +270,7 @@ static int send_leases(struct batch *batch, const struct step *step) {
     for (size_t i = 0; i < step->count; i++) {
         const ten_op *op = &batch->ops[batch->order[step->first + i]];
         ten_buf *list = batch->lists;
-        ten_postgres_add_text(list++, kind_word(op));
+        ten_postgres_add_text(list++, ten_op_kind_name(op->kind));
         ten_postgres_add_text(list++, op->target);
         ten_postgres_add_text(list++, op->holder);
         ten_postgres_add_number(list++, op->token);
@@ -303,19 +298,19 @@ static int send_reads(struct batch *batch, const struct step *step) {
 #define STATEMENTS_FOR_INSTANCE 3u
 
 static int send_instance(ten_postgres_store *store, const ten_op *op) {
-    char ttl[TEN_POSTGRES_NUMBER_SIZE];
-    char weight[TEN_POSTGRES_NUMBER_SIZE];
-    char ask[TEN_POSTGRES_NUMBER_SIZE];
+    char ttl[TEN_DIGITS_SIZE];
+    char weight[TEN_DIGITS_SIZE];
+    char ask[TEN_DIGITS_SIZE];
     const char *key[] = {op->namespace_name, op->holder};
     const char *values[] = {op->namespace_name,
-                            kind_word(op),
+                            ten_op_kind_name(op->kind),
                             op->holder,
-                            ten_postgres_write_number(ttl, op->ttl_ms),
-                            ten_postgres_write_number(weight, op->weight),
+                            ten_digits(ttl, op->ttl_ms),
+                            ten_digits(weight, op->weight),
                             or_empty(op->metadata),
                             ten_reason_name(op->reason),
                             or_empty(op->actor),
-                            ten_postgres_write_number(ask, op->ask)};
+                            ten_digits(ask, op->ask)};
     int r = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, key);
     if (r == TENURE_OK)
         r = ten_postgres_send(store, PG_LOCK_INSTANCE, 2, key);
@@ -468,7 +463,7 @@ static int look_at(struct batch *batch) {
 int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct batch batch = {.store = store, .ops = ops, .results = results, .count = count};
-    uint64_t deadline_ms = ten_add_saturating(ten_postgres_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     ten_arena_reset(&store->results);
     int r = look_at(&batch);
     if (r == TENURE_OK && is_usual(&batch))

@@ -21,10 +21,6 @@ struct ten_postgres_link {
     const char *name; /* the settings' */
 };
 
-uint64_t ten_postgres_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
-
 PGconn *ten_postgres_link_connection(ten_postgres_link *link) {
     return link->connection;
 }
@@ -113,13 +109,13 @@ static int broken(const ten_postgres_link *link, ten_error *error) {
 static int wait_for(const ten_postgres_link *link, short events, uint64_t deadline_ms) {
     struct pollfd place = {.fd = PQsocket(link->connection), .events = events};
     for (;;) {
-        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_postgres_now_ms());
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
         int ready = poll(&place, 1, (int)ten_min_u64(left_ms, 60000));
         if (ready > 0)
             return 1;
         if (ready < 0 && errno != EINTR)
             return -errno;
-        if (ten_postgres_now_ms() >= deadline_ms)
+        if (ten_now_ms() >= deadline_ms)
             return 0;
     }
 }
@@ -151,7 +147,7 @@ static int connect_to(ten_postgres_link *link, const ten_postgres_settings *sett
     PQfinish(link->connection);
     link->connection = PQconnectStartParams(keywords, values, 0);
     if (!link->connection)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", link->name);
+        return ten_fail_memory(error, "a connection to %s", link->name);
     PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
     PQsetNoticeReceiver(link->connection, ignore_notice, NULL);
     if (PQstatus(link->connection) == CONNECTION_BAD)
@@ -173,7 +169,7 @@ static int connect_somewhere(ten_postgres_link *link, const ten_postgres_setting
     size_t count = 0;
     int r = ten_postgres_places(settings, deadline_ms, places, &count, error);
     for (size_t i = 0; i < count; i++) {
-        uint64_t now_ms = ten_postgres_now_ms();
+        uint64_t now_ms = ten_now_ms();
         uint64_t share_ms = ten_sub_saturating(deadline_ms, now_ms) / (count - i);
         r = connect_to(link, settings, &places[i], password, ten_add_saturating(now_ms, share_ms), error);
         if (r == TENURE_OK)
@@ -185,13 +181,14 @@ static int connect_somewhere(ten_postgres_link *link, const ten_postgres_setting
 int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_link **ret_link,
                            ten_error *error) {
     ten_postgres_link *link = ten_calloc(1, sizeof *link);
-    char *password = settings->password_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
+    char *password = settings->files.secret_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
     int r = TENURE_OK;
-    if (!link || (settings->password_file && !password))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", settings->name);
-    ssize_t size = r == TENURE_OK && password ? ten_read_line(settings->password_file, password, PASSWORD_SIZE) : 0;
+    if (!link || (settings->files.secret_file && !password))
+        r = ten_fail_memory(error, "a connection to %s", settings->name);
+    ssize_t size = r == TENURE_OK && password ? ten_read_line(settings->files.secret_file, password, PASSWORD_SIZE) : 0;
     if (size < 0)
-        r = ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s", settings->password_file);
+        r = ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s",
+                           settings->files.secret_file);
     if (r == TENURE_OK) {
         link->name = settings->name;
         r = connect_somewhere(link, settings, password, deadline_ms, error);

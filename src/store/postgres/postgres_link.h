@@ -46,8 +46,6 @@ int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t 
 int ten_postgres_failed(const PGresult *result, const char *what, ten_error *error);
 const char *ten_postgres_sqlstate(const PGresult *result);
 
-uint64_t ten_postgres_now_ms(void);
-
 static inline void ten_postgres_clear(PGresult **result) {
     PQclear(*result);
 }

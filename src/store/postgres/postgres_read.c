@@ -44,7 +44,7 @@ static int take_listing(ten_postgres_store *store, size_t statement, const PGres
 static int read_rows(ten_store *base, const char *what, struct listing *listing, uint64_t timeout_ms) {
     ten_postgres_work work = {
         .what = what, .lists = true, .send = send_listing, .take = take_listing, .userdata = listing};
-    int r = ten_postgres_transact(self(base), &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+    int r = ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
     if (r < 0) {
         PQclear(listing->rows);
         listing->rows = NULL;
@@ -78,11 +78,9 @@ static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *use
 }
 
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    static const char *const filters[] = {
-        [TENURE_ALL] = "all", [TENURE_LEASED] = "leased", [TENURE_FREE] = "free", [TENURE_REGISTERED] = "registered"};
-    char limit[TEN_POSTGRES_NUMBER_SIZE];
-    const char *values[] = {query->namespace_name, query->after ? query->after : "", filters[query->filter],
-                            ten_postgres_write_number(limit, ten_min_u64(query->limit, LIMIT_MOST))};
+    char limit[TEN_DIGITS_SIZE];
+    const char *values[] = {query->namespace_name, query->after ? query->after : "", ten_filter_name(query->filter),
+                            ten_digits(limit, ten_min_u64(query->limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
     int r = read_rows(base, "listing targets", &listing, timeout_ms);
@@ -116,20 +114,6 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
-static enum ten_change_kind kind_of(const char *event) {
-    unsigned kind = 0;
-    while (kind < TEN_CHANGE_COUNT && strcmp(ten_change_name((enum ten_change_kind)kind), event) != 0)
-        kind++;
-    return (enum ten_change_kind)kind;
-}
-
-static enum ten_reason reason_of(const char *word) {
-    unsigned reason = 0;
-    while (reason < TEN_REASON_COUNT && strcmp(ten_reason_name((enum ten_reason)reason), word) != 0)
-        reason++;
-    return reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE;
-}
-
 static int hand_out_changes(const PGresult *rows, const char *namespace_name, uint64_t *cursor, ten_change_fn each,
                             void *userdata) {
     int r = TENURE_OK;
@@ -138,8 +122,8 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
             break; /* there are none */
         ten_change change = {.cursor = ten_postgres_number(rows, i, 2),
                              .at_ms = ten_postgres_number(rows, i, 3),
-                             .kind = kind_of(PQgetvalue(rows, i, 4)),
-                             .reason = reason_of(PQgetvalue(rows, i, 5)),
+                             .kind = ten_change_parse(PQgetvalue(rows, i, 4)),
+                             .reason = ten_reason_parse(PQgetvalue(rows, i, 5)),
                              .namespace_name = namespace_name,
                              .target = PQgetvalue(rows, i, 6),
                              .instance = PQgetvalue(rows, i, 7),
@@ -156,15 +140,15 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
 int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
                          ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
-    char numbers[2][TEN_POSTGRES_NUMBER_SIZE];
+    char numbers[2][TEN_DIGITS_SIZE];
     bool now = *cursor == TEN_CURSOR_NOW;
     bool oldest = *cursor == TEN_CURSOR_OLDEST;
     uint64_t from = oldest ? 0 : ten_min_u64(*cursor, INT64_MAX);
-    const char *values[] = {namespace_name, ten_postgres_write_number(numbers[0], from),
-                            ten_postgres_write_number(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
+    const char *values[] = {namespace_name, ten_digits(numbers[0], from),
+                            ten_digits(numbers[1], now ? 0 : ten_min_u64(limit, LIMIT_MOST))};
     struct listing listing = {
         .statement = PG_LIST_CHANGES, .count = TEN_COUNT(values), .values = values, .fields = CHANGE_FIELDS};
-    ten_postgres_watch_mend(store);
+    ten_notice_watch_reconnect(&store->watch.notice);
     int r = read_rows(base, "reading the feed", &listing, timeout_ms);
     if (r < 0)
         return r;
@@ -213,9 +197,8 @@ static int number_rounds(ten_postgres_store *store, struct edits *edits) {
 }
 
 static void write_edit(ten_buf *lists, const ten_target_edit *edit) {
-    static const char *const actions[] = {"put", "remove", "pause", "resume"};
     const tenure_target *target = &edit->target;
-    ten_postgres_add_text(lists++, actions[edit->action]);
+    ten_postgres_add_text(lists++, ten_target_action_name(edit->action));
     ten_postgres_add_text(lists++, target->id);
     ten_postgres_add_text(lists++, target->url);
     ten_postgres_add_text(lists++, target->exec);
@@ -280,7 +263,7 @@ int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_ed
                               .take = take_edits,
                               .userdata = &all};
     if (r == TENURE_OK && count > 0)
-        r = ten_postgres_transact(store, &work, ten_add_saturating(ten_postgres_now_ms(), timeout_ms));
+        r = ten_postgres_transact(store, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
     ten_free(all.rounds);
     ten_buf_free(&namespaces);
     return r;

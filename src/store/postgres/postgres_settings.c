@@ -4,14 +4,13 @@
  */
 #include "store/postgres/postgres_settings.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/encode.h"
 
 #define POSTGRES_PORT 5432u
 
@@ -38,21 +37,7 @@ static const struct {
     {"tcp_user_timeout", "10000"},
 };
 
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of a PostgreSQL connection");
-}
-
 /* ---- the URL, once more as text ------------------------------------------------------------------------ */
-
-static void escape(ten_buf *text, const char *part, const char *also_plain) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    for (; *part; part++) {
-        if (strchr(plain, *part) || strchr(also_plain, *part))
-            ten_buf_char(text, *part);
-        else
-            ten_buf_format(text, "%%%02X", (unsigned char)*part);
-    }
-}
 
 /* What libpq calls the option; NULL: it is ours alone. */
 static const char *name_of_option(const char *key) {
@@ -65,25 +50,25 @@ static const char *name_of_option(const char *key) {
 static void write_url(ten_buf *text, const ten_url *url) {
     ten_buf_text(text, "postgresql://");
     if (url->user)
-        escape(text, url->user, "");
+        ten_percent_encode(text, url->user, "");
     if (url->password) {
         ten_buf_char(text, ':');
-        escape(text, url->password, "");
+        ten_percent_encode(text, url->password, "");
     }
     if (url->user || url->password)
         ten_buf_char(text, '@');
-    escape(text, url->hosts ? url->hosts : "", ":,[]");
+    ten_percent_encode(text, url->hosts ? url->hosts : "", ":,[]");
     ten_buf_char(text, '/');
-    escape(text, url->path[0] == '/' ? url->path + 1 : url->path, "");
+    ten_percent_encode(text, url->path[0] == '/' ? url->path + 1 : url->path, "");
     char before = '?';
     for (size_t i = 0; i < url->option_count; i++) {
         const char *name = name_of_option(url->options[i].key);
         if (!name)
             continue;
         ten_buf_char(text, before);
-        escape(text, name, "");
+        ten_percent_encode(text, name, "");
         ten_buf_char(text, '=');
-        escape(text, url->options[i].value, "");
+        ten_percent_encode(text, url->options[i].value, "");
         before = '&';
     }
     /* Who names an authority wants the server to be the one that it vouches for. */
@@ -101,7 +86,7 @@ static int parse(const ten_url *url, ten_postgres_settings *settings, ten_error 
         settings->options = PQconninfoParse(text.data, &why);
     if (text.data)
         explicit_bzero(text.data, text.size);
-    int r = text.failed         ? no_memory(error)
+    int r = text.failed         ? ten_fail_memory(error, "the settings of a PostgreSQL connection")
             : settings->options ? TENURE_OK
                                 : ten_fail(error, TENURE_E_INVALID, "the %s: URL is not valid: %.200s", url->scheme,
                                            why ? why : "out of memory");
@@ -115,17 +100,9 @@ static int parse(const ten_url *url, ten_postgres_settings *settings, ten_error 
 /* ---- files */
 
 static int take_files(const ten_url *url, ten_postgres_settings *settings, ten_error *error) {
-    static const char *const files[] = {"password_file", "ca_file", "cert_file", "key_file"};
-    for (size_t i = 0; i < TEN_COUNT(files); i++) {
-        const char *path = ten_url_option(url, files[i]);
-        if (path && access(path, R_OK) != 0)
-            return ten_fail_errno(error, TENURE_E_INVALID, errno, "%s=%s cannot be read", files[i], path);
-    }
-    const char *path = ten_url_option(url, "password_file");
-    if (path && (url->password || ten_url_option(url, "password")))
-        return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
-    settings->password_file = path ? ten_strdup(path) : NULL;
-    return path && !settings->password_file ? no_memory(error) : TENURE_OK;
+    int r = ten_url_files_read(url, "password_file", &settings->files, error);
+    bool in_url = url->password || ten_url_option(url, "password");
+    return r < 0 ? r : ten_url_files_check_password(&settings->files, in_url, error);
 }
 
 const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword) {
@@ -146,14 +123,14 @@ static int make_name(const ten_url *url, ten_postgres_settings *settings, ten_er
         ten_buf_format(&name, ":%s", port);
     ten_buf_format(&name, "/%s", database ? database : "");
     settings->name = name.data;
-    return name.failed ? no_memory(error) : TENURE_OK;
+    return name.failed ? ten_fail_memory(error, "the settings of a PostgreSQL connection") : TENURE_OK;
 }
 
 int ten_postgres_settings_make(const ten_url *url, ten_postgres_settings **ret_settings, ten_error *error) {
     ten_postgres_settings *settings = ten_calloc(1, sizeof *settings);
     ten_error here = {0};
     if (!settings)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a PostgreSQL connection");
     int r = parse(url, settings, &here);
     if (r == TENURE_OK)
         r = take_files(url, settings, &here);
@@ -175,7 +152,7 @@ void ten_postgres_settings_free(ten_postgres_settings *settings) {
             explicit_bzero(at->val, strlen(at->val));
     PQconninfoFree(settings->options);
     ten_free(settings->name);
-    ten_free(settings->password_file);
+    ten_url_files_free(&settings->files);
     ten_free(settings);
 }
 

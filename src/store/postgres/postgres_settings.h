@@ -5,6 +5,7 @@
 #define TEN_STORE_POSTGRES_SETTINGS_H
 
 #include "base/resolve.h"
+#include "base/url_files.h"
 #include "store/postgres/postgres_link.h"
 
 #define TEN_POSTGRES_PLACES_MAX   16u /* addresses of all hosts together */
@@ -13,7 +14,7 @@
 struct ten_postgres_settings {
     char *name;
     PQconninfoOption *options; /* what the URL says, in libpq's words */
-    char *password_file;
+    ten_url_files files;
 };
 
 /* Where to try. A place without a host is libpq's to find: from its environment, a service file, or a socket. */

@@ -8,19 +8,17 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/encode.h"
+#include "store/common/dial.h"
+#include "store/common/notice_watch.h"
 #include "store/postgres/postgres_link.h"
 #include "store/store.h"
 
-/* The connection that listens, behind a descriptor that stays the same when it is made anew. */
+/* The connection that listens. Its poll_ms is set when a pooler stands in front of the server, and nobody can listen
+ * through it. */
 typedef struct ten_postgres_watch {
-    int epoll_fd; /* -1: nobody watches */
-    int timer_fd;
+    ten_notice_watch notice;
     ten_postgres_link *link; /* NULL: down */
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    uint64_t retry_ms; /* not before this, when it is down */
-    unsigned failures; /* in a row */
-    bool ping_sent;
-    bool pooled; /* a pooler stands in front of the server, and nobody can listen through it */
 } ten_postgres_watch;
 
 typedef struct ten_postgres_store {
@@ -28,8 +26,7 @@ typedef struct ten_postgres_store {
     ten_postgres_settings *settings;
     ten_postgres_settings *listen_settings; /* NULL: the same */
     ten_postgres_link *link;                /* NULL: not connected */
-    uint64_t dial_ms;                       /* not before this: the last try failed */
-    uint64_t backoff_ms;
+    ten_dial dial;
     size_t sent; /* statements of the transaction that is put together */
     ten_arena results;
     ten_postgres_watch watch;
@@ -78,9 +75,6 @@ uint64_t ten_postgres_number(const PGresult *result, int row, int column);
 bool ten_postgres_flag(const PGresult *result, int row, int column);
 const char *ten_postgres_text(const PGresult *result, int row, int column); /* NULL for NULL */
 
-#define TEN_POSTGRES_NUMBER_SIZE 24u
-const char *ten_postgres_write_number(char text[TEN_POSTGRES_NUMBER_SIZE], uint64_t number);
-
 /* ---- the ops */
 
 int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
@@ -91,11 +85,9 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
                                 uint64_t timeout_ms);
 int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
                          ten_change_fn each, void *userdata, uint64_t timeout_ms);
+void ten_postgres_watch_init(ten_postgres_store *store);
 int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
 void ten_postgres_watch_clear(ten_store *base);
-void ten_postgres_watch_close(ten_postgres_watch *watch);
-/* Listens again if that is due; what happens before is seen by the changes that are read after. */
-void ten_postgres_watch_mend(ten_postgres_store *store);
 int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

@@ -7,13 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
-#include "base/random.h"
 #include "store/redis/redis_lua.h"
 #include "store/redis/redis_state.h"
-
-#define BACKOFF_FIRST_MS 10u
-#define BACKOFF_MOST_MS  500u
 
 static const struct {
     const char *text;
@@ -27,10 +22,6 @@ static const struct {
 
 static ten_redis_store *self(ten_store *base) {
     return (ten_redis_store *)base;
-}
-
-uint64_t ten_redis_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
 }
 
 /* ---- words --------------------------------------------------------------------------------------------- */
@@ -118,7 +109,7 @@ void ten_redis_arguments(ten_redis_store *store, const ten_redis_space *space) {
 int ten_redis_send(ten_redis_store *store) {
     ten_redis_words *words = &store->words;
     if (words->failed || words->text.failed)
-        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory for a command to Redis");
+        return ten_fail_memory(&store->base.error, "a command to Redis");
     size_t start = 0;
     for (size_t i = 0; i < words->count; i++) {
         words->starts[i] = words->text.data + start;
@@ -144,7 +135,7 @@ int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadlin
 }
 
 int ten_redis_misunderstood(ten_redis_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a script in a way that was not understood",
+    return ten_fail(&store->base.error, TENURE_E_STORE, "%s: unexpected reply to a script",
                     ten_redis_settings_name(store->settings));
 }
 
@@ -189,50 +180,23 @@ void ten_redis_disconnect(ten_redis_store *store) {
     store->link = NULL;
 }
 
-/* Many instances lose the same server at the same moment: they come back spread out, and the less often the longer it
- * is away. */
-static void back_off(ten_redis_store *store) {
-    uint64_t backoff_ms = store->backoff_ms ? ten_min_u64(store->backoff_ms * 2, BACKOFF_MOST_MS) : BACKOFF_FIRST_MS;
-    store->backoff_ms = backoff_ms;
-    store->dial_ms = ten_redis_now_ms() + backoff_ms / 2 + ten_random_u64() % (backoff_ms / 2 + 1);
-}
-
-static int wait_for_turn(ten_redis_store *store, uint64_t deadline_ms) {
-    uint64_t now_ms = ten_redis_now_ms();
-    if (store->dial_ms <= now_ms)
-        return TENURE_OK;
-    if (store->dial_ms >= deadline_ms)
-        return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "%s was out of reach a moment ago",
-                        ten_redis_settings_name(store->settings));
-    ten_sleep_us((store->dial_ms - now_ms) * 1000);
-    return TENURE_OK;
-}
-
 int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
     if (store->link && !ten_redis_link_is_fresh(store->link)) {
         ten_redis_disconnect(store);
-        store->dial_ms = ten_redis_now_ms() + ten_random_u64() % BACKOFF_FIRST_MS;
+        ten_dial_spread(&store->dial);
     }
     if (store->link)
         return TENURE_OK;
-    int r = wait_for_turn(store, deadline_ms);
+    int r = ten_dial_wait(&store->dial, ten_redis_settings_name(store->settings), deadline_ms, &store->base.error);
     if (r < 0)
-        return r; /* not a try: it must not put the next one off */
+        return r;
     r = ten_redis_link_open(store->settings, TEN_REDIS_LEASES, deadline_ms, &store->link, &store->base.error);
     if (r == TENURE_OK)
         r = ten_redis_load_scripts(store, deadline_ms);
-    if (r < 0) {
+    if (r < 0)
         ten_redis_disconnect(store);
-        back_off(store);
-        return r;
-    }
-    store->backoff_ms = 0;
-    store->dial_ms = 0;
-    return TENURE_OK;
-}
-
-bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms) {
-    return error == TENURE_E_UNREACHABLE && was_connected && ten_redis_now_ms() < deadline_ms;
+    ten_dial_note(&store->dial, r);
+    return r;
 }
 
 static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
@@ -250,7 +214,8 @@ static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn
             r = ten_redis_receive(store, what, deadline_ms, &reply);
     }
     if (r == TENURE_OK && !reply)
-        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the server forgets its scripts at once", what);
+        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the script cache was flushed repeatedly (NOSCRIPT)",
+                     what);
     if (r < 0)
         ten_redis_disconnect(store);
     else
@@ -260,10 +225,10 @@ static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn
 
 int ten_redis_call(ten_redis_store *store, const char *what, ten_redis_make_fn make, void *userdata,
                    uint64_t timeout_ms, redisReply **ret_reply) {
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool was_connected = store->link != NULL;
     int r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
-    if (ten_redis_worth_another(r, was_connected, deadline_ms))
+    if (ten_dial_worth_another(r, was_connected, deadline_ms))
         r = call_once(store, what, make, userdata, deadline_ms, ret_reply);
     return r;
 }
@@ -289,7 +254,6 @@ static void redis_close(ten_store *base) {
     ten_redis_settings_free(store->settings);
     ten_redis_words_free(&store->words);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
 static int take_options(const ten_url *url, ten_redis_store *store, ten_error *error) {
@@ -309,44 +273,29 @@ static int take_options(const ten_url *url, ten_redis_store *store, ten_error *e
     return TENURE_OK;
 }
 
-static int redis_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+static int redis_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh",
                                           NULL};
-    int r = ten_url_check_options(url, options, error);
-    if (r < 0)
-        return r;
-    ten_redis_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening the Redis store");
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .shared_between_processes = true,
-                         .survives_restart = true,
-                         .expiry_clock = "the Redis server's clock",
-                         .change_notice = "PUBLISH from the scripts"},
-    };
-    store->watch.epoll_fd = store->watch.timer_fd = -1;
-    r = take_options(url, store, error);
+    ten_redis_store *store = self(base);
+    ten_redis_watch_init(store);
+    int r = ten_url_check_options(url, options, &base->error);
     if (r == TENURE_OK)
-        r = ten_redis_settings_make(url, &store->settings, error);
+        r = take_options(url, store, &base->error);
     if (r == TENURE_OK)
-        r = ten_redis_layout_make(url, &store->layout, error);
-    if (r == TENURE_OK) {
-        r = ten_redis_connect(store, ten_add_saturating(ten_redis_now_ms(), config->timeout_ms));
-        if (r < 0 && error)
-            *error = store->base.error;
-    }
-    if (r < 0) {
-        redis_close(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+        r = ten_redis_settings_make(url, &store->settings, &base->error);
+    if (r == TENURE_OK)
+        r = ten_redis_layout_make(url, &store->layout, &base->error);
+    return r < 0 ? r : ten_redis_connect(store, ten_add_saturating(ten_now_ms(), timeout_ms));
 }
 
 const ten_store_ops ten_redis_ops = {
     .name = "redis",
+    .size = sizeof(ten_redis_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "the Redis server's clock",
+                     .change_notice = "PUBLISH from the scripts"},
     .open = redis_open,
     .close = redis_close,
     .apply = ten_redis_apply,

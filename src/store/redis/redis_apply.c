@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/hash.h"
 #include "store/redis/redis_state.h"
 
@@ -109,8 +110,7 @@ static int cut_into_calls(struct batch *batch) {
         calls++;
     batch->calls = ten_calloc(calls, sizeof *batch->calls);
     if (!batch->calls)
-        return ten_fail(&batch->store->base.error, TENURE_E_NOMEM, "out of memory for a batch of %zu operations",
-                        batch->count);
+        return ten_fail_memory(&batch->store->base.error, "a batch of %zu operations", batch->count);
     for (size_t i = 0; i < batch->count; i += batch->calls[batch->call_count++].count)
         batch->calls[batch->call_count] = (struct call){.first = i, .count = call_length(batch, i)};
     batch->only_renews = true;
@@ -126,8 +126,7 @@ static int cut_into_calls(struct batch *batch) {
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
 static const char *kind_word(const ten_op *op) {
-    static const char *const words[] = {"acquire", "renew", "release", "read", "announce", "leave", "ask"};
-    return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : words[op->kind];
+    return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : ten_op_kind_name(op->kind);
 }
 
 static const char *flag_words(unsigned flags) {
@@ -146,25 +145,16 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-/* Digits from the back of `end`; where they start. For each renewal, so without snprintf(). */
-static char *put_digits(char *end, uint64_t number) {
-    do {
-        *--end = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return end;
-}
-
 /* "token ttl" lines, exactly as the fence has them while nothing has changed: the script compares all of them at once.
  */
 static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) {
     char line[64];
     char *end = line + sizeof line;
     bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE;
-    char *middle = put_digits(end, ops[0].ttl_ms); /* a run has one TTL */
+    char *middle = ten_digits_before(end, ops[0].ttl_ms); /* a run has one TTL */
     *--middle = ' ';
     for (size_t i = 0; counts && i < count; i++) {
-        char *start = put_digits(middle, ops[i].token);
+        char *start = ten_digits_before(middle, ops[i].token);
         if (i > 0)
             *--start = '\n';
         ten_buf_add(&words->text, start, (size_t)(end - start));
@@ -232,7 +222,7 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
     result->ttl_ms = op->ttl_ms;
     result->remaining_ms = op->ttl_ms;
     result->holder = op->holder ? ten_arena_text(&store->results, op->holder) : NULL;
-    return op->holder && !result->holder ? ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory") : TENURE_OK;
+    return op->holder && !result->holder ? ten_fail_memory(&store->base.error, "an answer") : TENURE_OK;
 }
 
 static int take_error(ten_redis_store *store, redisReply *const *fields, ten_result *result) {
@@ -278,7 +268,7 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
     result->ask = (enum ten_ask)ten_redis_number(fields[6]);
     result->acquired_at_ms = ten_redis_number(fields[7]);
     if (fields[4]->type == REDIS_REPLY_STRING && !(result->holder = ten_arena_text(&store->results, fields[4]->str)))
-        return ten_fail(&store->base.error, TENURE_E_NOMEM, "out of memory");
+        return ten_fail_memory(&store->base.error, "an answer");
     return TENURE_OK;
 }
 
@@ -387,14 +377,14 @@ static int run_calls(struct batch *batch) {
             r = exchange(batch, &forgotten, &again);
     }
     if (r == TENURE_OK && (forgotten || again))
-        r = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the server forgets its scripts at once");
+        r = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the script cache was flushed repeatedly (NOSCRIPT)");
     return r;
 }
 
 /* With wait_replicas nothing counts that is not on that many replicas: a failover would forget it. */
 static int wait_for_replicas(struct batch *batch) {
     ten_redis_store *store = batch->store;
-    uint64_t left_ms = ten_sub_saturating(batch->deadline_ms, ten_redis_now_ms());
+    uint64_t left_ms = ten_sub_saturating(batch->deadline_ms, ten_now_ms());
     char number[24];
     char time[24];
     snprintf(number, sizeof number, "%llu", (unsigned long long)store->wait_replicas);
@@ -447,13 +437,13 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
                           .ops = ops,
                           .results = results,
                           .count = count,
-                          .deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms)};
+                          .deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms)};
     ten_arena_reset(&store->results);
     int r = cut_into_calls(&batch);
     bool was_connected = store->link != NULL;
     if (r == TENURE_OK)
         r = run_batch(&batch);
-    if (batch.calls && !batch.forces && ten_redis_worth_another(r, was_connected, batch.deadline_ms)) {
+    if (batch.calls && !batch.forces && ten_dial_worth_another(r, was_connected, batch.deadline_ms)) {
         for (size_t i = 0; i < batch.call_count; i++)
             batch.calls[i].done = false;
         r = run_batch(&batch);

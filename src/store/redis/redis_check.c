@@ -4,49 +4,39 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/common/report.h"
 #include "store/redis/redis_state.h"
 
-#define CLOCK_APART_MS 2000
-
-struct report {
-    tenure_check_fn each;
-    void *userdata;
-};
-
-static void tell(const struct report *report, enum tenure_check_level level, const char *check, const char *found,
-                 const char *advice) {
-    report->each(level, check, found, level == TENURE_CHECK_OK ? "" : advice, report->userdata);
-}
-
-static void check_server(const ten_redis_server *server, const struct report *report) {
+static void check_server(const ten_redis_server *server, const ten_report *report) {
     char found[256];
     snprintf(found, sizeof found, "%s at %s, a master with %u replica%s", server->version, server->address,
              server->replicas, server->replicas == 1 ? "" : "s");
-    tell(report, TENURE_CHECK_OK, "server", found, "");
-    tell(report, TENURE_CHECK_OK, "eviction", server->eviction, "");
+    ten_report_tell(report, TENURE_CHECK_OK, "server", found, "");
+    ten_report_tell(report, TENURE_CHECK_OK, "eviction", server->eviction, "");
 }
 
-static void check_persistence(const ten_redis_server *server, const struct report *report) {
-    tell(report, server->saves ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "persistence",
-         server->saves ? "append-only file" : "no append-only file: a restart loses what no snapshot has",
-         "that is safe (newcomers wait for one TTL, living holders go on), but the target registry and the history are "
-         "lost, too: turn on appendonly");
+static void check_persistence(const ten_redis_server *server, const ten_report *report) {
+    ten_report_tell(
+        report, server->saves ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "persistence",
+        server->saves ? "append-only file" : "no append-only file: a restart loses what no snapshot has",
+        "that is safe (newcomers wait for one TTL, living holders go on), but the target registry and the history are "
+        "lost, too: turn on appendonly");
 }
 
-static void check_replicas(const ten_redis_store *store, const ten_redis_server *server, const struct report *report) {
+static void check_replicas(const ten_redis_store *store, const ten_redis_server *server, const ten_report *report) {
     char found[160];
     if (store->wait_replicas > 0) {
         snprintf(found, sizeof found, "wait_replicas=%llu, %u connected", (unsigned long long)store->wait_replicas,
                  server->replicas);
-        tell(report, server->replicas >= store->wait_replicas ? TENURE_CHECK_OK : TENURE_CHECK_FAIL, "replicas", found,
-             "no lease can be granted or renewed until enough replicas are connected");
+        ten_report_tell(report, server->replicas >= store->wait_replicas ? TENURE_CHECK_OK : TENURE_CHECK_FAIL,
+                        "replicas", found, "no lease can be granted or renewed until enough replicas are connected");
     } else if (server->replicas > 0) {
-        tell(report, TENURE_CHECK_WARN, "replicas", "a failover can forget a lease that was acknowledged",
-             "add wait_replicas=N to the URL: then a lease counts only when N replicas have it");
+        ten_report_tell(report, TENURE_CHECK_WARN, "replicas", "a failover can forget a lease that was acknowledged",
+                        "add wait_replicas=N to the URL: then a lease counts only when N replicas have it");
     }
 }
 
-static int check_clock(ten_redis_store *store, const struct report *report, uint64_t deadline_ms) {
+static int check_clock(ten_redis_store *store, const ten_report *report, uint64_t deadline_ms) {
     const char *const words[] = {"TIME"};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     int r = ten_redis_link_ask(store->link, deadline_ms, &reply, &store->base.error, words, 1);
@@ -54,20 +44,14 @@ static int check_clock(ten_redis_store *store, const struct report *report, uint
         return r;
     int64_t server_ms =
         (int64_t)(ten_redis_number(reply->element[0]) * 1000 + ten_redis_number(reply->element[1]) / 1000);
-    int64_t apart_ms = server_ms - (int64_t)ten_wall_ms(store->base.clock);
-    char found[96];
-    snprintf(found, sizeof found, "%+lld ms from this host's", (long long)apart_ms);
-    bool close = apart_ms < CLOCK_APART_MS && apart_ms > -CLOCK_APART_MS;
-    tell(report, close ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "server's clock", found,
-         "leases do not mind (each side counts by itself), but a server's clock that jumps forward ends them early: "
-         "let NTP steer it");
+    ten_report_clock(report, server_ms - (int64_t)ten_wall_ms(store->base.clock), TEN_REPORT_CLOCK_JUMPS);
     return TENURE_OK;
 }
 
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = (ten_redis_store *)base;
-    struct report report = {.each = each, .userdata = userdata};
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    ten_report report = {.each = each, .userdata = userdata};
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     ten_redis_disconnect(store); /* so that what the server says of itself is of now */
     int r = ten_redis_connect(store, deadline_ms);
     if (r < 0)
@@ -81,9 +65,10 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
     if (r == TENURE_OK)
         r = ten_redis_watch_get(base, "poll", &fd);
     if (r == TENURE_OK)
-        tell(&report, store->watch.link ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
-             store->watch.link ? "subscribed" : base->error.message,
-             "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
-             "SUBSCRIBE changes are read two to four times a second");
+        ten_report_tell(
+            &report, store->watch.notice.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
+            store->watch.notice.listening ? "subscribed" : base->error.message,
+            "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
+            "SUBSCRIBE changes are read two to four times a second");
     return r;
 }

@@ -41,7 +41,7 @@ static void tune(int fd, int family) {
 
 static int wait_connected(int fd, uint64_t deadline_ms) {
     for (;;) {
-        uint64_t now_ms = ten_link_now_ms();
+        uint64_t now_ms = ten_now_ms();
         struct pollfd place = {.fd = fd, .events = POLLOUT};
         int ready = poll(&place, 1, (int)ten_min_u64(ten_sub_saturating(deadline_ms, now_ms), 60000));
         if (ready < 0 && errno != EINTR)
@@ -51,7 +51,7 @@ static int wait_connected(int fd, uint64_t deadline_ms) {
             socklen_t size = sizeof failure;
             return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 ? failure : errno;
         }
-        if (ten_link_now_ms() >= deadline_ms)
+        if (ten_now_ms() >= deadline_ms)
             return ETIMEDOUT;
     }
 }
@@ -74,7 +74,7 @@ static int start_connecting(int fd, const struct sockaddr *address, socklen_t si
         /* A Unix socket whose queue is full: its server is busy or stopped. There is nothing to wait on. */
         if (failure != EAGAIN || address->sa_family != AF_UNIX)
             return failure;
-        if (ten_link_now_ms() >= deadline_ms)
+        if (ten_now_ms() >= deadline_ms)
             return ETIMEDOUT;
         ten_sleep_us(FULL_US);
     }
@@ -109,7 +109,7 @@ static int connect_to_any(const ten_addresses *addresses, const char *name, uint
                           int *ret_fd, ten_error *error) {
     int fd = -EHOSTUNREACH;
     for (size_t i = 0; i < addresses->count && fd < 0; i++) {
-        uint64_t now_ms = ten_link_now_ms();
+        uint64_t now_ms = ten_now_ms();
         uint64_t part_ms = ten_sub_saturating(deadline_ms, now_ms) / (addresses->count - i);
         fd = connect_to((const struct sockaddr *)&addresses->at[i].address, addresses->at[i].size,
                         ten_add_saturating(now_ms, part_ms));
@@ -124,7 +124,7 @@ static int connect_to_any(const ten_addresses *addresses, const char *name, uint
 /* The host's addresses: asked for anew each time, because they change at a failover, but the last good answer serves
  * when the resolver does not. */
 static int find_addresses(ten_redis_host *host, uint64_t deadline_ms, ten_error *error) {
-    uint64_t now_ms = ten_link_now_ms();
+    uint64_t now_ms = ten_now_ms();
     uint64_t left_ms = ten_sub_saturating(deadline_ms, now_ms);
     ten_addresses found;
     uint64_t part_ms = host->known.count ? left_ms / 4 : left_ms;
@@ -216,8 +216,8 @@ static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, t
     char read[PASSWORD_SIZE];
     const char *password = settings->password;
     int r = TENURE_OK;
-    if (settings->password_file) {
-        r = read_password(settings->password_file, read, sizeof read, error);
+    if (settings->files.secret_file) {
+        r = read_password(settings->files.secret_file, read, sizeof read, error);
         password = read;
     }
     if (r == TENURE_OK && settings->user)
@@ -229,7 +229,7 @@ static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, t
 }
 
 static bool has_password(const ten_redis_settings *settings) {
-    return settings->password || settings->password_file;
+    return settings->password || settings->files.secret_file;
 }
 
 /* Sends what applies; `sent` says what was. */
@@ -398,7 +398,7 @@ static int take_leader(ten_redis_settings *settings, const ten_redis_link *link,
         return ten_redis_refusal(reply, link->name, error);
     if (!known || port == 0 || port > UINT16_MAX || reply->element[0]->len >= TEN_REDIS_HOST_SIZE ||
         !ten_utf8_is_printable(reply->element[0]->str, reply->element[0]->len))
-        return ten_fail(error, TENURE_E_UNREACHABLE, "%s knows no master '%s'", link->name, settings->master);
+        return ten_fail(error, TENURE_E_UNREACHABLE, "%s has no master named '%s'", link->name, settings->master);
     if (strcmp(settings->leader.name, reply->element[0]->str) == 0 && settings->leader.port == port)
         return TENURE_OK;
     settings->leader = (ten_redis_host){.port = (uint16_t)port};
@@ -428,7 +428,7 @@ static int ask_sentinel(ten_redis_settings *settings, ten_redis_host *sentinel, 
 
 static int dial_master_by(ten_redis_settings *settings, ten_redis_host *sentinel, uint64_t part_ms,
                           ten_redis_link **ret_link, ten_error *error) {
-    uint64_t now_ms = ten_link_now_ms();
+    uint64_t now_ms = ten_now_ms();
     uint64_t deadline_ms = ten_add_saturating(now_ms, part_ms);
     int r = ask_sentinel(settings, sentinel, ten_add_saturating(now_ms, part_ms / 2), error);
     ten_redis_link *link = NULL;
@@ -456,7 +456,7 @@ static int dial_master(ten_redis_settings *settings, uint64_t deadline_ms, ten_r
     int worst = TENURE_OK;
     for (size_t i = 0; i < settings->host_count && r < 0; i++) {
         size_t which = (settings->next_host + i) % settings->host_count;
-        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_link_now_ms());
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
         r = dial_master_by(settings, &settings->hosts[which], left_ms / (settings->host_count - i), ret_link, &one);
         if (r == TENURE_OK)
             settings->next_host = which;

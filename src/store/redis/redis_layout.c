@@ -41,7 +41,7 @@ static int expand(const char *pattern, const char *word, const char *namespace_n
     }
     if (places != 1)
         return ten_fail(error, TENURE_E_INVALID, "the key pattern '%s' must have {%s} in it, once", pattern, word);
-    return text->failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern") : TENURE_OK;
+    return text->failed ? ten_fail_memory(error, "a key pattern") : TENURE_OK;
 }
 
 static int make_pattern(const char *pattern, const char *word, const char *namespace_name, ten_redis_pattern *ret,
@@ -56,7 +56,7 @@ static int make_pattern(const char *pattern, const char *word, const char *names
         if (ret->before)
             ret->before[place] = '\0';
         if (!ret->before || !ret->after)
-            r = ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
+            r = ten_fail_memory(error, "a key pattern");
     }
     ten_buf_free(&text);
     return r;
@@ -100,7 +100,7 @@ static int take_option(const ten_url *url, const char *option, const char *stand
     if (r < 0)
         return r;
     *ret_text = ten_strdup(given ? given : standard);
-    return *ret_text ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a key pattern");
+    return *ret_text ? TENURE_OK : ten_fail_memory(error, "a key pattern");
 }
 
 static void free_space(ten_redis_space *space) {
@@ -157,7 +157,7 @@ static int fill_space(const ten_redis_layout *layout, const char *namespace_name
         text.failed |= !space->own[i];
     }
     bool elects = strcmp(namespace_name, LEADER_NAMESPACE) == 0;
-    int r = text.failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace") : TENURE_OK;
+    int r = text.failed ? ten_fail_memory(error, "the keys of a namespace") : TENURE_OK;
     if (r == TENURE_OK)
         r = make_pattern(elects ? layout->leader_key : layout->lease_key, elects ? "role" : "id", namespace_name,
                          &space->lease, error);
@@ -175,7 +175,7 @@ static int fill_space(const ten_redis_layout *layout, const char *namespace_name
         add_escaped(&text, space->node.after);
         space->node_glob = text.failed ? NULL : ten_strdup(text.data);
         if (!space->node_glob)
-            r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+            r = ten_fail_memory(error, "the keys of a namespace");
     }
     ten_buf_free(&text);
     return r;
@@ -190,10 +190,10 @@ int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, co
     }
     space = ten_calloc(1, sizeof *space);
     if (!space)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+        return ten_fail_memory(error, "the keys of a namespace");
     int r = fill_space(layout, namespace_name, space, error);
     if (r == TENURE_OK && !ten_map_put(&layout->spaces, namespace_name, space))
-        r = ten_fail(error, TENURE_E_NOMEM, "out of memory for the keys of a namespace");
+        r = ten_fail_memory(error, "the keys of a namespace");
     if (r < 0) {
         free_space(space);
         return r;

@@ -53,15 +53,14 @@ int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, 
     ten_redis_link *link = ten_calloc(1, sizeof *link);
     if (!link) {
         close(fd);
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", name);
+        return ten_fail_memory(error, "a connection to %s", name);
     }
     link->fd = fd;
     link->wants = POLLIN;
-    link->used_ms = ten_link_now_ms();
+    link->used_ms = ten_now_ms();
     snprintf(link->host, sizeof link->host, "%s", host);
     snprintf(link->name, sizeof link->name, "%s", name);
-    int r =
-        make_reader(link) ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "out of memory for a connection to %s", name);
+    int r = make_reader(link) ? TENURE_OK : ten_fail_memory(error, "a connection to %s", name);
     if (r == TENURE_OK && settings->tls)
         r = ten_redis_tls_start(settings, link, deadline_ms, error);
     if (r < 0)
@@ -98,7 +97,7 @@ static bool has_backlog(const ten_redis_link *link) {
 
 bool ten_redis_link_is_fresh(ten_redis_link *link) {
     char byte;
-    if (ten_link_now_ms() - link->used_ms > IDLE_MAX_MS || has_backlog(link) || link->reader->pos < link->reader->len)
+    if (ten_now_ms() - link->used_ms > IDLE_MAX_MS || has_backlog(link) || link->reader->pos < link->reader->len)
         return false;
     if (link->tls)
         return ten_redis_tls_is_fresh(link);
@@ -111,7 +110,7 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
 int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error) {
     for (;;) {
         /* Looked at first: a peer that always has something for us must not hold us beyond it. */
-        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_link_now_ms());
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
         if (left_ms == 0)
             return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
         struct pollfd place = {.fd = link->fd, .events = events};
@@ -167,7 +166,7 @@ static int read_backlog(ten_redis_link *link, ten_error *error) {
         return ten_fail(error, TENURE_E_STORE, "%s sends more than it was asked for", link->name);
     ten_buf_add(&link->in, data, size);
     if (r == TENURE_OK && link->in.failed)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
+        return ten_fail_memory(error, "a reply of %s", link->name);
     return r;
 }
 
@@ -192,7 +191,7 @@ static int write_some(ten_redis_link *link, short *ret_events, ten_error *error)
     *ret_events = 0;
     link->written = 0;
     let_go(&link->out);
-    link->used_ms = ten_link_now_ms();
+    link->used_ms = ten_now_ms();
     return TENURE_OK;
 }
 
@@ -221,8 +220,7 @@ int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *w
         ten_buf_add(&link->out, words[i], sizes[i]);
         ten_buf_add(&link->out, "\r\n", 2);
     }
-    return link->out.failed ? ten_fail(error, TENURE_E_NOMEM, "out of memory for a command to %s", link->name)
-                            : TENURE_OK;
+    return link->out.failed ? ten_fail_memory(error, "a command to %s", link->name) : TENURE_OK;
 }
 
 int ten_redis_link_flush(ten_redis_link *link, uint64_t deadline_ms, ten_error *error) {
@@ -256,9 +254,8 @@ static int feed(ten_redis_link *link, const char *data, size_t size, ten_error *
     link->bytes += size;
     if (link->bytes > REPLY_MAX)
         return too_large(link, error);
-    return redisReaderFeed(link->reader, data, size) == REDIS_OK
-               ? TENURE_OK
-               : ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
+    return redisReaderFeed(link->reader, data, size) == REDIS_OK ? TENURE_OK
+                                                                 : ten_fail_memory(error, "a reply of %s", link->name);
 }
 
 static int feed_from_backlog(ten_redis_link *link, ten_error *error) {
@@ -284,7 +281,7 @@ static int reader_failed(const ten_redis_link *link, ten_error *error) {
     if (link->too_large)
         return too_large(link, error);
     if (link->reader->err == REDIS_ERR_OOM)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory for a reply of %s", link->name);
+        return ten_fail_memory(error, "a reply of %s", link->name);
     return not_redis(link, error);
 }
 
@@ -331,7 +328,7 @@ int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisRepl
     }
     if (r < 0)
         return r;
-    link->used_ms = ten_link_now_ms();
+    link->used_ms = ten_now_ms();
     *ret_reply = reply;
     return TENURE_OK;
 }

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/resolve.h"
+#include "base/url_files.h"
 #include "store/redis/redis_link.h"
 
 #define TEN_REDIS_HOSTS_MAX 8u
@@ -34,10 +35,7 @@ struct ten_redis_settings {
     uint64_t database;
     char *user;
     char *password;
-    char *password_file;
-    char *ca_file;
-    char *cert_file;
-    char *key_file;
+    ten_url_files files;
     SSL_CTX *tls_context; /* NULL until it is needed */
 };
 
@@ -64,10 +62,6 @@ struct ten_redis_link {
     char name[TEN_REDIS_HOST_SIZE + 64]; /* for messages */
     ten_redis_server server;
 };
-
-static inline uint64_t ten_link_now_ms(void) {
-    return ten_boot_ms(&ten_system_clock);
-}
 
 /* A connected socket's link, with TLS where the settings say so. The descriptor is the link's also when that fails. */
 int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, const char *name, uint64_t deadline_ms,

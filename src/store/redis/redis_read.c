@@ -21,7 +21,7 @@ static ten_redis_store *self(ten_store *base) {
 }
 
 static uint64_t left_ms(uint64_t deadline_ms) {
-    return ten_sub_saturating(deadline_ms, ten_redis_now_ms());
+    return ten_sub_saturating(deadline_ms, ten_now_ms());
 }
 
 /* ---- the registry -------------------------------------------------------------------------------------- */
@@ -60,7 +60,6 @@ struct edits {
 };
 
 static void make_edits(ten_redis_store *store, void *userdata) {
-    static const char *const actions[] = {"put", "remove", "pause", "resume"};
     struct edits *edits = userdata;
     ten_redis_script_in(store, TEN_REDIS_EDIT_TARGETS, edits->space, edits->count);
     for (size_t i = 0; i < edits->count; i++)
@@ -71,7 +70,7 @@ static void make_edits(ten_redis_store *store, void *userdata) {
         ten_buf_clear(&edits->text);
         if (edit->action == TEN_TARGET_PUT)
             describe(&edits->text, &edit->target);
-        ten_redis_word(&store->words, actions[edit->action]);
+        ten_redis_word(&store->words, ten_target_action_name(edit->action));
         ten_redis_word(&store->words, edit->target.id);
         ten_redis_word(&store->words, ten_buf_string(&edits->text));
     }
@@ -82,7 +81,7 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
                    uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct edits call = {0};
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     int r = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
     for (size_t first = 0; r == TENURE_OK && first < count; first += call.count) {
         call.at = &edits[first];
@@ -150,13 +149,11 @@ static int hand_out_row(redisReply *const *fields, ten_row_fn each, void *userda
 }
 
 int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    static const char *const filters[] = {
-        [TENURE_ALL] = "all", [TENURE_LEASED] = "leased", [TENURE_FREE] = "free", [TENURE_REGISTERED] = "registered"};
     ten_redis_store *store = self(base);
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
-    struct listing listing = {.filter = filters[query->filter], .after = after, .limit = query->limit};
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
+    struct listing listing = {.filter = ten_filter_name(query->filter), .after = after, .limit = query->limit};
     int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
     while (r == TENURE_OK && listing.limit > 0) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
@@ -218,7 +215,7 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
                              uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct roll roll = {0};
-    uint64_t deadline_ms = ten_add_saturating(ten_redis_now_ms(), timeout_ms);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     size_t found = NODES_A_CALL;
     int r = ten_redis_space_get(&store->layout, namespace_name, &roll.space, &base->error);
     for (; r == TENURE_OK && found == NODES_A_CALL; roll.from += found) {
@@ -354,7 +351,7 @@ static int hand_out_heard(ten_redis_store *store, const char *namespace_name, ui
 
 static bool has_heard(const ten_redis_watch *watch, const char *namespace_name, uint64_t cursor) {
     return watch->heard.size > 0 && !watch->heard.failed && watch->heard_from <= cursor && cursor < watch->heard_to &&
-           strcmp(watch->namespace_name, namespace_name) == 0;
+           strcmp(watch->notice.namespace_name, namespace_name) == 0;
 }
 
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
@@ -362,7 +359,7 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
     ten_redis_store *store = self(base);
     struct reading reading = {.cursor = *cursor};
     int r = ten_redis_space_get(&store->layout, namespace_name, &reading.space, &base->error);
-    ten_redis_watch_mend(store);
+    ten_notice_watch_reconnect(&store->watch.notice);
     if (r < 0 || *cursor == TEN_CURSOR_NOW)
         return r < 0 ? r : read_cursor(store, &reading, timeout_ms, cursor);
     reading.all = *cursor == TEN_CURSOR_OLDEST;

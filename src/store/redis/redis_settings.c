@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "store/redis/redis_link_state.h"
@@ -13,10 +12,6 @@
 #define REDIS_PORT    6379u
 #define SENTINEL_PORT 26379u
 #define DATABASE_MAX  100000u
-
-static int no_memory(ten_error *error) {
-    return ten_fail(error, TENURE_E_NOMEM, "out of memory for the settings of a Redis connection");
-}
 
 static bool parse_number(const char *text, uint64_t most, uint64_t *ret_number) {
     char *end = NULL;
@@ -124,7 +119,7 @@ static int parse_master(const ten_url *url, ten_redis_settings *settings, ten_er
                         "a Sentinel URL names the master: redis+sentinel://sentinel-1,sentinel-2/mymaster");
     settings->master = ten_strdup(name);
     if (!settings->master)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a Redis connection");
     settings->master[size] = '\0';
     return parse_database(name + size, url, settings, error);
 }
@@ -136,7 +131,8 @@ static int parse_socket(const ten_url *url, ten_redis_settings *settings, ten_er
     if (strlen(url->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
         return ten_fail(error, TENURE_E_INVALID, "the path of the socket %s is too long for the system", url->path);
     settings->socket_path = ten_strdup(url->path);
-    return settings->socket_path ? parse_database("", url, settings, error) : no_memory(error);
+    return settings->socket_path ? parse_database("", url, settings, error)
+                                 : ten_fail_memory(error, "the settings of a Redis connection");
 }
 
 static int parse_place(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
@@ -162,14 +158,7 @@ static int copy(const char *text, char **ret_copy, ten_error *error) {
     if (!text)
         return TENURE_OK;
     *ret_copy = ten_strdup(text);
-    return *ret_copy ? TENURE_OK : no_memory(error);
-}
-
-static int take_file(const ten_url *url, const char *option, char **ret_path, ten_error *error) {
-    const char *path = ten_url_option(url, option);
-    if (path && access(path, R_OK) != 0)
-        return ten_fail_errno(error, TENURE_E_INVALID, errno, "%s=%s cannot be read", option, path);
-    return copy(path, ret_path, error);
+    return *ret_copy ? TENURE_OK : ten_fail_memory(error, "the settings of a Redis connection");
 }
 
 static int take_secrets(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
@@ -177,22 +166,14 @@ static int take_secrets(const ten_url *url, ten_redis_settings *settings, ten_er
     if (r == TENURE_OK)
         r = copy(url->password, &settings->password, error);
     if (r == TENURE_OK)
-        r = take_file(url, "password_file", &settings->password_file, error);
+        r = ten_url_files_read(url, "password_file", &settings->files, error);
     if (r == TENURE_OK)
-        r = take_file(url, "ca_file", &settings->ca_file, error);
+        r = ten_url_files_check_tls(&settings->files, settings->tls, "rediss", error);
     if (r == TENURE_OK)
-        r = take_file(url, "cert_file", &settings->cert_file, error);
-    if (r == TENURE_OK)
-        r = take_file(url, "key_file", &settings->key_file, error);
+        r = ten_url_files_check_password(&settings->files, settings->password != NULL, error);
     if (r < 0)
         return r;
-    if (!settings->tls && (settings->ca_file || settings->cert_file || settings->key_file))
-        return ten_fail(error, TENURE_E_INVALID, "ca_file, cert_file and key_file are for rediss://");
-    if ((settings->cert_file == NULL) != (settings->key_file == NULL))
-        return ten_fail(error, TENURE_E_INVALID, "a client certificate needs both cert_file and key_file");
-    if (settings->password && settings->password_file)
-        return ten_fail(error, TENURE_E_INVALID, "the URL names a password and a password_file: one of them is enough");
-    if (settings->user && !settings->password && !settings->password_file)
+    if (settings->user && !settings->password && !settings->files.secret_file)
         return ten_fail(error, TENURE_E_INVALID,
                         "the URL names the user %s and no password: redis://user:password@host, or password_file=PATH",
                         settings->user);
@@ -212,7 +193,7 @@ static int make_name(const ten_url *url, ten_redis_settings *settings, ten_error
         ten_buf_format(&name, "/%llu", (unsigned long long)settings->database);
     if (name.failed) {
         ten_buf_free(&name);
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a Redis connection");
     }
     settings->name = name.data;
     return TENURE_OK;
@@ -221,7 +202,7 @@ static int make_name(const ten_url *url, ten_redis_settings *settings, ten_error
 int ten_redis_settings_make(const ten_url *url, ten_redis_settings **ret_settings, ten_error *error) {
     ten_redis_settings *settings = ten_calloc(1, sizeof *settings);
     if (!settings)
-        return no_memory(error);
+        return ten_fail_memory(error, "the settings of a Redis connection");
     int r = parse_place(url, settings, error);
     if (r == TENURE_OK)
         r = take_secrets(url, settings, error);
@@ -246,10 +227,7 @@ void ten_redis_settings_free(ten_redis_settings *settings) {
     ten_free(settings->master);
     ten_free(settings->user);
     ten_free(settings->password);
-    ten_free(settings->password_file);
-    ten_free(settings->ca_file);
-    ten_free(settings->cert_file);
-    ten_free(settings->key_file);
+    ten_url_files_free(&settings->files);
     ten_free(settings);
 }
 

@@ -8,6 +8,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "store/common/dial.h"
+#include "store/common/notice_watch.h"
 #include "store/redis/redis_layout.h"
 #include "store/redis/redis_link.h"
 #include "store/store.h"
@@ -27,15 +29,10 @@ enum ten_redis_script {
 #define TEN_REDIS_PROOF_SIZE 72u
 #define TEN_REDIS_PROOFS     1024u /* calls; 250,000 leases */
 
-/* The subscription: a connection of its own, behind a descriptor that stays the same when it is made anew. */
+/* The subscription, on a connection of its own. */
 typedef struct ten_redis_watch {
-    int epoll_fd; /* -1: nobody watches */
-    int timer_fd;
+    ten_notice_watch notice;
     ten_redis_link *link; /* NULL: down */
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    uint64_t retry_ms; /* not before this, when it is down */
-    unsigned failures; /* in a row */
-    bool ping_sent;
     /* Entries of the feed that came with the notices, one behind the other, each with its NUL: all changes after
      * `heard_from` up to `heard_to`. */
     ten_buf heard;
@@ -61,8 +58,7 @@ typedef struct ten_redis_store {
     uint64_t wait_replicas;
     bool fresh;
     ten_redis_link *link; /* NULL: not connected */
-    uint64_t dial_ms;     /* not before this: the last try failed */
-    uint64_t backoff_ms;
+    ten_dial dial;
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
     ten_redis_words words;
     ten_arena results;
@@ -90,7 +86,6 @@ void ten_redis_words_free(ten_redis_words *words);
 
 /* ---- calls; all by deadline_ms on the boot clock, errors in store->base.error */
 
-uint64_t ten_redis_now_ms(void);
 /* Connected, with the scripts known to the server. */
 int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms);
 void ten_redis_disconnect(ten_redis_store *store);
@@ -99,8 +94,6 @@ int ten_redis_load_scripts(ten_redis_store *store, uint64_t deadline_ms);
 int ten_redis_send(ten_redis_store *store);
 /* The next reply. An error reply is an error, but NOSCRIPT, which is *ret_reply NULL. */
 int ten_redis_receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply);
-/* Whether an error may be over on a new connection: the old one was dead, or its server is no longer the master. */
-bool ten_redis_worth_another(int error, bool was_connected, uint64_t deadline_ms);
 
 /* One script call with everything around it: `make` puts its words together; the caller frees the reply. */
 typedef void (*ten_redis_make_fn)(ten_redis_store *store, void *userdata);
@@ -129,12 +122,11 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
                              uint64_t timeout_ms);
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                       void *userdata, uint64_t timeout_ms);
+void ten_redis_watch_init(ten_redis_store *store);
 int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
 void ten_redis_watch_clear(ten_store *base);
 void ten_redis_watch_close(ten_redis_watch *watch);
 void ten_redis_watch_forget(ten_redis_watch *watch);
-/* Subscribes again if that is due; what happens before is seen by the changes that are read after. */
-void ten_redis_watch_mend(ten_redis_store *store);
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

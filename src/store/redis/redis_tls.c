@@ -115,19 +115,19 @@ static int no_pass_phrase(char *text, int size, int writing, void *userdata) {
 }
 
 static int load_authorities(SSL_CTX *context, const ten_redis_settings *settings, ten_error *error) {
-    if (settings->ca_file && SSL_CTX_load_verify_locations(context, settings->ca_file, NULL) != 1)
+    if (settings->files.ca_file && SSL_CTX_load_verify_locations(context, settings->files.ca_file, NULL) != 1)
         return fail_tls(error, TENURE_E_INVALID, settings->name, "ca_file is not a PEM file of certificates");
-    if (!settings->ca_file && SSL_CTX_set_default_verify_paths(context) != 1)
+    if (!settings->files.ca_file && SSL_CTX_set_default_verify_paths(context) != 1)
         return fail_tls(error, TENURE_E_INVALID, settings->name, "no system certificates");
     return TENURE_OK;
 }
 
 static int load_certificate(SSL_CTX *context, const ten_redis_settings *settings, ten_error *error) {
-    if (!settings->cert_file)
+    if (!settings->files.cert_file)
         return TENURE_OK;
-    if (SSL_CTX_use_certificate_chain_file(context, settings->cert_file) != 1)
+    if (SSL_CTX_use_certificate_chain_file(context, settings->files.cert_file) != 1)
         return fail_tls(error, TENURE_E_INVALID, settings->name, "cert_file is not a PEM file of a certificate");
-    if (SSL_CTX_use_PrivateKey_file(context, settings->key_file, SSL_FILETYPE_PEM) != 1 ||
+    if (SSL_CTX_use_PrivateKey_file(context, settings->files.key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context) != 1)
         return fail_tls(error, TENURE_E_INVALID, settings->name,
                         "key_file is not a PEM file of cert_file's key, without a pass phrase");
@@ -156,7 +156,7 @@ static int new_context(const ten_redis_settings *settings, SSL_CTX **ret_context
 /* From the files each time, because certificates are replaced while a program runs. While somebody is at it, and what
  * is there does not fit together, what was there before serves. */
 static int make_context(ten_redis_settings *settings, ten_error *error) {
-    bool has_files = settings->ca_file || settings->cert_file;
+    bool has_files = settings->files.ca_file || settings->files.cert_file;
     if (settings->tls_context && !has_files)
         return TENURE_OK;
     SSL_CTX *context = NULL;

@@ -1,51 +1,22 @@
 /*
- * Hearing of changes: a second connection that has subscribed to the namespace's channel. The descriptor that callers
- * poll is an epoll of that connection and a timer, so that it stays the same when the connection is made anew. While
- * there is no subscription the timer wakes the caller, who reads the feed and so finds what was not announced; a
- * subscription whose peer has vanished is found out by a PING that stays without answer.
+ * Hearing of changes: a second connection that has subscribed to the namespace's channel, kept by notice_watch.h. The
+ * entries of the feed come with the messages, so that mostly nobody has to read it. Called through store.h.
  */
-#include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
-#include "base/io.h"
-#include "base/random.h"
 #include "store/redis/redis_state.h"
 
-#define SUBSCRIBE_MS 250u /* at most, for a start: the thread that waits here has leases to renew */
-#define PATIENCE     2u   /* times that this is doubled when it was not enough */
-#define RETRY_MS     250u /* between tries, and how often the feed is read meanwhile */
-#define HEARD_MAX    65536u
-#define PING_MS      5000u /* a silent peer is noticed after two of these */
-
-static void set_timer(const ten_redis_watch *watch, uint64_t first_ms, uint64_t then_ms) {
-    struct itimerspec when = {
-        .it_value = {.tv_sec = (time_t)(first_ms / 1000), .tv_nsec = (long)(first_ms % 1000) * 1000000L},
-        .it_interval = {.tv_sec = (time_t)(then_ms / 1000), .tv_nsec = (long)(then_ms % 1000) * 1000000L}};
-    (void)timerfd_settime(watch->timer_fd, 0, &when, NULL);
-}
+#define HEARD_MAX 65536u
 
 void ten_redis_watch_forget(ten_redis_watch *watch) {
     ten_buf_clear(&watch->heard);
     watch->heard_from = watch->heard_to = 0;
 }
 
-static void go_down(ten_redis_watch *watch) {
-    ten_redis_watch_forget(watch);
-    uint64_t pause_ms = RETRY_MS + ten_random_u64() % RETRY_MS;
-    ten_redis_link_close(watch->link);
-    watch->link = NULL;
-    watch->ping_sent = false;
-    watch->retry_ms = ten_redis_now_ms() + pause_ms;
-    set_timer(watch, pause_ms, pause_ms);
-}
-
 static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t deadline_ms) {
     const ten_redis_space *space;
     ten_redis_watch *watch = &store->watch;
-    int r = ten_redis_space_get(&store->layout, watch->namespace_name, &space, &store->base.error);
+    int r = ten_redis_space_get(&store->layout, watch->notice.namespace_name, &space, &store->base.error);
     char channel[TENURE_NAMESPACE_MAX + 48];
     snprintf(channel, sizeof channel, "%s@%llu", r == TENURE_OK ? space->own[TEN_REDIS_FEED] : "",
              (unsigned long long)ten_redis_settings_database(store->settings));
@@ -53,66 +24,27 @@ static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t dead
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     if (r == TENURE_OK)
         r = ten_redis_link_ask(link, deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
-    struct epoll_event interest = {.events = EPOLLIN};
-    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, ten_redis_link_fd(link), &interest) != 0)
-        r = ten_fail_errno(&store->base.error, TENURE_E_SYSTEM, errno, "cannot watch the Redis connection");
     return r;
 }
 
-void ten_redis_watch_mend(ten_redis_store *store) {
-    ten_redis_watch *watch = &store->watch;
-    if (watch->epoll_fd < 0 || watch->link || ten_redis_now_ms() < watch->retry_ms)
-        return;
-    if (!store->link) {
-        go_down(watch);
-        return;
-    }
-    uint64_t deadline_ms = ten_redis_now_ms() + (SUBSCRIBE_MS << watch->failures);
-    ten_redis_link *link = NULL;
-    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &link, &store->base.error);
-    if (r == TENURE_OK)
-        r = subscribe(store, link, deadline_ms);
-    watch->link = link;
-    if (r < 0) {
-        /* A far away server needs more; the leases can wait that long, too. */
-        watch->failures = (unsigned)ten_min_u64(watch->failures + 1, PATIENCE);
-        go_down(watch);
-        return;
-    }
-    watch->failures = 0;
-    /* What was told before is not heard here: the caller is woken once, and reads the feed. */
-    set_timer(watch, 1, PING_MS);
-}
-
-static int open_descriptors(ten_redis_store *store) {
-    ten_redis_watch *watch = &store->watch;
-    watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    watch->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    struct epoll_event interest = {.events = EPOLLIN};
-    if (watch->epoll_fd >= 0 && watch->timer_fd >= 0 &&
-        epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->timer_fd, &interest) == 0)
-        return TENURE_OK;
-    int failed = errno;
-    ten_redis_watch_close(watch);
-    return ten_fail_errno(&store->base.error, TENURE_E_SYSTEM, failed, "cannot watch for changes");
-}
-
-int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
+static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
     ten_redis_store *store = (ten_redis_store *)base;
     ten_redis_watch *watch = &store->watch;
-    int r = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(store);
-    if (r < 0)
-        return r;
-    if (strcmp(watch->namespace_name, namespace_name) != 0) {
-        snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
-        ten_redis_link_close(watch->link);
-        watch->link = NULL;
-        watch->retry_ms = 0;
-        ten_redis_watch_forget(watch);
-    }
-    ten_redis_watch_mend(store);
-    *ret_fd = watch->epoll_fd;
-    return TENURE_OK;
+    if (!store->link)
+        return TEN_NOTICE_NOT_NOW;
+    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &watch->link, &base->error);
+    if (r == TENURE_OK)
+        r = subscribe(store, watch->link, deadline_ms);
+    if (r == TENURE_OK)
+        *ret_fd = ten_redis_link_fd(watch->link);
+    return r;
+}
+
+static void end_listening(ten_store *base) {
+    ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
+    ten_redis_watch_forget(watch);
+    ten_redis_link_close(watch->link);
+    watch->link = NULL;
 }
 
 /* Keeps what a notice says if it goes on where the last one ended. One that was too large has no lines: what it is
@@ -136,8 +68,8 @@ static void hear(ten_redis_watch *watch, const redisReply *reply) {
     }
 }
 
-/* Takes what has come. */
-static bool drain(ten_redis_watch *watch) {
+static bool take_notices(ten_store *base) {
+    ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
     ten_error error;
     for (;;) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
@@ -145,34 +77,42 @@ static bool drain(ten_redis_watch *watch) {
             return false;
         if (!reply)
             return true;
-        watch->ping_sent = false;
+        watch->notice.ping_sent = false;
         hear(watch, reply);
     }
 }
 
-static bool ping(ten_redis_watch *watch) {
+static bool send_ping(ten_store *base, uint64_t deadline_ms) {
     static const char *const words[] = {"PING"};
     static const size_t sizes[] = {4};
+    const ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
     ten_error error;
-    if (watch->ping_sent)
-        return false;
-    watch->ping_sent = true;
     return ten_redis_link_send(watch->link, 1, words, sizes, &error) == TENURE_OK &&
-           ten_redis_link_flush(watch->link, ten_redis_now_ms() + SUBSCRIBE_MS, &error) == TENURE_OK;
+           ten_redis_link_flush(watch->link, deadline_ms, &error) == TENURE_OK;
+}
+
+/* ---- the ops */
+
+static const ten_notice_ops notice_ops = {.server = "Redis",
+                                          .patience = 2,
+                                          .listen = listen_beside,
+                                          .close = end_listening,
+                                          .read = take_notices,
+                                          .ping = send_ping};
+
+void ten_redis_watch_init(ten_redis_store *store) {
+    ten_notice_watch_init(&store->watch.notice, &store->base, &notice_ops);
+}
+
+int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
+    return ten_notice_watch_get(&((ten_redis_store *)base)->watch.notice, namespace_name, ret_fd);
 }
 
 void ten_redis_watch_clear(ten_store *base) {
-    ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
-    uint64_t count = 0;
-    bool timed = watch->timer_fd >= 0 && ten_read_some(watch->timer_fd, &count, sizeof count) > 0;
-    if (watch->link && (!drain(watch) || (timed && !ping(watch))))
-        go_down(watch);
+    ten_notice_watch_clear(&((ten_redis_store *)base)->watch.notice);
 }
 
 void ten_redis_watch_close(ten_redis_watch *watch) {
-    ten_redis_link_close(watch->link);
-    watch->link = NULL;
+    ten_notice_watch_close(&watch->notice);
     ten_buf_free(&watch->heard);
-    ten_close_fd(&watch->epoll_fd);
-    ten_close_fd(&watch->timer_fd);
 }

@@ -47,7 +47,7 @@ static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
         /* A holder that could not be read must not pass for none; nor a token that no store grants for one to count on
          * from. */
         if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
-            found = ten_fail(db->error, TENURE_E_NOMEM, "out of memory while reading the lease on %s", op->target);
+            found = ten_fail_memory(db->error, "the lease on %s", op->target);
         else if (row->token > TENURE_TOKEN_MAX)
             found = ten_fail(db->error, TENURE_E_STORE, "%s: the token of %s is out of range; the database is damaged",
                              db->path, op->target);
@@ -185,7 +185,7 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = ten_db_add_change(db, &changes[i]);
     if (r == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
-        r = ten_fail(db->error, TENURE_E_NOMEM, "out of memory for the answer about %s", op->target);
+        r = ten_fail_memory(db->error, "the answer about %s", op->target);
     return r;
 }
 
@@ -452,44 +452,33 @@ static void sqlite_close(ten_store *base) {
     struct sqlite_store *store = self(base);
     ten_db_close(&store->db);
     ten_arena_free(&store->results);
-    ten_free(store);
 }
 
-static int sqlite_open(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+static int sqlite_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {"timeout", NULL};
-    int r = ten_url_check_options(url, options, error);
+    ten_db *db = &self(base)->db;
+    ten_db_init(db, base->clock, &base->error);
+    int r = ten_url_check_options(url, options, &base->error);
     if (r < 0)
         return r;
     if (url->hosts && url->hosts[0] != '\0')
-        return ten_fail(error, TENURE_E_INVALID,
+        return ten_fail(&base->error, TENURE_E_INVALID,
                         "a sqlite: URL names a file on this host and no host: write sqlite:/%s%s", url->hosts,
                         url->path);
     if (url->path[0] == '\0')
-        return ten_fail(error, TENURE_E_INVALID,
+        return ten_fail(&base->error, TENURE_E_INVALID,
                         "a sqlite: URL names a file: write sqlite:/var/lib/jobs.db or sqlite:jobs.db");
-    struct sqlite_store *store = ten_calloc(1, sizeof *store);
-    if (!store)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening %s", url->path);
-    store->base = (ten_store){
-        .clock = config->clock,
-        .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                         .shared_between_processes = true,
-                         .survives_restart = true,
-                         .expiry_clock = "this host's boot clock, read after the lock is had",
-                         .change_notice = "inotify on the side file"},
-    };
-    r = ten_db_open(&store->db, url->path, config->clock, &store->base.error, config->timeout_ms);
-    if (r < 0) {
-        *error = store->base.error;
-        sqlite_close(&store->base);
-        return r;
-    }
-    *ret_store = &store->base;
-    return TENURE_OK;
+    return ten_db_open(db, url->path, timeout_ms);
 }
 
 const ten_store_ops ten_sqlite_ops = {
     .name = "sqlite",
+    .size = sizeof(struct sqlite_store),
+    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .shared_between_processes = true,
+                     .survives_restart = true,
+                     .expiry_clock = "this host's boot clock, read after the lock is had",
+                     .change_notice = "inotify on the side file"},
     .open = sqlite_open,
     .close = sqlite_close,
     .apply = sqlite_apply,

@@ -8,63 +8,56 @@
 #include <sys/vfs.h>
 
 #include "base/duration.h"
+#include "store/common/report.h"
 #include "store/sqlite/sqlite_db.h"
 
 #define LITTLE_ROOM (UINT64_C(16) << 20)
 
-struct report {
-    tenure_check_fn each;
-    void *userdata;
-};
-
-static void tell(const struct report *report, enum tenure_check_level level, const char *check, const char *found,
-                 const char *advice) {
-    report->each(level, check, found, level == TENURE_CHECK_OK ? "" : advice, report->userdata);
-}
-
-static void check_place(const ten_db *db, const struct report *report) {
+static void check_place(const ten_db *db, const ten_report *report) {
     struct statfs filesystem;
     const char *name = NULL;
     if (statfs(db->path, &filesystem) != 0 || !ten_db_filesystem_allowed((long)filesystem.f_type, &name)) {
-        tell(report, TENURE_CHECK_FAIL, "file system", "not a local one that is known",
-             "move the database to a local disk");
+        ten_report_tell(report, TENURE_CHECK_FAIL, "file system", "not a local one that is known",
+                        "move the database to a local disk");
         return;
     }
     bool lasts = strcmp(name, "tmpfs") != 0 && strcmp(name, "ramfs") != 0;
-    tell(report, lasts ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "file system", name,
-         "tokens start over when this memory file system goes with the power; keep the database on a disk");
+    ten_report_tell(report, lasts ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "file system", name,
+                    "tokens start over when this memory file system goes with the power; keep the database on a disk");
 }
 
-static void check_room(const ten_db *db, const struct report *report) {
+static void check_room(const ten_db *db, const ten_report *report) {
     struct statvfs space;
     char found[64];
     if (statvfs(db->path, &space) != 0)
         return;
     uint64_t room = (uint64_t)space.f_bavail * space.f_frsize;
     snprintf(found, sizeof found, "%llu MiB free", (unsigned long long)(room >> 20));
-    tell(report, room >= LITTLE_ROOM ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "room on disk", found,
-         "make room: without it no lease can be granted or renewed");
+    ten_report_tell(report, room >= LITTLE_ROOM ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "room on disk", found,
+                    "make room: without it no lease can be granted or renewed");
 }
 
-static void check_watch(ten_db *db, const struct report *report) {
+static void check_watch(ten_db *db, const ten_report *report) {
     ten_error error;
     bool works = ten_sqlite_side_watch(&db->side, &error) == TENURE_OK;
-    tell(report, works ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices", works ? "inotify" : error.message,
-         "raise fs.inotify.max_user_instances; until then waiters look four times a second");
+    ten_report_tell(report, works ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
+                    works ? "inotify" : error.message,
+                    "raise fs.inotify.max_user_instances; until then waiters look four times a second");
 }
 
-static void check_recovery(const ten_db *db, const struct report *report) {
+static void check_recovery(const ten_db *db, const ten_report *report) {
     char left[TEN_DURATION_SIZE];
     char found[96];
     ten_duration_show(db->context.recovering_ms, left);
     snprintf(found, sizeof found, "the database was replaced or restored; newcomers wait for %s", left);
     bool whole = db->context.recovering_ms == 0;
-    tell(report, whole ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "history of the file", whole ? "nothing lost" : found,
-         "wait: living holders go on, and everybody else enters when their leases have ended");
+    ten_report_tell(report, whole ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "history of the file",
+                    whole ? "nothing lost" : found,
+                    "wait: living holders go on, and everybody else enters when their leases have ended");
 }
 
 int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
-    struct report report = {.each = each, .userdata = userdata};
+    ten_report report = {.each = each, .userdata = userdata};
     int r = ten_db_begin_write(db, false, timeout_ms);
     if (r < 0)
         return r;

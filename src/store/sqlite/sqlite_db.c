@@ -212,13 +212,16 @@ static int make_absolute(ten_db *db, const char *path) {
     size_t size = strlen(directory) + strlen(path) + 2;
     db->given_path = ten_malloc(size);
     if (!db->given_path)
-        return ten_fail(db->error, TENURE_E_NOMEM, "out of memory while opening %s", path);
+        return ten_fail_memory(db->error, "%s", path);
     snprintf(db->given_path, size, "%s%s%s", directory, directory[0] ? "/" : "", path);
     return TENURE_OK;
 }
 
-int ten_db_open(ten_db *db, const char *path, const ten_clock *clock, ten_error *error, uint64_t timeout_ms) {
+void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error) {
     *db = (ten_db){.clock = clock, .error = error, .side = {.fd = -1, .watch_fd = -1}};
+}
+
+int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms) {
     int r = make_absolute(db, path);
     if (r == TENURE_OK)
         r = ten_db_begin_write(db, false, timeout_ms);

@@ -70,7 +70,8 @@ typedef struct ten_db {
     uint64_t last_end_ms; /* the latest end of a lease granted in it */
 } ten_db;
 
-int ten_db_open(ten_db *db, const char *path, const ten_clock *clock, ten_error *error, uint64_t timeout_ms);
+void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error);
+int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms);
 void ten_db_close(ten_db *db);
 
 /* A transaction that only reads; db->context has the time. */

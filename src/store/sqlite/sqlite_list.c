@@ -135,21 +135,6 @@ int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_f
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
-static unsigned name_index(const char *name, const char *(*name_of)(unsigned), unsigned count) {
-    for (unsigned i = 0; name && i < count; i++)
-        if (strcmp(name_of(i), name) == 0)
-            return i;
-    return count;
-}
-
-static const char *change_name(unsigned kind) {
-    return ten_change_name((enum ten_change_kind)kind);
-}
-
-static const char *reason_name(unsigned reason) {
-    return ten_reason_name((enum ten_reason)reason);
-}
-
 /* Moves the cursor to where reading can start; TENURE_E_RESYNC when it had to be moved. */
 static int place_cursor(ten_db *db, uint64_t *cursor) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_CHANGE_RANGE);
@@ -184,13 +169,11 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
     int stopped = 0;
     size_t given = 0;
     while (stopped == 0 && (r = ten_db_step(db, statement)) > 0) {
-        unsigned kind = name_index(ten_column_text(statement, 2), change_name, TEN_CHANGE_COUNT);
-        unsigned reason = name_index(ten_column_text(statement, 3), reason_name, TEN_REASON_COUNT);
         ten_change change = {
             .cursor = ten_column_u64(statement, 0),
             .at_ms = ten_column_u64(statement, 1),
-            .kind = (enum ten_change_kind)kind,
-            .reason = reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE,
+            .kind = ten_change_parse(ten_column_text(statement, 2)),
+            .reason = ten_reason_parse(ten_column_text(statement, 3)),
             .namespace_name = ten_column_text(statement, 4),
             .target = ten_column_text(statement, 5),
             .instance = ten_column_text(statement, 6),
@@ -200,7 +183,7 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
         *cursor = change.cursor;
         given++;
         /* A kind that a newer version of this schema writes is nothing to this one. */
-        if (kind < TEN_CHANGE_COUNT)
+        if (change.kind < TEN_CHANGE_COUNT)
             stopped = each(&change, userdata);
     }
     sqlite3_reset(statement);

@@ -164,7 +164,7 @@ int ten_sqlite_side_open(ten_sqlite_side *side, const char *database_path, mode_
     size_t size = strlen(database_path) + sizeof "-lock";
     side->path = ten_malloc(size);
     if (!side->path)
-        return ten_fail(error, TENURE_E_NOMEM, "out of memory while opening %s-lock", database_path);
+        return ten_fail_memory(error, "%s-lock", database_path);
     snprintf(side->path, size, "%s-lock", database_path);
     return open_file(side, error);
 }

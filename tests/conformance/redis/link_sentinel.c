@@ -105,8 +105,8 @@ static void a_sentinel_names_the_master(void **state) {
     use_url(&place->link, "redis+sentinel://127.0.0.1:%d/mymaster", place->sentinel.port);
     fail_allocations(&place->link, 3);
     expect_works(&place->link);
-    expect_refused(&place->link, TENURE_E_UNREACHABLE, "knows no master 'other'", "redis+sentinel://127.0.0.1:%d/other",
-                   place->sentinel.port);
+    expect_refused(&place->link, TENURE_E_UNREACHABLE, "has no master named 'other'",
+                   "redis+sentinel://127.0.0.1:%d/other", place->sentinel.port);
 }
 
 static void a_dead_or_silent_sentinel_is_passed_over(void **state) {

@@ -192,18 +192,6 @@ static void methods_are_words_in_capitals(void **state) {
     assert_int_equal(ten_method_parse("GETX"), TEN_OTHER_METHOD);
 }
 
-static void a_query_is_decoded_in_place(void **state) {
-    (void)state;
-    char text[] = "a+b%2Bc%20d";
-    assert_true(ten_percent_decode(text, true));
-    assert_string_equal(text, "a b+c d");
-    char plain[] = "a+b";
-    assert_true(ten_percent_decode(plain, false));
-    assert_string_equal(plain, "a+b");
-    char nul[] = "a%00";
-    assert_false(ten_percent_decode(nul, true));
-}
-
 /* Whatever comes: a route that says an id has one that is valid. */
 static void random_paths_do_no_harm(void **state) {
     (void)state;
@@ -248,7 +236,6 @@ int main(void) {
         cmocka_unit_test(names_have_their_longest),
         cmocka_unit_test(scenes_without_its_prefix_redirects),
         cmocka_unit_test(methods_are_words_in_capitals),
-        cmocka_unit_test(a_query_is_decoded_in_place),
         cmocka_unit_test(random_paths_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,70 +1,13 @@
 /*
- * What is said to etcd, as text: base64 there and back, keys, and the JSON of transactions; and what is read from
+ * What is said to etcd, as text: keys, and the JSON of transactions; and what is read from
  * answers, good and bad. No network.
  */
+#include "base/encode.h"
 #include "unit/unit.h"
 
 #include <stdlib.h>
 
 #include "store/etcd/etcd_txn.h"
-
-/* ---- base64 */
-
-static void assert_base64(const char *data, size_t size, const char *text) {
-    ten_buf out = {0};
-    ten_etcd_base64(&out, data, size);
-    assert_string_equal(ten_buf_string(&out), text);
-    ten_buf back = {0};
-    assert_true(ten_etcd_unbase64(&back, text));
-    assert_int_equal(back.size, size);
-    if (size > 0)
-        assert_memory_equal(back.data, data, size);
-    ten_buf_free(&out);
-    ten_buf_free(&back);
-}
-
-static void base64_is_that_of_the_standard(void **state) {
-    (void)state;
-    assert_base64("", 0, "");
-    assert_base64("f", 1, "Zg==");
-    assert_base64("fo", 2, "Zm8=");
-    assert_base64("foo", 3, "Zm9v");
-    assert_base64("foob", 4, "Zm9vYg==");
-    assert_base64("fooba", 5, "Zm9vYmE=");
-    assert_base64("foobar", 6, "Zm9vYmFy");
-    assert_base64("\0\xff\xfe\xfb", 4, "AP/++w==");
-    assert_base64("\0\0\0", 3, "AAAA");
-}
-
-static void every_byte_at_every_place_comes_back(void **state) {
-    (void)state;
-    char data[300];
-    ten_buf text = {0};
-    ten_buf back = {0};
-    for (size_t i = 0; i < sizeof data; i++)
-        data[i] = (char)(i * 7 + i / 256);
-    for (size_t size = 0; size <= sizeof data; size++) {
-        ten_buf_clear(&text);
-        ten_etcd_base64(&text, data, size);
-        assert_int_equal(text.size, (size + 2) / 3 * 4);
-        assert_true(ten_etcd_unbase64(&back, ten_buf_string(&text)));
-        assert_int_equal(back.size, size);
-        assert_memory_equal(ten_buf_string(&back), data, size);
-    }
-    ten_buf_free(&text);
-    ten_buf_free(&back);
-}
-
-static void what_is_not_base64_is_refused(void **state) {
-    (void)state;
-    static const char *const bad[] = {
-        "A", "AA", "AAA", "AAAAA", "AA=A", "A===", "====", "AA==AAAA", "AAA*", "A A=", "Zm9-"};
-    ten_buf out = {0};
-    for (size_t i = 0; i < TEN_COUNT(bad); i++)
-        if (ten_etcd_unbase64(&out, bad[i]))
-            fail_msg("'%s' was taken for base64", bad[i]);
-    ten_buf_free(&out);
-}
 
 /* ---- keys */
 
@@ -126,7 +69,7 @@ static void assert_data(const json_t *object, const char *name, const char *data
     ten_buf out = {0};
     const char *text = json_string_value(json_object_get(object, name));
     assert_non_null(text);
-    assert_true(ten_etcd_unbase64(&out, text));
+    assert_true(ten_base64_decode(&out, text));
     assert_int_equal(out.size, size);
     assert_memory_equal(ten_buf_string(&out), data, size);
     ten_buf_free(&out);
@@ -319,9 +262,6 @@ static void an_answers_parts_are_found_or_missing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base64_is_that_of_the_standard),
-        cmocka_unit_test(every_byte_at_every_place_comes_back),
-        cmocka_unit_test(what_is_not_base64_is_refused),
         cmocka_unit_test(each_kind_of_key_has_its_place),
         cmocka_unit_test(the_longest_names_fit_into_a_key),
         cmocka_unit_test(an_empty_transaction_is_one),

@@ -141,7 +141,7 @@ static void users_passwords_and_files_fit_together(void **state) {
     snprintf(text, sizeof text, "redis://me@h?password_file=%s", file);
     ten_redis_settings *settings = must_make(text);
     assert_string_equal(settings->user, "me");
-    assert_string_equal(settings->password_file, file);
+    assert_string_equal(settings->files.secret_file, file);
     ten_redis_settings_free(settings);
     snprintf(text, sizeof text, "redis://h?ca_file=%s", file);
     assert_refused(text, "rediss://");
@@ -152,7 +152,7 @@ static void users_passwords_and_files_fit_together(void **state) {
     snprintf(text, sizeof text, "rediss://h?ca_file=%s&cert_file=%s&key_file=%s", file, file, file);
     settings = must_make(text);
     assert_true(settings->tls);
-    assert_string_equal(settings->key_file, file);
+    assert_string_equal(settings->files.key_file, file);
     ten_redis_settings_free(settings);
     assert_refused("rediss://h?ca_file=/no/such/file", "ca_file=/no/such/file cannot be read: No such file");
     assert_refused("redis://h?password_file=/no/such/file", "password_file=/no/such/file");

@@ -1,0 +1,113 @@
+/*
+ * See notice_watch.h. Called by redis_watch.c and postgres_watch.c.
+ */
+#include "store/common/notice_watch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include "base/io.h"
+#include "base/random.h"
+
+#define LISTEN_MS 250u  /* at most, for a start: the thread that waits here has leases to renew */
+#define RETRY_MS  250u  /* between tries, and how often the feed is read meanwhile */
+#define PING_MS   5000u /* a silent server is noticed after two of these */
+
+void ten_notice_watch_init(ten_notice_watch *watch, ten_store *store, const ten_notice_ops *ops) {
+    *watch = (ten_notice_watch){.ops = ops, .store = store, .epoll_fd = -1, .timer_fd = -1};
+}
+
+static void set_timer(const ten_notice_watch *watch, uint64_t first_ms, uint64_t then_ms) {
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(first_ms / 1000), .tv_nsec = (long)(first_ms % 1000) * 1000000L},
+        .it_interval = {.tv_sec = (time_t)(then_ms / 1000), .tv_nsec = (long)(then_ms % 1000) * 1000000L}};
+    (void)timerfd_settime(watch->timer_fd, 0, &when, NULL);
+}
+
+static void disconnect(ten_notice_watch *watch) {
+    watch->ops->close(watch->store);
+    watch->listening = false;
+    watch->ping_sent = false; /* its answer cannot come by the next connection */
+}
+
+static void go_down(ten_notice_watch *watch) {
+    uint64_t pause_ms = watch->poll_ms ? watch->poll_ms : RETRY_MS + ten_random_u64() % RETRY_MS;
+    disconnect(watch);
+    watch->retry_ms = ten_now_ms() + pause_ms;
+    set_timer(watch, pause_ms, pause_ms);
+}
+
+static int listen_now(ten_notice_watch *watch) {
+    int fd = -1;
+    int r = watch->ops->listen(watch->store, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
+    struct epoll_event interest = {.events = EPOLLIN};
+    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
+        r = ten_fail_errno(&watch->store->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection",
+                           watch->ops->server);
+    return r;
+}
+
+void ten_notice_watch_reconnect(ten_notice_watch *watch) {
+    if (watch->epoll_fd < 0 || watch->listening || watch->poll_ms || ten_now_ms() < watch->retry_ms)
+        return;
+    int r = listen_now(watch);
+    /* A server that is far away needs more time; the leases can wait that long, too. */
+    if (r < 0)
+        watch->failures = (unsigned)ten_min_u64(watch->failures + 1, watch->ops->patience);
+    if (r != TENURE_OK) {
+        go_down(watch);
+        return;
+    }
+    watch->listening = true;
+    watch->failures = 0;
+    /* What was announced before is not heard here: the caller is woken once, and reads the feed. */
+    set_timer(watch, 1, PING_MS);
+}
+
+static int open_descriptors(ten_notice_watch *watch) {
+    watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    watch->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct epoll_event interest = {.events = EPOLLIN};
+    if (watch->epoll_fd >= 0 && watch->timer_fd >= 0 &&
+        epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->timer_fd, &interest) == 0)
+        return TENURE_OK;
+    int failed = errno;
+    ten_notice_watch_close(watch);
+    return ten_fail_errno(&watch->store->error, TENURE_E_SYSTEM, failed, "cannot watch for changes");
+}
+
+int ten_notice_watch_get(ten_notice_watch *watch, const char *namespace_name, int *ret_fd) {
+    int r = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(watch);
+    if (r < 0)
+        return r;
+    if (strcmp(watch->namespace_name, namespace_name) != 0) {
+        snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
+        disconnect(watch);
+        watch->retry_ms = 0;
+    }
+    ten_notice_watch_reconnect(watch);
+    *ret_fd = watch->epoll_fd;
+    return TENURE_OK;
+}
+
+static bool ping(ten_notice_watch *watch) {
+    if (watch->ping_sent)
+        return false;
+    watch->ping_sent = true;
+    return watch->ops->ping(watch->store, ten_now_ms() + LISTEN_MS);
+}
+
+void ten_notice_watch_clear(ten_notice_watch *watch) {
+    uint64_t count = 0;
+    bool timed = watch->timer_fd >= 0 && ten_read_some(watch->timer_fd, &count, sizeof count) > 0;
+    if (watch->listening && (!watch->ops->read(watch->store) || (timed && !ping(watch))))
+        go_down(watch);
+}
+
+void ten_notice_watch_close(ten_notice_watch *watch) {
+    disconnect(watch);
+    ten_close_fd(&watch->epoll_fd);
+    ten_close_fd(&watch->timer_fd);
+}
