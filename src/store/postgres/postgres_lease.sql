@@ -7,15 +7,17 @@
 -- The usual case, nearly all that a store does: leases of one holder ($2) with one TTL ($3), as it believes them, only
 -- later. $5 are their targets in order, $6 their tokens. It waits for locks itself, therefore it takes only leases that
 -- have more than $4 milliseconds left, and refuses when it took longer than that; their new ends are counted from
--- before the wait, which is no later than they may be, but never shortened: another connection of the holder may have
--- renewed one of them during the wait. It refuses also when not all of them are as believed.
+-- before the wait, which is no later than they may be. But another connection of the holder may have renewed one of them
+-- during the wait: that end stays, unless the clock was set back since. It refuses also when not all of them are as
+-- believed.
 -- name: renew_plainly
 WITH clock AS MATERIALIZED (
     SELECT now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
       FROM clock_timestamp() AS now
 ), renewed AS (
     UPDATE tenure.lease
-       SET expires_at = greatest(expires_at, (SELECT ends FROM clock))
+       SET expires_at = greatest((SELECT ends FROM clock),
+                                 least(expires_at, clock_timestamp() + $3::bigint * interval '1 millisecond'))
      WHERE namespace = $1 AND target_id = ANY ($5::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
        AND expires_at > (SELECT too_late FROM clock) AND NOT kept AND NOT barred AND ask = 0
     RETURNING target_id, version
