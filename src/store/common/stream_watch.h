@@ -25,7 +25,7 @@ typedef struct ten_stream {
 } ten_stream;
 
 int ten_stream_watch_open(const ten_stream *stream, ten_stream_watch **ret_watch, ten_error *error);
-/* Waits for the thread's end; NULL is nothing. */
+/* Waits for the thread's end; NULL is ignored. */
 void ten_stream_watch_close(ten_stream_watch *watch);
 int ten_stream_watch_fd(const ten_stream_watch *watch);
 void ten_stream_watch_clear(const ten_stream_watch *watch);

@@ -73,7 +73,7 @@ WITH here AS MATERIALIZED (
 ), removed AS (
     DELETE FROM tenure.instance USING judged
      WHERE namespace = $1 AND instance = $3 AND verdict = 'left' AND $4::bigint = 0
-), news AS MATERIALIZED (
+), events AS MATERIALIZED (
     SELECT 1 AS part, 'instance_left' AS event, 'expired' AS reason, instance, '' AS actor FROM swept WHERE NOT gone
     UNION ALL
     SELECT 2, CASE verdict WHEN 'joined' THEN 'instance_joined' WHEN 'left' THEN 'instance_left'
@@ -81,7 +81,7 @@ WITH here AS MATERIALIZED (
            CASE verdict WHEN 'left' THEN $7 ELSE '' END, $3, $8
       FROM judged WHERE verdict IN ('joined', 'changed', 'left', 'asked')
 ), told AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM news) AS count,
+    SELECT (SELECT count(*) FROM events) AS count,
            (SELECT $4::bigint FROM here
              WHERE $2::text = 'announce' AND began_at + $4::bigint * interval '1 millisecond' > now
                AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now)) AS shown_ms
@@ -100,7 +100,7 @@ WITH here AS MATERIALIZED (
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY part, instance), now, event, reason, '', instance, actor, 0
-      FROM news, moved, here
+      FROM events, moved, here
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1

@@ -69,7 +69,7 @@ WITH here AS MATERIALIZED (
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
     SELECT at, kind, op.target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, now, token_floor,
-           lease.xmin AS row_version, holder_id AS owner, coalesce(version, 0) AS version, lease.expires_at,
+           lease.xmin AS row_version, holder_id AS held_by, coalesce(version, 0) AS version, lease.expires_at,
            lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
            coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
@@ -105,18 +105,18 @@ WITH here AS MATERIALIZED (
                     WHEN granted > 9007199254740991 THEN 'token'
                     ELSE 'given' END
            WHEN 'renew' THEN
-               CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = owner, true) THEN 'extended'
+               CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true) THEN 'extended'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
                     WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone
-                     AND (token > version OR (token = version AND holder = owner AND NOT barred)) THEN 'put back'
+                     AND (token > version OR (token = version AND holder = held_by AND NOT barred)) THEN 'put back'
                     WHEN token > version THEN 'noted'
                     ELSE 'lost' END
            WHEN 'release' THEN
-               CASE WHEN NOT held OR holder <> owner OR NOT (is_meant OR flags & 12 <> 0) THEN 'lost'
+               CASE WHEN NOT held OR holder <> held_by OR NOT (is_meant OR flags & 12 <> 0) THEN 'lost'
                     WHEN flags & 12 = 4 THEN 'barred'
                     ELSE 'freed' END
            WHEN 'ask' THEN
-               CASE WHEN held AND coalesce(holder = owner, true) THEN 'asked' ELSE 'lost' END
+               CASE WHEN held AND coalesce(holder = held_by, true) THEN 'asked' ELSE 'lost' END
            ELSE
                CASE WHEN is_unknown THEN 'unknown' WHEN NOT held AND token_floor > version + 1 THEN 'bound'
                     ELSE 'read' END
@@ -124,7 +124,7 @@ WITH here AS MATERIALIZED (
       FROM (SELECT *, token = version OR (token = 0 AND holder IS NOT NULL) AS is_meant FROM seen) AS seen
 ), changed AS (
     UPDATE tenure.lease
-       SET holder_id = CASE WHEN is_new THEN holder WHEN verdict <> 'freed' THEN owner END,
+       SET holder_id = CASE WHEN is_new THEN holder WHEN verdict <> 'freed' THEN held_by END,
            version = CASE WHEN verdict = 'given' THEN granted WHEN verdict IN ('put back', 'noted') THEN token
                           ELSE lease.version END,
            expires_at = CASE WHEN is_longer THEN now + next_ttl_ms * interval '1 millisecond' ELSE lease.expires_at END,
@@ -145,30 +145,30 @@ WITH here AS MATERIALIZED (
 ), unchanged AS MATERIALIZED (
     SELECT at, verdict,
            CASE WHEN verdict = 'bound' THEN token_floor - 1 ELSE version END, ttl_ms,
-           CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, owner,
+           CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, held_by,
            barred, registered, paused, ask, acquired_at
       FROM judged
      WHERE verdict NOT IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')
-), news AS MATERIALIZED (
+), events AS MATERIALIZED (
     SELECT at, part, target_id,
            CASE WHEN part = 1 OR verdict = 'barred' THEN 'lease_lost' WHEN verdict = 'freed' THEN 'lease_released'
                 WHEN verdict = 'asked' THEN 'lease_asked' ELSE 'lease_acquired' END AS event,
            CASE WHEN part = 1 THEN 'expired' WHEN verdict NOT IN ('barred', 'freed') THEN ''
                 WHEN flags & 12 <> 0 THEN 'forced' ELSE reason END AS reason,
-           CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN owner ELSE holder END AS instance,
+           CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN held_by ELSE holder END AS instance,
            CASE WHEN verdict IN ('barred', 'freed', 'asked') THEN actor ELSE '' END AS actor,
            CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN version
                 WHEN verdict = 'given' THEN granted ELSE token END AS version,
            CASE WHEN part = 1 THEN expires_at END AS ended_at
       FROM judged, (VALUES (1), (2)) AS parts (part)
-     WHERE CASE WHEN part = 1 THEN verdict = 'given' AND owner IS NOT NULL AND NOT barred
+     WHERE CASE WHEN part = 1 THEN verdict = 'given' AND held_by IS NOT NULL AND NOT barred
                 WHEN verdict = 'barred' THEN NOT barred
                 WHEN verdict = 'asked' THEN op_ask NOT IN (0, 3)
                 ELSE verdict IN ('given', 'put back', 'freed') END
 ), told AS MATERIALIZED (
     SELECT max(op_ttl_ms) FILTER (WHERE shows AND wait_ms > 0) AS shown_ms,
            CASE WHEN (SELECT count(*) FROM changed) + (SELECT count(*) FROM unchanged) = count(*)
-                THEN (SELECT count(*) FROM news)
+                THEN (SELECT count(*) FROM events)
                 ELSE ('tenure: something changed meanwhile: ' || count(*) || ' to be judged again')::bigint END AS count
       FROM judged
 ), moved AS (
@@ -187,7 +187,7 @@ WITH here AS MATERIALIZED (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), coalesce(ended_at, now), event, reason,
            target_id, instance, actor, version
-      FROM news, moved, here
+      FROM events, moved, here
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1

@@ -23,7 +23,7 @@ static const struct {
     {"ca_file", "sslrootcert"}, {"cert_file", "sslcert"}, {"key_file", "sslkey"},
 };
 
-/* What a URL may change. Read-write: a standby is no place for leases. A peer that vanished is noticed by the calls'
+/* What a URL may change. Read-write: a standby is no place for leases. A server that vanished is noticed by the calls'
  * own deadlines; the rest is for the connection that only listens. */
 static const struct {
     const char *keyword;

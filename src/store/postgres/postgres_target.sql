@@ -20,14 +20,14 @@ WITH edit AS MATERIALIZED (
 ), paused AS (
     UPDATE tenure.target SET paused = action = 'pause' FROM edit
      WHERE namespace = $1 AND target.id = edit.id AND action IN ('pause', 'resume')
-), news AS MATERIALIZED (
+), events AS MATERIALIZED (
     SELECT at, id, CASE WHEN action = 'remove' THEN 'target_removed' WHEN found THEN 'target_changed'
                         ELSE 'target_added' END AS event
       FROM edit WHERE found OR action = 'put'
 ), told AS MATERIALIZED (
     SELECT CASE WHEN EXISTS (SELECT FROM tenure.namespace WHERE name = $1) THEN count(*)
                 ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
-      FROM news
+      FROM events
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count,
@@ -42,7 +42,7 @@ WITH edit AS MATERIALIZED (
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
-      FROM news, moved
+      FROM events, moved
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1

@@ -39,7 +39,7 @@ if ARGV[OUR_ARGUMENTS + 1] == 'renew' and #ARGV == OUR_ARGUMENTS + 10 then
         for i = first, last do
             call('PEXPIREAT', KEYS[i], ends)
         end
-        local told = #news
+        local told = #events
         publish()
         return { (proved or told > 0) and {} or { state } }
     end

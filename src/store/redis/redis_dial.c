@@ -31,7 +31,7 @@ static void tune(int fd, int family) {
     unsigned timeout_ms = USER_TIMEOUT_MS;
     if (family == AF_UNIX)
         return;
-    /* All of them help, none is needed: a peer that vanished is noticed by the calls' own deadlines in any case. */
+    /* All of them help, none is needed: a server that vanished is noticed by the calls' own deadlines in any case. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
@@ -460,7 +460,7 @@ static int dial_master(ten_redis_settings *settings, uint64_t deadline_ms, ten_r
         r = dial_master_by(settings, &settings->hosts[which], left_ms / (settings->host_count - i), ret_link, &one);
         if (r == TENURE_OK)
             settings->next_host = which;
-        /* What somebody has to mend is told rather than who else was away. */
+        /* An error that somebody has to repair is reported rather than that another server was away. */
         if (worst == TENURE_OK || worst == TENURE_E_UNREACHABLE || worst == TENURE_E_TIMEOUT) {
             worst = r;
             *error = one;

@@ -16,7 +16,7 @@
 #define REPLY_MAX    (UINT64_C(64) << 20)  /* bytes of a reply */
 #define ELEMENTS_MAX (UINT64_C(1) << 20)   /* of a reply, in all of its arrays */
 #define BACKLOG_MAX  (UINT64_C(256) << 20) /* bytes of replies that come while commands are written */
-#define BUFFER_KEPT  (UINT64_C(1) << 20)   /* a buffer that grew larger is given back */
+#define BUFFER_KEPT  (UINT64_C(1) << 20)   /* a buffer that grew larger is freed */
 #define IDLE_MAX_MS  (UINT64_C(5) * 60 * 1000)
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
 
 int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error) {
     for (;;) {
-        /* Looked at first: a peer that always has something for us must not hold us beyond it. */
+        /* Looked at first: a server that always has something for us must not hold us beyond it. */
         uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
         if (left_ms == 0)
             return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
@@ -310,7 +310,7 @@ int ten_redis_link_take(ten_redis_link *link, redisReply **ret_reply, ten_error 
     }
 }
 
-/* A peer that hangs up has perhaps said why before. */
+/* A server that hangs up has perhaps said why before. */
 static int take_last_words(ten_redis_link *link, int lost_by, redisReply **ret_reply, ten_error *error) {
     int r = ten_redis_link_take(link, ret_reply, error);
     return *ret_reply || r < 0 ? r : lost_by;

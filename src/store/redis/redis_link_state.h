@@ -49,7 +49,7 @@ struct ten_redis_link {
     size_t bytes;    /* of the reply that is not complete yet */
     size_t elements; /* that it has announced */
     bool too_large;
-    bool heard;  /* the peer has sent anything at all */
+    bool heard;  /* the server has sent anything at all */
     short wants; /* what to wait for before reading */
     ten_buf out;
     size_t written; /* of out */
@@ -72,7 +72,7 @@ int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, 
 int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms, ten_error *error);
 ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size, short *ret_events);
 ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size, short *ret_events);
-/* Whether the peer has not ended the session while it lay idle. */
+/* Whether the server has not ended the session while it lay idle. */
 bool ten_redis_tls_is_fresh(ten_redis_link *link);
 /* The error of a session that ended by link->tls_error. */
 int ten_redis_tls_lost(const ten_redis_link *link, ten_error *error);

@@ -61,10 +61,10 @@ local function escape(text)
         { ['\t'] = '\\t', ['\n'] = '\\n', ['\\'] = '\\\\' }))
 end
 
-local news = {}
+local events = {}
 local function tell(kind, reason, token, target, instance, actor, at_text)
     target, instance, actor = escape(target), escape(instance), escape(actor)
-    news[#news + 1] = concat({ kind, reason, token, at_text or now_text, target, instance, actor }, '\t')
+    events[#events + 1] = concat({ kind, reason, token, at_text or now_text, target, instance, actor }, '\t')
 end
 
 -- The epoch. The server's name is its run id, which is new at every start, with its replication id, which is new at
@@ -136,13 +136,13 @@ end
 
 -- Puts the changes into the feed and wakes those who wait for them. A call is one entry, however many changes it has.
 local function publish()
-    if #news == 0 then
+    if #events == 0 then
         return
     end
-    cursor = cursor + #news
+    cursor = cursor + #events
     local text = whole(cursor)
     call('HSET', EPOCH, 'cursor', text)
-    local entry = text .. '\n' .. concat(news, '\n')
+    local entry = text .. '\n' .. concat(events, '\n')
     call('ZADD', FEED, text, entry)
     call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
     drop_old()

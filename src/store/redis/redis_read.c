@@ -334,7 +334,7 @@ static int read_cursor(ten_redis_store *store, struct reading *reading, uint64_t
     return r;
 }
 
-/* What came with the notices, if it goes on from the cursor. Then the server need not be asked; what it may have told
+/* The events that came by the subscription, if it goes on from the cursor. Then the server need not be asked; what it may have told
  * since wakes the caller again. */
 static int hand_out_heard(ten_redis_store *store, const char *namespace_name, uint64_t *cursor, size_t limit,
                           ten_change_fn each, void *userdata) {

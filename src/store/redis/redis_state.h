@@ -33,7 +33,7 @@ enum ten_redis_script {
 typedef struct ten_redis_watch {
     ten_notice_watch notice;
     ten_redis_link *link; /* NULL: down */
-    /* Entries of the feed that came with the notices, one behind the other, each with its NUL: all changes after
+    /* Entries of the feed that came by the subscription, one behind the other, each with its NUL: all changes after
      * `heard_from` up to `heard_to`. */
     ten_buf heard;
     uint64_t heard_from;

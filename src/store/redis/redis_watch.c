@@ -47,7 +47,7 @@ static void end_listening(ten_store *base) {
     watch->link = NULL;
 }
 
-/* Keeps what a notice says if it goes on where the last one ended. One that was too large has no lines: what it is
+/* Keeps the events of a message if it goes on where the last one ended. One that was too large has no lines: what it is
  * about has to be asked for. */
 static void hear(ten_redis_watch *watch, const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[2]->type != REDIS_REPLY_STRING ||
