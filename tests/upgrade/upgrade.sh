@@ -47,6 +47,13 @@ timing() {
     TTL=$1
     RENEW=$(($1 / 4))
 }
+# A poll lasts for most of the time between two, so that a second one is seen; and they are few, because several cases run
+# at the same time.
+fleet_timing() {
+    timing "$1"
+    EVERY=500
+    LASTS=300
+}
 
 # settled NAME...: nine targets are shared evenly, and each was polled by who holds it now.
 settled() {
@@ -56,37 +63,37 @@ settled() {
 }
 even() { spread "$((9 / $#))" "$(((8 + $#) / $#))" "$@"; }
 
-# only_by LETTER MARK: since the mark, only agents whose names end so have begun to poll.
+# only_by VERSION MARK: since the mark, only agents of that version have begun to poll.
 only_by() {
-    awk -v suffix="$1" -v mark="$2" '
+    awk -v version="$1" -v mark="$2" '
         $3 == "mark" && $4 == mark { on = 1 }
-        on && $3 == "start" && $6 !~ "^[a-z]+" suffix "-" { print "polled by another: " $0; found = 1; exit }
+        on && $3 == "start" && index($6, version "-") != 1 { print "polled by another: " $0; found = 1; exit }
         END { exit found }' "$LOG" || fail "since $2 there was a poll by another version"
 }
 
 # replaced FROM TO: an agent of the one version after another gives way to one of the other: two that are stopped and, in
 # between, one that is killed with its worker.
 replaced() {
-    timing 4000
+    fleet_timing 4000
     "$1" targets 9
-    for name in a b c; do "$1" agent "${name}$1"; done
-    settled "a$1" "b$1" "c$1"
+    for name in a b c; do "$1" agent "$1-$name"; done
+    settled "$1-a" "$1-b" "$1-c"
     mark deploy
-    stop "a$1"
-    "$2" agent "a$2"
-    until_true 20 polled_by "a$2"
-    instance=$(instance_of "b$1")
-    kill -KILL "$(warden_of "b$1")" "$(worker_of "b$1")"
-    "$2" agent "b$2"
+    stop "$1-a"
+    "$2" agent "$2-a"
+    until_true 20 polled_by "$2-a"
+    instance=$(instance_of "$1-b")
+    kill -KILL "$(warden_of "$1-b")" "$(worker_of "$1-b")"
+    "$2" agent "$2-b"
     until_true 20 all_taken_from "$instance"
-    until_true 20 polled_by "b$2"
-    stop "c$1"
-    "$2" agent "c$2"
-    until_true 20 polled_by "c$2"
-    settled "a$2" "b$2" "c$2"
+    until_true 20 polled_by "$2-b"
+    stop "$1-c"
+    "$2" agent "$2-c"
+    until_true 20 polled_by "$2-c"
+    settled "$2-a" "$2-b" "$2-c"
     mark deployed
     until_true 10 all_polled deployed
-    halt "a$2" "b$2" "c$2"
+    halt "$2-a" "$2-b" "$2-c"
     only_by "$2" deployed
     # The targets of the one that was killed wait for their leases to expire, once.
     sound --targets "$TARGETS" --bound "$((2 * TTL + SLACK))" --from deploy --until deployed --takeovers 9
@@ -111,13 +118,13 @@ for line in sys.stdin:
 at_rest() { planned "$1" | awk '$2 != $3 { moving = 1 } END { exit moving || NR != 9 }'; }
 
 mixed() {
-    timing 4000
+    fleet_timing 4000
     old targets 9
-    old agent ao
-    new agent an
-    old agent bo
-    new agent bn
-    settled ao an bo bn
+    old agent old-a
+    new agent new-a
+    old agent old-b
+    new agent new-b
+    settled old-a new-a old-b new-b
     until_true 20 at_rest "$OLD"
     until_true 20 at_rest "$NEW"
     before=$(holdings "$NEW")
@@ -129,7 +136,7 @@ mixed() {
     same 'what the old version sees' "$(holdings "$OLD")" "$before"
     same 'what the new version sees' "$(holdings "$NEW")" "$before"
     same 'changes of hands' "$(hands_since rest)" 0
-    halt ao an bo bn
+    halt old-a new-a old-b new-b
     sound --targets "$TARGETS" --bound "$((2 * TTL + SLACK))" --from rest --until rested
 }
 
@@ -218,7 +225,7 @@ verbs() {
 # served SERVER AGENTS: agents of the one version at a `tenure serve` of the other, which is then restarted as the version
 # of the agents, and back again, on the same SQLite file.
 served() {
-    timing 6000
+    fleet_timing 6000
     "$1" manager_up --log-level warn
     "$2" targets 9
     for name in a b c; do "$2" agent "$name"; done
