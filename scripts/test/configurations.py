@@ -27,7 +27,7 @@ def all_builds(long, previous):
     # The corpora of the fuzz targets are replayed without sanitizers, unless everything is asked for.
     fuzz = "-Dfuzz=replay" if long else "-Dfuzz=none"
     without_stores = ["-Dstores=memory", "-Dmqtt=disabled", "-Dserver=disabled"]
-    upgrade = ("upgrade upgrade-long" if long else "upgrade") if previous else ""
+    upgrade = "upgrade" if previous else ""
     return [
         main_build(previous, f"{EVERYTHING} {upgrade} sim faults {'faults-long long model-deep' if long else 'model'}".split()),
         Configuration("asan", f"{short} sim".split(), [*SANITIZED, fuzz, "-Db_sanitize=address,undefined"]),

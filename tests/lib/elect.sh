@@ -131,7 +131,7 @@ entered() {
     until_true 10 knows_or_ended "$1"
     # At its start a candidate waits no longer for its store than its TTL allows. A supervisor would start it again.
     until knows "$1"; do
-        grep -q 'time-out' "$CASE/$1.err" || fail "$1 has ended: $(cat "$CASE/$1.err")"
+        too_late_at_start "$1" || fail "$1 has ended: $(cat "$CASE/$1.err")"
         candidate "$1" --pid-namespace "$NAMESPACE"
         until_true 10 knows_or_ended "$1"
     done

@@ -117,6 +117,9 @@ agent() {
         --publish "file:$CASE/$fleet_given.messages" "$@"
 }
 
+# too_late_at_start NAME: it has ended because its store did not answer at its start within the time that its TTL allows.
+too_late_at_start() { grep -Eq 'time-out| in time' "$CASE/$1.err"; }
+
 warden_of() { cat "$CASE/$1.pid"; }
 
 # worker_of NAME: the process id of the warden's worker; empty when there is none. (For a moment after a crash there is

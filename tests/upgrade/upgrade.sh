@@ -16,7 +16,7 @@ OLD=${OLD:?the path of the program of the previous version}
     exit 1
 }
 SLACK=$((3000 + STORE_LATE)) # for a busy machine
-ELECT_AT_ONCE=4
+ELECT_AT_ONCE=3
 
 # old FUNCTION... / new FUNCTION...: with the program of that version.
 old() { by "$OLD" "$@"; }
@@ -55,6 +55,18 @@ fleet_timing() {
     LASTS=300
 }
 
+# joined VERSION NAME: waits until an agent that was started has polled. At its start it waits no longer for its store than
+# its TTL allows; a supervisor would start it again.
+joined() {
+    until_true 20 polled_by_or_ended "$2"
+    until polled_by "$2"; do
+        too_late_at_start "$2" || fail "$2 has ended: $(cat "$CASE/$2.err")"
+        "$1" agent "$2"
+        until_true 20 polled_by_or_ended "$2"
+    done
+}
+polled_by_or_ended() { polled_by "$1" || is_gone "$(warden_of "$1")"; }
+
 # settled NAME...: nine targets are shared evenly, and each was polled by who holds it now.
 settled() {
     until_true 20 even "$@"
@@ -77,19 +89,20 @@ replaced() {
     fleet_timing 4000
     "$1" targets 9
     for name in a b c; do "$1" agent "$1-$name"; done
+    for name in a b c; do joined "$1" "$1-$name"; done
     settled "$1-a" "$1-b" "$1-c"
     mark deploy
     stop "$1-a"
     "$2" agent "$2-a"
-    until_true 20 polled_by "$2-a"
+    joined "$2" "$2-a"
     instance=$(instance_of "$1-b")
     kill -KILL "$(warden_of "$1-b")" "$(worker_of "$1-b")"
     "$2" agent "$2-b"
     until_true 20 all_taken_from "$instance"
-    until_true 20 polled_by "$2-b"
+    joined "$2" "$2-b"
     stop "$1-c"
     "$2" agent "$2-c"
-    until_true 20 polled_by "$2-c"
+    joined "$2" "$2-c"
     settled "$2-a" "$2-b" "$2-c"
     mark deployed
     until_true 10 all_polled deployed
@@ -120,10 +133,14 @@ at_rest() { planned "$1" | awk '$2 != $3 { moving = 1 } END { exit moving || NR 
 mixed() {
     fleet_timing 4000
     old targets 9
-    old agent old-a
-    new agent new-a
-    old agent old-b
-    new agent new-b
+    for name in a b; do
+        old agent "old-$name"
+        new agent "new-$name"
+    done
+    for name in a b; do
+        joined old "old-$name"
+        joined new "new-$name"
+    done
     settled old-a new-a old-b new-b
     until_true 20 at_rest "$OLD"
     until_true 20 at_rest "$NEW"
@@ -229,6 +246,7 @@ served() {
     "$1" manager_up --log-level warn
     "$2" targets 9
     for name in a b c; do "$2" agent "$name"; done
+    for name in a b c; do joined "$2" "$name"; done
     settled a b c
     mark served
     for version in "$2" "$1"; do
