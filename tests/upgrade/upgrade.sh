@@ -73,7 +73,20 @@ settled() {
     mark even # what has just been handed over counts only when its new holder has polled it
     until_true 10 all_polled even
 }
-even() { spread "$((9 / $#))" "$(((8 + $#) / $#))" "$@"; }
+even() {
+    "$TENURE" ls --json | sed -n 's/.*"instance":"\([^"]*\)-[0-9]*-[0-9a-f]*".*/\1/p' | awk -v names="$*" '
+        { held[$1]++ }
+        END {
+            count = split(names, list, " ")
+            for (i = 1; i <= count; i++) if (held[list[i]] < int(9 / count) || held[list[i]] > int((8 + count) / count)) exit 1
+        }'
+}
+# crash NAME: the agent or candidate and its worker are killed. The worker may end by itself, with the other.
+crash() {
+    crashed=$(worker_of "$1")
+    kill -KILL "$(warden_of "$1")"
+    kill -KILL "$crashed" 2>/dev/null || :
+}
 
 # only_by VERSION MARK: since the mark, only agents of that version have begun to poll.
 only_by() {
@@ -96,7 +109,7 @@ replaced() {
     "$2" agent "$2-a"
     joined "$2" "$2-a"
     instance=$(instance_of "$1-b")
-    kill -KILL "$(warden_of "$1-b")" "$(worker_of "$1-b")"
+    crash "$1-b"
     "$2" agent "$2-b"
     until_true 20 all_taken_from "$instance"
     joined "$2" "$2-b"
@@ -181,7 +194,7 @@ election() {
     successor=$(name_of "$INSTANCE")
     hands_over "$OLD"
     same 'who leads again' "$(name_of "$INSTANCE")" first
-    kill -KILL "$(warden_of first)" "$(worker_of first)"
+    crash first
     until_true 20 another_leads "$INSTANCE"
     INSTANCE=$(leader)
     same 'who leads after the kill' "$(name_of "$INSTANCE")" "$successor"
