@@ -41,6 +41,7 @@ class Runner:
         self.passed = self.failed = 0
         self.report = []  # a line for each configuration, shown at the end
         self.shown = []  # what failed: title and lines
+        self.previous, self.no_previous = find_previous()
 
     # ---- building
 
@@ -57,10 +58,33 @@ class Runner:
             self.start_load()
             return True
         self.clock.say(f"{build.label}: FAIL: the build failed after {took} s")
-        self.failed += 1
-        self.report.append(f"build-{build.label}: failed")
-        self.shown.append((f"build-{build.label} failed", lines))
+        self.note_failure(f"build-{build.label}", "failed", lines)
         return False
+
+    def build_previous(self):
+        """The previous version's program, for the upgrade tests; True if it is there."""
+        started = self.clock.seconds()
+        self.clock.say("upgrade: building the previous version's program, unless that was done before")
+        code, lines = self.processes.run(
+            ["sh", f"{SOURCE}/scripts/test/previous.sh", "build"], {**os.environ, "CC": "gcc"},
+            on_idle=lambda: self.clock.say("upgrade: still building"))
+        took = self.clock.seconds() - started
+        if code == 0:
+            self.clock.say(f"upgrade: the previous version's program is there after {took} s")
+            return True
+        self.clock.say(f"upgrade: FAIL: the previous version could not be built, after {took} s")
+        self.note_failure("build of the previous version", "failed", lines)
+        return False
+
+    def note_failure(self, what, how, lines):
+        self.failed += 1
+        self.report.append(f"{what}: {how}")
+        self.shown.append((f"{what} {how}", lines))
+
+    def runnable(self, names):
+        """Those of these programs that can run. The upgrade tests need the previous version's program."""
+        others = [name for name in names if not is_upgrade(name)]
+        return names if len(others) == len(names) or self.build_previous() else others
 
     # ---- running
 
@@ -88,11 +112,14 @@ class Runner:
         shutil.rmtree(f"{build.directory(ROOT)}/test-output", ignore_errors=True)
         started = self.clock.seconds()
         listed = tests_of(build)
-        if names:
-            options, selected = list(names), names
+        wanted = names or [name for name, suite in listed if suite in build.suites]
+        selected = self.runnable(wanted)
+        if not selected:
+            return
+        if names or selected != wanted:
+            options = selected
         else:
             options = [word for suite in build.suites for word in ("--suite", suite)]
-            selected = [name for name, suite in listed if suite in build.suites]
         self.clock.say(f"{build.label}: {len(selected)} test programs to run")
         tests, progress = self.run(build, build.label, selected, options)
         good = bad = broken = 0
@@ -112,6 +139,11 @@ class Runner:
         self.clock.say(f"{build.label}: {len(tests)} programs tested in {self.clock.seconds() - started} s, "
                        f"{broken} failed{after}")
 
+    def run_all(self, long):
+        if not self.previous:
+            self.clock.say(f"upgrade: left out, because {self.no_previous}")
+        self.run_builds(configurations.all_builds(long, self.previous))
+
     def run_builds(self, builds):
         for number, build in enumerate(builds, 1):
             later = ", ".join(other.label for other in builds[number:])
@@ -121,17 +153,29 @@ class Runner:
 
     # ---- some tests, perhaps many times
 
+    def without_upgrade(self, words):
+        """These words without the upgrade tests if there is no previous version: that is a failure if they are asked for."""
+        others = [word for word in words if not is_upgrade(word)]
+        if self.previous or len(others) == len(words):
+            return words
+        self.note_failure("upgrade", "cannot be run", [self.no_previous])
+        return others
+
     def run_named(self, words):
-        build = configurations.main_build()
-        if self.build(build):
+        words = self.without_upgrade(words)
+        build = configurations.main_build(self.previous)
+        if words and self.build(build):
             self.run_suites(build, "", select(build, words))
 
     def run_repeatedly(self, words, times):
         """Counts runs of programs; the output of the first failure of each is kept."""
-        build = configurations.main_build()
-        if not self.build(build):
+        words = self.without_upgrade(words or ["unit", "conformance"])
+        build = configurations.main_build(self.previous)
+        if not words or not self.build(build):
             return
-        names = select(build, words or ["unit", "conformance"])
+        names = self.runnable(select(build, words))
+        if not names:
+            return
         shutil.rmtree(f"{build.directory(ROOT)}/test-output", ignore_errors=True)
         kept = f"{build.directory(ROOT)}/test-output/first-failures"
         runs, failed, first = dict.fromkeys(names, 0), dict.fromkeys(names, 0), {}
@@ -186,6 +230,18 @@ class Runner:
         return 0 if self.passed > 0 and self.failed == 0 else 1
 
 
+def find_previous():
+    """The path of the previous version's program, which may still have to be built, and why there is none."""
+    found = subprocess.run(["sh", f"{SOURCE}/scripts/test/previous.sh", "where"], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, check=False)
+    return found.stdout.strip(), found.stderr.strip()
+
+
+def is_upgrade(name):
+    """Whether a suite or a test is of those that need the previous version."""
+    return name.split("-")[0] == "upgrade"
+
+
 def tests_of(build):
     """(name, suite) of each program of a build, those first that meson starts first."""
     with open(f"{build.directory(ROOT)}/meson-info/intro-tests.json", encoding="utf-8") as info:
@@ -229,7 +285,7 @@ def carry_out(runner, options):
     elif options.names:
         runner.run_named(options.names)
     else:
-        runner.run_builds(configurations.all_builds(options.all))
+        runner.run_all(options.all)
 
 
 def main():

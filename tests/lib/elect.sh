@@ -43,16 +43,10 @@ gather() {
     done
 }
 
-# on_store_of_roles FUNCTION...: on SQLite, on etcd, or on a Redis that is not new to the namespace of roles.
+# on_store_of_roles FUNCTION...: on the store that FLEET_STORE names; a Redis is not new to the namespace of roles.
 on_store_of_roles() {
-    case $FLEET_STORE in
-    redis)
-        redis_store
-        redis_begin leader
-        ;;
-    etcd) etcd_up ;;
-    sqlite) make_store ;;
-    esac
+    on_store :
+    if [ "$FLEET_STORE" = redis ]; then redis_begin leader; fi
     LOG=$CASE/polls
     : >"$LOG"
     trap end_all EXIT
@@ -62,6 +56,7 @@ on_store_of_roles() {
 end_all() {
     while read -r elect_each; do kill -KILL "$elect_each" 2>/dev/null || :; done <"$CASE/pids"
     for elect_each in $(pollers); do kill -KILL "$elect_each" 2>/dev/null || :; done
+    store_remove
 }
 
 # ---- candidates
@@ -128,16 +123,18 @@ NAMESPACE=auto
 first_leader() {
     for elect_each in "$@"; do candidate "$elect_each" --pid-namespace "$NAMESPACE"; done
     until_true 10 somebody_leads
-    for elect_each in "$@"; do
-        until_true 10 knows_or_ended "$elect_each"
-        # At its start a candidate waits no longer for its store than its TTL allows. A supervisor would start it again.
-        until knows "$elect_each"; do
-            grep -q 'time-out' "$CASE/$elect_each.err" || fail "$elect_each has ended: $(cat "$CASE/$elect_each.err")"
-            candidate "$elect_each" --pid-namespace "$NAMESPACE"
-            until_true 10 knows_or_ended "$elect_each"
-        done
-    done
+    for elect_each in "$@"; do entered "$elect_each"; done
     INSTANCE=$(leader)
+}
+# entered NAME: waits until a candidate that was started leads, or knows who does.
+entered() {
+    until_true 10 knows_or_ended "$1"
+    # At its start a candidate waits no longer for its store than its TTL allows. A supervisor would start it again.
+    until knows "$1"; do
+        too_late_at_start "$1" || fail "$1 has ended: $(cat "$CASE/$1.err")"
+        candidate "$1" --pid-namespace "$NAMESPACE"
+        until_true 10 knows_or_ended "$1"
+    done
 }
 knows_or_ended() { knows "$1" || is_gone "$(warden_of "$1")"; }
 # knows NAME: it leads, or has heard who does.

@@ -1,7 +1,8 @@
 # Fleets of real agents for the end-to-end tests; sourced after tap.sh. Each case has its own store; the polls of all of
 # its agents go to one log ($LOG), which tests/lib/fleet_check.py judges alone. With FLEET_STORE=redis in the environment
 # the cases that can be run on any store (`it SENTENCE on_store FUNCTION`) run on a Redis instead of SQLite, with
-# FLEET_STORE=http through a `tenure serve`, with FLEET_STORE=etcd on one etcd member.
+# FLEET_STORE=http through a `tenure serve`, with FLEET_STORE=etcd on one etcd member, with FLEET_STORE=postgres on a
+# PostgreSQL.
 # shellcheck shell=sh disable=SC2034 # WARDEN and the takeover's numbers are for the tests
 
 POLLER=${FLEET_POLLER:?the path of fleet_poller}
@@ -23,8 +24,12 @@ etcd)
     # shellcheck source=tests/lib/etcd.sh
     . "$TENURE_SOURCE/tests/lib/etcd.sh"
     ;;
+postgres)
+    # shellcheck source=tests/lib/postgres.sh
+    . "$TENURE_SOURCE/tests/lib/postgres.sh"
+    ;;
 *)
-    echo "FLEET_STORE is sqlite, redis, http or etcd, not '$FLEET_STORE'" >&2
+    echo "FLEET_STORE is sqlite, redis, http, etcd or postgres, not '$FLEET_STORE'" >&2
     exit 2
     ;;
 esac
@@ -34,9 +39,20 @@ on_store() {
     redis) redis_store ;;
     http) manager_up --log-level warn ;;
     etcd) etcd_up ;;
+    postgres)
+        trap store_remove EXIT
+        postgres_up
+        TENURE_STORE=$DIRECT_URL
+        export TENURE_STORE
+        make_store
+        ;;
     sqlite) make_store ;;
     esac
     "$@"
+}
+# store_remove: what is outside of the case's directory.
+store_remove() {
+    if [ -n "${POSTGRES:-}" ]; then postgres_remove; fi
 }
 # make_store: the file is there and has its tables, so that those who are started together do not wait for each other.
 make_store() { "$TENURE" ls >"$CASE/made" 2>&1 || :; }
@@ -100,6 +116,9 @@ agent() {
     bare_agent "$fleet_given" --targets "$FROM" --poll "exec:exec $POLLER $CASE/polls poll $LASTS $POLL_OPTIONS" \
         --publish "file:$CASE/$fleet_given.messages" "$@"
 }
+
+# too_late_at_start NAME: it has ended because its store did not answer at its start within the time that its TTL allows.
+too_late_at_start() { grep -Eq 'time-out| in time' "$CASE/$1.err"; }
 
 warden_of() { cat "$CASE/$1.pid"; }
 

@@ -17,6 +17,7 @@ manager_up() {
 manager_start() {
     set --
     while IFS= read -r manager_option; do set -- "$@" "$manager_option"; done <"$CASE/manager.options"
+    rm -f "$CASE/manager.out" # the address that the one before has told
     background manager setpriv --pdeathsig KILL "$TENURE" serve --store "${MANAGER_STORE:-sqlite:$CASE/manager.db}" \
         --listen "127.0.0.1:$MANAGER_PORT" "$@"
     MANAGER=$PID
