@@ -96,7 +96,7 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
          "run after the command, by /bin/sh -c, for up to 10s; TENURE_REASON says why", NULL, NULL},
         {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},
     };
-    ten_role_options(&work, options + 4);
+    ten_role_work_options(&work, options + 4);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -104,7 +104,7 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--observe takes one role, and no command");
     if (observes)
         return observe(&session);
-    exit_code = ten_role_configure(&session, &work, &config);
+    exit_code = ten_role_work_configure(&session, &work, &config);
     config.restart = (enum ten_restart)restart;
-    return exit_code ? exit_code : ten_role_run(&session, &config);
+    return exit_code ? exit_code : ten_role_work_run(&session, &config);
 }

@@ -20,7 +20,7 @@ int ten_cmd_once(const ten_command *command, int argc, char **argv) {
         {"not-elected-exit", TEN_OPTION_NUMBER, &not_elected_exit, "N",
          "exit code when another has it or had it too lately; default 4", NULL, NULL},
     };
-    ten_role_options(&work, options + 3);
+    ten_role_work_options(&work, options + 3);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -28,10 +28,10 @@ int ten_cmd_once(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--not-elected-exit: an exit code is at most 255");
     if (at_least_ms != UINT64_MAX && at_least_ms > TENURE_TTL_MAX_MS)
         return ten_session_usage(&session, "--at-least is at most 366 days");
-    exit_code = ten_role_configure(&session, &work, &config);
+    exit_code = ten_role_work_configure(&session, &work, &config);
     if (exit_code)
         return exit_code;
     config.not_elected_exit = (int)not_elected_exit;
     config.election.at_least_ms = at_least_ms == UINT64_MAX ? session.timing.ttl_ms : at_least_ms;
-    return ten_role_run(&session, &config);
+    return ten_role_work_run(&session, &config);
 }

@@ -8,7 +8,7 @@
 
 #include "agent/warden/warden.h"
 
-void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
+void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", NULL};
     const ten_option common[TEN_ROLE_OPTIONS] = {
@@ -27,7 +27,7 @@ void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS])
     *work = (ten_role_work){.kill_after_ms = 10000};
 }
 
-int ten_role_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
+int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
     int exit_code;
     if (session->count < 2)
         return ten_session_usage(session,
@@ -69,7 +69,7 @@ static int work_on(ten_shared *shared, void *userdata) {
     return ten_exit_code(r);
 }
 
-int ten_role_run(const ten_session *session, ten_leader_config *config) {
+int ten_role_work_run(const ten_session *session, ten_leader_config *config) {
     ten_warden_config warden = {.work = work_on,
                                 .userdata = config,
                                 .store = config->store,

@@ -17,13 +17,13 @@ typedef struct ten_role_work {
 } ten_role_work;
 
 #define TEN_ROLE_OPTIONS 5u
-void ten_role_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]);
+void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]);
 
 /* Takes the role and the command from the arguments, checks, and fills in what the session says. An exit code; 0: go
  * on.
  */
-int ten_role_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config);
+int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config);
 /* Runs it to its end. The exit code. */
-int ten_role_run(const ten_session *session, ten_leader_config *config);
+int ten_role_work_run(const ten_session *session, ten_leader_config *config);
 
 #endif

@@ -135,11 +135,11 @@ enum ten_change_kind ten_change_parse(const char *word) {
     return (enum ten_change_kind)find(word, changes, TEN_CHANGE_COUNT);
 }
 
-const char *ten_target_action_name(enum ten_target_action action) {
+const char *ten_op_action_name(enum ten_target_action action) {
     return actions[action];
 }
 
-bool ten_target_action_parse(const char *word, enum ten_target_action *ret_action) {
+bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action) {
     size_t action = find(word, actions, TEN_COUNT(actions));
     if (action == TEN_COUNT(actions))
         return false;

@@ -203,8 +203,8 @@ const char *ten_reason_name(enum ten_reason reason);     /* "" for none */
 enum ten_reason ten_reason_parse(const char *word);      /* none when it is unknown */
 const char *ten_change_name(enum ten_change_kind kind);  /* "lease_acquired" */
 enum ten_change_kind ten_change_parse(const char *word); /* TEN_CHANGE_COUNT when it is unknown */
-const char *ten_target_action_name(enum ten_target_action action);
-bool ten_target_action_parse(const char *word, enum ten_target_action *ret_action);
+const char *ten_op_action_name(enum ten_target_action action);
+bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action);
 const char *ten_filter_name(enum tenure_filter filter);
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */

@@ -250,7 +250,7 @@ static bool read_edit(ten_request *request, const json_t *item, struct edits *ed
     const json_t *target = json_object_get(item, "target");
     if (!read_target(request, target ? target : item, edits, at))
         return false;
-    if (ten_target_action_parse(word, &edits->edits[at].action))
+    if (ten_op_action_parse(word, &edits->edits[at].action))
         return true;
     ten_reply_error(request, 400, "bad_request", "action: put, remove, pause or resume is wanted");
     return false;

@@ -45,7 +45,7 @@ static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t cou
     ten_buf_clear(out);
     ten_buf_text(out, "{\"edits\":[");
     for (; i < count && i < EDITS_MAX && out->size < EDITS_SIZE; i++) {
-        ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", ten_target_action_name(edits[i].action));
+        ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", ten_op_action_name(edits[i].action));
         write_target(out, &edits[i].target, edits[i].action == TEN_TARGET_PUT);
         ten_buf_char(out, '}');
     }

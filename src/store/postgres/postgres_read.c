@@ -198,7 +198,7 @@ static int number_rounds(ten_postgres_store *store, struct edits *edits) {
 
 static void write_edit(ten_buf *lists, const ten_target_edit *edit) {
     const tenure_target *target = &edit->target;
-    ten_postgres_add_text(lists++, ten_target_action_name(edit->action));
+    ten_postgres_add_text(lists++, ten_op_action_name(edit->action));
     ten_postgres_add_text(lists++, target->id);
     ten_postgres_add_text(lists++, target->url);
     ten_postgres_add_text(lists++, target->exec);

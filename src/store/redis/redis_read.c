@@ -70,7 +70,7 @@ static void make_edits(ten_redis_store *store, void *userdata) {
         ten_buf_clear(&edits->text);
         if (edit->action == TEN_TARGET_PUT)
             describe(&edits->text, &edit->target);
-        ten_redis_word(&store->words, ten_target_action_name(edit->action));
+        ten_redis_word(&store->words, ten_op_action_name(edit->action));
         ten_redis_word(&store->words, edit->target.id);
         ten_redis_word(&store->words, ten_buf_string(&edits->text));
     }
