@@ -31,7 +31,7 @@ static bool parse_hash(const char *text, unsigned char hash[TEN_TOKEN_HASH_SIZE]
 static const char *const roles[] = {
     [TEN_ROLE_NONE] = "none", [TEN_ROLE_READ] = "read", [TEN_ROLE_HOLD] = "hold", [TEN_ROLE_ADMIN] = "admin"};
 
-const char *ten_role_name(enum ten_role role) {
+const char *ten_auth_role_name(enum ten_role role) {
     return roles[role];
 }
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 enum ten_role { TEN_ROLE_NONE, TEN_ROLE_READ, TEN_ROLE_HOLD, TEN_ROLE_ADMIN };
-const char *ten_role_name(enum ten_role role); /* "none", and the words of the auth file */
+const char *ten_auth_role_name(enum ten_role role); /* "none", and the words of the auth file */
 
 #define TEN_TOKEN_HASH_SIZE 32u
 

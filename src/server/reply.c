@@ -78,7 +78,7 @@ void ten_reply_unknown_target(ten_request *request) {
 
 /* What the page may offer to whoever looks at it. */
 static const char *role_name(const ten_request *request) {
-    return ten_role_name(request->server->has_auth ? request->principal.role : TEN_ROLE_ADMIN);
+    return ten_auth_role_name(request->server->has_auth ? request->principal.role : TEN_ROLE_ADMIN);
 }
 
 static void add_headers(const ten_request *request, struct MHD_Response *response) {
