@@ -59,7 +59,7 @@ unreachable() {
 
 # Polls are under way when the store goes: ended by the deadline, and nothing of them is published.
 unreachable_in_polls() {
-    LASTS=20000
+    LASTS=120000
     SETTLE=1000 # polls that long are not handed over: both have to be there before the first takes everything
     POLL_OPTIONS='stubborn print 1'
     start_fleet
@@ -121,7 +121,7 @@ hiccup() {
 uncertain_stop() {
     TTL=6000
     RENEW=500
-    LASTS=20000
+    LASTS=120000
     targets 2
     agent a --timeout 60s --on-uncertain stop
     until_true 10 all_polled

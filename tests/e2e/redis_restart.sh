@@ -130,11 +130,14 @@ forgotten_holder() {
     redis_store
     proxy_start p
     targets_in_file 6
-    # Polls that long are not handed over: both have to be there before the first takes everything.
-    SETTLE=1000
+    # Polls that long are not handed over: both have to be there before there is anything to take.
+    mv "$CASE/targets" "$CASE/targets.all"
+    : >"$CASE/targets"
     long_polls
     agent a --timeout 60s
     agent b --timeout 60s --store "$(through p)"
+    all_there 2
+    mv "$CASE/targets.all" "$CASE/targets"
     until_true 10 spread 3 3 a b
     until_true 5 all_polled
     cut_off "$@"
