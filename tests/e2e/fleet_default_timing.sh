@@ -50,7 +50,7 @@ host_dies() {
     # Whoever dies right after a renewal has the whole TTL: not that moment.
     until_true 15 no_lease_above 28500
     mark death
-    kill -KILL "$(warden_of b)" "$(worker_of b)"
+    kill_host b
     until_true 35 all_taken_from "$instance"
     takeover death "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"

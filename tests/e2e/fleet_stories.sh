@@ -71,9 +71,10 @@ host_dies() {
     # The longest that any of its leases can still run.
     left=$("$TENURE" ls --json | sed -n "s/.*\"instance\":\"$instance\".*\"remaining_ms\":\([0-9]*\).*/\1/p" | sort -n | head -n 1)
     mark death
-    kill -KILL "$(warden_of b)" "$(worker_of b)"
+    kill_host b
+    mark dead # until now it may have begun to poll
     echo "least time left before the kill: $left ms"
-    until_true 6 all_polled death
+    until_true 6 all_polled dead
     takeover death "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
     # Not before its own deadline (its last renewal may have been sent a moment after `left` was read: later, never
@@ -112,7 +113,8 @@ five_start_at_once() {
     sound --targets "$TARGETS" --bound "$((TTL + SLACK))" --polls 20
     for target in $(seq -f 't-%g' 1 10); do
         first=$(awk -v target="$target" '$3 == "start" && $4 == target { print $5; exit }' "$LOG")
-        same "the first token of $target" "$first" "$(first_token "$target")"
+        # Higher, if it was handed to a latecomer before anybody had polled it.
+        [ "$first" -ge "$(first_token "$target")" ] || fail "the first token of $target is $first"
     done
 }
 
@@ -156,7 +158,7 @@ all_restart_at_once() {
     mark even # what has just been handed over counts only when its new holder has polled it
     until_true 5 all_polled even
     mark crash
-    for name in a b c; do kill -KILL "$(warden_of $name)" "$(worker_of $name)"; done
+    for name in a b c; do kill_host $name; done
     mark again # the last of the old ones may have polled until now
     for name in a b c; do agent $name; done
     until_true 8 all_polled again

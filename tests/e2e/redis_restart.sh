@@ -189,10 +189,11 @@ all_dead() {
     redis_store
     start_fleet
     mark lost
-    for name in a b; do kill -KILL "$(warden_of $name)" "$(worker_of $name)"; done
+    for name in a b; do kill_host $name; done
+    mark dead # until now they may have begun to poll
     kill_and_start empty
     for name in c d; do agent $name; done
-    until_true 10 all_polled lost
+    until_true 10 all_polled dead
     for name in a b; do
         takeover lost $name-
         took 'ms until the first was polled again' "$FIRST" "$TTL" "$((2 * TTL + SLACK))"

@@ -90,7 +90,7 @@ story() {
     scenes_go_on
 
     # One is killed with its warden: the others have its scenes when its leases have ended.
-    kill -KILL "$(warden_of b)" "$(worker_of b)"
+    kill_host b
     until_true 20 spread 3 3 a c
     scenes_go_on
 

@@ -25,7 +25,7 @@ shared() {
     three_agents
     instance=$(instance_of b)
     mark death
-    kill -KILL "$(warden_of b)" "$(worker_of b)"
+    kill_host b
     until_true 8 all_taken_from "$instance"
     takeover death "$instance"
     same 'targets that moved' "$MOVED" 3

@@ -252,6 +252,14 @@ takeover() {
 # last_of MARK INSTANCE: ms from the mark to the last sign of life of its pollers.
 last_of() { "$PYTHON" "$CHECK" "$LOG" last "$1" "$2"; }
 
+# kill_host NAME: its warden and its worker at once, as when a host dies. The worker may be gone by then: its warden's
+# death ends it.
+kill_host() {
+    fleet_worker=$(worker_of "$1")
+    kill -KILL "$(warden_of "$1")"
+    kill -KILL "$fleet_worker" 2>/dev/null || :
+}
+
 # is_gone PID: it no longer runs (a zombie does not run).
 is_gone() {
     fleet_state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null || :)
