@@ -50,10 +50,12 @@ cmd_coverage() {
     out=$BUILD_ROOT/build-coverage
     if [ -d "$out" ]; then find "$out" -name '*.gcda' -delete; fi
     python3 -B scripts/test/run.py --coverage "$@"
-    case $? in
+    code=$?
+    case $code in
     0) ;;
     1) say '(the counters make everything slower; ./dev test decides whether a test passes)' ;;
-    *) exit 1 ;;
+    3) die 'the build failed' ;;
+    *) exit "$code" ;;
     esac
     gcovr --root . --filter src/ --exclude-lines-by-pattern '.*TEN_INVARIANT.*' --json "$out/coverage.json" "$out" ||
         die 'gcovr found no counts'

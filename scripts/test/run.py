@@ -4,8 +4,8 @@
     run.py [--all] | [--repeat N] [--load] [NAME...] | --coverage [SUITE...]
 
 ./dev has installed what is needed, checked the options, and set SOURCE_ROOT and BUILD_ROOT. A NAME is a suite or a
-test. Exits with 0 if something ran and nothing failed, 1 if something failed, 2 for an unknown name and 128 + N after a
-signal; then no process is left.
+test. Exits with 0 if something ran and nothing failed, 1 if something failed, 2 for an unknown name, 3 if the build for
+coverage failed, and 128 + N after a signal; then no process is left.
 """
 import argparse
 import contextlib
@@ -27,6 +27,7 @@ SANITIZERS = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
+NOT_BUILT = 3
 
 
 class Unknown(Exception):
@@ -39,6 +40,7 @@ class Runner:
         self.with_load, self.load = with_load, None
         self.processes = Processes()
         self.passed = self.failed = 0
+        self.ran = False  # whether a build came as far as its tests
         self.report = []  # a line for each configuration, shown at the end
         self.shown = []  # what failed: title and lines
         self.previous, self.no_previous = find_previous()
@@ -103,6 +105,7 @@ class Runner:
             words = ["setarch", "-R", *words]
         _, lines = self.processes.run(words, {**os.environ, **SANITIZERS}, progress.on_line, progress.on_idle)
         tests = progress.finish()
+        self.ran = True
         if not tests:
             results.show(f"{label}: meson ran no test", lines[-20:])
         return tests, progress
@@ -293,14 +296,15 @@ def main():
     runner = Runner(options.load)
     try:
         carry_out(runner, options)
-        return runner.finish()
+        code = runner.finish()
+        return NOT_BUILT if options.coverage and not runner.ran else code
     except Interrupted as interrupted:
         print(f"\ndev: stopped by {interrupted}; ending the tests", file=sys.stderr, flush=True)
         runner.processes.stop_all()
         return interrupted.exit_code
     except Unknown as unknown:
         runner.processes.stop_all()
-        print(f"dev: test: {unknown}", file=sys.stderr)
+        print(f"dev: {unknown}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # who read the progress has gone
         runner.processes.stop_all()
