@@ -248,6 +248,20 @@ void kill_candidate(struct election_place *election, unsigned index) {
 
 /* ---- what became of them ------------------------------------------------------------------------------- */
 
+unsigned await_term(struct election_place *election, uint64_t after_token, uint64_t limit_ms) {
+    uint64_t start_ms = now_ms();
+    for (;;) {
+        for (unsigned i = 0; i < CANDIDATES_MAX; i++)
+            if (atomic_load(&election->arena->at[i].leads) && atomic_load(&election->arena->at[i].token) > after_token)
+                return i;
+        if (now_ms() - start_ms > limit_ms + late_ms()) {
+            show(election);
+            fail_msg("no new term after %llu ms", (unsigned long long)(now_ms() - start_ms));
+        }
+        sleep_ms(1);
+    }
+}
+
 unsigned await_leader(struct election_place *election, unsigned except, uint64_t limit_ms) {
     uint64_t start_ms = now_ms();
     for (;;) {

@@ -79,6 +79,8 @@ void kill_candidate(struct election_place *election, unsigned index);
 
 /* Waits until somebody leads, other than `except` (CANDIDATES_MAX: whoever), and returns which; or the test fails. */
 unsigned await_leader(struct election_place *election, unsigned except, uint64_t limit_ms);
+/* Of a term with a higher token: who yields may lead again, if the others are late. */
+unsigned await_term(struct election_place *election, uint64_t after_token, uint64_t limit_ms);
 /* Waits until this one has been told that its term is over, and believes it. */
 void await_demotion(struct election_place *election, unsigned index, const char *reason, uint64_t limit_ms);
 /* Nobody leads for that long. */

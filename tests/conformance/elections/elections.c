@@ -100,8 +100,9 @@ static void tokens_strictly_increase_over_fifty_handoffs_and_never_two_lead(void
     enum candidate_kind kind = has_processes(election) ? IN_PROCESSES : IN_THREADS;
     unsigned leader = start_all(election, CANDIDATES, kind);
     for (unsigned handoff = 0; handoff < HANDOFFS; handoff++) {
+        uint64_t last = atomic_load(&election->arena->at[leader].token);
         order_candidate(election, leader, ORDER_YIELD);
-        leader = await_leader(election, leader, NOTICE_MS);
+        leader = await_term(election, last, NOTICE_MS);
     }
     expect_order(election, HANDOFFS + 1);
 }

@@ -151,8 +151,9 @@ static void observe_handoffs(struct election_place *election, struct observer *o
         start_follower(election, i, kind);
     start_observer(observer, election->role);
     for (unsigned handoff = 0; handoff < handoffs; handoff++) {
+        uint64_t last = atomic_load(&election->arena->at[leader].token);
         order_candidate(election, leader, ORDER_YIELD);
-        leader = await_leader(election, leader, NOTICE_MS);
+        leader = await_term(election, last, NOTICE_MS);
         sleep_ms(observer->lags_ms); /* two changes each: it falls back further and further */
     }
     uint64_t token = atomic_load(&election->arena->at[leader].token);
