@@ -82,7 +82,7 @@ worker_stopped() {
     name=$(name_of "$old")
     worker=$(worker_of "$name")
     mark before
-    kill -STOP "$worker"
+    freeze "$worker"
     mark stop
     handed_over before "$((TTL - RENEW - 400))" "$((TTL + SLACK))"
     # By the deadline, which is the TTL less an eighth from the last renewal.

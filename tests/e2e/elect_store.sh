@@ -26,7 +26,7 @@ come_back() { if on_sqlite; then mv "$CASE/away" "$CASE/db"; else redis_start_ag
 
 lock() {
     if ! on_sqlite; then
-        kill -STOP "$REDIS"
+        freeze "$REDIS"
         return
     fi
     background locker "$PYTHON" -c '

@@ -72,7 +72,7 @@ unreachable_in_polls() {
 }
 
 lock() {
-    if on_sqlite; then lock_file; else kill -STOP "$REDIS"; fi
+    if on_sqlite; then lock_file; else freeze "$REDIS"; fi
     mark outage-begin
 }
 lock_file() {

@@ -104,7 +104,7 @@ worker_stopped() {
     instance=$(instance_of b)
     worker=$(worker_of b)
     mark stop
-    kill -STOP "$worker"
+    freeze "$worker"
     until_true 8 all_taken_from "$instance"
     takeover stop "$instance"
     took 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + SLACK))"
@@ -156,7 +156,7 @@ woken_does_not_publish() {
     worker=$(worker_of b)
     mark stop
     # All of it: the warden, so that it does not kill the worker, and the worker; its pollers end by themselves.
-    kill -STOP "$warden" "$worker"
+    freeze "$warden" "$worker"
     size=$(wc -c <"$CASE/b.messages")
     until_true 8 all_taken_from "$instance"
     pause_ms 500

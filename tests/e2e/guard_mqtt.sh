@@ -242,12 +242,12 @@ output_hangs() {
     guard_start --out "$(url 'passed?timeout=500ms')"
     say a 1
     until_true 10 has_lines listener.out 1
-    kill -STOP "$BROKER"
+    freeze "$BROKER"
     numbered 1 5 >&3
     until_true 10 grep -q 'event=output_failed.*did not confirm a message within 500 ms' guard.err
     kill -CONT "$BROKER"
     until_true 15 all_arrived 6
-    kill -STOP "$BROKER"
+    freeze "$BROKER"
     numbered 6 9 >&3
     pause_ms 200
     begin=$(now_ms)

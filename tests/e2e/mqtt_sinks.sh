@@ -158,13 +158,13 @@ hanging() {
         --poll "exec:if [ -e $CASE/large ]; then head -c 900000 /dev/zero | tr '\\0' x; else echo 1; fi"
     until_true 10 has_lines listener.out 3
     : >large
-    kill -STOP "$BROKER"
+    freeze "$BROKER"
     hangs=$(($(now_ms) + 2 * EVERY))
     pause_ms 4000
     goes_on=$(now_ms)
     kill -CONT "$BROKER"
     until_true 8 said a '"event":"sink_ok"'
-    kill -STOP "$BROKER"
+    freeze "$BROKER"
     pause_ms 1000
     stop_ms=$(now_ms)
     stop a

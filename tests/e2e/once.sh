@@ -240,7 +240,7 @@ store_down() {
 store_hangs() {
     TTL=1600
     RENEW=400
-    kill -STOP "$REDIS"
+    freeze "$REDIS"
     began=$(boot_ms)
     exits 3 "$TENURE" once "$ROLE" --ttl 1600ms --renew 400ms -- touch "$CASE/ran"
     took 'ms until it gave up' "$(since "$began")" 0 6000

@@ -89,7 +89,7 @@ stuck() {
     guard_start --cache-ttl 20s
     say a "$token"
     passed_is 1
-    kill -STOP "$REDIS"
+    freeze "$REDIS"
     for i in 2 3 4; do
         begin=$(now_ms)
         say a "$token"

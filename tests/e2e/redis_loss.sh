@@ -106,7 +106,7 @@ harm() {
     host) kill -KILL "$(warden_of "$2")" $worker 2>/dev/null || : ;;
     worker) kill -KILL $worker 2>/dev/null || : ;;
     term) kill -TERM "$(warden_of "$2")" ;;
-    stop) kill -STOP $worker && stopped=$worker ;;
+    stop) freeze $worker && stopped=$worker ;;
     continue) kill -CONT "$stopped" 2>/dev/null || : ;;
     start)
         wait "$(warden_of "$2")" 2>/dev/null || :

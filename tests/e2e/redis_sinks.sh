@@ -168,7 +168,7 @@ hanging() {
     redis_up
     publishing 2 redis-stream:polls
     until_true 10 has_entries polls 4
-    kill -STOP "$REDIS"
+    freeze "$REDIS"
     seen=$(wc -l <a.out)
     until_true 5 has_lines a.out $((seen + 10))
     stop_ms=$(now_ms)

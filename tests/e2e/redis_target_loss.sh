@@ -103,7 +103,7 @@ restarted() {
 hanging() {
     redis_up
     started redis-keys:session:
-    kill -STOP "$REDIS"
+    freeze "$REDIS"
     until_true 8 said a '"event":"target_source_failed"'
     polled_on one two three
     stop_ms=$(now_ms)

@@ -58,7 +58,7 @@ away() {
     manager_up
     three_agents
     mark down
-    if [ "$1" = STOP ]; then kill -STOP "$MANAGER"; else manager_down "$1"; fi
+    if [ "$1" = STOP ]; then freeze "$MANAGER"; else manager_down "$1"; fi
     pause_ms "$((TTL + 100))"
     mark closed
     no_pollers || fail 'a poller runs after the deadline'

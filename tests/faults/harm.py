@@ -6,7 +6,7 @@ docs/GUARANTEES.md says so.
 import signal
 import subprocess
 
-from processes import NO_STORE, PATIENCE_S, Trouble, end, send
+from processes import NO_STORE, PATIENCE_S, Trouble, end, freeze, send
 
 
 class Kind:
@@ -56,9 +56,9 @@ def restart_agent(host):
 def stop_worker(host):
     """With its recorder: it must not believe in its leases when it wakes."""
     host.stopped = worker_of(host)
-    must(send(host.stopped, signal.SIGSTOP), f"the worker of {host.name}")
+    must(freeze(host.stopped), f"the worker of {host.name}")
     if host.ledger:
-        send(host.ledger.pid, signal.SIGSTOP)
+        freeze(host.ledger.pid)
 
 
 def continue_worker(host):
@@ -68,7 +68,7 @@ def continue_worker(host):
 
 
 def stop_warden(host):
-    must(send(host.agent.pid, signal.SIGSTOP), f"the warden of {host.name}")
+    must(freeze(host.agent.pid), f"the warden of {host.name}")
 
 
 def continue_warden(host):

@@ -47,6 +47,23 @@ def send(pid, number):
     return False
 
 
+def runs(pid):
+    """True: at least one of its threads is neither stopped nor gone."""
+    for path in glob.glob(f"/proc/{pid}/task/*/stat"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stat:
+            if stat.read().rpartition(")")[2].split()[0] not in "TtZX":
+                return True
+    return False
+
+
+def freeze(pid):
+    """Stops a process, and returns when it stands still: a signal only asks. False: it was gone already."""
+    if not send(pid, signal.SIGSTOP):
+        return False
+    wait_until(PATIENCE_S, f"process {pid} has stopped", lambda: not runs(pid))
+    return True
+
+
 def end(process, number=signal.SIGKILL):
     if process is not None and process.poll() is None:
         send(process.pid, signal.SIGCONT)

@@ -10,7 +10,7 @@ import shutil
 import signal
 import sqlite3
 
-from processes import PATIENCE_S, Port, Trouble, ask_program, end, send, start, try_until, wait_until
+from processes import PATIENCE_S, Port, Trouble, ask_program, end, freeze, send, start, try_until, wait_until
 
 
 class Store:
@@ -201,7 +201,7 @@ class Redis(Store):
         self.cli("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
     def do_frozen(self):
-        send(self.process.pid, signal.SIGSTOP)
+        freeze(self.process.pid)
 
     def undo_frozen(self):
         send(self.process.pid, signal.SIGCONT)

@@ -4,7 +4,7 @@ import signal
 import urllib.error
 import urllib.request
 
-from processes import PATIENCE_S, Port, Trouble, end, send, start, wait_until
+from processes import PATIENCE_S, Port, Trouble, end, freeze, send, start, wait_until
 from stores import Store
 
 MEMBERS = 3
@@ -85,7 +85,7 @@ class Etcd(Store):
 
     def freeze(self, number):
         self.hit = [number]
-        send(self.processes[number].pid, signal.SIGSTOP)
+        freeze(self.processes[number].pid)
 
     def start_again(self):
         for number in self.hit:

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 
-from processes import PATIENCE_S, Port, Trouble, ask_program, children_of, end, send, start, try_until, wait_until
+from processes import (PATIENCE_S, Port, Trouble, ask_program, children_of, end, freeze, send, start, try_until,
+                       wait_until)
 from stores import Store
 
 
@@ -171,7 +172,7 @@ class Manager(Store):
         self.run()
 
     def do_frozen(self):
-        send(self.process.pid, signal.SIGSTOP)
+        freeze(self.process.pid)
 
     def undo_frozen(self):
         send(self.process.pid, signal.SIGCONT)

@@ -80,7 +80,7 @@ member_end() {
     wait "$(warden_of "m$1")" 2>/dev/null || :
 }
 member_kill() { member_end "$1" KILL; }
-member_pause() { kill -STOP "$(warden_of "m$1")"; }
+member_pause() { freeze "$(warden_of "m$1")"; }
 member_continue() { kill -CONT "$(warden_of "m$1")"; }
 
 # ---- looking into it

@@ -229,6 +229,19 @@ tap_never() {
     fail "this did not come true: $*"
 }
 
+# freeze PID...: stops processes, and returns when none of their threads runs. A signal only asks: on a busy machine a
+# process that was sent STOP may answer one more request.
+freeze() {
+    kill -STOP "$@" || return
+    for tap_pid in "$@"; do tap_wait 60000 tap_frozen "$tap_pid" || fail "process $tap_pid does not stop"; done
+}
+tap_frozen() {
+    for tap_thread in /proc/"$1"/task/*/stat; do
+        read -r tap_stat 2>/dev/null <"$tap_thread" || continue # it is gone
+        case ${tap_stat##*) } in [TtZX]*) ;; *) return 1 ;; esac
+    done
+}
+
 # let_run MS: long enough for another process to have had so much time of its own, also on a busy machine.
 let_run() {
     tap_before=$(late_ms)

@@ -1,13 +1,13 @@
 /*
  * A private etcd with one member. See conformance/fixture.h.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/util.h"
 #include "conformance/fixture.h"
 #include "lib/etcd_server.h"
+#include "lib/freeze.h"
 
 static etcd_server *server_of(const struct fixture *fixture) {
     return fixture->server;
@@ -38,11 +38,11 @@ static void start_etcd(struct fixture *fixture) {
 }
 
 static void freeze_etcd(struct fixture *fixture) {
-    (void)kill(server_of(fixture)->pid, SIGSTOP);
+    (void)freeze_process(server_of(fixture)->pid);
 }
 
 static void thaw_etcd(struct fixture *fixture) {
-    (void)kill(server_of(fixture)->pid, SIGCONT);
+    (void)thaw_process(server_of(fixture)->pid);
 }
 
 /* Everything that a watch could have been read again from is gone. */

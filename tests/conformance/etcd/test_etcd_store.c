@@ -4,8 +4,8 @@
  * suite's.
  */
 #include "conformance/etcd/etcd_place.h"
+#include "lib/freeze.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -519,7 +519,7 @@ static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op op = {.kind = TEN_OP_RENEW, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
     ten_result result;
-    kill(etcd_member.pid, SIGSTOP);
+    assert_int_equal(freeze_process(etcd_member.pid), 0);
     uint64_t began_ms = now_ms();
     int renewed = ten_store_apply(place->store, &op, &result, 1, 400);
     op.kind = TEN_OP_ACQUIRE;
@@ -527,7 +527,7 @@ static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out
     op.ttl_ms = LONG_MS;
     int acquired = ten_store_apply(place->store, &op, &result, 1, 400);
     uint64_t took_ms = now_ms() - began_ms;
-    kill(etcd_member.pid, SIGCONT);
+    (void)thaw_process(etcd_member.pid);
     assert_int_equal(renewed, TENURE_E_TIMEOUT);
     assert_int_equal(acquired, TENURE_E_TIMEOUT);
     assert_in_range(took_ms, 700, 800 + BUSY_MS + late_ms());

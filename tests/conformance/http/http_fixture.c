@@ -1,12 +1,12 @@
 /*
  * A private `tenure serve` on SQLite. See conformance/fixture.h.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/util.h"
 #include "conformance/fixture.h"
+#include "lib/freeze.h"
 #include "lib/tenure_server.h"
 
 static struct tenure_server *server_of(const struct fixture *fixture) {
@@ -50,11 +50,11 @@ static void cut_from_server(struct fixture *fixture) {
 }
 
 static void freeze_server(struct fixture *fixture) {
-    (void)kill(server_of(fixture)->pid, SIGSTOP);
+    (void)freeze_process(server_of(fixture)->pid);
 }
 
 static void thaw_server(struct fixture *fixture) {
-    (void)kill(server_of(fixture)->pid, SIGCONT);
+    (void)thaw_process(server_of(fixture)->pid);
 }
 
 static const fixture_disturbance http_disturbances[] = {

@@ -3,6 +3,7 @@
  * contract itself is the conformance suite's; standbys, epochs and clocks are in test_postgres_epoch.c.
  */
 #include "conformance/postgres/postgres_place.h"
+#include "lib/freeze.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -288,7 +289,7 @@ static void a_server_that_does_not_answer_is_a_timeout_within_bounds(void **stat
         postgres,
         "SELECT min(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"));
     assert_true(pid > 1);
-    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(freeze_process(pid), 0);
     ten_store *stopped = NULL;
     for (int i = 0; i < 2; i++) {
         ten_store *store = i ? place->other : place->store;
@@ -303,7 +304,7 @@ static void a_server_that_does_not_answer_is_a_timeout_within_bounds(void **stat
     assert_non_null(stopped);
     /* Its connection is closed: a late answer cannot be taken for another's. */
     assert_int_equal(stopped->ops->ping(stopped, CALL_MS), TENURE_OK);
-    (void)kill(pid, SIGCONT);
+    (void)thaw_process(pid);
 }
 
 static void a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one(void **state) {

@@ -4,8 +4,8 @@
  */
 #include "conformance/redis/link_place.h"
 #include "conformance/suite.h"
+#include "lib/freeze.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -187,7 +187,7 @@ static void a_sentinel_that_names_a_replica_or_a_dead_master_is_passed_over(void
     start_naming(&peers[1], answers[1], 1);
     start_naming(&peers[2], answers[2], stopped.port);
     start_naming(&peers[3], answers[3], place->link.server.port);
-    kill(stopped.pid, SIGSTOP);
+    assert_int_equal(freeze_process(stopped.pid), 0);
     expect_refused(&place->link, TENURE_E_UNREACHABLE, "but it is a replica: a failover is under way",
                    "redis+sentinel://127.0.0.1:%d/mymaster", peers[0].port);
     use_url(&place->link, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/mymaster",

@@ -2,9 +2,9 @@
  * A private Redis to test the store on. See redis_place.h.
  */
 #include "conformance/redis/redis_place.h"
+#include "lib/freeze.h"
 
 #include <hiredis/hiredis.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,9 +168,9 @@ void redis_place_use_replica(struct redis_place *redis, const char *options) {
 }
 
 void redis_place_pause_replica(struct redis_place *redis) {
-    assert_int_equal(kill(redis->replica.pid, SIGSTOP), 0);
+    assert_int_equal(freeze_process(redis->replica.pid), 0);
 }
 
 void redis_place_continue_replica(struct redis_place *redis) {
-    assert_int_equal(kill(redis->replica.pid, SIGCONT), 0);
+    assert_int_equal(thaw_process(redis->replica.pid), 0);
 }

@@ -4,6 +4,7 @@
  * their own, link_*.c.
  */
 #include "conformance/redis/link_place.h"
+#include "lib/freeze.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -204,7 +205,7 @@ static void a_server_with_too_many_clients_says_so(void **state) {
 static void a_server_that_is_stopped_costs_no_more_than_the_deadline(void **state) {
     struct link_place *place = *state;
     must_open(place, AT, place->server.port);
-    kill(place->server.pid, SIGSTOP);
+    assert_int_equal(freeze_process(place->server.pid), 0);
     ten_error error;
     redisReply *reply = NULL;
     const char *const words[] = {"PING"};
@@ -213,7 +214,7 @@ static void a_server_that_is_stopped_costs_no_more_than_the_deadline(void **stat
     assert_in_range(boot_ms() - start_ms, 150 - ROUNDING_MS, 150 + SLACK_MS);
     assert_int_equal(try_open(place, TEN_REDIS_ANY, 150), TENURE_E_TIMEOUT);
     expect_said(place, "did not answer in time");
-    kill(place->server.pid, SIGCONT);
+    thaw_process(place->server.pid);
     must_reopen(place);
 }
 

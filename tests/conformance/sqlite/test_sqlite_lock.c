@@ -3,6 +3,7 @@
  * after its end, and a stopped process does not hold up the rest for long. Real time and real processes.
  */
 #include "conformance/sqlite/sqlite_place.h"
+#include "lib/freeze.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -201,7 +202,7 @@ static void a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long(
     sqlite->place.store = open_real(sqlite);
     sqlite3 *connection;
     pid_t pid = start_in_queue(sqlite, "queued", &connection);
-    (void)kill(pid, SIGSTOP);
+    assert_int_equal(freeze_process(pid), 0);
     unlock_database(connection);
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "mine", .holder = "a", .ttl_ms = LONG_MS};
     ten_result result;
@@ -216,7 +217,7 @@ static void a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long(
     for (int i = 0; i < 10; i++)
         expect_outcome(renew(place, "mine", "a", result.token, LONG_MS), TEN_OK);
     assert_in_range(now_ms() - start_ms, 0, 1500 + late_ms());
-    (void)kill(pid, SIGCONT);
+    (void)thaw_process(pid);
     assert_int_equal(wait_for_worker(pid), 0);
     expect_holder(read_lease(place, "queued"), "queued");
 }
