@@ -143,7 +143,8 @@ join_on_ten() {
     agent c
     until_true 10 spread 3 4 a b c
     until_true 5 all_polled join
-    between 'targets that changed hands' "$(hands_since join)" 3 5
+    # By the ids, which are random: of 20,000 plans 82 % move 3 or 4 targets, 17 % move 5, 1 % move 6, and none more.
+    between 'targets that changed hands' "$(hands_since join)" 3 6
     halt a b c
     # A handover waits for the poll under way and a round trip, not for a tick or an expiry.
     sound --targets "$TARGETS" --bound 1500 --takeovers 3
