@@ -1,5 +1,5 @@
 /*
- * One candidate for one role, on top of the lease record (core/lease.h). Pure, like the fleet: it is told the time, the
+ * One candidate for one role, on top of its holding (core/holding.h). Pure, like the fleet: it is told the time, the
  * store's answers and what happened, and says what to send next and which events to report. A role is a target, usually
  * in the namespace `leader`; the leader is its holder.
  *
@@ -17,7 +17,7 @@
 #ifndef TEN_CORE_ELECTION_H
 #define TEN_CORE_ELECTION_H
 
-#include "core/lease.h"
+#include "core/holding.h"
 #include "core/op.h"
 #include "core/timing.h"
 
@@ -70,16 +70,12 @@ typedef struct ten_election_event {
 typedef struct ten_election {
     ten_election_config config;
     enum ten_election_state state;
-    ten_lease lease;
+    ten_holding holding;
     bool campaigns; /* it was not withdrawn */
     bool working;   /* from TEN_ELECTION_ELECTED until ten_election_stopped() */
     bool unkept;    /* leads, but not yet reported: the lease does not yet cover at_least_ms */
-    bool in_flight; /* a request has not been answered */
     bool down;      /* the last request failed */
     bool refused;
-    enum ten_op_kind flight;
-    bool giving_back;             /* the request in flight ends a term: it releases the role, or keeps it */
-    bool keeping;                 /* and it does not release the role, but keeps it for the rest of at_least_ms */
     enum ten_reason leave_reason; /* why it steps down */
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */
     uint64_t sent_ms;
@@ -87,12 +83,8 @@ typedef struct ten_election {
     uint64_t try_ms;         /* when to campaign */
     uint64_t pause_until_ms; /* its work ended by itself: no campaign before this, even if another leader steps down */
     uint64_t retry_ms;       /* after a failure: nothing is sent before this */
-    uint64_t spent_token;    /* was released, or its deadline passed: never believed again */
-    uint64_t known_token;    /* the highest seen */
     uint64_t keep_until_ms;  /* of the term with keep_token */
     uint64_t keep_token;
-    uint64_t unreleased; /* a token whose release has not been answered; 0: none */
-    enum ten_reason unreleased_reason;
     unsigned failures; /* in a row */
     uint64_t random;
     ten_election_event events[TEN_ELECTION_EVENTS];

@@ -50,7 +50,7 @@ void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uin
                            int error) {
     ten_fleet_tell(fleet, (ten_fleet_event){.kind = kind,
                                             .target = number,
-                                            .token = fleet->targets[number].lease.token,
+                                            .token = fleet->targets[number].holding.token,
                                             .reason = reason,
                                             .error = error});
 }
@@ -101,25 +101,18 @@ void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_leave_order(fleet, number);
-    target->closing = false;
     target->unclaimed = false;
     target->keep_until_ms = 0;
     /* While a request about it is in flight, its number and its id are still needed. */
-    if (target->removed && !target->busy && target->flight == TEN_FLIGHT_NONE)
+    if (target->removed && !target->busy && target->holding.flight == TEN_FLIGHT_NONE)
         ten_fleet_forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
+void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_tell_target(fleet, TEN_FLEET_LOST, number, reason, 0);
-    /* Should the store later name this instance as the holder under the same token, that proves nothing: the store may
-     * have lost data, granted the target to another instance, lost that lease too, and then had this one put back by a
-     * late renewal. Only a new token is safe. */
-    if (reason == TEN_REASON_EXPIRED)
-        target->released_token = target->lease.token;
-    ten_lease_lost(&target->lease);
     target->end_reason = (uint8_t)reason;
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;
@@ -129,12 +122,8 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY) {
-        const struct ten_fleet_target *target = &fleet->targets[fleet->oldest];
-        if (target->lease.deadline_ms > fleet->now_ms)
-            return;
-        ten_fleet_lose(fleet, fleet->oldest, TEN_REASON_EXPIRED);
-    }
+    while (fleet->oldest != TEN_NOBODY && ten_holding_expire(&fleet->targets[fleet->oldest].holding, fleet->now_ms))
+        ten_fleet_lost(fleet, fleet->oldest, TEN_REASON_EXPIRED);
 }
 
 /* ---- what the program wants */
@@ -222,7 +211,7 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
 void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
     fleet->targets[number].claimed = false;
-    fleet->targets[number].unclaimed = ten_fleet_is_owned(&fleet->targets[number]);
+    fleet->targets[number].unclaimed = ten_holding_is_held(&fleet->targets[number].holding);
     if (fleet->targets[number].unplanned)
         fleet->targets[number].removed = true; /* nothing else keeps it here */
     ten_fleet_look(fleet, number);
@@ -302,13 +291,13 @@ const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
     return fleet->plan;
 }
 
-const ten_lease *ten_fleet_lease(const ten_fleet *fleet, uint32_t target) {
-    return &fleet->targets[target].lease;
+const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target) {
+    return &fleet->targets[target].holding;
 }
 
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t number, uint64_t now_ms) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    return target->known && !target->closing && ten_lease_is_owned(&target->lease, now_ms);
+    return target->known && ten_holding_may_work(&target->holding, now_ms);
 }
 
 size_t ten_fleet_owned_count(const ten_fleet *fleet) {
@@ -321,7 +310,7 @@ const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {
 }
 
 void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms) {
-    bool owned = ten_fleet_is_owned(&fleet->targets[target]);
-    *ret_acquired_ms = owned ? fleet->targets[target].acquired_ms : 0;
-    *ret_renewed_ms = owned ? fleet->targets[target].sent_ms : 0;
+    const ten_holding *holding = &fleet->targets[target].holding;
+    *ret_acquired_ms = ten_holding_is_held(holding) ? holding->acquired_ms : 0;
+    *ret_renewed_ms = ten_holding_is_held(holding) ? holding->sent_ms : 0;
 }

@@ -12,29 +12,14 @@
  * the other lease lasts, and the next try is at that instant. When the store fails, no lease is believed beyond its
  * deadline, and requests back off.
  *
- * The life of a target:
- *
- *                  its turn           granted            reason to release
- *      not held -------------> ACQUIRE -----> held --------------------------> closing
- *       ^ ^ ^                   |   |         | ^                               | |  |
- *       | | +---- refused ------+   |         | +----- no reason any more ------+ |  | the work has stopped
- *       | |                         |         |                                   |  v
- *       | +--- lost, expired -------|---------+-----------------------------------+ RELEASE
- *       |                           |                                                ^  |
- *       |                           +--------- granted under a stale token ----------+  |
- *       +---------------------------------- answered -----------------------------------+
- *
- *  - not held: deadline_ms of the lease record is 0. core/lease.h decides what may be believed.
- *  - held: the deadline is set, and the lease is renewed in time.
- *  - closing: held, and the flag `closing` is set: TEN_FLEET_STOP was reported. The lease is still renewed.
- *  - ACQUIRE and RELEASE: the operation is in flight (enum ten_flight). From the moment at which a release is sent the
- *    target is not held. The flag `unreleased` is set until the release is answered; until then it is repeated, and
- *    nothing else is sent for the target.
+ * The life of each target is a holding (core/holding.h). The fleet decides when it is this instance's turn to acquire
+ * one, when there is a reason to release one (then it is closing, and TEN_FLEET_STOP is reported), and releases it when
+ * the program says that the work has stopped.
  */
 #ifndef TEN_CORE_FLEET_H
 #define TEN_CORE_FLEET_H
 
-#include "core/lease.h"
+#include "core/holding.h"
 #include "core/op.h"
 #include "core/plan.h"
 #include "core/timing.h"
@@ -148,8 +133,8 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms);
 /* ---- reading */
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet);
-/* What may be believed about the target; the record belongs to the fleet. */
-const ten_lease *ten_fleet_lease(const ten_fleet *fleet, uint32_t target);
+/* What may be believed about the target; the holding belongs to the fleet. */
+const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
 /* Whether new work on the target may start now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);

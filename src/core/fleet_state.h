@@ -12,25 +12,17 @@
 #define TEN_NOBODY   TEN_PLAN_NONE
 #define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not in the list of instances */
 
-enum ten_flight { TEN_FLIGHT_NONE, TEN_FLIGHT_ACQUIRE, TEN_FLIGHT_RENEW, TEN_FLIGHT_RELEASE };
-
 /* What is known about one target; its number is the plan's. */
 struct ten_fleet_target {
-    ten_lease lease;
-    uint64_t sent_ms; /* of the last successful acquire or renewal */
-    uint64_t acquired_ms;
-    uint64_t known_token;    /* the highest seen */
-    uint64_t released_token; /* its release was sent, or its deadline passed: never believed again */
-    uint64_t free_ms;        /* when it became free, as far as is known */
-    uint64_t held_until_ms;  /* when the holder's lease ends, by a refusal or a listing; 0: not known */
-    uint64_t unowned_ms;     /* since when it has no holder; 0: it has one */
-    uint64_t keep_until_ms;  /* a fallback holder keeps it until then, whatever the plan says */
-    uint32_t holder;         /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t older;          /* held targets in the order of sent_ms */
+    ten_holding holding;
+    uint64_t free_ms;       /* when it became free, as far as is known */
+    uint64_t held_until_ms; /* when the holder's lease ends, by a refusal or a listing; 0: not known */
+    uint64_t unowned_ms;    /* since when it has no holder; 0: it has one */
+    uint64_t keep_until_ms; /* a fallback holder keeps it until then, whatever the plan says */
+    uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t older;         /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
-    uint8_t flight;  /* enum ten_flight */
-    uint8_t strikes; /* how often the planned instance did not take it */
-    uint8_t release_reason;
+    uint8_t strikes;    /* how often the planned instance did not take it */
     uint8_t end_reason; /* why the previous lease ended, as far as is known */
     bool known : 1;     /* the number is in use */
     bool paused : 1;
@@ -39,13 +31,10 @@ struct ten_fleet_target {
     bool unplanned : 1; /* it was claimed, but never put: it has no part in the plan */
     bool unclaimed : 1; /* to be released even if it is planned for this instance */
     bool busy : 1;
-    bool closing : 1;     /* TEN_FLEET_STOP was reported */
     bool handed_over : 1; /* this instance released it for the planned holder */
     bool in_order : 1;    /* in the list of held targets */
-    bool stray : 1;       /* the store says that this instance holds it, under known_token, but it has no such grant */
     bool unowned_told : 1;
-    bool barren : 1;     /* the last acquire was refused, and not because there is a holder */
-    bool unreleased : 1; /* a release has not been answered: it is repeated before anything else is sent */
+    bool barren : 1; /* the last acquire was refused, and not because there is a holder */
 };
 
 /* What is known about one instance; its number is the plan's. */
@@ -113,10 +102,6 @@ struct ten_fleet {
 };
 
 /* fleet.c */
-static inline bool ten_fleet_is_owned(const struct ten_fleet_target *target) {
-    return target->lease.deadline_ms != 0;
-}
-
 void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uint32_t target, enum ten_reason reason,
                            int error);
 /* The list of held targets, in the order in which their last renewals were sent: appends to it, and removes from it. */
@@ -131,7 +116,8 @@ void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event);
 /* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
 uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
-void ten_fleet_lose(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
+/* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
+void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
 /* fleet_request.c */
 /* All leases have been released: reports it, and sends nothing more. */

@@ -163,21 +163,21 @@ void ten_fleet_instances_failed(ten_fleet *fleet, uint64_t now_ms, int error) {
 
 /* ---- who holds what */
 
+static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
+    ten_holding_lose(&fleet->targets[number].holding);
+    ten_fleet_lost(fleet, number, reason);
+}
+
 static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    bool own = target->lease.deadline_ms != 0;
-    if (token < target->known_token || (own && token <= target->lease.token))
-        return; /* outdated */
-    bool unheard = token > target->known_token;
-    target->known_token = token;
-    if (holder && strcmp(holder, fleet->instance) == 0) {
-        /* An acquire of this instance. If its answer was lost, the target is acquired again or released. */
-        target->stray = unheard && target->flight != TEN_FLIGHT_ACQUIRE && !own;
-        if (target->stray)
+    bool mine = holder && strcmp(holder, fleet->instance) == 0;
+    if (ten_holding_hear(&target->holding, token, mine) == TEN_HOLDING_OUTDATED)
+        return;
+    if (mine) {
+        if (target->holding.stray)
             ten_fleet_look(fleet, number);
         return;
     }
-    target->stray = false;
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
@@ -186,8 +186,8 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         target->strikes = 0; /* the planned holder has taken it, after all */
     if (!holder)
         target->free_ms = fleet->now_ms;
-    if (own)
-        ten_fleet_lose(fleet, number, TEN_REASON_TAKEN);
+    if (ten_holding_is_held(&target->holding))
+        lose(fleet, number, TEN_REASON_TAKEN);
     else
         ten_fleet_look(fleet, number);
 }
@@ -196,13 +196,14 @@ void ten_fleet_holder(ten_fleet *fleet, uint64_t now_ms, const char *id, const c
                       uint64_t remaining_ms) {
     fleet->now_ms = now_ms;
     uint32_t number = ten_plan_find_target(fleet->plan, id);
-    if (number != TEN_NOBODY && fleet->targets[number].known && fleet->targets[number].flight == TEN_FLIGHT_NONE)
+    if (number != TEN_NOBODY && fleet->targets[number].known &&
+        fleet->targets[number].holding.flight == TEN_FLIGHT_NONE)
         note_holder(fleet, number, holder, token, remaining_ms);
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (change->token < target->known_token || target->lease.deadline_ms != 0)
+    if (change->token < target->holding.known_token || ten_holding_is_held(&target->holding))
         return;
     target->holder = TEN_NOBODY;
     target->end_reason = (uint8_t)change->reason;
@@ -214,9 +215,9 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
 /* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends. */
 static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    target->known_token = token;
-    if (target->lease.deadline_ms != 0)
-        ten_fleet_lose(fleet, number, TEN_REASON_FORCED);
+    target->holding.known_token = token;
+    if (ten_holding_is_held(&target->holding))
+        lose(fleet, number, TEN_REASON_FORCED);
     if (!target->known)
         return;
     target->holder = TEN_OUTSIDER;
@@ -233,7 +234,7 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
     } else if (change->kind == TEN_LEASE_RELEASED) {
         note_released(fleet, number, change);
-    } else if (change->reason == TEN_REASON_FORCED && change->token >= target->known_token) {
+    } else if (change->reason == TEN_REASON_FORCED && change->token >= target->holding.known_token) {
         note_forced(fleet, number, change->token);
     }
 }
@@ -299,7 +300,7 @@ void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
         fleet->recovering_until_ms = now_ms + fleet->timing.ttl_ms;
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || target->lease.deadline_ms != 0)
+        if (!target->known || ten_holding_is_held(&target->holding))
             continue;
         target->holder = TEN_NOBODY;
         target->held_until_ms = 0;

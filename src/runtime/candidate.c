@@ -66,12 +66,12 @@ static uint64_t now_ms(const tenure_election *election) {
 /* ---- what may be believed, for readers */
 
 static void publish(tenure_election *election) {
-    const ten_lease *lease = &election->core.lease;
+    const ten_holding *holding = &election->core.holding;
     atomic_store_explicit(&election->belief->process, election->process, memory_order_relaxed);
-    atomic_store_explicit(&election->belief->token, lease->token, memory_order_relaxed);
-    ten_belief_set(election->belief, lease->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
+    atomic_store_explicit(&election->belief->token, holding->token, memory_order_relaxed);
+    ten_belief_set(election->belief, holding->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
     if (election->last_end_ms)
-        atomic_store_explicit(election->last_end_ms, lease->deadline_ms, memory_order_release);
+        atomic_store_explicit(election->last_end_ms, holding->deadline_ms, memory_order_release);
 }
 
 bool tenure_is_leader(const tenure_election *election) {
@@ -186,7 +186,7 @@ static void measure(tenure_election *election, const ten_op *op, uint64_t took_u
     ten_measures_answered(election->measures, r);
     if (op->kind == TEN_OP_RENEW)
         ten_measures_renewed(election->measures, took_us,
-                             ten_sub_saturating(election->core.lease.deadline_ms, now_ms(election)), r);
+                             ten_sub_saturating(election->core.holding.deadline_ms, now_ms(election)), r);
 }
 
 static bool send_request(tenure_election *election) {
@@ -262,7 +262,8 @@ static void sleep_until_due(tenure_election *election) {
 static bool is_over(tenure_election *election) {
     pthread_mutex_lock(&election->lock);
     const ten_election *core = &election->core;
-    bool over = election->quit && core->state == TEN_ELECTION_IDLE && core->unreleased == 0 && core->event_count == 0;
+    bool over = election->quit && core->state == TEN_ELECTION_IDLE && core->holding.state != TEN_HOLDING_RELEASING &&
+                core->event_count == 0;
     pthread_mutex_unlock(&election->lock);
     return over;
 }
@@ -507,7 +508,7 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
     pthread_mutex_lock(&election->lock);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
     bool lost =
-        token != 0 && !(now_ms(election) < election->core.lease.deadline_ms && election->core.lease.token == token);
+        token != 0 && !(now_ms(election) < election->core.holding.deadline_ms && election->core.holding.token == token);
     election->works_elsewhere = false;
     if (election->told_to_stop)
         ten_election_stopped(&election->core);

@@ -92,7 +92,7 @@ static void free_client(tenure_client *client) {
     if (ten_process_is(client->process))
         ten_store_close(client->store);
     ten_close_fd(&client->cancel_fd);
-    ten_map_free(&client->expired);
+    ten_client_free_spent(client);
     pthread_mutex_destroy(&client->lock);
     pthread_mutex_destroy(&client->waiters_lock);
     ten_free(client);

@@ -61,15 +61,15 @@ void ten_member_wake(tenure_member *member) {
 
 void ten_member_publish(tenure_member *member, uint32_t number) {
     ten_belief *belief = &member->beliefs->beliefs[number];
-    const ten_lease *lease = ten_fleet_lease(member->fleet, number);
+    const ten_holding *holding = ten_fleet_holding(member->fleet, number);
     bool may_work = ten_fleet_may_work(member->fleet, number, ten_member_now_ms(member));
     atomic_store_explicit(&belief->process, member->process, memory_order_relaxed);
-    atomic_store_explicit(&belief->token, lease->token, memory_order_relaxed);
-    ten_belief_set(belief, lease->deadline_ms, may_work);
+    atomic_store_explicit(&belief->token, holding->token, memory_order_relaxed);
+    ten_belief_set(belief, holding->deadline_ms, may_work);
     uint64_t last_end_ms = atomic_load_explicit(member->beliefs->last_end_ms, memory_order_relaxed);
     if (ten_fleet_owned_count(member->fleet) == 0)
         last_end_ms = 0;
-    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, lease->deadline_ms),
+    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding->deadline_ms),
                           memory_order_release);
 }
 
@@ -445,7 +445,7 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now_ms);
     if (owned) {
         ten_fleet_busy(member->fleet, now_ms, number, true);
-        *ret_token = ten_fleet_lease(member->fleet, number)->token;
+        *ret_token = ten_fleet_holding(member->fleet, number)->token;
     }
     pthread_mutex_unlock(&member->lock);
     return owned ? TENURE_OK
@@ -510,6 +510,12 @@ static uint64_t unix_ms(const tenure_member *member, uint64_t boot_ms) {
     return boot_ms ? ten_wall_ms(member->clock) - ten_sub_saturating(ten_member_now_ms(member), boot_ms) : 0;
 }
 
+static enum tenure_lease_state state_of(const ten_holding *holding, const char *holder) {
+    if (ten_holding_is_held(holding))
+        return holding->uncertain ? TENURE_STATE_UNCERTAIN : TENURE_STATE_OWNED;
+    return holder ? TENURE_STATE_OTHER : TENURE_STATE_UNKNOWN;
+}
+
 int tenure_member_lease_info(tenure_member *member, const char *target, tenure_lease_info *ret_info) {
     int r = check(member, target);
     if (r < 0)
@@ -518,22 +524,20 @@ int tenure_member_lease_info(tenure_member *member, const char *target, tenure_l
     uint32_t number = find(member, target);
     if (number != TEN_PLAN_NONE) {
         const ten_plan *plan = ten_fleet_plan(member->fleet);
-        const ten_lease *lease = ten_fleet_lease(member->fleet, number);
+        const ten_holding *holding = ten_fleet_holding(member->fleet, number);
         const char *holder = ten_fleet_holder_of(member->fleet, number);
         uint32_t planned = ten_plan_holder(plan, number);
         uint64_t acquired_ms;
         uint64_t renewed_ms;
         ten_fleet_times(member->fleet, number, &acquired_ms, &renewed_ms);
-        *ret_info = (tenure_lease_info){.state = (enum tenure_lease_state)lease->state,
-                                        .token = lease->token,
+        *ret_info = (tenure_lease_info){.state = state_of(holding, holder),
+                                        .token = holding->token,
                                         .acquired_at_ms = unix_ms(member, acquired_ms),
                                         .last_renewed_at_ms = unix_ms(member, renewed_ms)};
         snprintf(ret_info->target, sizeof ret_info->target, "%s", target);
         snprintf(ret_info->holder, sizeof ret_info->holder, "%s", holder ? holder : "");
         snprintf(ret_info->planned, sizeof ret_info->planned, "%s",
                  planned != TEN_PLAN_NONE ? ten_plan_instance_id(plan, planned) : "");
-        if (lease->state == TEN_LEASE_UNKNOWN && holder)
-            ret_info->state = TENURE_STATE_OTHER;
     }
     pthread_mutex_unlock(&member->lock);
     return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
@@ -555,7 +559,7 @@ static int hand_out(tenure_member *member, bool owned, tenure_name_fn each, void
         pthread_mutex_lock(&member->lock);
         bool more = i < (owned ? ten_plan_target_bound(plan) : ten_plan_instance_bound(plan));
         const char *found = NULL;
-        if (more && owned && ten_fleet_lease(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
+        if (more && owned && ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
             found = ten_plan_target_id(plan, i);
         else if (more && !owned)
             found = ten_plan_instance_id(plan, i);
@@ -608,7 +612,7 @@ int tenure_member_strict_check(tenure_member *member, const char *target) {
         return r;
     pthread_mutex_lock(&member->lock);
     uint32_t number = find(member, target);
-    uint64_t token = number != TEN_PLAN_NONE ? ten_fleet_lease(member->fleet, number)->token : 0;
+    uint64_t token = number != TEN_PLAN_NONE ? ten_fleet_holding(member->fleet, number)->token : 0;
     pthread_mutex_unlock(&member->lock);
     if (!member->started || !tenure_member_is_held(member, target))
         return fail(member, TENURE_E_LOST, "%s is not held here", target);

@@ -21,6 +21,7 @@
     X(RELEASE_BEFORE_STOP, "a lease is released while its work is still running")                                      \
     X(RELEASE_NOT_BELIEVED, "the lease is believed after its release was sent")                                        \
     X(OLD_TOKEN, "a new grant keeps the old token")                                                                    \
+    X(SPENT_BELIEVED, "a token is believed again after its release was sent or its deadline passed")                   \
     X(RAW_HASH, "weights are not mixed")                                                                               \
     X(NO_QUOTA, "plain rendezvous without quotas")                                                                     \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \

@@ -36,6 +36,8 @@ static void on_end(struct sim_world *world, struct sim_process *process, const t
     if (demoted && world->calm && event->reason != TEN_REASON_FORCED)
         sim_fail(world, candidate->role, "%s lost %s (%s) in calm weather: its renewals came too late or not at all",
                  process->id, world->targets[candidate->role].id, ten_reason_name(event->reason));
+    if (event->reason == TEN_REASON_EXPIRED)
+        process->pieces[candidate->role].expired_token = event->token;
     if (event->reason == TEN_REASON_RESIGNED || event->reason == TEN_REASON_FORCED)
         candidate->pause_us = sim_ttl_us(world) * 11 / 10;
     if (demoted)
@@ -116,8 +118,8 @@ static void drive(struct sim_world *world, struct sim_process *process) {
         ;
     if (process->calling)
         return;
-    process->stopped = process->stopping && election->state == TEN_ELECTION_IDLE && election->unreleased == 0 &&
-                       !process->candidate->running;
+    process->stopped = process->stopping && election->state == TEN_ELECTION_IDLE &&
+                       election->holding.state != TEN_HOLDING_RELEASING && !process->candidate->running;
     if (!process->stopped && ten_election_next_ms(election, now_ms(world, process)) <= now_ms(world, process))
         sim_fail(world, process->candidate->role,
                  "%s says that something is due now, but has nothing to send: it would spin", process->id);
@@ -172,15 +174,15 @@ void sim_candidate_resign(struct sim_world *world, struct sim_process *process, 
     process->candidate->pause_us = pause_us * 11 / 10; /* by its own clock */
 }
 
-static const ten_lease *lease_of(const struct sim_process *process, uint32_t target) {
-    return process->candidate->role == target ? &process->candidate->election.lease : NULL;
+static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
+    return process->candidate->role == target ? &process->candidate->election.holding : NULL;
 }
 
 static void describe(const struct sim_process *process, uint64_t now) {
     static const char *const states[] = {"idle", "following", "leading", "stepping down"};
     const struct sim_candidate *candidate = process->candidate;
     printf("role %u, %s, token %" PRIu64 ", its clock says %" PRIu64 " and to look at %" PRIu64 "%s%s", candidate->role,
-           states[candidate->election.state], candidate->election.lease.token, now,
+           states[candidate->election.state], candidate->election.holding.token, now,
            ten_election_next_ms(&candidate->election, now), candidate->running ? ", works" : "",
            candidate->told ? ", was told to stop" : "");
 }

@@ -20,7 +20,7 @@ static void push_end(struct sim_world *world, const struct sim_process *process,
 /* By then it has to be over: a command a grace before the deadline as it is now, so that there is time to end it. */
 static uint64_t until_ms(const struct sim_world *world, const struct sim_process *process) {
     uint64_t grace_ms = style_of(world, process) == SIM_FUNCTION ? 0 : sim_grace_ms(world);
-    return ten_sub_saturating(process->candidate->election.lease.deadline_ms, grace_ms);
+    return ten_sub_saturating(process->candidate->election.holding.deadline_ms, grace_ms);
 }
 
 static void set_warden(struct sim_world *world, const struct sim_process *process) {
@@ -55,7 +55,7 @@ static void start_work(struct sim_world *world, struct sim_process *process) {
     candidate->running = true;
     piece->working = true;
     piece->work++;
-    piece->token = candidate->election.lease.token;
+    piece->token = candidate->election.holding.token;
     sim_note(world, "starts work", process->number, candidate->role, piece->token);
     push_end(world, process, length_us(world, &world->roles[candidate->role]));
     set_warden(world, process);

@@ -10,13 +10,13 @@
 /* ---- G3: whoever believes, the store agrees */
 
 /* NULL: it is dead, or knows nothing of it. */
-static const ten_lease *lease_of(const struct sim_process *process, uint32_t target) {
+static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
     return process->alive ? process->kind->lease_of(process, target) : NULL;
 }
 
 static bool believes(const struct sim_world *world, const struct sim_process *process, uint32_t target) {
-    const ten_lease *lease = lease_of(process, target);
-    return lease && ten_lease_is_owned(lease, sim_local_ms(process, world->now_us));
+    const ten_holding *lease = lease_of(process, target);
+    return lease && ten_holding_is_confirmed(lease, sim_local_ms(process, world->now_us));
 }
 
 static void check_others(struct sim_world *world, const struct sim_process *process, uint32_t target) {
@@ -29,7 +29,7 @@ static void check_others(struct sim_world *world, const struct sim_process *proc
 }
 
 static void check_belief(struct sim_world *world, const struct sim_process *process, uint32_t target,
-                         const ten_lease *lease, const char *what) {
+                         const ten_holding *lease, const char *what) {
     const ten_lease_row *held = sim_held(world, target);
     world->stats.checks++;
     if (world->now_us < world->targets[target].excused_us) {
@@ -55,13 +55,13 @@ static void check_belief(struct sim_world *world, const struct sim_process *proc
 
 static void check_piece(struct sim_world *world, struct sim_process *process, uint32_t target) {
     const struct sim_piece *piece = &process->pieces[target];
-    const ten_lease *lease = lease_of(process, target);
+    const ten_holding *lease = lease_of(process, target);
     if (!lease)
         return;
-    if (ten_lease_is_owned(lease, sim_local_ms(process, world->now_us)))
+    if (ten_holding_is_confirmed(lease, sim_local_ms(process, world->now_us)))
         check_belief(world, process, target, lease, "believes that it holds");
     else if (piece->working) {
-        const ten_lease during = {.token = piece->token};
+        const ten_holding during = {.token = piece->token};
         check_belief(world, process, target, lease->deadline_ms ? lease : &during, "still works on");
     }
 }
@@ -101,6 +101,17 @@ void sim_check_grant(struct sim_world *world, uint32_t number, const char *holde
     target->highest_token = token;
     target->highest_holder = holder;
     target->moved_us = world->now_us;
+}
+
+/* It may be somebody else's by now, although the store names this one: it lost data, or the release is on its way. */
+void sim_check_spent(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t token) {
+    const struct sim_piece *piece = &process->pieces[target];
+    world->stats.checks++;
+    if (token == piece->released_token || token == piece->expired_token)
+        sim_fail(world, target, "%s believes in %s with token %" PRIu64 ", but %s", process->id,
+                 world->targets[target].id, token,
+                 token == piece->released_token ? "it has sent a release of it, which may arrive"
+                                                : "has let the deadline of that token pass before");
 }
 
 /* ---- G5 and the work */

@@ -31,10 +31,7 @@ void sim_check_elected(struct sim_world *world, struct sim_process *process, uin
         sim_fail(world, number,
                  "%s begins a term of %s with token %" PRIu64 ", but its work of the last one still runs", process->id,
                  id, token);
-    if (token == process->pieces[number].released_token)
-        sim_fail(world, number,
-                 "%s believes in %s with token %" PRIu64 ", but it has sent a release of it, which may arrive",
-                 process->id, id, token);
+    sim_check_spent(world, process, number, token);
     if (token <= role->term_token)
         sim_fail(world, number, "%s leads %s with token %" PRIu64 ", but there has been a term with %" PRIu64,
                  process->id, id, token, role->term_token);
@@ -85,7 +82,7 @@ static void check_asked(struct sim_world *world, uint32_t number) {
         return;
     const ten_election *election = &leader->candidate->election;
     world->stats.checks++;
-    if (election->state == TEN_ELECTION_LEADING && election->lease.token == role->asked_token)
+    if (election->state == TEN_ELECTION_LEADING && election->holding.token == role->asked_token)
         sim_fail(world, number, "%s was asked to step down %.3f ms ago, but leads %s", leader->id,
                  (double)(world->now_us - role->asked_us) / 1000, world->targets[number].id);
 }

@@ -61,16 +61,15 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
         sim_note(world, names[event->kind], process->number, target, event->token ? event->token : event->count);
     switch (event->kind) {
     case TEN_FLEET_LOST:
+        if (event->reason == TEN_REASON_EXPIRED)
+            process->pieces[target].expired_token = event->token;
         sim_end_work(world, process, target, false);
         if (world->calm)
             sim_fail(world, target, "%s lost %s (%s) in calm weather: its renewals came too late or not at all",
                      process->id, world->targets[target].id, ten_reason_name(event->reason));
         break;
     case TEN_FLEET_ACQUIRED:
-        if (event->token == process->pieces[target].released_token)
-            sim_fail(world, target,
-                     "%s believes in %s with token %llu, but it has sent a release of it, which may arrive",
-                     process->id, world->targets[target].id, (unsigned long long)event->token);
+        sim_check_spent(world, process, target, event->token);
         break;
     case TEN_FLEET_STOP:
         if (event->reason == TEN_REASON_REBALANCE || event->reason == TEN_REASON_DRAIN)
@@ -257,9 +256,9 @@ void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32
     sim_drive(world, process);
 }
 
-static const ten_lease *lease_of(const struct sim_process *process, uint32_t target) {
+static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
     uint32_t number = process->pieces[target].number;
-    return number == SIM_NOBODY ? NULL : ten_fleet_lease(process->fleet, number);
+    return number == SIM_NOBODY ? NULL : ten_fleet_holding(process->fleet, number);
 }
 
 static void describe(const struct sim_process *process, uint64_t now_ms) {

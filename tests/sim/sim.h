@@ -95,6 +95,7 @@ struct sim_piece {
     uint64_t work;    /* which piece of work is running */
     uint64_t token;   /* under which it was started */
     uint64_t released_token;
+    uint64_t expired_token; /* the highest whose deadline it let pass */
 };
 
 struct sim_world;
@@ -111,7 +112,7 @@ struct sim_kind {
     void (*work_is_done)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
     void (*warden_looks)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
     void (*stop)(struct sim_world *world, struct sim_process *process);
-    const ten_lease *(*lease_of)(const struct sim_process *process, uint32_t target); /* NULL: not known to it */
+    const ten_holding *(*lease_of)(const struct sim_process *process, uint32_t target); /* NULL: not known to it */
     void (*describe)(const struct sim_process *process, uint64_t now_ms);
     void (*end)(struct sim_process *process); /* frees what it is */
 };
@@ -327,6 +328,7 @@ void sim_check_process(struct sim_world *world, struct sim_process *process);
 void sim_check_target(struct sim_world *world, uint32_t target);
 void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_spent(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t token);
 void sim_check_grant(struct sim_world *world, uint32_t target, const char *holder, uint64_t token);
 void sim_check_handover(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_requests(struct sim_world *world, struct sim_process *process);
