@@ -1,5 +1,5 @@
 /*
- * The election: one candidate for one role. Called by the runtime and by the simulator. See election.h.
+ * The election: one candidate for one role. Called by the driver, and by the program. See election.h.
  */
 #include "core/election.h"
 
@@ -8,9 +8,8 @@
 #include "base/hash.h"
 #include "base/util.h"
 
-#define BACKOFF_MIN_MS 50u
-#define JITTER_PART    100u /* of the TTL: over which candidates that wait for the same instant are spread */
-#define JITTER_MAX_MS  20u
+#define JITTER_PART   100u /* of the TTL: over which candidates that wait for the same instant are spread */
+#define JITTER_MAX_MS 20u
 /* After a release the spread is much smaller: the role is free, and waiting only prolongs that. */
 #define RELEASE_JITTER_PART 16u
 
@@ -33,22 +32,13 @@ static void move(ten_election *election, enum ten_election_state to) {
     TEN_INVARIANT(holds == ten_holding_is_held(&election->holding));
 }
 
-static void tell(ten_election *election, ten_election_event event) {
-    /* The program did not take them in time: drop the oldest. */
-    if (election->event_count == TEN_ELECTION_EVENTS) {
-        election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
-        election->event_count--;
-    }
-    election->events[(election->event_first + election->event_count++) % TEN_ELECTION_EVENTS] = event;
+static void tell(ten_election *election, tenure_event event, const char *other) {
+    ten_event_queue_put_about(election->config.events, event, election->config.role, other);
 }
 
-bool ten_election_event_take(ten_election *election, ten_election_event *ret_event) {
-    if (election->event_count == 0)
-        return false;
-    *ret_event = election->events[election->event_first];
-    election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
-    election->event_count--;
-    return true;
+static void tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason) {
+    tell(election, (tenure_event){.kind = kind, .token = election->holding.token, .reason = ten_reason_name(reason)},
+         NULL);
 }
 
 static uint64_t random_below(ten_election *election, uint64_t limit) {
@@ -84,8 +74,7 @@ static void step_down(ten_election *election, enum ten_reason reason, uint64_t p
     ten_holding_close(&election->holding);
     move(election, TEN_ELECTION_STEPPING_DOWN);
     if (election->working)
-        tell(election,
-             (ten_election_event){.kind = TEN_ELECTION_STEP_DOWN, .token = election->holding.token, .reason = reason});
+        tell_term(election, TENURE_EVENT_STOP, reason);
 }
 
 void ten_election_withdraw(ten_election *election, enum ten_reason reason) {
@@ -114,12 +103,11 @@ static void go_on(ten_election *election, uint64_t try_ms) {
 
 /* The holding has just ended against this instance's will. */
 static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
-    uint64_t token = election->holding.token;
     /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
     if (reason == TEN_REASON_EXPIRED)
-        ten_holding_disown(&election->holding, token, reason);
+        ten_holding_disown(&election->holding, election->holding.token, reason);
     election->unkept = false;
-    tell(election, (ten_election_event){.kind = TEN_ELECTION_DEMOTED, .token = token, .reason = reason});
+    tell_term(election, TENURE_EVENT_LOST, reason);
     if (election->state == TEN_ELECTION_LEADING)
         move(election, TEN_ELECTION_FOLLOWING);
     go_on(election, now_ms);
@@ -157,14 +145,8 @@ static uint64_t due_ms(const ten_election *election) {
 }
 
 uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
-    const ten_holding *holding = &election->holding;
-    uint64_t ends_ms = ten_holding_is_held(holding) ? holding->deadline_ms : UINT64_MAX;
-    if (holding->flight != TEN_FLIGHT_NONE)
-        return ends_ms;
     uint64_t due = due_ms(election);
-    if (due != UINT64_MAX)
-        due = ten_max_u64(ten_max_u64(due, election->retry_ms), now_ms);
-    return ten_min_u64(due, ends_ms);
+    return due == UINT64_MAX ? due : ten_max_u64(due, now_ms);
 }
 
 /* How much of at_least_ms is left: until then no other instance may get the role. */
@@ -195,24 +177,22 @@ static ten_op renew_op(ten_election *election, uint64_t now_ms) {
     return ten_holding_renew(&election->holding, timing, election->unkept ? first_ms : keep_left_ms(election, now_ms));
 }
 
-bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
+const ten_op *ten_election_request(ten_election *election, uint64_t now_ms) {
     if (expire(election, now_ms))
-        return false; /* the program learns of the end before the next term can begin */
-    if (election->holding.flight != TEN_FLIGHT_NONE || due_ms(election) > now_ms || election->retry_ms > now_ms)
-        return false;
+        return NULL; /* the program learns of the end before the next term can begin */
+    if (due_ms(election) > now_ms)
+        return NULL;
     election->sent_ms = now_ms;
-    ten_op op;
     if (wants_release(election))
-        op = release_op(election, now_ms);
+        election->op = release_op(election, now_ms);
     else if (ten_holding_is_held(&election->holding))
-        op = renew_op(election, now_ms);
+        election->op = renew_op(election, now_ms);
     else
-        op = ten_holding_acquire(&election->holding, &election->config.timing);
-    op.namespace_name = election->config.namespace_name;
-    op.target = election->config.role;
-    op.holder = election->config.instance;
-    *ret_op = op;
-    return true;
+        election->op = ten_holding_acquire(&election->holding, &election->config.timing);
+    election->op.namespace_name = election->config.namespace_name;
+    election->op.target = election->config.role;
+    election->op.holder = election->config.instance;
+    return &election->op;
 }
 
 /* ---- answers */
@@ -221,7 +201,9 @@ static void begin_term(ten_election *election, uint64_t now_ms) {
     election->working = true;
     election->keep_token = election->holding.token;
     election->keep_until_ms = now_ms + election->config.at_least_ms;
-    tell(election, (ten_election_event){.kind = TEN_ELECTION_ELECTED, .token = election->holding.token});
+    bool expired = !election->end_reason && election->heard_of_leader; /* nobody has released it */
+    tell_term(election, TENURE_EVENT_ACQUIRED, expired ? TEN_REASON_EXPIRED : election->end_reason);
+    election->end_reason = TEN_REASON_NONE;
 }
 
 static void plan_renewal(ten_election *election) {
@@ -246,7 +228,7 @@ static void note_granted(ten_election *election, uint64_t now_ms) {
 static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
     plan_renewal(election);
     if (!election->unkept)
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_RENEWED, .token = election->holding.token});
+        tell_term(election, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
     else if (election->state == TEN_ELECTION_LEADING)
         begin_term(election, now_ms);
     election->unkept = false;
@@ -255,22 +237,23 @@ static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask a
 }
 
 static void note_refused(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    ten_election_event event = {.kind = TEN_ELECTION_CAMPAIGN_FAILED, .remaining_ms = result->remaining_ms};
+    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .remaining_ms = result->remaining_ms};
+    const char *leader = result->outcome == TEN_HELD ? result->holder : NULL;
     if (result->outcome == TEN_HELD) {
         event.error = TENURE_E_HELD;
         event.token = result->token;
         if (result->recovering)
-            event.kind = TEN_ELECTION_RECOVERING;
-        snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
+            event.kind = TENURE_EVENT_RECOVERING;
+        election->heard_of_leader |= result->holder != NULL;
         election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         election->refused = event.error == TENURE_E_GONE || event.error == TENURE_E_TOKEN;
         if (election->refused)
-            event.kind = TEN_ELECTION_REFUSED;
+            event.kind = TENURE_EVENT_REFUSED;
         election->try_ms = now_ms + election->config.timing.ttl_ms;
     }
-    tell(election, event);
+    tell(election, event, leader);
 }
 
 static void note_taken(ten_election *election, uint64_t now_ms, const ten_result *result) {
@@ -280,19 +263,18 @@ static void note_taken(ten_election *election, uint64_t now_ms, const ten_result
 }
 
 static void note_released(ten_election *election, enum ten_holding_outcome outcome, const ten_result *result) {
-    ten_election_event event = {.kind = TEN_ELECTION_RELEASED,
-                                .token = election->holding.token,
-                                .reason = (enum ten_reason)election->holding.reason};
-    if (outcome == TEN_HOLDING_KEPT) {
-        event.kind = TEN_ELECTION_KEPT;
-        event.remaining_ms = result->remaining_ms;
-    } else if (outcome == TEN_HOLDING_UNKEPT) {
-        event.kind = TEN_ELECTION_DEMOTED;
-        event.reason = result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN;
-    }
-    /* The end of an expired lease was reported when it expired. */
-    if (event.reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK)
-        tell(election, event);
+    enum ten_reason reason = (enum ten_reason)election->holding.reason;
+    if (outcome == TEN_HOLDING_KEPT)
+        tell(election,
+             (tenure_event){.kind = TENURE_EVENT_KEPT,
+                            .token = election->holding.token,
+                            .reason = ten_reason_name(reason),
+                            .remaining_ms = result->remaining_ms},
+             NULL);
+    else if (outcome == TEN_HOLDING_UNKEPT)
+        tell_term(election, TENURE_EVENT_LOST, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
+    else if (reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* its end was reported when it expired */
+        tell_term(election, TENURE_EVENT_RELEASED, reason);
 }
 
 static void take_answer(ten_election *election, uint64_t now_ms, const ten_result *result) {
@@ -329,32 +311,14 @@ static void take_answer(ten_election *election, uint64_t now_ms, const ten_resul
     }
 }
 
-static void note_failure(ten_election *election, uint64_t now_ms, int error) {
-    if (!election->down)
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_DOWN, .error = error});
-    election->down = true;
-    if (ten_holding_unanswered(&election->holding))
-        tell(election,
-             (ten_election_event){.kind = TEN_ELECTION_RENEW_FAILED, .token = election->holding.token, .error = error});
-    uint64_t most_ms = ten_max_u64(election->config.timing.renew_ms / 4, BACKOFF_MIN_MS);
-    uint64_t backoff_ms = ten_min_u64(UINT64_C(1) * BACKOFF_MIN_MS << ten_min_u64(election->failures, 10), most_ms);
-    election->retry_ms = now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
-    election->failures++;
-}
-
 void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *result) {
     TEN_INVARIANT(election->holding.flight != TEN_FLIGHT_NONE);
-    expire(election, now_ms);
-    if (error < 0) {
-        note_failure(election, now_ms, error);
-        return;
-    }
-    if (election->down)
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_UP});
-    election->down = false;
-    election->failures = 0;
-    election->retry_ms = 0;
-    take_answer(election, now_ms, result);
+    (void)expire(election, now_ms);
+    if (error == TENURE_OK)
+        take_answer(election, now_ms, result);
+    else if (ten_holding_unanswered(&election->holding))
+        tell(election,
+             (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .token = election->holding.token, .error = error}, NULL);
 }
 
 /* ---- the feed */
@@ -364,27 +328,31 @@ static bool is_mine(const ten_election *election, const ten_change *change) {
 }
 
 void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {
-    if (change->kind == TEN_STORE_RECOVERING) {
-        ten_election_resync(election, now_ms);
+    if (change->kind == TENURE_EVENT_RECOVERING) {
+        ten_election_follow(election, now_ms);
         return;
     }
     ten_holding *holding = &election->holding;
-    if (strcmp(change->target, election->config.role) != 0 || change->token < holding->known_token)
+    if (strcmp(change->target, election->config.role) != 0)
+        return;
+    if (change->kind == TENURE_EVENT_RELEASED || change->kind == TENURE_EVENT_LOST)
+        election->end_reason = change->reason;
+    if (change->token < holding->known_token)
         return;
     bool mine = is_mine(election, change);
     bool held = ten_holding_is_held(holding);
-    if (change->kind == TEN_LEASE_ACQUIRED && !mine) {
+    if (change->kind == TENURE_EVENT_ACQUIRED && !mine) {
         if (ten_holding_hear(holding, change->token, false) == TEN_HOLDING_NEWER && held)
             lose(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
-    } else if (change->kind == TEN_LEASE_RELEASED && !held) {
+    } else if (change->kind == TENURE_EVENT_RELEASED && !held) {
         if (!mine) /* after its own release, try_ms is set already */
             election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
     } else if (!held || !mine || change->token != holding->token) {
         return;
-    } else if (change->kind == TEN_LEASE_ASKED) {
+    } else if (change->kind == TENURE_EVENT_ASKED) {
         election->renew_ms = now_ms; /* the answer says what is asked */
-    } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
+    } else if ((change->kind == TENURE_EVENT_LOST || change->kind == TENURE_EVENT_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
         lose(election, now_ms, TEN_REASON_FORCED);
         /* Others go first: they get the role when the lease has ended by the store's clock. */
@@ -392,9 +360,51 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
     }
 }
 
-void ten_election_resync(ten_election *election, uint64_t now_ms) {
+void ten_election_follow(ten_election *election, uint64_t now_ms) {
     if (election->state == TEN_ELECTION_FOLLOWING)
         election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election));
     else if (ten_holding_is_held(&election->holding))
         election->renew_ms = ten_min_u64(election->renew_ms, now_ms);
 }
+
+/* ---- as a part of the driver */
+
+static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
+    *ret_count = 1;
+    return ten_election_request(self, now_ms);
+}
+
+static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
+    ten_election_answer(self, now_ms, error, results);
+}
+
+static void notice_deadline(void *self, uint64_t now_ms) {
+    (void)expire(self, now_ms);
+}
+
+static uint64_t next_ms(const void *self, uint64_t now_ms) {
+    return ten_election_next_ms(self, now_ms);
+}
+
+static uint64_t deadline_ms(const void *self) {
+    const ten_holding *holding = &((const ten_election *)self)->holding;
+    return ten_holding_is_held(holding) ? holding->deadline_ms : UINT64_MAX;
+}
+
+static void follow(void *self, uint64_t now_ms, uint64_t sent_ms) {
+    (void)sent_ms;
+    ten_election_follow(self, now_ms);
+}
+
+static void take_change(void *self, uint64_t now_ms, uint64_t sent_ms, const ten_change *change) {
+    (void)sent_ms;
+    ten_election_change(self, now_ms, change);
+}
+
+const ten_driver_part ten_election_part = {.request = request,
+                                           .answer = answer,
+                                           .expire = notice_deadline,
+                                           .next_ms = next_ms,
+                                           .deadline_ms = deadline_ms,
+                                           .follow = follow,
+                                           .change = take_change};

@@ -21,38 +21,14 @@ uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below) {
     return below ? ten_hash_mix(fleet->random) % below : 0;
 }
 
-void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event) {
-    if (fleet->event_count == fleet->event_room) {
-        uint32_t room = fleet->event_room ? fleet->event_room * 2 : 64;
-        ten_fleet_event *events = ten_malloc(room * sizeof *events);
-        if (!events)
-            return; /* dropped: what is held can be read from the fleet, so nothing depends on an event */
-        for (uint32_t i = 0; i < fleet->event_count; i++)
-            events[i] = fleet->events[(fleet->event_first + i) % fleet->event_room];
-        ten_free(fleet->events);
-        fleet->events = events;
-        fleet->event_room = room;
-        fleet->event_first = 0;
-    }
-    fleet->events[(fleet->event_first + fleet->event_count++) % fleet->event_room] = event;
+void ten_fleet_tell(ten_fleet *fleet, uint32_t number, tenure_event event) {
+    if (!event.token)
+        event.token = fleet->targets[number].holding.token;
+    ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), NULL);
 }
 
-bool ten_fleet_event_take(ten_fleet *fleet, ten_fleet_event *ret_event) {
-    if (fleet->event_count == 0)
-        return false;
-    *ret_event = fleet->events[fleet->event_first];
-    fleet->event_first = (fleet->event_first + 1) % fleet->event_room;
-    fleet->event_count--;
-    return true;
-}
-
-void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uint32_t number, enum ten_reason reason,
-                           int error) {
-    ten_fleet_tell(fleet, (ten_fleet_event){.kind = kind,
-                                            .target = number,
-                                            .token = fleet->targets[number].holding.token,
-                                            .reason = reason,
-                                            .error = error});
+void ten_fleet_tell_end(ten_fleet *fleet, uint32_t number, enum tenure_event_kind kind, enum ten_reason reason) {
+    ten_fleet_tell(fleet, number, (tenure_event){.kind = kind, .reason = ten_reason_name(reason)});
 }
 
 void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
@@ -94,6 +70,7 @@ void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
     ten_timers_clear(&fleet->looks, number);
     fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
+    ten_fleet_changed(fleet, number);
     if (ten_plan_target_id(fleet->plan, number))
         ten_plan_remove_target(fleet->plan, number);
 }
@@ -112,7 +89,8 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
 
 void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    ten_fleet_tell_target(fleet, TEN_FLEET_LOST, number, reason, 0);
+    ten_fleet_changed(fleet, number);
+    ten_fleet_tell_end(fleet, number, TENURE_EVENT_LOST, reason);
     target->end_reason = (uint8_t)reason;
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;
@@ -156,9 +134,11 @@ static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
         return TEN_NOBODY;
     }
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->known)
+    if (!target->known) {
         *target = (struct ten_fleet_target){
             .known = true, .holder = TEN_NOBODY, .free_ms = fleet->now_ms, .unplanned = unplanned};
+        ten_fleet_changed(fleet, number);
+    }
     target->removed = false;
     return number;
 }
@@ -257,6 +237,11 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
     fleet->metadata = config->metadata;
+    fleet->registry = config->registry;
+    fleet->listing = 1;
+    fleet->events = config->events;
+    fleet->changed = config->changed;
+    fleet->userdata = config->userdata;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
     fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;
@@ -283,7 +268,6 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_free(fleet->instances);
     ten_free(fleet->ops);
     ten_free(fleet->op_targets);
-    ten_free(fleet->events);
     ten_free(fleet);
 }
 

@@ -6,7 +6,6 @@
 
 #include "core/fleet_state.h"
 
-#define BACKOFF_MIN_MS   50u
 #define STRIKES_MAX      6u
 #define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
@@ -23,6 +22,7 @@ static void note_confirmed(ten_fleet *fleet, uint32_t number) {
     target->held_until_ms = 0;
     target->barren = false;
     ten_fleet_enter_order(fleet, number);
+    ten_fleet_changed(fleet, number);
 }
 
 static void note_granted(ten_fleet *fleet, uint32_t number) {
@@ -36,8 +36,8 @@ static void note_granted(ten_fleet *fleet, uint32_t number) {
         target->keep_until_ms = fleet->now_ms + (fleet->timing.ttl_ms << target->strikes);
     }
     target->handed_over = false;
-    ten_fleet_tell_target(fleet, TEN_FLEET_ACQUIRED, number,
-                          was_held ? TEN_REASON_EXPIRED : (enum ten_reason)target->end_reason, 0);
+    ten_fleet_tell_end(fleet, number, TENURE_EVENT_ACQUIRED,
+                       was_held ? TEN_REASON_EXPIRED : (enum ten_reason)target->end_reason);
     target->end_reason = TEN_REASON_NONE;
     /* It is decided about it again: there may be a reason to release it by now. */
 }
@@ -46,7 +46,7 @@ static void note_renewed(ten_fleet *fleet, uint32_t number, enum ten_ask ask) {
     note_confirmed(fleet, number);
     fleet->renewed_count++;
     if (fleet->op_count <= RENEWED_TOLD_MAX)
-        ten_fleet_tell_target(fleet, TEN_FLEET_RENEWED, number, TEN_REASON_NONE, 0);
+        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
     if (ask == TEN_ASK_RESIGN)
         ten_fleet_unclaim(fleet, fleet->now_ms, number);
 }
@@ -60,24 +60,24 @@ static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
 
 static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    ten_fleet_event event = {.kind = TEN_FLEET_ACQUIRE_FAILED, .target = number, .remaining_ms = result->remaining_ms};
+    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .remaining_ms = result->remaining_ms};
+    const char *holder = result->outcome == TEN_HELD ? result->holder : NULL;
     target->barren = result->outcome != TEN_HELD;
     if (result->outcome == TEN_HELD) {
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
         event.error = TENURE_E_HELD;
         if (result->recovering) {
-            event.kind = TEN_FLEET_RECOVERING;
+            event.kind = TENURE_EVENT_RECOVERING;
             fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, target->held_until_ms);
         }
-        snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
         target->holder = TEN_OUTSIDER;
         target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
     }
-    ten_fleet_tell(fleet, event);
+    ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), holder);
     if (result->outcome == TEN_ERROR && result->error == TENURE_E_GONE)
         fleet->refused = true;
 }
@@ -93,7 +93,7 @@ static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *resu
 static void note_released(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     enum ten_reason reason = (enum ten_reason)target->holding.reason;
-    ten_fleet_tell_target(fleet, TEN_FLEET_RELEASED, number, reason, 0);
+    ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN;
     target->holder = TEN_NOBODY;
@@ -141,10 +141,9 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
     }
     if (result->outcome != TEN_OK) {
         fleet->refused = true;
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_REFUSED,
-                                                .target = TEN_NOBODY,
-                                                .error = result->error,
-                                                .remaining_ms = result->ttl_ms});
+        ten_event_queue_put(
+            fleet->events,
+            (tenure_event){.kind = TENURE_EVENT_REFUSED, .error = result->error, .remaining_ms = result->ttl_ms});
         return;
     }
     fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
@@ -166,30 +165,14 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
         ten_fleet_look_for_unowned(fleet);
 }
 
-static void note_failure(ten_fleet *fleet, int error) {
-    if (!fleet->down)
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STORE_DOWN, .target = TEN_NOBODY, .error = error});
-    fleet->down = true;
-    uint64_t backoff_ms = BACKOFF_MIN_MS << ten_min_u64(fleet->failures, 10);
-    backoff_ms = ten_min_u64(backoff_ms, ten_max_u64(fleet->timing.renew_ms / 4, BACKOFF_MIN_MS));
-    fleet->retry_ms = fleet->now_ms + backoff_ms / 2 + ten_fleet_random(fleet, backoff_ms / 2 + 1);
-    fleet->failures++;
-}
-
-static void note_success(ten_fleet *fleet) {
-    if (fleet->down)
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STORE_UP, .target = TEN_NOBODY});
-    fleet->down = false;
-    fleet->failures = 0;
-    fleet->retry_ms = 0;
-}
-
 /* The request may have taken effect or not. A renewal leaves the lease uncertain, with its old deadline. An acquire is
  * not held; the next try gets the same lease if this one was granted. A release is repeated, so that the others do not
  * have to wait for the lease to expire. */
 static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
-    if (ten_holding_unanswered(&fleet->targets[number].holding))
-        ten_fleet_tell_target(fleet, TEN_FLEET_RENEW_FAILED, number, TEN_REASON_NONE, error);
+    if (ten_holding_unanswered(&fleet->targets[number].holding)) {
+        ten_fleet_changed(fleet, number);
+        ten_fleet_tell(fleet, number, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error});
+    }
     ten_fleet_look(fleet, number);
 }
 
@@ -209,11 +192,6 @@ void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_re
             answer_failure(fleet, number, error);
     }
     if (fleet->op_count > RENEWED_TOLD_MAX && fleet->renewed_count > 0)
-        ten_fleet_tell(
-            fleet, (ten_fleet_event){.kind = TEN_FLEET_RENEWED, .target = TEN_NOBODY, .count = fleet->renewed_count});
-    if (error < 0)
-        note_failure(fleet, error);
-    else
-        note_success(fleet);
+        ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_RENEWED, .count = fleet->renewed_count});
     ten_fleet_settle(fleet);
 }

@@ -77,6 +77,7 @@ static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
 static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     add_op(fleet, number, ten_holding_release(&fleet->targets[number].holding, reason, 0));
     ten_fleet_leave_order(fleet, number);
+    ten_fleet_changed(fleet, number);
 }
 
 /* A target that is held: closes it if there is a reason to release it, and releases it when its work has stopped. */
@@ -84,15 +85,20 @@ static void look_at_held(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     enum ten_reason reason = reason_to_release(fleet, number);
     if (reason == TEN_REASON_NONE) {
-        ten_holding_reopen(&target->holding);
+        if (target->holding.state == TEN_HOLDING_CLOSING) {
+            ten_holding_reopen(&target->holding);
+            ten_fleet_changed(fleet, number);
+        }
         uint64_t at_ms = handover_ms(fleet, number);
         if (at_ms != UINT64_MAX && at_ms > fleet->now_ms)
             ten_timers_set(&fleet->looks, number, at_ms);
         return;
     }
-    if (target->holding.state != TEN_HOLDING_CLOSING)
-        ten_fleet_tell_target(fleet, TEN_FLEET_STOP, number, reason, 0);
-    ten_holding_close(&target->holding);
+    if (target->holding.state != TEN_HOLDING_CLOSING) {
+        ten_holding_close(&target->holding);
+        ten_fleet_changed(fleet, number);
+        ten_fleet_tell_end(fleet, number, TENURE_EVENT_STOP, reason);
+    }
     if (!target->busy)
         add_release(fleet, number, reason);
 }
@@ -180,7 +186,7 @@ static void add_looks(ten_fleet *fleet) {
 
 void ten_fleet_leave(ten_fleet *fleet) {
     fleet->left = true;
-    ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
+    ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_STOPPED});
 }
 
 /* With a tombstone: a heartbeat or an acquire that is still in flight must not bring the instance back. */
@@ -195,7 +201,8 @@ static void add_leave(ten_fleet *fleet) {
 const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
     fleet->now_ms = now_ms;
     ten_fleet_expire(fleet);
-    if (fleet->in_flight || fleet->refused || fleet->left || now_ms < fleet->retry_ms)
+    TEN_INVARIANT(!fleet->in_flight);
+    if (fleet->refused || fleet->left)
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);
@@ -221,20 +228,25 @@ uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
     return fleet->op_targets[at];
 }
 
+/* ---- when */
+
+uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet) {
+    if (fleet->refused || fleet->left)
+        return UINT64_MAX;
+    if (fleet->oldest == TEN_NOBODY || !fleet->announced)
+        return fleet->next_beat_ms;
+    return ten_min_u64(fleet->next_beat_ms, fleet->targets[fleet->oldest].holding.sent_ms + fleet->timing.renew_ms);
+}
+
 uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
     if (fleet->refused || fleet->left)
         return UINT64_MAX;
-    uint64_t next_ms = UINT64_MAX;
-    if (fleet->oldest != TEN_NOBODY)
-        next_ms = fleet->targets[fleet->oldest].holding.deadline_ms;
-    if (fleet->in_flight)
-        return next_ms;
-    uint64_t send_ms = ten_min_u64(fleet->next_beat_ms, fleet->next_list_ms);
-    if (fleet->announced)
-        send_ms = ten_min_u64(send_ms, ten_timers_next(&fleet->looks));
-    if (fleet->oldest != TEN_NOBODY)
-        send_ms = ten_min_u64(send_ms, fleet->targets[fleet->oldest].holding.sent_ms + fleet->timing.renew_ms);
     if (is_stopped(fleet))
-        send_ms = now_ms;
-    return ten_min_u64(next_ms, ten_max_u64(send_ms, fleet->retry_ms));
+        return now_ms;
+    return fleet->announced ? ten_min_u64(ten_fleet_urgent_ms(fleet), ten_timers_next(&fleet->looks))
+                            : ten_fleet_urgent_ms(fleet);
+}
+
+uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet) {
+    return fleet->oldest == TEN_NOBODY ? UINT64_MAX : fleet->targets[fleet->oldest].holding.deadline_ms;
 }

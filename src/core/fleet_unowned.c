@@ -53,11 +53,11 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         if (free_ms <= fleet->timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
             continue;
         target->unowned_told = true;
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_UNOWNED,
-                                                .target = i,
-                                                .token = target->holding.known_token,
-                                                .reason = (enum ten_reason)target->end_reason,
-                                                .free_ms = free_ms});
+        ten_fleet_tell(fleet, i,
+                       (tenure_event){.kind = TENURE_EVENT_UNOWNED,
+                                      .token = target->holding.known_token,
+                                      .reason = ten_reason_name((enum ten_reason)target->end_reason),
+                                      .free_ms = free_ms});
     }
     fleet->unowned = found;
 }

@@ -35,8 +35,8 @@ void ten_fleet_settle(ten_fleet *fleet) {
     /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
     if (fleet->moved_count > 0)
-        ten_fleet_tell(fleet, (ten_fleet_event){
-                                  .kind = TEN_FLEET_PLAN_CHANGED, .target = TEN_NOBODY, .count = fleet->moved_count});
+        ten_event_queue_put(fleet->events,
+                            (tenure_event){.kind = TENURE_EVENT_PLAN_CHANGED, .count = fleet->moved_count});
 }
 
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
@@ -61,10 +61,8 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     return true;
 }
 
-static void tell_instance(ten_fleet *fleet, enum ten_fleet_event_kind kind, const char *id) {
-    ten_fleet_event event = {.kind = kind, .target = TEN_NOBODY};
-    snprintf(event.other, sizeof event.other, "%s", id);
-    ten_fleet_tell(fleet, event);
+static void tell_instance(ten_fleet *fleet, enum tenure_event_kind kind, const char *id) {
+    ten_event_queue_put_about(fleet->events, (tenure_event){.kind = kind}, NULL, id);
 }
 
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight) {
@@ -79,7 +77,7 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
     if (!instance->known) {
         *instance = (struct ten_fleet_instance){.known = true, .since_ms = fleet->now_ms};
         if (strcmp(id, fleet->instance) != 0)
-            tell_instance(fleet, TEN_FLEET_JOINED, id);
+            tell_instance(fleet, TENURE_EVENT_JOINED, id);
     }
     return number;
 }
@@ -101,15 +99,10 @@ static void free_targets_of(ten_fleet *fleet, uint32_t number) {
 static void remove_instance(ten_fleet *fleet, uint32_t number) {
     if (number == fleet->self || !fleet->instances[number].known)
         return;
-    tell_instance(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
+    tell_instance(fleet, TENURE_EVENT_LEFT, ten_plan_instance_id(fleet->plan, number));
     free_targets_of(fleet, number);
     fleet->instances[number] = (struct ten_fleet_instance){0};
     ten_plan_remove_instance(fleet->plan, number);
-}
-
-bool ten_fleet_wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
-    return fleet->announced && !fleet->left && !fleet->refused && now_ms >= fleet->next_list_ms &&
-           now_ms >= fleet->retry_ms;
 }
 
 void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms) {
@@ -139,8 +132,12 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
     return ten_max_u64(next_ms, fleet->now_ms + 1);
 }
 
-void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms, int error) {
     fleet->now_ms = now_ms;
+    if (error < 0) {
+        fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
+        return;
+    }
     /* An instance that leaves says so. One that is missing although its heartbeat has not expired was forgotten by a
      * store that lost data, and will announce itself again: redistributing its targets would only be undone. */
     for (uint32_t i = 0; i < fleet->instance_room; i++)
@@ -154,11 +151,6 @@ void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
     for (uint32_t i = 0; first && i < fleet->target_room; i++)
         if (fleet->targets[i].known)
             ten_fleet_look(fleet, i);
-}
-
-void ten_fleet_instances_failed(ten_fleet *fleet, uint64_t now_ms, int error) {
-    (void)error;
-    fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
 }
 
 /* ---- who holds what */
@@ -192,13 +184,11 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_holder(ten_fleet *fleet, uint64_t now_ms, const char *id, const char *holder, uint64_t token,
-                      uint64_t remaining_ms) {
-    fleet->now_ms = now_ms;
-    uint32_t number = ten_plan_find_target(fleet->plan, id);
+void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
+    uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
     if (number != TEN_NOBODY && fleet->targets[number].known &&
         fleet->targets[number].holding.flight == TEN_FLIGHT_NONE)
-        note_holder(fleet, number, holder, token, remaining_ms);
+        note_holder(fleet, number, row->holder, row->token, row->remaining_ms);
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
@@ -230,9 +220,9 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     if (number == TEN_NOBODY || !fleet->targets[number].known)
         return;
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (change->kind == TEN_LEASE_ACQUIRED) {
+    if (change->kind == TENURE_EVENT_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
-    } else if (change->kind == TEN_LEASE_RELEASED) {
+    } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= target->holding.known_token) {
         note_forced(fleet, number, change->token);
@@ -250,14 +240,14 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     uint32_t number = ten_plan_find_instance(fleet->plan, change->instance);
     if (strcmp(change->instance, fleet->instance) == 0) {
         /* What is asked of this instance comes with the answer to its heartbeat. */
-        if (change->kind == TEN_INSTANCE_CHANGED)
+        if (change->kind == TENURE_EVENT_INSTANCE_CHANGED)
             fleet->next_beat_ms = fleet->now_ms;
-    } else if (change->kind == TEN_INSTANCE_LEFT) {
+    } else if (change->kind == TENURE_EVENT_LEFT) {
         if (number != TEN_NOBODY)
             remove_instance(fleet, number);
     } else {
         /* If a known instance joins, its heartbeat had expired, and its leases with it. */
-        if (change->kind == TEN_INSTANCE_JOINED && number != TEN_NOBODY)
+        if (change->kind == TENURE_EVENT_JOINED && number != TEN_NOBODY)
             free_targets_of(fleet, number);
         want_list(fleet);
     }
@@ -266,32 +256,26 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
 void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *change) {
     fleet->now_ms = now_ms;
     switch (change->kind) {
-    case TEN_LEASE_ACQUIRED:
-    case TEN_LEASE_RELEASED:
-    case TEN_LEASE_LOST:
+    case TENURE_EVENT_ACQUIRED:
+    case TENURE_EVENT_RELEASED:
+    case TENURE_EVENT_LOST:
         note_lease_change(fleet, change);
         break;
-    case TEN_INSTANCE_JOINED:
-    case TEN_INSTANCE_CHANGED:
-    case TEN_INSTANCE_LEFT:
+    case TENURE_EVENT_JOINED:
+    case TENURE_EVENT_INSTANCE_CHANGED:
+    case TENURE_EVENT_LEFT:
         if (fleet->announced)
             note_instance_change(fleet, change);
         break;
-    case TEN_STORE_RECOVERING:
-        ten_fleet_resync(fleet, now_ms);
+    case TENURE_EVENT_RECOVERING:
+        ten_fleet_follow(fleet, now_ms);
         break;
-    case TEN_TARGET_ADDED:
-    case TEN_TARGET_CHANGED:
-    case TEN_TARGET_REMOVED:
-        break;            /* the driver reads the targets and puts them */
-    case TEN_LEASE_ASKED: /* only roles are asked for */
-    case TEN_TARGET_UNOWNED:
-    case TEN_CHANGE_COUNT:
+    default: /* targets are read by the driver; only roles are asked for */
         break;
     }
 }
 
-void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_follow(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     if (fleet->announced)
         fleet->next_list_ms = now_ms;

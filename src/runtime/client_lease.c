@@ -226,7 +226,7 @@ static int start_watching(tenure_client *client, struct wait *wait) {
 
 static int note_change(const ten_change *change, void *userdata) {
     struct wait *wait = userdata;
-    wait->concerned |= change->kind == TEN_STORE_RECOVERING || strcmp(change->target, wait->target) == 0;
+    wait->concerned |= change->kind == TENURE_EVENT_RECOVERING || strcmp(change->target, wait->target) == 0;
     return 0;
 }
 

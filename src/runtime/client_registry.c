@@ -278,7 +278,7 @@ static int hand_out_change(const ten_change *change, void *userdata) {
     struct events *events = userdata;
     tenure_change shown = {.cursor = change->cursor,
                            .at_ms = change->at_ms,
-                           .event = ten_change_name(change->kind),
+                           .event = ten_event_name(change->kind),
                            .target = change->target,
                            .instance = change->instance,
                            .reason = ten_reason_name(change->reason),

@@ -1,6 +1,6 @@
 /*
- * The fleet member of the C API: one instance of a fleet. It keeps the fleet (src/core/fleet.h) under a lock, starts
- * the thread that drives it (member_loop.c), and answers questions from what the fleet knows.
+ * The fleet member of the C API: one instance of a fleet. It keeps the fleet (src/core/fleet.h) under the lock of its
+ * carrier, which drives it, and answers questions from what the fleet knows.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,12 +14,54 @@
 #include "base/io.h"
 #include "base/random.h"
 #include "base/thread.h"
-#include "runtime/member_state.h"
+#include "core/fleet.h"
+#include "runtime/carrier.h"
+#include "runtime/member.h"
 
 #define BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member; address space only until they are used */
 #define SETTLE_MS   2000u
 #define BATCH_MAX   1000u
-#define EVENTS_MAX  4096u
+#define PAGE_SIZE   1000u
+#define FEED_SIZE   1000u
+#define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
+
+/* Somebody who waits for the answer to a claim. */
+struct claim {
+    const char *target;
+    bool answered;
+    bool acquired;
+    struct claim *next;
+};
+
+/* Somebody who wants the store itself to be asked. */
+struct question {
+    const char *target;
+    uint64_t token;
+    bool taken; /* the thread is asking: the question must stay where it is */
+    bool answered;
+    int answer;
+    struct question *next;
+};
+
+struct tenure_member {
+    ten_carrier carrier;
+    ten_timing timing;
+    char instance[TENURE_HOLDER_MAX + 1];
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    bool targets_from_store;
+    ten_member_extras extras;
+    tenure_event_fn on_event;
+    void *userdata;
+    ten_beliefs own_beliefs;
+    ten_beliefs *beliefs;
+
+    /* Under the carrier's lock. */
+    ten_fleet *fleet;
+    struct claim *claims;
+    struct question *questions;
+    bool quit;    /* the thread is to end without further ado */
+    bool stopped; /* the fleet has released everything, or the thread has ended */
+};
 
 /* ---- errors: as for clients, a thread's last one */
 
@@ -49,23 +91,28 @@ const char *tenure_member_message(const tenure_member *member) {
     return last.member == member ? last.error.message : "";
 }
 
-/* ---- what the loop uses, too */
+/* ---- what changes */
 
-uint64_t ten_member_now_ms(const tenure_member *member) {
-    return ten_boot_ms(member->clock);
+static uint64_t now_ms(const tenure_member *member) {
+    return ten_carrier_now_ms(&member->carrier);
 }
 
-void ten_member_wake(tenure_member *member) {
-    ten_eventfd_poke(member->wake_fd);
+static void lock(tenure_member *member) {
+    pthread_mutex_lock(&member->carrier.lock);
 }
 
-void ten_member_publish(tenure_member *member, uint32_t number) {
+static void unlock(tenure_member *member) {
+    pthread_mutex_unlock(&member->carrier.lock);
+}
+
+/* The fleet says that what may be believed about a target has changed. */
+static void publish(void *userdata, uint32_t number) {
+    tenure_member *member = userdata;
     ten_belief *belief = &member->beliefs->beliefs[number];
     const ten_holding *holding = ten_fleet_holding(member->fleet, number);
-    bool may_work = ten_fleet_may_work(member->fleet, number, ten_member_now_ms(member));
-    atomic_store_explicit(&belief->process, member->process, memory_order_relaxed);
+    atomic_store_explicit(&belief->process, member->carrier.process, memory_order_relaxed);
     atomic_store_explicit(&belief->token, holding->token, memory_order_relaxed);
-    ten_belief_set(belief, holding->deadline_ms, may_work);
+    ten_belief_set(belief, holding->deadline_ms, ten_holding_may_work(holding, now_ms(member)));
     uint64_t last_end_ms = atomic_load_explicit(member->beliefs->last_end_ms, memory_order_relaxed);
     if (ten_fleet_owned_count(member->fleet) == 0)
         last_end_ms = 0;
@@ -73,56 +120,12 @@ void ten_member_publish(tenure_member *member, uint32_t number) {
                           memory_order_release);
 }
 
-static void keep_event(tenure_member *member, const tenure_event *event) {
-    if (member->event_count == member->event_room) {
-        size_t room = member->event_room ? member->event_room * 2 : 64;
-        tenure_event *events = room <= EVENTS_MAX ? ten_malloc(room * sizeof *events) : NULL;
-        if (!events) {
-            /* Nobody pulls them, or there is no memory: the oldest goes. What is held does not depend on events. */
-            if (member->event_room == 0)
-                return;
-            member->event_first = (member->event_first + 1) % member->event_room;
-            member->event_count--;
-        } else {
-            for (size_t i = 0; i < member->event_count; i++)
-                events[i] = member->events[(member->event_first + i) % member->event_room];
-            ten_free(member->events);
-            member->events = events;
-            member->event_room = room;
-            member->event_first = 0;
-        }
-    }
-    member->events[(member->event_first + member->event_count++) % member->event_room] = *event;
-}
-
-static const struct {
-    enum tenure_event_kind kind;
-    const char *name;
-} event_words[] = {
-    [TEN_FLEET_ACQUIRED] = {TENURE_EVENT_ACQUIRED, "lease_acquired"},
-    [TEN_FLEET_ACQUIRE_FAILED] = {TENURE_EVENT_ACQUIRE_FAILED, "lease_acquire_failed"},
-    [TEN_FLEET_RENEWED] = {TENURE_EVENT_RENEWED, "lease_renewed"},
-    [TEN_FLEET_RENEW_FAILED] = {TENURE_EVENT_RENEW_FAILED, "lease_renew_failed"},
-    [TEN_FLEET_LOST] = {TENURE_EVENT_LOST, "lease_lost"},
-    [TEN_FLEET_STOP] = {TENURE_EVENT_STOP, "lease_closing"},
-    [TEN_FLEET_RELEASED] = {TENURE_EVENT_RELEASED, "lease_released"},
-    [TEN_FLEET_JOINED] = {TENURE_EVENT_JOINED, "instance_joined"},
-    [TEN_FLEET_LEFT] = {TENURE_EVENT_LEFT, "instance_left"},
-    [TEN_FLEET_PLAN_CHANGED] = {TENURE_EVENT_PLAN_CHANGED, "plan_changed"},
-    [TEN_FLEET_STORE_DOWN] = {TENURE_EVENT_STORE_DOWN, "store_down"},
-    [TEN_FLEET_STORE_UP] = {TENURE_EVENT_STORE_UP, "store_up"},
-    [TEN_FLEET_RECOVERING] = {TENURE_EVENT_RECOVERING, "store_recovering"},
-    [TEN_FLEET_REFUSED] = {TENURE_EVENT_REFUSED, "instance_refused"},
-    [TEN_FLEET_STOPPED] = {TENURE_EVENT_STOPPED, "instance_stopped"},
-    [TEN_FLEET_UNOWNED] = {TENURE_EVENT_UNOWNED, "target_unowned"},
-};
-
-static void answer_claims(tenure_member *member, const ten_fleet_event *event) {
-    bool acquired = event->kind == TEN_FLEET_ACQUIRED;
-    bool refused = event->kind == TEN_FLEET_ACQUIRE_FAILED || event->kind == TEN_FLEET_RECOVERING ||
-                   event->kind == TEN_FLEET_STORE_DOWN || event->kind == TEN_FLEET_REFUSED;
-    for (struct ten_claim *claim = member->claims; claim; claim = claim->next) {
-        bool concerned = event->target == claim->target || event->target == TEN_PLAN_NONE;
+static void answer_claims(tenure_member *member, const tenure_event *event) {
+    bool acquired = event->kind == TENURE_EVENT_ACQUIRED;
+    bool refused = event->kind == TENURE_EVENT_ACQUIRE_FAILED || event->kind == TENURE_EVENT_RECOVERING ||
+                   event->kind == TENURE_EVENT_STORE_DOWN || event->kind == TENURE_EVENT_REFUSED;
+    for (struct claim *claim = member->claims; claim; claim = claim->next) {
+        bool concerned = event->target[0] == '\0' || strcmp(event->target, claim->target) == 0;
         if (!claim->answered && concerned && (acquired || refused)) {
             claim->answered = true;
             claim->acquired = acquired;
@@ -130,37 +133,112 @@ static void answer_claims(tenure_member *member, const ten_fleet_event *event) {
     }
 }
 
-void ten_member_absorb(tenure_member *member) {
-    ten_fleet_event happened;
+/* Each event, as it happens. */
+static void on_put(void *userdata, const tenure_event *event) {
+    tenure_member *member = userdata;
+    if (member->extras.measures && event->kind == TENURE_EVENT_ACQUIRED)
+        ten_measures_taken_over(member->extras.measures, ten_reason_parse(event->reason));
+    answer_claims(member, event);
+    if (event->kind == TENURE_EVENT_STOPPED)
+        member->stopped = true;
+    pthread_cond_broadcast(&member->carrier.changed);
+}
+
+/* ---- for the carrier */
+
+static bool is_over(void *owner) {
+    const tenure_member *member = owner;
+    return member->quit || member->stopped;
+}
+
+/* What a request tells about this instance, before its answer is taken. */
+static void measure(void *owner, const ten_call *call, uint64_t took_us, int error, const ten_result *results) {
+    const tenure_member *member = owner;
+    ten_measures *measures = member->extras.measures;
+    (void)results;
+    if (!measures)
+        return;
+    ten_measures_answered(measures, error);
+    /* The oldest lease is renewed first: if there is a renewal at all, it stands right behind the heartbeat. */
+    bool renewal = call->ops[0].kind == TEN_OP_RENEW || (call->count > 1 && call->ops[1].kind == TEN_OP_RENEW);
+    if (renewal)
+        ten_measures_renewed(measures, took_us, ten_fleet_margin_ms(member->fleet, now_ms(member)), error);
+}
+
+static void measure_fleet(void *owner) {
+    const tenure_member *member = owner;
+    ten_measures *measures = member->extras.measures;
+    if (!measures)
+        return;
+    ten_fleet_unowned unowned = ten_fleet_get_unowned(member->fleet);
+    ten_measures_fleet(measures, ten_fleet_owned_count(member->fleet), ten_fleet_planned_count(member->fleet),
+                       unowned.count, unowned.since_ms);
+}
+
+static void take_row(void *owner, const ten_row *row) {
+    const tenure_member *member = owner;
+    if (member->targets_from_store && row->registered && member->extras.on_target)
+        member->extras.on_target(&row->target, false, member->extras.userdata);
+}
+
+/* Why the previous lease ended is for the measures only. */
+static void hide_reason(tenure_event *event) {
+    if (event->kind == TENURE_EVENT_ACQUIRED)
+        event->reason = "";
+}
+
+static void tell(const tenure_member *member, tenure_event *event) {
+    hide_reason(event);
+    if (event->kind != TENURE_EVENT_TARGET_REMOVED)
+        member->on_event(event, member->userdata);
+    else if (member->extras.on_target)
+        member->extras.on_target(&(tenure_target){.id = event->target}, true, member->extras.userdata);
+}
+
+static bool deliver(void *owner) {
+    tenure_member *member = owner;
+    tenure_event event;
     bool any = false;
-    while (ten_fleet_event_take(member->fleet, &happened)) {
-        bool acquired = happened.kind == TEN_FLEET_ACQUIRED;
-        if (member->extras.measures && acquired)
-            ten_measures_taken_over(member->extras.measures, happened.reason);
-        tenure_event event = {.kind = event_words[happened.kind].kind,
-                              .name = event_words[happened.kind].name,
-                              .reason = acquired ? "" : ten_reason_name(happened.reason),
-                              .token = happened.token,
-                              .remaining_ms = happened.remaining_ms,
-                              .free_ms = happened.free_ms,
-                              .count = happened.count,
-                              .error = happened.error};
-        const char *id = happened.target != TEN_PLAN_NONE
-                             ? ten_plan_target_id(ten_fleet_plan(member->fleet), happened.target)
-                             : NULL;
-        snprintf(event.target, sizeof event.target, "%s", id ? id : "");
-        snprintf(event.instance, sizeof event.instance, "%s", happened.other);
-        if (happened.target != TEN_PLAN_NONE)
-            ten_member_publish(member, happened.target);
-        answer_claims(member, &happened);
-        if (happened.kind == TEN_FLEET_STOPPED)
-            member->stopped = true;
-        keep_event(member, &event);
+    while (member->on_event && ten_carrier_take_event(&member->carrier, &event)) {
+        tell(member, &event);
         any = true;
     }
-    if (any)
-        pthread_cond_broadcast(&member->changed);
+    return any;
 }
+
+/* Somebody wants the store itself to be asked. */
+static bool answer_question(void *owner) {
+    tenure_member *member = owner;
+    ten_carrier *carrier = &member->carrier;
+    lock(member);
+    struct question *question = member->questions;
+    while (question && question->answered)
+        question = question->next;
+    if (question)
+        question->taken = true;
+    unlock(member);
+    if (!question)
+        return false;
+    ten_op op = {.kind = TEN_OP_READ, .namespace_name = member->namespace_name, .target = question->target};
+    ten_result result;
+    int r = ten_store_apply(carrier->store, &op, &result, 1, carrier->timeout_ms);
+    lock(member);
+    if (r == TENURE_OK && !(result.holder && strcmp(result.holder, member->instance) == 0 &&
+                            result.token == question->token && !result.barred))
+        r = TENURE_E_LOST;
+    question->answer = r;
+    question->answered = true;
+    pthread_cond_broadcast(&carrier->changed);
+    unlock(member);
+    return true;
+}
+
+static const ten_carrier_hooks hooks = {.is_over = is_over,
+                                        .answered = measure,
+                                        .changed = measure_fleet,
+                                        .row = take_row,
+                                        .deliver = deliver,
+                                        .serve = answer_question};
 
 /* ---- opening */
 
@@ -169,9 +247,28 @@ void ten_member_absorb(tenure_member *member) {
          ? (options)->field                                                                                            \
          : 0)
 
+static void make_driver(tenure_member *member) {
+    ten_driver_config config = {.part = &ten_fleet_part,
+                                .self = member->fleet,
+                                .events = &member->carrier.events,
+                                .seed = ten_random_u64(),
+                                .backoff_max_ms = member->timing.renew_ms / 4,
+                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / FEED_PART, 1),
+                                .feed_size = FEED_SIZE,
+                                .page_size = PAGE_SIZE,
+                                .registrations = member->targets_from_store};
+    ten_driver_init(&member->carrier.driver, &config, now_ms(member));
+}
+
 static int make_fleet(tenure_member *member, const tenure_member_options *options, ten_error *error) {
     uint32_t weight = OPTION(options, weight);
     uint64_t settle_ms = OPTION(options, settle_ms);
+    if (member->extras.beliefs)
+        member->beliefs = member->extras.beliefs;
+    else if (ten_beliefs_make(&member->own_beliefs, BELIEFS_MAX))
+        member->beliefs = &member->own_beliefs;
+    else
+        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot reserve memory for the targets");
     ten_fleet_config config = {.namespace_name = member->namespace_name,
                                .instance = member->instance,
                                .timing = member->timing,
@@ -179,18 +276,16 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
                                .weight = weight ? weight : 1,
                                .seed = ten_random_u64(),
                                .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
-                               .batch_max = BATCH_MAX};
-    member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
-    member->results = ten_calloc(BATCH_MAX + 2, sizeof *member->results);
-    if (!member->fleet || !member->results)
+                               .batch_max = BATCH_MAX,
+                               .registry = member->targets_from_store,
+                               .events = &member->carrier.events,
+                               .changed = publish,
+                               .userdata = member};
+    member->fleet = ten_fleet_new(&config, now_ms(member));
+    if (!member->fleet)
         return ten_fail_memory(error, "a fleet member");
-    if (member->extras.beliefs)
-        member->beliefs = member->extras.beliefs;
-    else if (ten_beliefs_make(&member->own_beliefs, BELIEFS_MAX))
-        member->beliefs = &member->own_beliefs;
-    else
-        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot reserve memory for the targets");
-    return TENURE_OK;
+    make_driver(member);
+    return ten_carrier_reserve(&member->carrier, BATCH_MAX + 2, error);
 }
 
 static int configure(tenure_member *member, const char *url, const tenure_member_options *options, ten_error *error) {
@@ -212,28 +307,23 @@ static int configure(tenure_member *member, const char *url, const tenure_member
     if (r < 0)
         return r;
     snprintf(member->namespace_name, sizeof member->namespace_name, "%s", namespace_name ? namespace_name : "poll");
-    ten_store_config config = {.clock = member->clock, .timeout_ms = member->timing.timeout_ms};
-    r = ten_store_open(url, &config, &member->store, error);
+    ten_carrier *carrier = &member->carrier;
+    ten_store_config config = {.clock = carrier->clock, .timeout_ms = member->timing.timeout_ms};
+    r = ten_store_open(url, &config, &carrier->store, error);
     if (r < 0)
         return r;
-    if (!own_timeout && member->store->timeout_ms)
-        member->timing.timeout_ms = member->store->timeout_ms;
-    r = ten_timing_check(&member->timing, member->store->capabilities.ttl_min_ms,
-                         member->store->capabilities.ttl_min_reason, error);
+    if (!own_timeout && carrier->store->timeout_ms)
+        member->timing.timeout_ms = carrier->store->timeout_ms;
+    carrier->timeout_ms = member->timing.timeout_ms;
+    r = ten_timing_check(&member->timing, carrier->store->capabilities.ttl_min_ms,
+                         carrier->store->capabilities.ttl_min_reason, error);
     return r < 0 ? r : make_fleet(member, options, error);
 }
 
 static void free_member(tenure_member *member) {
-    if (ten_process_is(member->process))
-        ten_store_close(member->store);
+    ten_carrier_free(&member->carrier);
     ten_fleet_free(member->fleet);
     ten_beliefs_free(&member->own_beliefs);
-    ten_close_fd(&member->wake_fd);
-    ten_free(member->events);
-    ten_free(member->results);
-    ten_free(member->listed);
-    pthread_mutex_destroy(&member->lock);
-    pthread_cond_destroy(&member->changed);
     ten_free(member);
 }
 
@@ -246,20 +336,16 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
     tenure_member *member = ten_calloc(1, sizeof *member);
     if (!member)
         return fail(NULL, TENURE_E_NOMEM, "out of memory while opening a fleet member");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&member->lock, NULL);
-    pthread_cond_init(&member->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    member->clock = &ten_system_clock;
-    member->process = ten_process_number();
-    member->wake_fd = ten_eventfd_open();
     if (extras)
         member->extras = *extras;
-    int r = member->wake_fd < 0 || member->process == 0
-                ? ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a fleet member")
-                : configure(member, url, options, &error);
+    member->carrier.hooks = &hooks;
+    member->carrier.owner = member;
+    member->carrier.namespace_name = member->namespace_name;
+    int r = ten_carrier_open(&member->carrier, &ten_system_clock, &error);
+    member->carrier.events.seen = on_put;
+    member->carrier.events.userdata = member;
+    if (r == TENURE_OK)
+        r = configure(member, url, options, &error);
     if (r < 0) {
         free_member(member);
         return failed(NULL, &error);
@@ -273,47 +359,55 @@ int tenure_member_open(const char *url, const tenure_member_options *options, te
 }
 
 int tenure_member_start(tenure_member *member) {
-    if (!ten_process_is(member->process))
+    if (!ten_process_is(member->carrier.process))
         return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
-    if (member->started)
+    if (member->carrier.started)
         return fail(member, TENURE_E_INVALID, "the fleet member has been started before");
-    int refused = ten_thread_start(&member->thread, ten_member_run, member);
-    if (refused)
-        return fail(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s", strerrordesc_np(refused));
-    member->started = true;
-    return TENURE_OK;
+    int refused = ten_carrier_start(&member->carrier);
+    return refused
+               ? fail(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s", strerrordesc_np(refused))
+               : TENURE_OK;
 }
 
 /* ---- waiting; the lock is held */
 
+/* The thread has ended: nobody answers any more. */
+static void cancel_questions(tenure_member *member) {
+    for (struct question *question = member->questions; question; question = question->next) {
+        question->answer = question->answered ? question->answer : TENURE_E_CANCELLED;
+        question->answered = true;
+    }
+    member->stopped = true;
+    pthread_cond_broadcast(&member->carrier.changed);
+}
+
 int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
-    if (!ten_process_is(member->process) || !member->started)
+    ten_carrier *carrier = &member->carrier;
+    if (!ten_process_is(carrier->process) || !carrier->started)
         return TENURE_OK;
     struct timespec end = ten_monotonic_end(wait_ms);
-    pthread_mutex_lock(&member->lock);
-    ten_fleet_stop(member->fleet, ten_member_now_ms(member));
-    ten_member_absorb(member);
-    ten_member_wake(member);
+    ten_member_begin_stop(member);
+    lock(member);
     int waited = 0;
     while (!member->stopped && waited == 0)
-        waited = pthread_cond_timedwait(&member->changed, &member->lock, &end);
+        waited = pthread_cond_timedwait(&carrier->changed, &carrier->lock, &end);
     bool in_time = member->stopped;
     member->quit = true;
-    pthread_mutex_unlock(&member->lock);
-    ten_member_wake(member);
-    pthread_join(member->thread, NULL);
-    member->started = false;
+    unlock(member);
+    ten_carrier_join(carrier);
+    lock(member);
+    cancel_questions(member);
+    unlock(member);
     return in_time
                ? TENURE_OK
                : fail(member, TENURE_E_TIMEOUT, "not everything could be released in time; the rest ends by its TTL");
 }
 
 void ten_member_begin_stop(tenure_member *member) {
-    pthread_mutex_lock(&member->lock);
-    ten_fleet_stop(member->fleet, ten_member_now_ms(member));
-    ten_member_absorb(member);
-    pthread_mutex_unlock(&member->lock);
-    ten_member_wake(member);
+    lock(member);
+    ten_fleet_stop(member->fleet, now_ms(member));
+    unlock(member);
+    ten_carrier_wake(&member->carrier);
 }
 
 void tenure_member_close(tenure_member *member) {
@@ -333,7 +427,7 @@ const char *tenure_member_instance_id(const tenure_member *member) {
 
 static int check(const tenure_member *member, const char *target) {
     ten_error error;
-    if (!ten_process_is(member->process))
+    if (!ten_process_is(member->carrier.process))
         return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     if (!target)
         return fail(member, TENURE_E_INVALID, "no target was given");
@@ -349,10 +443,9 @@ static int unknown(const tenure_member *member, const char *target) {
 }
 
 /* Lets go of the lock after the fleet was told something. */
-static void leave_told(tenure_member *member) {
-    ten_member_absorb(member);
-    pthread_mutex_unlock(&member->lock);
-    ten_member_wake(member);
+static void leave(tenure_member *member) {
+    unlock(member);
+    ten_carrier_wake(&member->carrier);
 }
 
 int tenure_member_put_target(tenure_member *member, const char *target, bool paused) {
@@ -361,13 +454,12 @@ int tenure_member_put_target(tenure_member *member, const char *target, bool pau
         return r;
     if (member->targets_from_store)
         return fail(member, TENURE_E_INVALID, "the targets of this fleet member come from the store's registry");
-    pthread_mutex_lock(&member->lock);
-    uint32_t number = ten_fleet_put_target(member->fleet, ten_member_now_ms(member), target, paused);
+    lock(member);
+    uint32_t number = ten_fleet_put_target(member->fleet, now_ms(member), target, paused);
     if (number != TEN_PLAN_NONE) {
-        ten_member_publish(member, number);
-        ten_fleet_targets_settled(member->fleet, ten_member_now_ms(member));
+        ten_fleet_targets_settled(member->fleet, now_ms(member));
     }
-    leave_told(member);
+    leave(member);
     return number == TEN_PLAN_NONE ? fail(member, TENURE_E_NOMEM, "out of memory for the target %s", target)
                                    : TENURE_OK;
 }
@@ -376,11 +468,11 @@ int tenure_member_remove_target(tenure_member *member, const char *target) {
     int r = check(member, target);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     uint32_t number = find(member, target);
     if (number != TEN_PLAN_NONE)
-        ten_fleet_remove_target(member->fleet, ten_member_now_ms(member), number);
-    leave_told(member);
+        ten_fleet_remove_target(member->fleet, now_ms(member), number);
+    leave(member);
     return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
 }
 
@@ -388,33 +480,32 @@ int tenure_member_try_acquire(tenure_member *member, const char *target, bool *r
     int r = check(member, target);
     if (r < 0)
         return r;
-    if (!member->started)
+    if (!member->carrier.started)
         return fail(member, TENURE_E_INVALID, "start the fleet member first");
     struct timespec end = ten_monotonic_end(member->timing.timeout_ms * 2);
-    pthread_mutex_lock(&member->lock);
-    uint32_t number = ten_fleet_claim(member->fleet, ten_member_now_ms(member), target);
+    lock(member);
+    uint32_t number = ten_fleet_claim(member->fleet, now_ms(member), target);
     if (number == TEN_PLAN_NONE) {
-        pthread_mutex_unlock(&member->lock);
+        unlock(member);
         return fail(member, TENURE_E_NOMEM, "out of memory for the target %s", target);
     }
-    struct ten_claim claim = {.target = number, .next = member->claims};
-    claim.acquired = claim.answered = ten_fleet_may_work(member->fleet, number, ten_member_now_ms(member));
+    struct claim claim = {.target = target, .next = member->claims};
+    claim.acquired = claim.answered = ten_fleet_may_work(member->fleet, number, now_ms(member));
     // cppcheck-suppress autoVariables ; it is taken out again before this returns
     member->claims = &claim;
-    ten_member_publish(member, number);
-    ten_member_wake(member);
+    ten_carrier_wake(&member->carrier);
     int waited = 0;
     while (!claim.answered && !member->stopped && waited == 0)
-        waited = pthread_cond_timedwait(&member->changed, &member->lock, &end);
-    for (struct ten_claim **at = &member->claims; *at; at = &(*at)->next) {
+        waited = pthread_cond_timedwait(&member->carrier.changed, &member->carrier.lock, &end);
+    for (struct claim **at = &member->claims; *at; at = &(*at)->next) {
         if (*at == &claim) {
             *at = claim.next;
             break;
         }
     }
     if (!claim.acquired)
-        ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
-    leave_told(member);
+        ten_fleet_unclaim(member->fleet, now_ms(member), number);
+    leave(member);
     if (!claim.answered)
         return fail(member, TENURE_E_TIMEOUT, "the store did not answer about %s in time", target);
     *ret_acquired = claim.acquired;
@@ -425,13 +516,11 @@ int tenure_member_release(tenure_member *member, const char *target) {
     int r = check(member, target);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     uint32_t number = find(member, target);
     if (number != TEN_PLAN_NONE)
-        ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
-    if (number != TEN_PLAN_NONE)
-        ten_member_publish(member, number);
-    leave_told(member);
+        ten_fleet_unclaim(member->fleet, now_ms(member), number);
+    leave(member);
     return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
 }
 
@@ -439,15 +528,15 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     int r = check(member, target);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&member->lock);
-    uint64_t now_ms = ten_member_now_ms(member);
+    lock(member);
+    uint64_t now = now_ms(member);
     uint32_t number = find(member, target);
-    bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now_ms);
+    bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now);
     if (owned) {
-        ten_fleet_busy(member->fleet, now_ms, number, true);
+        ten_fleet_busy(member->fleet, now, number, true);
         *ret_token = ten_fleet_holding(member->fleet, number)->token;
     }
-    pthread_mutex_unlock(&member->lock);
+    unlock(member);
     return owned ? TENURE_OK
                  : fail(member, TENURE_E_LOST, "%s may not be worked on: it is not held and confirmed", target);
 }
@@ -455,19 +544,19 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
 void tenure_member_end(tenure_member *member, const char *target) {
     if (check(member, target) < 0)
         return;
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     uint32_t number = find(member, target);
     if (number != TEN_PLAN_NONE)
-        ten_fleet_busy(member->fleet, ten_member_now_ms(member), number, false);
-    leave_told(member);
+        ten_fleet_busy(member->fleet, now_ms(member), number, false);
+    leave(member);
 }
 
 int tenure_member_set_weight(tenure_member *member, uint32_t weight) {
-    if (!ten_process_is(member->process))
+    if (!ten_process_is(member->carrier.process))
         return fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
-    pthread_mutex_lock(&member->lock);
-    ten_fleet_set_weight(member->fleet, ten_member_now_ms(member), weight);
-    leave_told(member);
+    lock(member);
+    ten_fleet_set_weight(member->fleet, now_ms(member), weight);
+    leave(member);
     return TENURE_OK;
 }
 
@@ -494,9 +583,9 @@ uint64_t tenure_handle_remaining_ms(const tenure_handle *handle) {
 const tenure_handle *tenure_member_handle(tenure_member *member, const char *target) {
     if (check(member, target) < 0)
         return NULL;
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     uint32_t number = find(member, target);
-    pthread_mutex_unlock(&member->lock);
+    unlock(member);
     return number == TEN_PLAN_NONE ? NULL : &member->beliefs->beliefs[number];
 }
 
@@ -507,7 +596,7 @@ bool tenure_member_is_held(tenure_member *member, const char *target) {
 
 /* A boot time as Unix time, for display. */
 static uint64_t unix_ms(const tenure_member *member, uint64_t boot_ms) {
-    return boot_ms ? ten_wall_ms(member->clock) - ten_sub_saturating(ten_member_now_ms(member), boot_ms) : 0;
+    return boot_ms ? ten_wall_ms(member->carrier.clock) - ten_sub_saturating(now_ms(member), boot_ms) : 0;
 }
 
 static enum tenure_lease_state state_of(const ten_holding *holding, const char *holder) {
@@ -520,7 +609,7 @@ int tenure_member_lease_info(tenure_member *member, const char *target, tenure_l
     int r = check(member, target);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     uint32_t number = find(member, target);
     if (number != TEN_PLAN_NONE) {
         const ten_plan *plan = ten_fleet_plan(member->fleet);
@@ -539,7 +628,7 @@ int tenure_member_lease_info(tenure_member *member, const char *target, tenure_l
         snprintf(ret_info->planned, sizeof ret_info->planned, "%s",
                  planned != TEN_PLAN_NONE ? ten_plan_instance_id(plan, planned) : "");
     }
-    pthread_mutex_unlock(&member->lock);
+    unlock(member);
     return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
 }
 
@@ -556,16 +645,16 @@ static int hand_out(tenure_member *member, bool owned, tenure_name_fn each, void
     ten_plan const *plan = ten_fleet_plan(member->fleet);
     char name[TENURE_TARGET_MAX + 1];
     for (uint32_t i = 0;; i++) {
-        pthread_mutex_lock(&member->lock);
+        lock(member);
         bool more = i < (owned ? ten_plan_target_bound(plan) : ten_plan_instance_bound(plan));
         const char *found = NULL;
-        if (more && owned && ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
+        if (more && owned && ten_fleet_holding(member->fleet, i)->deadline_ms > now_ms(member))
             found = ten_plan_target_id(plan, i);
         else if (more && !owned)
             found = ten_plan_instance_id(plan, i);
         if (found)
             snprintf(name, sizeof name, "%s", found);
-        pthread_mutex_unlock(&member->lock);
+        unlock(member);
         if (!more)
             return TENURE_OK;
         int stopped = found ? each(name, userdata) : 0;
@@ -584,25 +673,25 @@ int tenure_member_live_instances(tenure_member *member, tenure_name_fn each, voi
 
 /* The thread has the store; it asks, and this waits. */
 static int ask_store(tenure_member *member, const char *target, uint64_t token) {
-    struct ten_question question = {.target = target, .token = token};
+    struct question question = {.target = target, .token = token};
     struct timespec end = ten_monotonic_end(member->timing.timeout_ms * 2);
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     question.next = member->questions;
     // cppcheck-suppress autoVariables ; it is taken out again before this returns
     member->questions = &question;
-    ten_member_wake(member);
+    ten_carrier_wake(&member->carrier);
     int waited = 0;
     /* Once it is taken, the answer comes: the call on the store is bounded. */
     while (!question.answered && (waited == 0 || question.taken))
-        waited = question.taken ? pthread_cond_wait(&member->changed, &member->lock)
-                                : pthread_cond_timedwait(&member->changed, &member->lock, &end);
-    for (struct ten_question **at = &member->questions; *at; at = &(*at)->next) {
+        waited = question.taken ? pthread_cond_wait(&member->carrier.changed, &member->carrier.lock)
+                                : pthread_cond_timedwait(&member->carrier.changed, &member->carrier.lock, &end);
+    for (struct question **at = &member->questions; *at; at = &(*at)->next) {
         if (*at == &question) {
             *at = question.next;
             break;
         }
     }
-    pthread_mutex_unlock(&member->lock);
+    unlock(member);
     return question.answered ? question.answer : TENURE_E_TIMEOUT;
 }
 
@@ -610,11 +699,11 @@ int tenure_member_strict_check(tenure_member *member, const char *target) {
     int r = check(member, target);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&member->lock);
+    lock(member);
     uint32_t number = find(member, target);
     uint64_t token = number != TEN_PLAN_NONE ? ten_fleet_holding(member->fleet, number)->token : 0;
-    pthread_mutex_unlock(&member->lock);
-    if (!member->started || !tenure_member_is_held(member, target))
+    unlock(member);
+    if (!member->carrier.started || !tenure_member_is_held(member, target))
         return fail(member, TENURE_E_LOST, "%s is not held here", target);
     r = ask_store(member, target, token);
     if (r == TENURE_E_LOST)
@@ -626,16 +715,22 @@ int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_eve
     if (member->on_event)
         return fail(member, TENURE_E_INVALID, "the events of this fleet member go to its on_event function");
     struct timespec end = ten_monotonic_end(wait_ms);
-    pthread_mutex_lock(&member->lock);
+    ten_carrier *carrier = &member->carrier;
+    lock(member);
+    tenure_event event;
     int waited = 0;
-    while (member->event_count == 0 && waited == 0)
-        waited = pthread_cond_timedwait(&member->changed, &member->lock, &end);
-    bool found = member->event_count > 0;
-    if (found) {
-        *ret_event = member->events[member->event_first];
-        member->event_first = (member->event_first + 1) % member->event_room;
-        member->event_count--;
+    bool found = false;
+    for (;;) {
+        while (!found && ten_event_queue_take(&carrier->events, &event))
+            found = event.kind != TENURE_EVENT_TARGET_REMOVED;
+        if (found || waited != 0)
+            break;
+        waited = pthread_cond_timedwait(&carrier->changed, &carrier->lock, &end);
     }
-    pthread_mutex_unlock(&member->lock);
-    return found ? TENURE_OK : fail(member, TENURE_E_TIMEOUT, "no event came in time");
+    unlock(member);
+    if (!found)
+        return fail(member, TENURE_E_TIMEOUT, "no event came in time");
+    hide_reason(&event);
+    *ret_event = event;
+    return TENURE_OK;
 }

@@ -37,6 +37,9 @@
     X(STOP_FORGETS, "a stopping instance does not release its targets")                                                \
     X(LIST_AT_EVERY_CHANGE, "instances are listed at every change")                                                    \
     X(NO_BACKOFF, "a failing store is asked without a pause")                                                          \
+    X(RENEWALS_STARVE, "renewals wait until nothing else is left to do")                                               \
+    X(LISTS_FOR_EVER, "a listing that is complete is followed by the next one")                                        \
+    X(WAKE_UP_LOST, "a notice does not lead to a reading of the feed")                                                 \
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \

@@ -148,6 +148,26 @@ static void run_suspend(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
+/* ---- a flood of registrations */
+
+#define FLOOD_FIRST 20u
+
+/* Reading what was registered takes longer than a TTL: one round trip for each. */
+static void run_flood(struct sim_world *world) {
+    world->weather.delay_us = 10 * SIM_MS;
+    for (uint32_t i = 0; i < FLOOD_FIRST; i++)
+        sim_edit_target(world, i, TEN_TARGET_PUT);
+    for (unsigned i = 0; i < 2; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 3 * sim_ttl_us(world), suspend);
+    world->calm = true;
+    for (uint32_t i = FLOOD_FIRST; i < world->target_count; i++)
+        sim_edit_target(world, i, TEN_TARGET_PUT);
+    sim_run_until(world, world->now_us + 20 * sim_ttl_us(world), suspend);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
 /* ---- what a join moves */
 
 static void count_move(uint32_t target, uint32_t from, uint32_t to, void *userdata) {
@@ -197,6 +217,11 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_deploy,
      .finds_mutants = true,
      .targets = 30,
+     .ttl_ms = 3000},
+    {.name = "registering hundreds of targets at once delays no renewal",
+     .run = run_flood,
+     .finds_mutants = true,
+     .targets = 320,
      .ttl_ms = 3000},
     {.name = "sixty instances that start in the same second share out a hundred targets",
      .run = run_small_crowd,

@@ -36,14 +36,6 @@ enum sim_event_kind {
     SIM_SCRIPT,     /* the scenario's own: number says what */
 };
 
-enum sim_call_kind { SIM_APPLY, SIM_INSTANCES, SIM_CHANGES, SIM_LEASES };
-
-struct sim_change {
-    ten_change change;
-    bool registered; /* of its target, when it was read */
-    bool paused;
-};
-
 struct sim_row {
     uint32_t target;
     bool registered;
@@ -55,12 +47,14 @@ struct sim_row {
 
 /* A request on its way, and then its answer. */
 struct sim_message {
-    enum sim_call_kind kind;
+    enum ten_call_kind kind;
     uint32_t process;
     uint64_t call;
     bool duplicate; /* nobody waits for its answer */
     int error;
     uint64_t cursor;
+    uint32_t limit;
+    char target[32]; /* of a list: after this one; of a reading: this one */
     uint32_t count;
     union {
         void *items;
@@ -69,7 +63,7 @@ struct sim_message {
             ten_result result;
         } * operations;
         ten_instance *instances;
-        struct sim_change *changes;
+        ten_change *changes;
         struct sim_row *rows;
     };
 };
@@ -103,10 +97,10 @@ struct sim_process;
 
 /* What a process is: a member of a fleet (member.c), or a candidate (candidate.c). */
 struct sim_kind {
-    void (*drive)(struct sim_world *world, struct sim_process *process); /* takes events, starts the next call */
-    uint64_t (*next_us)(struct sim_world *world, struct sim_process *process);
-    /* The call that was under way; `answer` is NULL when none came. */
-    void (*answer)(struct sim_world *world, struct sim_process *process, const struct sim_message *answer, int error);
+    void (*report)(struct sim_world *world,
+                   struct sim_process *process); /* before it is driven; NULL: nothing to say */
+    void (*on_event)(struct sim_world *world, struct sim_process *process, const tenure_event *event);
+    bool (*is_over)(const struct sim_process *process); /* it has stopped */
     /* The program does something; whether that wakes what drives the process is its own business. */
     void (*look_for_work)(struct sim_world *world, struct sim_process *process);
     void (*work_is_done)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
@@ -117,7 +111,14 @@ struct sim_kind {
     void (*end)(struct sim_process *process); /* frees what it is */
 };
 
+/* For the fleet's callbacks. */
+struct sim_owner {
+    struct sim_world *world;
+    struct sim_process *process;
+};
+
 struct sim_process {
+    struct sim_owner owner;
     uint32_t number;
     char id[48];
     const struct sim_kind *kind;
@@ -138,8 +139,9 @@ struct sim_process {
     uint64_t announced_us; /* when the store first heard of it */
     uint64_t stop_us;
 
-    bool calling;
-    enum sim_call_kind call_kind;
+    ten_event_queue events;
+    ten_driver driver;
+    bool calling; /* the call of the driver is under way */
     uint64_t call;
     struct sim_sent { /* the request under way */
         uint32_t target;
@@ -149,14 +151,8 @@ struct sim_process {
     uint32_t request_room;
     uint64_t wake_us;
     uint64_t wake_number;
-    bool has_cursor;
-    uint64_t cursor;
-    bool feed_due;
-    uint64_t feed_us; /* not before */
     bool notice_under_way;
-    bool resync;         /* instances, then leases are to be listed */
-    bool instances_read; /* since then */
-    uint64_t retry_us;   /* of the driver's own calls */
+    bool noticed; /* it has come, and nobody has looked */
 
     uint64_t second; /* for counting requests */
     uint32_t requests;
@@ -291,7 +287,7 @@ void sim_pause(struct sim_world *world, struct sim_process *process, uint64_t fo
 void sim_stop(struct sim_world *world, struct sim_process *process);
 void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
 
-/* member.c: what src/runtime does around a fleet */
+/* member.c: what src/runtime/member.c does around a fleet */
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
@@ -302,9 +298,17 @@ void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t
 void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
 void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
 
+/* carrier.c: carries the calls of a process's driver */
+void sim_carrier_start(struct sim_world *world, struct sim_process *process, const ten_driver_part *part, void *self);
+void sim_carrier_end(struct sim_process *process);
+void sim_carry(struct sim_world *world, struct sim_process *process);
+uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process);
+void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
+                        int error);
+
 /* network.c: requests, answers and notices on their way */
-void sim_send(struct sim_world *world, struct sim_process *process, enum sim_call_kind kind, const ten_op *ops,
-              size_t count);
+#define SIM_CHANGES_MAX 200u /* entries of one reading of the feed */
+void sim_send(struct sim_world *world, struct sim_process *process, const ten_call *call);
 /* Something changed: wakes everybody who can be reached. */
 void sim_notify_all(struct sim_world *world);
 void sim_arrive(struct sim_world *world, struct sim_message *message);

@@ -1,0 +1,62 @@
+/*
+ * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of everything
+ * and single registrations that have changed.
+ *
+ * Removals come one by one through the feed. A listing that lacks registrations may be that of a store which lost data:
+ * it is believed if it still lacks them a TTL later.
+ */
+#include "core/fleet_state.h"
+
+void ten_fleet_listing_begin(ten_fleet *fleet) {
+    fleet->listing++;
+}
+
+void ten_fleet_row(ten_fleet *fleet, uint64_t now_ms, const ten_row *row) {
+    fleet->now_ms = now_ms;
+    if (fleet->registry && row->registered) {
+        uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
+        if (number != TEN_NOBODY) /* else it comes back with the next listing */
+            fleet->targets[number].listing = fleet->listing;
+    }
+    if (row->holder)
+        ten_fleet_note_row(fleet, row);
+}
+
+static void remove_registration(ten_fleet *fleet, uint32_t number) {
+    fleet->targets[number].listing = 0;
+    ten_event_queue_put_about(fleet->events, (tenure_event){.kind = TENURE_EVENT_TARGET_REMOVED},
+                              ten_plan_target_id(fleet->plan, number), NULL);
+    ten_fleet_remove_target(fleet, fleet->now_ms, number);
+}
+
+/* Registrations that the listing did not have: removes them, or only says whether there are any. */
+static bool sweep(ten_fleet *fleet, bool remove) {
+    bool found = false;
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        const struct ten_fleet_target *target = &fleet->targets[i];
+        if (!target->known || target->listing == 0 || target->listing == fleet->listing)
+            continue;
+        found = true;
+        if (remove)
+            remove_registration(fleet, i);
+    }
+    return found;
+}
+
+uint64_t ten_fleet_listing_end(ten_fleet *fleet, uint64_t now_ms) {
+    fleet->now_ms = now_ms;
+    bool believed = fleet->shrunk_ms != 0 && now_ms >= fleet->shrunk_ms + fleet->timing.ttl_ms;
+    if (!sweep(fleet, believed) || believed)
+        fleet->shrunk_ms = 0;
+    else if (fleet->shrunk_ms == 0)
+        fleet->shrunk_ms = now_ms;
+    ten_fleet_settle(fleet);
+    return fleet->shrunk_ms ? fleet->shrunk_ms + fleet->timing.ttl_ms : UINT64_MAX;
+}
+
+void ten_fleet_unregistered(ten_fleet *fleet, uint64_t now_ms, const char *id) {
+    uint32_t number = ten_plan_find_target(fleet->plan, id);
+    fleet->now_ms = now_ms;
+    if (number != TEN_NOBODY && fleet->targets[number].known)
+        remove_registration(fleet, number);
+}
