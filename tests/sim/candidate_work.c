@@ -14,12 +14,12 @@ static void push_end(struct sim_world *world, const struct sim_process *process,
     sim_push(
         world, delay_us,
         (struct sim_event){
-            .kind = SIM_WORK_END, .process = process->number, .target = role, .number = process->pieces[role].work});
+            .kind = SIM_WORK_LOOK, .process = process->number, .target = role, .number = process->pieces[role].work});
 }
 
 /* By then it has to be over: a command a grace before the deadline as it is now, so that there is time to end it. */
 static uint64_t until_ms(const struct sim_world *world, const struct sim_process *process) {
-    uint64_t grace_ms = style_of(world, process) == SIM_FUNCTION ? 0 : sim_grace_ms(world);
+    uint64_t grace_ms = style_of(world, process) == SIM_FUNCTION ? 0 : world->work_rules.grace_ms;
     return ten_sub_saturating(process->candidate->election.lease.deadline_ms, grace_ms);
 }
 

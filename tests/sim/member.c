@@ -59,9 +59,9 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
     uint32_t target = event->target == TEN_PLAN_NONE ? SIM_NOBODY : process->by_number[event->target];
     if (event->kind != TEN_FLEET_RENEWED)
         sim_note(world, names[event->kind], process->number, target, event->token ? event->token : event->count);
+    sim_work_hears(world, process, event, target);
     switch (event->kind) {
     case TEN_FLEET_LOST:
-        sim_end_work(world, process, target, false);
         if (world->calm)
             sim_fail(world, target, "%s lost %s (%s) in calm weather: its renewals came too late or not at all",
                      process->id, world->targets[target].id, ten_reason_name(event->reason));
@@ -271,7 +271,7 @@ static const struct sim_kind member = {.drive = drive,
                                        .next_us = next_us,
                                        .answer = answer_call,
                                        .look_for_work = sim_look_for_work,
-                                       .work_is_done = sim_work_is_done,
+                                       .look_at_work = sim_look_at_work,
                                        .warden_looks = sim_warden_looks,
                                        .stop = stop,
                                        .lease_of = lease_of,

@@ -12,6 +12,7 @@
 
 #include "base/map.h"
 #include "core/fleet.h"
+#include "core/work.h"
 #include "mutants/mutants.h"
 #include "store/memory/memory_core.h"
 
@@ -29,7 +30,8 @@ enum sim_event_kind {
     SIM_TIMEOUT,    /* a process gives up waiting */
     SIM_NOTICE,     /* the store says that something changed */
     SIM_WORK,       /* a process looks for work to start */
-    SIM_WORK_END,   /* a piece of work is done */
+    SIM_WORK_LOOK,  /* a process looks at a piece of its work: it is time to, or its child has exited */
+    SIM_CHILD,      /* the end of a piece's processes */
     SIM_WARDEN,     /* the warden looks at a deadline */
     SIM_RESUME,     /* a paused process goes on */
     SIM_WARDEN_END, /* a crashed process's warden gives its leases back */
@@ -86,10 +88,18 @@ struct sim_event {
 
 /* ---- who takes part */
 
+/* The processes of a piece of work. */
+enum sim_child { SIM_CHILD_NONE, SIM_CHILD_RUNS, SIM_CHILD_LEFTOVERS };
+
 /* What one process does about one target. */
 struct sim_piece {
-    uint32_t number; /* the fleet's; SIM_NOBODY: not known there */
-    bool working;
+    uint32_t number;  /* the fleet's; SIM_NOBODY: not known there */
+    ten_work machine; /* of a member */
+    enum sim_child child;
+    bool obeys;       /* its processes end when they are asked to */
+    bool killed;      /* the last ones did not end by themselves */
+    uint64_t look_us; /* the next look at it */
+    bool working;     /* something of it is at work */
     bool unreported;  /* the work has ended, and the fleet does not know it yet */
     bool unconfirmed; /* the last renewal failed */
     uint64_t work;    /* which piece of work is running */
@@ -108,7 +118,7 @@ struct sim_kind {
     void (*answer)(struct sim_world *world, struct sim_process *process, const struct sim_message *answer, int error);
     /* The program does something; whether that wakes what drives the process is its own business. */
     void (*look_for_work)(struct sim_world *world, struct sim_process *process);
-    void (*work_is_done)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+    void (*look_at_work)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
     void (*warden_looks)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
     void (*stop)(struct sim_world *world, struct sim_process *process);
     const ten_lease *(*lease_of)(const struct sim_process *process, uint32_t target); /* NULL: not known to it */
@@ -227,6 +237,7 @@ struct sim_world {
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
+    ten_work_rules work_rules;
     double clock_spread; /* rates lie in 1 +- this */
 
     ten_clock clock;
@@ -295,10 +306,18 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
 /* work.c: the work that is done under leases */
-uint64_t sim_grace_ms(const struct sim_world *world);
 void sim_look_for_work(struct sim_world *world, struct sim_process *process);
-void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t target, bool publish);
-void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+void sim_work_hears(struct sim_world *world, struct sim_process *process, const ten_fleet_event *event,
+                    uint32_t target);
+
+/* children.c: the processes of that work, and the warden */
+void sim_child_start(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token,
+                     uint64_t length_us);
+void sim_child_signal(struct sim_world *world, struct sim_process *process, uint32_t target, bool kills);
+void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number);
+enum ten_work_left sim_child_left(const struct sim_piece *piece);
+void sim_look_later(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t next_ms);
 void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
 
 /* network.c: requests, answers and notices on their way */
@@ -327,6 +346,10 @@ void sim_check_process(struct sim_world *world, struct sim_process *process);
 void sim_check_target(struct sim_world *world, uint32_t target);
 void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t target);
+/* Its work ends now, or has just expired: that is too late for work that has a warden. */
+void sim_check_ended_in_time(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_ended_before_expiry(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_release(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token);
 void sim_check_grant(struct sim_world *world, uint32_t target, const char *holder, uint64_t token);
 void sim_check_handover(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_requests(struct sim_world *world, struct sim_process *process);

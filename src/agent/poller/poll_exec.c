@@ -18,7 +18,7 @@
 static char **make_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
     char token[24];
     char number[24];
-    snprintf(token, sizeof token, "%llu", (unsigned long long)poll->token);
+    snprintf(token, sizeof token, "%llu", (unsigned long long)poll->work.token);
     snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
     const struct ten_agent_target *target = poll->target;
     const char *const ours[][2] = {
@@ -78,8 +78,7 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
     ssize_t count;
     while ((count = ten_read_some(poll->out_fd, chunk, sizeof chunk)) > 0) {
         if (poll->output.size + (size_t)count > TEN_OUTPUT_MAX) {
-            if (poll->phase == TEN_POLL_RUNNING)
-                ten_poll_end(agent, poll, false, "the output is over 1 MiB");
+            ten_poll_end(agent, poll, "the output is over 1 MiB");
             continue;
         }
         ten_buf_add(&poll->output, chunk, (size_t)count);
@@ -118,7 +117,7 @@ void ten_exec_reap(struct ten_agent *agent) {
             ten_poll_fail(poll, "exit status %d", WEXITSTATUS(status));
         if (poll->out_fd >= 0)
             ten_exec_read(agent, poll);
-        ten_poll_finished(agent, poll);
+        ten_poll_look(agent, poll);
     }
 }
 
