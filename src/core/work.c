@@ -179,5 +179,5 @@ bool ten_work_is_free(const ten_work *work) {
 }
 
 bool ten_work_is_cut_short(const ten_work *work) {
-    return work->why > TEN_WORK_OVERDUE;
+    return work->told || work->why > TEN_WORK_OVERDUE;
 }

@@ -48,6 +48,8 @@
     X(PUBLISH_LOST, "a result is published although its lease was lost")                                               \
     X(PUBLISH_AFTER_RELEASE, "a target is released while its result waits to be published")                            \
     X(LEFTOVERS_IGNORED, "work counts as over while something that it started is there")                               \
+    X(RESTART_BESIDE, "the next hook or command starts while something of the last one is there")                      \
+    X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \
     X(PING_PONG, "a fallback holder releases its target at once, again and again")
 
 /* The guard's, which its own test finds. */

@@ -42,8 +42,7 @@ static void on_end(struct sim_world *world, struct sim_process *process, const t
         rest(world, candidate, event->reason == TEN_REASON_FORCED ? candidate->pause_us : 0);
     else
         candidate->rests_until_us = UINT64_MAX;
-    if (candidate->in_term) /* once a term: one that steps down can expire meanwhile */
-        sim_term_ends(world, process, demoted);
+    sim_term_ends(world, process, demoted, event->reason);
 }
 
 static void on_event(struct sim_world *world, struct sim_process *process, const ten_election_event *event) {
@@ -81,6 +80,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
     default:
         break;
     }
+    sim_term_hears(world, process);
 }
 
 static bool take_events(struct sim_world *world, struct sim_process *process) {
@@ -160,8 +160,7 @@ static void answer_call(struct sim_world *world, struct sim_process *process, co
 /* ---- what happens to it */
 
 static void stop(struct sim_world *world, struct sim_process *process) {
-    (void)world;
-    ten_election_withdraw(&process->candidate->election, TEN_REASON_SHUTDOWN);
+    sim_term_stop(world, process);
 }
 
 void sim_candidate_resign(struct sim_world *world, struct sim_process *process, enum ten_reason reason,
@@ -193,7 +192,7 @@ static const struct sim_kind candidate_kind = {.drive = drive,
                                                .next_us = next_us,
                                                .answer = answer_call,
                                                .look_for_work = sim_look_for_term_work,
-                                               .look_at_work = sim_term_work_ends,
+                                               .look_at_work = sim_look_at_term_work,
                                                .warden_looks = sim_term_warden_looks,
                                                .stop = stop,
                                                .lease_of = lease_of,
@@ -213,6 +212,7 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
                                   .at_least_ms = world->roles[role].at_least_ms,
                                   .seed = sim_random(world, UINT64_MAX)};
     ten_election_init(&candidate->election, &config);
+    sim_term_init(world, process);
     ten_election_campaign(&candidate->election, now_ms(world, process));
     sim_note(world, "starts", process->number, role, 0);
     process->feed_due = true; /* sets the cursor to this moment */

@@ -61,16 +61,19 @@ void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint
 /* ---- processes */
 
 void sim_child_start(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token,
-                     uint64_t length_us) {
+                     bool is_bound, uint64_t length_us) {
     struct sim_piece *piece = &process->pieces[target];
+    if (piece->child != SIM_CHILD_NONE)
+        sim_fail(world, target, "%s starts work on %s, but something that it started before is there", process->id,
+                 world->targets[target].id);
     piece->work++;
     piece->token = token;
     piece->look_us = 0;
     piece->child = SIM_CHILD_RUNS;
-    piece->working = true;
+    piece->is_bound = piece->working = is_bound;
     piece->obeys = sim_chance(world, 0.7);
     push_end(world, process, target, length_us, EXITS);
-    if (process->guarded)
+    if (is_bound)
         set_warden(world, process, target, ten_work_ask_ms(deadline_ms(process, target), world->work_rules.grace_ms));
 }
 
@@ -95,7 +98,7 @@ void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32
     sim_check_ended_in_time(world, process, target);
     bool leaves = number % 2 == EXITS && sim_chance(world, 0.1);
     piece->child = leaves ? SIM_CHILD_LEFTOVERS : SIM_CHILD_NONE;
-    piece->working = leaves;
+    piece->working = leaves && piece->is_bound;
     piece->killed = number % 2 == ALL_END;
     sim_note(world, leaves ? "its work has exited, and left something" : "its work is gone", process->number, target,
              piece->token);

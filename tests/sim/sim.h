@@ -96,6 +96,7 @@ struct sim_piece {
     uint32_t number;  /* the fleet's; SIM_NOBODY: not known there */
     ten_work machine; /* of a member */
     enum sim_child child;
+    bool is_bound;    /* they work under the lease */
     bool obeys;       /* its processes end when they are asked to */
     bool killed;      /* the last ones did not end by themselves */
     uint64_t look_us; /* the next look at it */
@@ -312,8 +313,9 @@ void sim_work_hears(struct sim_world *world, struct sim_process *process, const 
                     uint32_t target);
 
 /* children.c: the processes of that work, and the warden */
+/* is_bound: it works under the lease; else the warden and the deadline leave it alone. */
 void sim_child_start(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token,
-                     uint64_t length_us);
+                     bool is_bound, uint64_t length_us);
 void sim_child_signal(struct sim_world *world, struct sim_process *process, uint32_t target, bool kills);
 void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number);
 enum ten_work_left sim_child_left(const struct sim_piece *piece);

@@ -34,7 +34,7 @@ static void start_work(struct sim_world *world, struct sim_process *process, uin
     world->targets[target].worked_us = world->now_us;
     ten_fleet_busy(process->fleet, now_ms, piece->number, true);
     ten_work_start(&piece->machine, &world->work_rules, &lease, now_ms + world->timing.ttl_ms, now_ms);
-    sim_child_start(world, process, target, lease.token, length_us(world));
+    sim_child_start(world, process, target, lease.token, true, length_us(world));
     sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
 }
 
