@@ -221,16 +221,12 @@ static int exit_of(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* What is left of the child gets its signal again. */
 static enum ten_work_left left_of_child(struct leader *leader) {
     const ten_work *work = &leader->term.work;
-    if (!leader->child.pid)
-        return TEN_WORK_NONE;
-    if (!leader->child.exited)
-        return TEN_WORK_ALL;
     int status = leader->child.status;
-    if (!ten_child_is_gone(&leader->children, &leader->child, work->state == TEN_WORK_KILLED ? SIGKILL : SIGTERM))
-        return TEN_WORK_LEFTOVERS;
+    enum ten_work_left left = ten_child_left(&leader->children, &leader->child, work);
+    if (left != TEN_WORK_NONE || !leader->child.pid)
+        return left;
     ten_child_forget(&leader->children, &leader->child);
     ten_close_fd(&leader->alive_fds[0]);
     if (leader->term.state != TEN_TERM_COMMAND && status != 0 && !ten_work_is_cut_short(work))

@@ -134,13 +134,10 @@ void ten_poll_fail(struct ten_poll *poll, const char *format, ...) TEN_PRINTF(2,
 
 /* poll_exec.c */
 bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command);
-void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal);
 /* Output has come, or the end of it. */
 void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll);
 /* Children have died. */
 void ten_exec_reap(struct ten_agent *agent);
-/* The command is over: whether everything that it started is gone, too; asks the rest to go. */
-bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal);
 void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll);
 
 /* poll_http.c */

@@ -134,9 +134,6 @@ static void report(struct ten_agent *agent, const struct ten_poll *poll) {
 static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
     struct ten_agent_target *target = poll->target;
     ten_timers_clear(&agent->checks, target->number);
-    if (poll->out_fd >= 0 || poll->child.pid)
-        ten_exec_free(agent, poll);
-    ten_poll_http_cancel(agent, poll);
     ten_buf_free(&poll->output);
     target->poll = NULL;
     agent->running--;
@@ -164,14 +161,10 @@ static void discard(struct ten_agent *agent, const struct ten_poll *poll) {
 static enum ten_work_left left_of(struct ten_agent *agent, struct ten_poll *poll) {
     if (poll->easy)
         return TEN_WORK_ALL;
-    if (!poll->child.pid)
-        return TEN_WORK_NONE;
-    if (!poll->child.exited)
-        return TEN_WORK_ALL;
-    if (!ten_exec_is_gone(agent, poll, poll->work.state == TEN_WORK_KILLED ? SIGKILL : SIGTERM))
-        return TEN_WORK_LEFTOVERS;
-    ten_exec_free(agent, poll); /* its process number may soon be another's */
-    return TEN_WORK_NONE;
+    enum ten_work_left left = ten_child_left(&agent->children, &poll->child, &poll->work);
+    if (left == TEN_WORK_NONE)
+        ten_exec_free(agent, poll); /* its process number may soon be another's */
+    return left;
 }
 
 static void signal_poll(struct ten_agent *agent, struct ten_poll *poll, int signal) {
@@ -185,7 +178,7 @@ static void signal_poll(struct ten_agent *agent, struct ten_poll *poll, int sign
         ten_poll_http_cancel(agent, poll);
         ten_timers_set(&agent->checks, poll->target->number, 0);
     } else {
-        ten_exec_signal(agent, poll, signal);
+        ten_child_signal(&agent->children, &poll->child, signal);
     }
 }
 

@@ -89,14 +89,6 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
     }
 }
 
-void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal) {
-    ten_child_signal(&agent->children, &poll->child, signal);
-}
-
-bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal) {
-    return ten_child_is_gone(&agent->children, &poll->child, signal);
-}
-
 static struct ten_poll *find_poll(struct ten_agent *agent, pid_t pid) {
     for (uint32_t i = 0; i < agent->target_room; i++)
         if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->child.pid == pid)
