@@ -64,7 +64,6 @@ void sim_term_hears(struct sim_world *world, struct sim_process *process);
 void sim_term_stop(struct sim_world *world, struct sim_process *process);
 void sim_look_for_term_work(struct sim_world *world, struct sim_process *process);
 void sim_look_at_term_work(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work);
-void sim_term_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work);
 
 /* election_checks.c: what must be true, beside checks.c */
 /* It says that the work of its term is over. */

@@ -1,8 +1,8 @@
 /*
  * The work of a term. A command is core/term.h's to decide on, as in `elect` and `once`; here are the lengths of commands
- * and hooks. A function of the program is the program's own: it starts while its candidate leads and stops when it is
- * told. It has no warden: what it does after the deadline is not counted as belief, but no new term of its candidate may
- * begin before it has ended.
+ * and hooks. A function of the program is a piece of work (core/work.h) after the other while its candidate leads. It has
+ * no warden: what it does after the deadline is not counted as belief, but no new term of its candidate may begin before
+ * it has ended.
  */
 #include "candidate.h"
 
@@ -23,73 +23,37 @@ static uint64_t length_us(struct sim_world *world, const struct sim_role *role) 
     return ttl_us / 100 + sim_random(world, ttl_us / 10);
 }
 
-static void note_start(struct sim_world *world, struct sim_process *process, const char *what) {
-    uint32_t role = process->candidate->role;
-    sim_check_work_start(world, process, role);
-    world->stats.works++;
-    world->targets[role].worked_us = world->now_us;
-    sim_note(world, what, process->number, role, process->candidate->election.lease.token);
+static ten_term_heard look_at_heard(const struct sim_world *world, const struct sim_process *process) {
+    const struct sim_candidate *candidate = process->candidate;
+    const ten_lease *lease = &candidate->election.lease;
+    ten_term_heard heard = candidate->heard;
+    heard.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
+    heard.lease.confirmed = lease->state == TEN_LEASE_OWNED;
+    heard.lease.closing = !sim_is_leader(world, process) || lease->token != heard.lease.token;
+    return heard;
 }
 
 /* ---- a function */
 
-static void push_end(struct sim_world *world, const struct sim_process *process, enum sim_event_kind kind,
-                     uint64_t delay_us) {
-    uint32_t role = process->candidate->role;
-    sim_push(world, delay_us,
-             (struct sim_event){
-                 .kind = kind, .process = process->number, .target = role, .number = process->pieces[role].work});
-}
-
-static void watch_deadline(struct sim_world *world, const struct sim_process *process) {
-    uint64_t at_us = sim_true_us(process, process->candidate->election.lease.deadline_ms);
-    push_end(world, process, SIM_WARDEN, ten_sub_saturating(at_us, world->now_us));
-}
-
-static void start_function(struct sim_world *world, struct sim_process *process) {
+static void look_at_function(struct sim_world *world, struct sim_process *process) {
     struct sim_candidate *candidate = process->candidate;
-    struct sim_piece *piece = &process->pieces[candidate->role];
-    if (!candidate->in_term || candidate->running || !sim_is_leader(world, process))
-        return;
-    note_start(world, process, "starts work");
-    candidate->running = true;
-    piece->working = true;
-    piece->work++;
-    piece->token = candidate->election.lease.token;
-    push_end(world, process, SIM_WORK_LOOK, length_us(world, &world->roles[candidate->role]));
-    watch_deadline(world, process);
+    ten_work_lease lease = look_at_heard(world, process).lease;
+    uint64_t length = length_us(world, &world->roles[candidate->role]);
+    bool over = !candidate->running || sim_carry_work(world, process, candidate->role, &lease);
+    if (over && candidate->told)
+        ten_election_stopped(&candidate->election);
+    candidate->told &= !over;
+    candidate->running = !over || (candidate->in_term && sim_start_work(world, process, candidate->role,
+                                                                        &world->function_rules, &lease, length));
 }
 
 static void stop_function(struct sim_world *world, struct sim_process *process, bool at_once) {
     struct sim_candidate *candidate = process->candidate;
-    struct sim_piece *piece = &process->pieces[candidate->role];
+    candidate->told |= candidate->in_term; /* once a term: one that steps down can expire meanwhile */
     candidate->in_term = false;
-    candidate->told = candidate->running;
-    if (!candidate->running) {
-        ten_election_stopped(&candidate->election);
-        return;
-    }
-    world->stats.overtimes += at_once;
-    piece->working &= !at_once;
-    uint64_t ttl_us = sim_ttl_us(world);
-    push_end(world, process, SIM_WORK_LOOK,
-             sim_random(world, world->long_work && sim_chance(world, 0.2) ? ttl_us * 3 / 2 : ttl_us / 5));
-}
-
-static void function_ends(struct sim_world *world, struct sim_process *process) {
-    struct sim_candidate *candidate = process->candidate;
-    struct sim_piece *piece = &process->pieces[candidate->role];
-    bool in_time = piece->working;
-    if (!candidate->running)
-        return; /* it has ended, in another way */
-    candidate->running = piece->working = false;
-    sim_note(world, in_time ? "work has ended" : "work has ended too late", process->number, candidate->role,
-             piece->token);
-    if (in_time && sim_is_leader(world, process))
-        sim_check_publish(world, process, candidate->role);
-    if (candidate->told) /* else the next piece follows, and nobody hears of this one */
-        ten_election_stopped(&candidate->election);
-    candidate->told = false;
+    ten_work_end(&process->pieces[candidate->role].machine);
+    if (at_once)
+        sim_child_overruns(world, process, candidate->role);
 }
 
 /* ---- a command */
@@ -111,16 +75,6 @@ void sim_term_init(struct sim_world *world, struct sim_process *process) {
     ten_term_init(&process->candidate->term, &rules, &backoff);
 }
 
-static ten_term_heard look_at_heard(const struct sim_world *world, const struct sim_process *process) {
-    const struct sim_candidate *candidate = process->candidate;
-    const ten_lease *lease = &candidate->election.lease;
-    ten_term_heard heard = candidate->heard;
-    heard.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
-    heard.lease.confirmed = lease->state == TEN_LEASE_OWNED;
-    heard.lease.closing = !sim_is_leader(world, process) || lease->token != heard.lease.token;
-    return heard;
-}
-
 static void start_child(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
     struct sim_candidate *candidate = process->candidate;
     uint64_t hook_us =
@@ -128,7 +82,9 @@ static void start_child(struct sim_world *world, struct sim_process *process, en
     if (step == TEN_TERM_START_END_HOOK)
         sim_note(world, "starts the hook of the end", process->number, candidate->role, candidate->term.token);
     else
-        note_start(world, process, step == TEN_TERM_START_COMMAND ? "starts its command" : "starts the first hook");
+        sim_note_start(world, process, candidate->role,
+                       step == TEN_TERM_START_COMMAND ? "starts its command" : "starts the first hook",
+                       candidate->term.token);
     candidate->reaped = false;
     sim_child_start(world, process, candidate->role, candidate->term.token, step != TEN_TERM_START_END_HOOK,
                     step == TEN_TERM_START_COMMAND ? length_us(world, &world->roles[candidate->role]) : hook_us);
@@ -179,16 +135,13 @@ static void reap(struct sim_world *world, struct sim_process *process, const ten
 
 static void go_on(struct sim_world *world, struct sim_process *process) {
     struct sim_candidate *candidate = process->candidate;
-    const struct sim_piece *piece = &process->pieces[candidate->role];
     uint64_t now_ms = sim_local_ms(process, world->now_us);
     enum ten_term_step step;
     do {
         ten_term_heard heard = look_at_heard(world, process);
-        enum ten_work_left left = sim_child_left(piece);
+        enum ten_work_left left = sim_child_left(world, process, candidate->role, &candidate->term.work);
         if (left != TEN_WORK_ALL && !candidate->reaped)
             reap(world, process, &heard, now_ms);
-        if (left == TEN_WORK_LEFTOVERS)
-            sim_child_signal(world, process, candidate->role, candidate->term.work.state == TEN_WORK_KILLED);
         step = ten_term_next(&candidate->term, &heard, left, now_ms);
         carry_out(world, process, step);
     } while (step != TEN_TERM_NOTHING && step != TEN_TERM_KILL && !world->failed);
@@ -217,13 +170,13 @@ void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at
         sim_check_ended_before_expiry(world, process, role);
     candidate->heard.over = true;
     candidate->lost |= at_once;
-    if (is_function(world, process) && candidate->in_term) /* once a term: one that steps down can expire meanwhile */
+    if (is_function(world, process))
         stop_function(world, process, at_once);
 }
 
 void sim_term_hears(struct sim_world *world, struct sim_process *process) {
     if (is_function(world, process))
-        start_function(world, process);
+        look_at_function(world, process);
     else
         go_on(world, process);
 }
@@ -235,12 +188,8 @@ void sim_look_for_term_work(struct sim_world *world, struct sim_process *process
 }
 
 void sim_look_at_term_work(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work) {
-    if (process->pieces[role].work != work)
-        return;
-    if (is_function(world, process))
-        function_ends(world, process);
-    else
-        go_on(world, process);
+    if (process->pieces[role].work == work)
+        sim_term_hears(world, process);
     sim_drive(world, process);
 }
 
@@ -253,18 +202,4 @@ void sim_term_stop(struct sim_world *world, struct sim_process *process) {
     if (sim_random(world, 8) == 0) /* somebody is in a hurry */
         ten_term_stop(&process->candidate->term);
     go_on(world, process);
-}
-
-void sim_term_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work) {
-    struct sim_piece *piece = &process->pieces[role];
-    if (!is_function(world, process)) {
-        sim_warden_looks(world, process, role, work);
-    } else if (piece->working && piece->work == work) {
-        if (sim_local_ms(process, world->now_us) < process->candidate->election.lease.deadline_ms) {
-            watch_deadline(world, process);
-            return;
-        }
-        piece->working = false;
-        world->stats.overtimes++;
-    }
 }

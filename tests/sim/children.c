@@ -49,13 +49,24 @@ void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint
     uint64_t grace_ms = world->work_rules.grace_ms;
     if (!piece->working || piece->work != work)
         return;
+    if (!process->guarded)
+        grace_ms = 0;
     enum ten_work_step step = ten_work_pressure(deadline_ms(process, target), grace_ms, now_ms);
     if (step == TEN_WORK_NOTHING) {
         set_warden(world, process, target, ten_work_ask_ms(deadline_ms(process, target), grace_ms));
         return;
     }
+    if (!process->guarded) {
+        sim_child_overruns(world, process, target);
+        return;
+    }
     sim_child_signal(world, process, target, step == TEN_WORK_KILL);
     set_warden(world, process, target, now_ms + TEN_WORK_LOOK_MS);
+}
+
+void sim_child_overruns(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    world->stats.overtimes += process->pieces[target].working;
+    process->pieces[target].working = false;
 }
 
 /* ---- processes */
@@ -79,15 +90,20 @@ void sim_child_start(struct sim_world *world, struct sim_process *process, uint3
 
 void sim_child_signal(struct sim_world *world, struct sim_process *process, uint32_t target, bool kills) {
     const struct sim_piece *piece = &process->pieces[target];
-    if (piece->child == SIM_CHILD_NONE || (!kills && !piece->obeys))
+    uint64_t within_us = kills ? KILLED_WITHIN_US : ASKED_WITHIN_US;
+    if (piece->child == SIM_CHILD_NONE || (process->guarded ? !kills && !piece->obeys : kills))
         return;
-    push_end(world, process, target, sim_random(world, kills ? KILLED_WITHIN_US : ASKED_WITHIN_US), ALL_END);
+    if (!process->guarded) /* a function cannot be killed, and ends when it likes */
+        within_us = sim_ttl_us(world) * (world->long_work && sim_chance(world, 0.2) ? 15 : 2) / 10;
+    push_end(world, process, target, sim_random(world, within_us), ALL_END);
 }
 
-enum ten_work_left sim_child_left(const struct sim_piece *piece) {
-    static const enum ten_work_left left[] = {
-        [SIM_CHILD_NONE] = TEN_WORK_NONE, [SIM_CHILD_RUNS] = TEN_WORK_ALL, [SIM_CHILD_LEFTOVERS] = TEN_WORK_LEFTOVERS};
-    return left[piece->child];
+enum ten_work_left sim_child_left(struct sim_world *world, struct sim_process *process, uint32_t target,
+                                  const ten_work *work) {
+    enum sim_child child = process->pieces[target].child;
+    if (child == SIM_CHILD_LEFTOVERS)
+        sim_child_signal(world, process, target, work->state == TEN_WORK_KILLED);
+    return child == SIM_CHILD_RUNS ? TEN_WORK_ALL : child == SIM_CHILD_LEFTOVERS ? TEN_WORK_LEFTOVERS : TEN_WORK_NONE;
 }
 
 void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number) {
@@ -96,7 +112,7 @@ void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32
     if (number / 2 != piece->work || before == SIM_CHILD_NONE || (number % 2 == EXITS && before != SIM_CHILD_RUNS))
         return;
     sim_check_ended_in_time(world, process, target);
-    bool leaves = number % 2 == EXITS && sim_chance(world, 0.1);
+    bool leaves = number % 2 == EXITS && process->guarded && sim_chance(world, 0.1);
     piece->child = leaves ? SIM_CHILD_LEFTOVERS : SIM_CHILD_NONE;
     piece->working = leaves && piece->is_bound;
     piece->killed = number % 2 == ALL_END;

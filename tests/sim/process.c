@@ -130,7 +130,7 @@ void sim_process_event(struct sim_world *world, struct sim_process *process, str
         sim_message_free(event->message);
     } else if (event->kind == SIM_WARDEN) {
         process->kind->warden_looks(world, process, event->target, event->number);
-    } else if (event->kind == SIM_CHILD) {
+    } else if (event->kind == SIM_CHILD && (process->guarded || !sim_is_paused(world, process))) {
         sim_child_ends(world, process, event->target, event->number);
     } else if (sim_is_paused(world, process)) {
         sim_push(world, process->paused_until_us - world->now_us, *event);

@@ -239,7 +239,8 @@ struct sim_world {
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
     ten_work_rules work_rules;
-    double clock_spread; /* rates lie in 1 +- this */
+    ten_work_rules function_rules; /* of a program's own functions, which have no warden */
+    double clock_spread;           /* rates lie in 1 +- this */
 
     ten_clock clock;
     ten_store *store;
@@ -307,6 +308,12 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
 /* work.c: the work that is done under leases */
+/* Under any lease: starts a piece, if it may start; carries out what its machine says, and returns whether it is over. */
+bool sim_start_work(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_work_rules *rules,
+                    const ten_work_lease *lease, uint64_t length_us);
+bool sim_carry_work(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_work_lease *lease);
+void sim_note_start(struct sim_world *world, struct sim_process *process, uint32_t target, const char *what,
+                    uint64_t token);
 void sim_look_for_work(struct sim_world *world, struct sim_process *process);
 void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
 void sim_work_hears(struct sim_world *world, struct sim_process *process, const ten_fleet_event *event,
@@ -318,9 +325,13 @@ void sim_child_start(struct sim_world *world, struct sim_process *process, uint3
                      bool is_bound, uint64_t length_us);
 void sim_child_signal(struct sim_world *world, struct sim_process *process, uint32_t target, bool kills);
 void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number);
-enum ten_work_left sim_child_left(const struct sim_piece *piece);
+/* As ten_child_left(): what it left behind is signalled again. */
+enum ten_work_left sim_child_left(struct sim_world *world, struct sim_process *process, uint32_t target,
+                                  const ten_work *work);
 void sim_look_later(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t next_ms);
 void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+/* Work without a warden has lost its lease: it goes on, but is counted no more. */
+void sim_child_overruns(struct sim_world *world, struct sim_process *process, uint32_t target);
 
 /* network.c: requests, answers and notices on their way */
 void sim_send(struct sim_world *world, struct sim_process *process, enum sim_call_kind kind, const ten_op *ops,

@@ -22,27 +22,36 @@ static uint64_t length_us(struct sim_world *world) {
     return length_us;
 }
 
-static void start_work(struct sim_world *world, struct sim_process *process, uint32_t target) {
+bool sim_start_work(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_work_rules *rules,
+                    const ten_work_lease *lease, uint64_t length_us) {
     struct sim_piece *piece = &process->pieces[target];
     uint64_t now_ms = sim_local_ms(process, world->now_us);
-    ten_work_lease lease = lease_of(process, piece, now_ms);
-    if (!ten_work_may_start(&world->work_rules, &lease, now_ms))
-        return;
+    if (!ten_work_is_free(&piece->machine) || !ten_work_may_start(rules, lease, now_ms))
+        return false;
+    sim_note_start(world, process, target, "starts work", lease->token);
+    ten_work_start(&piece->machine, rules, lease, now_ms + world->timing.ttl_ms, now_ms);
+    sim_child_start(world, process, target, lease->token, true, length_us);
+    sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
+    return true;
+}
+
+void sim_note_start(struct sim_world *world, struct sim_process *process, uint32_t target, const char *what,
+                    uint64_t token) {
     sim_check_work_start(world, process, target);
-    sim_note(world, "starts work", process->number, target, lease.token);
+    sim_note(world, what, process->number, target, token);
     world->stats.works++;
     world->targets[target].worked_us = world->now_us;
-    ten_fleet_busy(process->fleet, now_ms, piece->number, true);
-    ten_work_start(&piece->machine, &world->work_rules, &lease, now_ms + world->timing.ttl_ms, now_ms);
-    sim_child_start(world, process, target, lease.token, true, length_us(world));
-    sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
 }
 
 void sim_look_for_work(struct sim_world *world, struct sim_process *process) {
+    uint64_t now_ms = sim_local_ms(process, world->now_us);
     for (uint32_t i = 0; i < world->target_count; i++) {
         const struct sim_piece *piece = &process->pieces[i];
-        if (piece->number != SIM_NOBODY && ten_work_is_free(&piece->machine) && !piece->unreported)
-            start_work(world, process, i);
+        if (piece->number == SIM_NOBODY || piece->unreported)
+            continue;
+        ten_work_lease lease = lease_of(process, piece, now_ms);
+        if (sim_start_work(world, process, i, &world->work_rules, &lease, length_us(world)))
+            ten_fleet_busy(process->fleet, now_ms, piece->number, true);
     }
     sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);
@@ -50,24 +59,28 @@ void sim_look_for_work(struct sim_world *world, struct sim_process *process) {
 
 /* ---- its end */
 
-static void look(struct sim_world *world, struct sim_process *process, uint32_t target) {
+bool sim_carry_work(struct sim_world *world, struct sim_process *process, uint32_t target,
+                    const ten_work_lease *lease) {
     struct sim_piece *piece = &process->pieces[target];
     uint64_t now_ms = sim_local_ms(process, world->now_us);
-    if (piece->machine.state == TEN_WORK_IDLE)
-        return;
-    ten_work_lease lease = lease_of(process, piece, now_ms);
-    enum ten_work_left left = sim_child_left(piece);
-    if (left == TEN_WORK_LEFTOVERS)
-        sim_child_signal(world, process, target, piece->machine.state == TEN_WORK_KILLED);
-    enum ten_work_step step = ten_work_look(&piece->machine, &lease, left, now_ms);
+    enum ten_work_left left = sim_child_left(world, process, target, &piece->machine);
+    enum ten_work_step step = ten_work_look(&piece->machine, lease, left, now_ms);
     if (step == TEN_WORK_ASK || step == TEN_WORK_KILL)
         sim_child_signal(world, process, target, step == TEN_WORK_KILL);
     if (step == TEN_WORK_PUBLISH || step == TEN_WORK_DISCARD)
         sim_note(world, step == TEN_WORK_PUBLISH ? "publishes" : "discards", process->number, target, piece->token);
     if (step == TEN_WORK_PUBLISH)
         sim_check_publish(world, process, target);
-    piece->unreported |= ten_work_is_free(&piece->machine);
     sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
+    return ten_work_is_free(&piece->machine);
+}
+
+static void look(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    struct sim_piece *piece = &process->pieces[target];
+    if (piece->machine.state == TEN_WORK_IDLE)
+        return;
+    ten_work_lease lease = lease_of(process, piece, sim_local_ms(process, world->now_us));
+    piece->unreported |= sim_carry_work(world, process, target, &lease);
 }
 
 void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
