@@ -103,7 +103,7 @@ static void shorten(ten_work *work, enum ten_work_why why, uint64_t now_ms) {
         return;
     work->why = why;
     work->discarded |= why == TEN_WORK_LOST;
-    work->kill_ms = ten_min_u64(work->kill_ms, now_ms + patience_ms(work, why));
+    work->kill_ms = ten_min_u64(work->kill_ms, ten_add_saturating(now_ms, patience_ms(work, why)));
 }
 
 static enum ten_work_step look_at_ending(ten_work *work, const ten_work_lease *lease, uint64_t now_ms) {
@@ -124,7 +124,7 @@ static enum ten_work_step look_at_running(ten_work *work, const ten_work_lease *
         return TEN_WORK_NOTHING;
     work->why = why;
     work->discarded = why == TEN_WORK_LOST || why == TEN_WORK_LATE;
-    work->kill_ms = now_ms + (exited ? TEN_WORK_KILL_LOST_AFTER_MS : patience_ms(work, why));
+    work->kill_ms = ten_add_saturating(now_ms, exited ? TEN_WORK_KILL_LOST_AFTER_MS : patience_ms(work, why));
     move(work, TEN_WORK_ASKED);
     return look_at_ending(work, lease, now_ms) == TEN_WORK_KILL ? TEN_WORK_KILL : TEN_WORK_ASK;
 }

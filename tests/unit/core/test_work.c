@@ -159,6 +159,15 @@ static void who_is_in_a_hurry_kills_at_once(void **state) {
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW), TEN_WORK_KILL);
 }
 
+static void work_that_may_take_for_ever_to_end_is_killed_before_the_deadline(void **state) {
+    (void)state;
+    ten_work_rules rules = command_rules;
+    rules.kill_after_ms = UINT64_MAX;
+    ten_work work = asked(&rules);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF - 1), TEN_WORK_NOTHING);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF), TEN_WORK_KILL);
+}
+
 static void uncertain_work_goes_on_unless_the_rules_say_stop(void **state) {
     (void)state;
     ten_work work = started(&poll_rules);
@@ -419,6 +428,7 @@ int main(void) {
         cmocka_unit_test(overdue_work_is_asked_and_killed_after_a_time_of_its_own),
         cmocka_unit_test(work_that_is_told_to_end_has_its_time_to_do_so),
         cmocka_unit_test(who_is_in_a_hurry_kills_at_once),
+        cmocka_unit_test(work_that_may_take_for_ever_to_end_is_killed_before_the_deadline),
         cmocka_unit_test(uncertain_work_goes_on_unless_the_rules_say_stop),
         cmocka_unit_test(a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded),
         cmocka_unit_test(a_command_that_was_not_renewed_in_time_has_half_of_the_grace),
