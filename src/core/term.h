@@ -4,13 +4,17 @@
  * of the processes, and says what to start, to end and to tell the election. The leader (src/agent/leader) and the
  * simulator carry out what it says.
  *
- *              a term has begun     the hook is over            it may start          ended, or made to
- *   waiting ---------------------> beginning ---------> ready --------------> command ------------------> ending
- *    |  ^   \-------------------- without a hook -------^  |                     |                          |
- *    |  |                                                  +-- the term is over, and there is no hook ------+
- *    |  +------------------------------------- the work of the term is over --------------------------------+
- *    |                                                                                                      |
- *    +-- refused, waited long enough, told to stop --> over <-- once, told to stop, or the command is done -+
+ *   waiting ---> beginning ---> ready ---> command ---> ending ---> waiting
+ *      |            |             |                      ^  |
+ *      v            +-------------+--- the term is over -+  v
+ *     over                                                 over
+ *
+ *   waiting     for a term; over when refused, when it has waited long enough, or when told to stop
+ *   beginning   the first hook runs; left out if there is none
+ *   ready       until the lease is confirmed and not near its deadline
+ *   command     until it ends by itself or is made to
+ *   ending      the last hook runs; left out if there is none. Over when one term was wanted, when told to stop, or when
+ *               the command has ended by itself and is not to be started again
  *
  * Invariant: nothing starts, and no term ends, while something of the work before it is left.
  */

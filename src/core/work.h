@@ -3,16 +3,18 @@
  * and how much of the work is left, and says what to do. It signals and starts nothing; the poller, the leader (through
  * core/term.h) and the simulator carry out what it says, and the warden uses its arithmetic of the grace.
  *
- *          start              its end is due, or only              its time to end is over,
- *                             leftovers are there                  or the deadline is near
- *   idle --------> running -----------------------> asked to end --------------------------> being killed
- *    ^                |                                  |                                         |
- *    |                +----------- everything of it is gone; it has no result, or it is -----------+
- *    |                |             |        published or discarded at once                        |
- *    +<---------------|-------------+                                                              |
- *    |                +--- everything of it is gone, and the lease is uncertain -------------------+
- *    |                                    |
- *    +<-- published or discarded --- withheld
+ *          start              its end is due, or           no time is left
+ *                             only leftovers are there
+ *   idle ---------> running -----------------------> asked ---------------> being killed
+ *    ^                 |                               |                          |
+ *    |                 +----------------+--------------+--------------------------+
+ *    |                                  |
+ *    |                                  | nothing of it is left, and
+ *    +<-- it has no result, or that ----+
+ *    |    is published or discarded     |
+ *    |                                  +---> withheld: the lease is uncertain
+ *    |                                           |
+ *    +<---------- published or discarded --------+
  *
  * Its target is busy in every state but idle: it may be released only when nothing of the work is left and its result
  * is published or discarded.
