@@ -3,7 +3,6 @@
  */
 #include "core/driver.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,6 +21,9 @@ static uint64_t random_below(ten_driver *driver, uint64_t limit) {
 
 void ten_driver_init(ten_driver *driver, const ten_driver_config *config, uint64_t now_ms) {
     *driver = (ten_driver){.config = *config, .random = config->seed, .cursor = TEN_CURSOR_NOW};
+    driver->backoff = (ten_backoff){.min_ms = BACKOFF_MIN_MS,
+                                    .max_ms = ten_max_u64(config->backoff_max_ms, BACKOFF_MIN_MS),
+                                    .steady_ms = UINT64_MAX};
     for (size_t i = 0; i < TEN_CALL_COUNT; i++)
         driver->due_ms[i] = UINT64_MAX;
     driver->due_ms[TEN_CALL_CHANGES] = now_ms; /* sets the cursor */
@@ -157,16 +159,15 @@ static void note_failure(ten_driver *driver, uint64_t now_ms, int error) {
     if (!driver->down)
         ten_event_queue_put(driver->config.events, (tenure_event){.kind = TENURE_EVENT_STORE_DOWN, .error = error});
     driver->down = true;
-    uint64_t backoff_ms = UINT64_C(1) * BACKOFF_MIN_MS << ten_min_u64(driver->failures++, 10);
-    backoff_ms = ten_min_u64(backoff_ms, ten_max_u64(driver->config.backoff_max_ms, BACKOFF_MIN_MS));
-    driver->retry_ms = now_ms + backoff_ms / 2 + random_below(driver, backoff_ms / 2 + 1);
+    uint64_t pause_ms = ten_backoff_pause_ms(&driver->backoff, 0);
+    driver->retry_ms = now_ms + pause_ms / 2 + random_below(driver, pause_ms / 2 + 1);
 }
 
 static void note_success(ten_driver *driver) {
     if (driver->down)
         ten_event_queue_put(driver->config.events, (tenure_event){.kind = TENURE_EVENT_STORE_UP});
     driver->down = false;
-    driver->failures = 0;
+    driver->backoff.brief = 0;
     driver->retry_ms = 0;
 }
 

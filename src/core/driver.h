@@ -1,10 +1,10 @@
 /*
- * The driver: which call on the store is wanted next, for a fleet, an election or a guard. Pure: it is told the time and
- * the answers. A carrier (src/runtime, or the simulator) makes one call at a time and brings back what came of it.
+ * The driver: which call on the store is wanted next, for a fleet, an election or a guard. Pure: it is told the time
+ * and the answers. A carrier (src/runtime, or the simulator) makes one call at a time and brings back what came of it.
  *
  * What it decides:
- *  - The order. A request that is urgent (a heartbeat or a renewal is due) goes before everything else. All other work is
- *    cut into bounded steps (one page, one batch, one registration), which take turns, so that none starves another:
+ *  - The order. A request that is urgent (a heartbeat or a renewal is due) goes before everything else. All other work
+ *    is cut into bounded steps (one page, one batch, one registration), which take turns, so that none starves another:
  *    whatever others write into the store, a renewal waits for one step at most.
  *  - The feed. It keeps the cursor, reads after a notice, after an urgent request (a notice can be lost), and until
  *    there is no more; but not more often than every feed_gap_ms.
@@ -15,6 +15,7 @@
 #ifndef TEN_CORE_DRIVER_H
 #define TEN_CORE_DRIVER_H
 
+#include "core/backoff.h"
 #include "core/event_queue.h"
 #include "core/op.h"
 
@@ -95,7 +96,7 @@ typedef struct ten_driver {
     enum ten_call_kind last;         /* of the calls that take turns */
     bool urgent;                     /* the request in flight, or the last one, was */
     uint64_t retry_ms;               /* after a failure: nothing is sent before this */
-    unsigned failures;               /* in a row */
+    ten_backoff backoff;
     bool down;
     bool blind; /* there are no notices */
 

@@ -43,11 +43,10 @@ enum ten_election_state {
 };
 
 /*
- * The events that an election reports: TENURE_EVENT_ACQUIRED (elected: the work may begin;
- * reason: how the previous term ended, as far as is known), _STOP (step down: stop the
- * work, then call ten_election_stopped()), _LOST (the same, but at once), _RELEASED, _KEPT (the work is over, but the role
- * is kept), _RENEWED, _RENEW_FAILED, _ACQUIRE_FAILED, _RECOVERING and _REFUSED (this instance was declared gone, or the
- * tokens are used up. Final).
+ * The events that an election reports: TENURE_EVENT_ACQUIRED (elected: the work may begin; reason: how the previous
+ * term ended, as far as is known), _STOP (step down: stop the work, then call ten_election_stopped()), _LOST (the same,
+ * but at once), _RELEASED, _KEPT (the work is over, but the role is kept), _RENEWED, _RENEW_FAILED, _ACQUIRE_FAILED,
+ * _RECOVERING and _REFUSED (this instance was declared gone, or the tokens are used up. Final).
  */
 typedef struct ten_election {
     ten_election_config config;
@@ -97,8 +96,8 @@ const ten_op *ten_election_request(ten_election *election, uint64_t now_ms);
 void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *result);
 /* An entry of the feed. */
 void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change);
-/* The feed is followed from now on, and what happened before may have been missed: campaigns or renews early, and learns
- * the state from the answer. */
+/* The feed is followed from now on, and what happened before may have been missed: campaigns or renews early, and
+ * learns the state from the answer. */
 void ten_election_follow(ten_election *election, uint64_t now_ms);
 
 /* ---- reading */

@@ -3,10 +3,9 @@
  */
 #include "core/event_queue.h"
 
-#include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
+#include "base/util.h"
 
 bool ten_event_queue_open(ten_event_queue *events) {
     *events =

@@ -1,7 +1,7 @@
 /*
- * The queue of events: what the fleet, the election and the driver report, in order, until the program takes it. Nothing
- * that matters depends on an event: what is held can always be read. So there is one rule for a program that does not
- * take them, and for memory that runs out: the oldest goes.
+ * The queue of events: what the fleet, the election and the driver report, in order, until the program takes it.
+ * Nothing that matters depends on an event: what is held can always be read. So there is one rule for a program that
+ * does not take them, and for memory that runs out: the oldest goes.
  */
 #ifndef TEN_CORE_EVENT_QUEUE_H
 #define TEN_CORE_EVENT_QUEUE_H

@@ -13,8 +13,8 @@
  * deadline, and requests back off.
  *
  * The life of each target is a holding (core/holding.h). The fleet decides when it is this instance's turn to acquire
- * one, when there is a reason to release one (then it is closing, and TENURE_EVENT_STOP is reported), and releases it when
- * the program says that the work has stopped.
+ * one, when there is a reason to release one (then it is closing, and TENURE_EVENT_STOP is reported), and releases it
+ * when the program says that the work has stopped.
  */
 #ifndef TEN_CORE_FLEET_H
 #define TEN_CORE_FLEET_H
@@ -38,8 +38,8 @@ typedef struct ten_fleet_config {
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
     bool registry;              /* the targets are those of the store's registry */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
-    /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not. It
-     * must not call the fleet, except for reading. */
+    /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
+     * It must not call the fleet, except for reading. */
     void (*changed)(void *userdata, uint32_t target);
     void *userdata;
 } ten_fleet_config;
@@ -91,9 +91,9 @@ void ten_fleet_follow(ten_fleet *fleet, uint64_t now_ms);
 
 /* A listing of all targets: begin, then each row, then the end. Registrations that were not in a whole listing are
  * removed, but not at once: see fleet_registry.c. Returns when to list again; UINT64_MAX: not. */
-void ten_fleet_listing_begin(ten_fleet *fleet);
+void ten_fleet_begin_listing(ten_fleet *fleet);
 void ten_fleet_row(ten_fleet *fleet, uint64_t now_ms, const ten_row *row);
-uint64_t ten_fleet_listing_end(ten_fleet *fleet, uint64_t now_ms);
+uint64_t ten_fleet_end_listing(ten_fleet *fleet, uint64_t now_ms);
 void ten_fleet_unregistered(ten_fleet *fleet, uint64_t now_ms, const char *target);
 
 /* ---- what the program wants */

@@ -58,7 +58,7 @@ static void instances_end(void *self, uint64_t now_ms, int error) {
 
 static void listing_begin(void *self, uint64_t now_ms) {
     (void)now_ms;
-    ten_fleet_listing_begin(self);
+    ten_fleet_begin_listing(self);
 }
 
 static void row(void *self, uint64_t now_ms, const ten_row *listed) {
@@ -66,7 +66,7 @@ static void row(void *self, uint64_t now_ms, const ten_row *listed) {
 }
 
 static uint64_t listing_end(void *self, uint64_t now_ms) {
-    return ten_fleet_listing_end(self, now_ms);
+    return ten_fleet_end_listing(self, now_ms);
 }
 
 static void unregistered(void *self, uint64_t now_ms, const char *target) {

@@ -1,13 +1,13 @@
 /*
- * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of everything
- * and single registrations that have changed.
+ * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of
+ * everything and single registrations that have changed.
  *
  * Removals come one by one through the feed. A listing that lacks registrations may be that of a store which lost data:
  * it is believed if it still lacks them a TTL later.
  */
 #include "core/fleet_state.h"
 
-void ten_fleet_listing_begin(ten_fleet *fleet) {
+void ten_fleet_begin_listing(ten_fleet *fleet) {
     fleet->listing++;
 }
 
@@ -43,7 +43,7 @@ static bool sweep(ten_fleet *fleet, bool remove) {
     return found;
 }
 
-uint64_t ten_fleet_listing_end(ten_fleet *fleet, uint64_t now_ms) {
+uint64_t ten_fleet_end_listing(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     bool believed = fleet->shrunk_ms != 0 && now_ms >= fleet->shrunk_ms + fleet->timing.ttl_ms;
     if (!sweep(fleet, believed) || believed)

@@ -21,8 +21,8 @@
  *    or not. It is repeated until it is answered, and nothing else is sent meanwhile.
  *  - A token is spent when its release was sent or its deadline has passed. A spent token, or one below the highest
  *    that was seen, is never believed again, even if the store grants it: the store may have lost data and granted the
- *    target to another instance in between, or the release may still arrive. Such a grant is released; the next token is
- *    new.
+ *    target to another instance in between, or the release may still arrive. Such a grant is released; the next one
+ *    has a new token.
  */
 #ifndef TEN_CORE_HOLDING_H
 #define TEN_CORE_HOLDING_H

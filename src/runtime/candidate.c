@@ -1,6 +1,6 @@
 /*
- * The C API of elections. A candidate's core (core/election.h) decides, and its carrier makes its calls; here the program
- * is told what came of it.
+ * The C API of elections. A candidate's core (core/election.h) decides, and its carrier makes its calls; here the
+ * program is told what came of it.
  */
 #include "core/election.h"
 

@@ -1,8 +1,8 @@
 /*
- * The carrier: the one kind of thread that the runtime has. It makes the calls on the store that a driver (core/driver.h)
- * wants, one at a time, brings the answers back, tells the program what has happened, and sleeps until something is due
- * or happens. It decides nothing. A slow store delays it, but no deadline: those are in the beliefs (runtime/beliefs.h),
- * which expire without any thread.
+ * The carrier: the one kind of thread that the runtime has. It makes the calls on the store that a driver
+ * (core/driver.h) wants, one at a time, brings the answers back, tells the program what has happened, and sleeps until
+ * something is due or happens. It decides nothing. A slow store delays it, but no deadline: those are in the beliefs
+ * (runtime/beliefs.h), which expire without any thread.
  *
  * A fleet member, an election and a guard each own one, and keep what they know under its lock.
  */

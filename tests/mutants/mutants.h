@@ -44,6 +44,16 @@
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
+    X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
+    X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \
+    X(STARTS_UNCERTAIN, "work starts under an uncertain lease")                                                        \
+    X(STARTS_LATE, "work starts that has to end at once")                                                              \
+    X(WITHHELD_PUBLISHED, "a result is published while its lease is uncertain")                                        \
+    X(PUBLISH_LOST, "a result is published although its lease was lost")                                               \
+    X(PUBLISH_AFTER_RELEASE, "a target is released while its result waits to be published")                            \
+    X(LEFTOVERS_IGNORED, "work counts as over while something that it started is there")                               \
+    X(RESTART_BESIDE, "the next hook or command starts while something of the last one is there")                      \
+    X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \
     X(PING_PONG, "a fallback holder releases its target at once, again and again")
 
 /* The guard's, which its own test finds. */

@@ -45,8 +45,7 @@ static void on_end(struct sim_world *world, struct sim_process *process, const t
         rest(world, candidate, reason == TEN_REASON_FORCED ? candidate->pause_us : 0);
     else
         candidate->rests_until_us = UINT64_MAX;
-    if (candidate->in_term) /* once a term: one that steps down can expire meanwhile */
-        sim_term_ends(world, process, demoted);
+    sim_term_ends(world, process, demoted, reason);
 }
 
 static void on_event(struct sim_world *world, struct sim_process *process, const tenure_event *event) {
@@ -89,6 +88,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
     default:
         break;
     }
+    sim_term_hears(world, process);
 }
 
 static bool is_over(const struct sim_process *process) {
@@ -100,8 +100,7 @@ static bool is_over(const struct sim_process *process) {
 /* ---- what happens to it */
 
 static void stop(struct sim_world *world, struct sim_process *process) {
-    (void)world;
-    ten_election_withdraw(&process->candidate->election, TEN_REASON_SHUTDOWN);
+    sim_term_stop(world, process);
 }
 
 void sim_candidate_resign(struct sim_world *world, struct sim_process *process, enum ten_reason reason,
@@ -132,8 +131,8 @@ static void end(struct sim_process *process) {
 static const struct sim_kind candidate_kind = {.on_event = on_event,
                                                .is_over = is_over,
                                                .look_for_work = sim_look_for_term_work,
-                                               .work_is_done = sim_term_work_ends,
-                                               .warden_looks = sim_term_warden_looks,
+                                               .look_at_work = sim_look_at_term_work,
+                                               .warden_looks = sim_warden_looks,
                                                .stop = stop,
                                                .lease_of = lease_of,
                                                .describe = describe,
@@ -153,6 +152,7 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
                                   .seed = sim_random(world, UINT64_MAX),
                                   .events = &process->events};
     ten_election_init(&candidate->election, &config);
+    sim_term_init(world, process);
     ten_election_campaign(&candidate->election, now_ms(world, process));
     sim_note(world, "starts", process->number, role, 0);
     sim_carrier_start(world, process, &ten_election_part, &candidate->election);

@@ -1,7 +1,7 @@
 /*
  * The carrier of a simulated process: what src/runtime/carrier.c does for a real one. One thread: while a call is under
- * way it neither sends, nor hears of notices, nor delivers events. What is wanted is the driver's business (core/driver.h),
- * which is the one that ships.
+ * way it neither sends, nor hears of notices, nor delivers events. What is wanted is the driver's business
+ * (core/driver.h), which is the one that ships.
  */
 #include "sim.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "candidate.h"
+#include "core/worker.h"
 
 #define PROMPT_US  (100 * SIM_MS) /* a few round trips */
 #define LOOK_OFTEN 20u            /* times in a TTL: sim_check_roles() */
@@ -18,7 +19,6 @@ static void note_kept(struct sim_world *world, const struct sim_process *process
     double least_us = (double)(role->at_least_ms * SIM_MS) / (process->rate > 1 ? process->rate : 1);
     role->kept_by = process->id;
     role->kept_us = role->at_least_ms ? world->now_us + (uint64_t)least_us - SIM_MS : 0;
-    process->candidate->kept_us = sim_true_us(process, sim_local_ms(process, world->now_us) + role->at_least_ms);
 }
 
 void sim_check_elected(struct sim_world *world, struct sim_process *process, uint64_t token) {
@@ -39,6 +39,14 @@ void sim_check_elected(struct sim_world *world, struct sim_process *process, uin
     note_kept(world, process);
 }
 
+void sim_check_work_over(struct sim_world *world, struct sim_process *process) {
+    uint32_t role = process->candidate->role;
+    world->stats.checks++;
+    if (process->pieces[role].child != SIM_CHILD_NONE)
+        sim_fail(world, role, "%s says that its work on %s is over, but something of it is there", process->id,
+                 world->targets[role].id);
+}
+
 /* ---- least times */
 
 bool sim_has_least_time(const struct sim_world *world, uint32_t role) {
@@ -46,7 +54,11 @@ bool sim_has_least_time(const struct sim_world *world, uint32_t role) {
 }
 
 bool sim_is_keeping(const struct sim_world *world, const struct sim_process *process) {
-    return process->candidate && world->now_us < process->candidate->kept_us;
+    if (!process->candidate)
+        return false;
+    ten_worker_end end = {
+        .signalled = true, .gone = true, .ready = true, .keep_until_ms = process->candidate->term.keep_until_ms};
+    return !ten_worker_may_release(&end, sim_local_ms(process, world->now_us));
 }
 
 void sim_forget_promises(struct sim_world *world, uint32_t role) {

@@ -59,11 +59,11 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
     enum ten_reason reason = ten_reason_parse(event->reason);
     if (event->kind != TENURE_EVENT_RENEWED)
         sim_note(world, names[event->kind], process->number, target, event->token ? event->token : event->count);
+    sim_work_hears(world, process, event, target);
     switch (event->kind) {
     case TENURE_EVENT_LOST:
         if (reason == TEN_REASON_EXPIRED)
             process->pieces[target].expired_token = event->token;
-        sim_end_work(world, process, target, false);
         if (world->calm)
             sim_fail(world, target, "%s lost %s (%s) in calm weather: its renewals came too late or not at all",
                      process->id, world->targets[target].id, event->reason);
@@ -134,7 +134,7 @@ static const struct sim_kind member = {.report = report,
                                        .on_event = on_event,
                                        .is_over = is_over,
                                        .look_for_work = sim_look_for_work,
-                                       .work_is_done = sim_work_is_done,
+                                       .look_at_work = sim_look_at_work,
                                        .warden_looks = sim_warden_looks,
                                        .stop = stop,
                                        .lease_of = lease_of,

@@ -43,6 +43,8 @@ static void remember_request(struct sim_world *world, struct sim_process *proces
         process->request[i].target = op->target ? sim_target_number(world, op->target) : SIM_NOBODY;
         process->request[i].kind = op->kind;
         if (op->kind == TEN_OP_RELEASE)
+            sim_check_release(world, process, process->request[i].target, op->token);
+        if (op->kind == TEN_OP_RELEASE)
             process->pieces[process->request[i].target].released_token = op->token;
     }
 }

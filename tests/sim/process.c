@@ -44,8 +44,10 @@ static void bury(struct sim_world *world, struct sim_process *process) {
     sim_carrier_end(process);
     process->alive = false;
     process->calling = false;
-    for (uint32_t i = 0; i < world->target_count; i++)
+    for (uint32_t i = 0; i < world->target_count; i++) {
         process->pieces[i].working = false;
+        process->pieces[i].child = SIM_CHILD_NONE;
+    }
     for (uint32_t i = 0; i < world->live_count; i++) {
         if (world->live[i] == process->number) {
             memmove(world->live + i, world->live + i + 1, (world->live_count - i - 1) * sizeof *world->live);
@@ -112,8 +114,8 @@ static void handle(struct sim_world *world, struct sim_process *process, const s
     case SIM_WORK:
         process->kind->look_for_work(world, process);
         return;
-    case SIM_WORK_END:
-        process->kind->work_is_done(world, process, event->target, event->number);
+    case SIM_WORK_LOOK:
+        process->kind->look_at_work(world, process, event->target, event->number);
         return;
     case SIM_WAKE:
         if (event->number != process->wake_number)
@@ -131,6 +133,8 @@ void sim_process_event(struct sim_world *world, struct sim_process *process, str
         sim_message_free(event->message);
     } else if (event->kind == SIM_WARDEN) {
         process->kind->warden_looks(world, process, event->target, event->number);
+    } else if (event->kind == SIM_CHILD && (process->guarded || !sim_is_paused(world, process))) {
+        sim_child_ends(world, process, event->target, event->number);
     } else if (sim_is_paused(world, process)) {
         sim_push(world, process->paused_until_us - world->now_us, *event);
     } else {

@@ -1,6 +1,6 @@
 /*
- * The driver (core/driver.h) with a part that only counts: which call is wanted when, and what an answer leads to. It is
- * told the time, so nothing here waits.
+ * The driver (core/driver.h) with a part that only counts: which call is wanted when, and what an answer leads to. It
+ * is told the time, so nothing here waits.
  */
 #include "unit/unit.h"
 

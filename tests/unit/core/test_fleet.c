@@ -311,7 +311,7 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
 /* ---- the registry */
 
 static void list_registry(ten_fleet *fleet, uint64_t now_ms, unsigned count) {
-    ten_fleet_listing_begin(fleet);
+    ten_fleet_begin_listing(fleet);
     for (unsigned i = 0; i < count; i++) {
         char id[16];
         snprintf(id, sizeof id, "t-%u", i);
@@ -332,14 +332,14 @@ static void a_registry_that_has_shrunk_is_believed_a_ttl_later(void **state) {
     (void)state;
     ten_fleet *fleet = new_fleet();
     list_registry(fleet, 1000, 3);
-    assert_int_equal(ten_fleet_listing_end(fleet, 1000), UINT64_MAX);
+    assert_int_equal(ten_fleet_end_listing(fleet, 1000), UINT64_MAX);
     list_registry(fleet, 2000, 1);
-    assert_int_equal(ten_fleet_listing_end(fleet, 2000), 2000 + TTL_MS);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000), 2000 + TTL_MS);
     list_registry(fleet, 2000 + TTL_MS - 1, 1);
-    assert_int_equal(ten_fleet_listing_end(fleet, 2000 + TTL_MS - 1), 2000 + TTL_MS);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000 + TTL_MS - 1), 2000 + TTL_MS);
     assert_int_equal(count_removed(), 0);
     list_registry(fleet, 2000 + TTL_MS, 1);
-    assert_int_equal(ten_fleet_listing_end(fleet, 2000 + TTL_MS), UINT64_MAX);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000 + TTL_MS), UINT64_MAX);
     assert_int_equal(count_removed(), 2);
     ten_fleet_free(fleet);
 }
@@ -348,13 +348,13 @@ static void a_registry_that_is_whole_again_is_not_doubted_any_more(void **state)
     (void)state;
     ten_fleet *fleet = new_fleet();
     list_registry(fleet, 1000, 3);
-    (void)ten_fleet_listing_end(fleet, 1000);
+    (void)ten_fleet_end_listing(fleet, 1000);
     list_registry(fleet, 2000, 1);
-    (void)ten_fleet_listing_end(fleet, 2000);
+    (void)ten_fleet_end_listing(fleet, 2000);
     list_registry(fleet, 2000 + TTL_MS, 3);
-    assert_int_equal(ten_fleet_listing_end(fleet, 2000 + TTL_MS), UINT64_MAX);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000 + TTL_MS), UINT64_MAX);
     list_registry(fleet, 3000 + TTL_MS, 1);
-    assert_int_equal(ten_fleet_listing_end(fleet, 3000 + TTL_MS), 3000 + 2 * TTL_MS);
+    assert_int_equal(ten_fleet_end_listing(fleet, 3000 + TTL_MS), 3000 + 2 * TTL_MS);
     assert_int_equal(count_removed(), 0);
     ten_fleet_unregistered(fleet, 3001 + TTL_MS, "t-2"); /* one that was read by itself */
     assert_int_equal(count_removed(), 1);
