@@ -3,7 +3,6 @@
  */
 #include "core/event_queue.h"
 
-
 #include "base/alloc.h"
 #include "base/util.h"
 
