@@ -105,7 +105,7 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
         break;
     case TEN_CALL_LIST:
         if (driver->after[0] == '\0')
-            part->listing_begin(driver->config.self, now_ms);
+            part->listing_begin(driver->config.self);
         call.target = driver->after;
         call.limit = driver->config.page_size;
         driver->rows = 0;
@@ -126,6 +126,12 @@ static bool is_urgent(const ten_driver *driver, uint64_t now_ms) {
     return !part->urgent_ms || now_ms >= part->urgent_ms(driver->config.self);
 }
 
+/* While nothing is held, nothing can be late: the feed is followed first, so that it tells of all that comes then. */
+static bool follows_first(const ten_driver *driver, uint64_t now_ms) {
+    return !driver->followed && now_ms >= driver->due_ms[TEN_CALL_CHANGES] &&
+           driver->config.part->deadline_ms(driver->config.self) == UINT64_MAX;
+}
+
 static ten_call send(ten_driver *driver, enum ten_call_kind kind, uint64_t now_ms) {
     driver->call = call_of(driver, kind, now_ms);
     driver->sent_ms = now_ms;
@@ -137,6 +143,8 @@ ten_call ten_driver_next(ten_driver *driver, uint64_t now_ms) {
         driver->config.part->expire(driver->config.self, now_ms);
         return (ten_call){0};
     }
+    if (follows_first(driver, now_ms))
+        return send(driver, TEN_CALL_CHANGES, now_ms);
     driver->urgent = is_urgent(driver, now_ms);
     if (driver->urgent && send(driver, TEN_CALL_APPLY, now_ms).kind != TEN_CALL_NONE)
         return driver->call;
@@ -198,7 +206,7 @@ static void answer_changes(ten_driver *driver, uint64_t now_ms, int error, uint6
     driver->cursor = cursor;
     if (error == TENURE_E_RESYNC || !driver->followed) {
         driver->followed = true;
-        part->follow(driver->config.self, now_ms, driver->sent_ms);
+        part->follow(driver->config.self, now_ms);
         driver->changed_count = driver->changed_at = 0;
         driver->after[0] = '\0';
         driver->due_ms[TEN_CALL_LIST] = part->row ? now_ms : UINT64_MAX;
@@ -209,7 +217,7 @@ static void answer_changes(ten_driver *driver, uint64_t now_ms, int error, uint6
     if (driver->moved)
         want_feed(driver, now_ms); /* its end is where nothing more comes */
     else if (part->fed)
-        part->fed(driver->config.self, driver->sent_ms);
+        part->fed(driver->config.self);
 }
 
 static void answer_list(ten_driver *driver, uint64_t now_ms, int error) {
@@ -304,7 +312,7 @@ void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *ch
     driver->moved = true;
     if (registration && driver->config.registrations)
         remember_changed(driver, now_ms, change->target);
-    driver->config.part->change(driver->config.self, now_ms, driver->sent_ms, change);
+    driver->config.part->change(driver->config.self, now_ms, change);
 }
 
 /* ---- notices */

@@ -9,7 +9,8 @@
  *  - The feed. It keeps the cursor, reads after a notice, after an urgent request (a notice can be lost), and until
  *    there is no more; but not more often than every feed_gap_ms.
  *  - Reading everything again, at the start and after entries were missed: first the cursor, then the listing page by
- *    page. What changes in between is heard of twice rather than never.
+ *    page. What changes in between is heard of twice rather than never. At the start, while nothing is held, the cursor
+ *    comes before any request.
  *  - Failures. After a request without an answer nothing is sent until a backoff is over; deadlines are still noticed.
  */
 #ifndef TEN_CORE_DRIVER_H
@@ -33,17 +34,17 @@ typedef struct ten_driver_part {
     uint64_t (*deadline_ms)(const void *part);
     uint64_t (*urgent_ms)(const void *part);
 
-    /* The feed is followed from the moment at which this was sent; what happened before may have been missed. */
-    void (*follow)(void *part, uint64_t now_ms, uint64_t sent_ms);
-    void (*change)(void *part, uint64_t now_ms, uint64_t sent_ms, const ten_change *change);
-    void (*fed)(void *part, uint64_t sent_ms); /* it had no more entries at that moment */
+    /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. */
+    void (*follow)(void *part, uint64_t now_ms);
+    void (*change)(void *part, uint64_t now_ms, const ten_change *change);
+    void (*fed)(void *part); /* it had no more entries when this call was sent */
 
     uint64_t (*instances_ms)(const void *part); /* when the list of instances is wanted */
     void (*instances_begin)(void *part, uint64_t now_ms);
     void (*instance)(void *part, uint64_t now_ms, const ten_instance *instance);
     void (*instances_end)(void *part, uint64_t now_ms, int error);
 
-    void (*listing_begin)(void *part, uint64_t now_ms);
+    void (*listing_begin)(void *part);
     void (*row)(void *part, uint64_t now_ms, const ten_row *row);
     /* The listing is complete. Returns when everything has to be listed again; UINT64_MAX: not. */
     uint64_t (*listing_end)(void *part, uint64_t now_ms);
@@ -90,8 +91,8 @@ typedef struct ten_call {
 typedef struct ten_driver {
     ten_driver_config config;
     uint64_t random;
-    ten_call call; /* in flight */
-    uint64_t sent_ms;
+    ten_call call;                   /* in flight */
+    uint64_t sent_ms;                /* of that call */
     uint64_t due_ms[TEN_CALL_COUNT]; /* changes and list: when it is wanted; UINT64_MAX: not */
     enum ten_call_kind last;         /* of the calls that take turns */
     bool urgent;                     /* the request in flight, or the last one, was */

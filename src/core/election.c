@@ -144,8 +144,8 @@ static uint64_t due_ms(const ten_election *election) {
                         : UINT64_MAX;
 }
 
-uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
-    uint64_t due = due_ms(election);
+uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
+    uint64_t due = due_ms(self);
     return due == UINT64_MAX ? due : ten_max_u64(due, now_ms);
 }
 
@@ -177,7 +177,8 @@ static ten_op renew_op(ten_election *election, uint64_t now_ms) {
     return ten_holding_renew(&election->holding, timing, election->unkept ? first_ms : keep_left_ms(election, now_ms));
 }
 
-const ten_op *ten_election_request(ten_election *election, uint64_t now_ms) {
+const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_count) {
+    ten_election *election = self;
     if (expire(election, now_ms))
         return NULL; /* the program learns of the end before the next term can begin */
     if (due_ms(election) > now_ms)
@@ -192,6 +193,7 @@ const ten_op *ten_election_request(ten_election *election, uint64_t now_ms) {
     election->op.namespace_name = election->config.namespace_name;
     election->op.target = election->config.role;
     election->op.holder = election->config.instance;
+    *ret_count = 1;
     return &election->op;
 }
 
@@ -311,7 +313,8 @@ static void take_answer(ten_election *election, uint64_t now_ms, const ten_resul
     }
 }
 
-void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *result) {
+void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_result *result) {
+    ten_election *election = self;
     TEN_INVARIANT(election->holding.flight != TEN_FLIGHT_NONE);
     (void)expire(election, now_ms);
     if (error == TENURE_OK)
@@ -327,7 +330,8 @@ static bool is_mine(const ten_election *election, const ten_change *change) {
     return strcmp(change->instance, election->config.instance) == 0;
 }
 
-void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {
+void ten_election_change(void *self, uint64_t now_ms, const ten_change *change) {
+    ten_election *election = self;
     if (change->kind == TENURE_EVENT_RECOVERING) {
         ten_election_follow(election, now_ms);
         return;
@@ -360,7 +364,8 @@ void ten_election_change(ten_election *election, uint64_t now_ms, const ten_chan
     }
 }
 
-void ten_election_follow(ten_election *election, uint64_t now_ms) {
+void ten_election_follow(void *self, uint64_t now_ms) {
+    ten_election *election = self;
     if (election->state == TEN_ELECTION_FOLLOWING)
         election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election));
     else if (ten_holding_is_held(&election->holding))
@@ -369,21 +374,8 @@ void ten_election_follow(ten_election *election, uint64_t now_ms) {
 
 /* ---- as a part of the driver */
 
-static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
-    *ret_count = 1;
-    return ten_election_request(self, now_ms);
-}
-
-static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
-    ten_election_answer(self, now_ms, error, results);
-}
-
 static void notice_deadline(void *self, uint64_t now_ms) {
     (void)expire(self, now_ms);
-}
-
-static uint64_t next_ms(const void *self, uint64_t now_ms) {
-    return ten_election_next_ms(self, now_ms);
 }
 
 static uint64_t deadline_ms(const void *self) {
@@ -391,20 +383,10 @@ static uint64_t deadline_ms(const void *self) {
     return ten_holding_is_held(holding) ? holding->deadline_ms : UINT64_MAX;
 }
 
-static void follow(void *self, uint64_t now_ms, uint64_t sent_ms) {
-    (void)sent_ms;
-    ten_election_follow(self, now_ms);
-}
-
-static void take_change(void *self, uint64_t now_ms, uint64_t sent_ms, const ten_change *change) {
-    (void)sent_ms;
-    ten_election_change(self, now_ms, change);
-}
-
-const ten_driver_part ten_election_part = {.request = request,
-                                           .answer = answer,
+const ten_driver_part ten_election_part = {.request = ten_election_request,
+                                           .answer = ten_election_answer,
                                            .expire = notice_deadline,
-                                           .next_ms = next_ms,
+                                           .next_ms = ten_election_next_ms,
                                            .deadline_ms = deadline_ms,
-                                           .follow = follow,
-                                           .change = take_change};
+                                           .follow = ten_election_follow,
+                                           .change = ten_election_change};

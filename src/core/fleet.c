@@ -89,6 +89,7 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
 
 void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
+    ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_LOST, reason);
     target->end_reason = (uint8_t)reason;

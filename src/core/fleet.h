@@ -62,39 +62,42 @@ typedef struct ten_fleet_unowned {
 ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms);
 void ten_fleet_free(ten_fleet *fleet);
 
-/* ---- driving: these are called by the driver (core/driver.h), with a clock that does not go back */
+/* ---- driving: these are called by the driver (core/driver.h), with a clock that does not go back. `fleet` is a
+ * ten_fleet */
 
 extern const ten_driver_part ten_fleet_part;
 
 /* When ten_fleet_request() has something to send; UINT64_MAX: not before something happens. */
-uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms);
+uint64_t ten_fleet_next_ms(const void *fleet, uint64_t now_ms);
 /* When the first of the leases expires; UINT64_MAX: none is held. */
-uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet);
+uint64_t ten_fleet_deadline_ms(const void *fleet);
 /* The next request, to be sent now: *ret_count operations, valid until the answer. NULL: nothing to send. It also
  * expires leases whose deadline has passed. */
-const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count);
+const ten_op *ten_fleet_request(void *fleet, uint64_t now_ms, size_t *ret_count);
 /* The target of the request's operation number `at`; TEN_PLAN_NONE: a heartbeat or a leave. Valid until the next
  * request. */
 uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at);
 /* The answer to the request. `error`: what apply() returned; the results are ignored if it is not 0. */
-void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_result *results);
+void ten_fleet_answer(void *fleet, uint64_t now_ms, int error, const ten_result *results);
 
 /* The list of instances: begin, then each live instance, then the end, with an error if it could not be read. */
-void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms);
-void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *instance);
-void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms, int error);
+void ten_fleet_instances_begin(void *fleet, uint64_t now_ms);
+void ten_fleet_instance(void *fleet, uint64_t now_ms, const ten_instance *instance);
+void ten_fleet_instances_end(void *fleet, uint64_t now_ms, int error);
 
 /* An entry of the feed. */
-void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *change);
+void ten_fleet_change(void *fleet, uint64_t now_ms, const ten_change *change);
 /* The feed is followed from now on; what happened before may have been missed. */
-void ten_fleet_follow(ten_fleet *fleet, uint64_t now_ms);
+void ten_fleet_follow(void *fleet, uint64_t now_ms);
 
 /* A listing of all targets: begin, then each row, then the end. Registrations that were not in a whole listing are
  * removed, but not at once: see fleet_registry.c. Returns when to list again; UINT64_MAX: not. */
-void ten_fleet_begin_listing(ten_fleet *fleet);
-void ten_fleet_row(ten_fleet *fleet, uint64_t now_ms, const ten_row *row);
-uint64_t ten_fleet_end_listing(ten_fleet *fleet, uint64_t now_ms);
-void ten_fleet_unregistered(ten_fleet *fleet, uint64_t now_ms, const char *target);
+void ten_fleet_begin_listing(void *fleet);
+void ten_fleet_row(void *fleet, uint64_t now_ms, const ten_row *row);
+uint64_t ten_fleet_end_listing(void *fleet, uint64_t now_ms);
+void ten_fleet_unregistered(void *fleet, uint64_t now_ms, const char *target);
+/* All registrations that had changed have been read, by ten_fleet_row() and ten_fleet_unregistered(). */
+void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);
 
 /* ---- what the program wants */
 

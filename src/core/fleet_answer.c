@@ -176,7 +176,8 @@ static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
     ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_result *results) {
+void ten_fleet_answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
+    ten_fleet *fleet = self;
     TEN_INVARIANT(fleet->in_flight);
     fleet->now_ms = now_ms;
     fleet->in_flight = false;

@@ -2,18 +2,41 @@
  * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of
  * everything and single registrations that have changed.
  *
+ * While registrations are being read, only some of them are known. Whoever planned with those would acquire targets
+ * that the whole plan gives to others. So plan, acquires and releases wait until all have been read, but not for longer
+ * than the settle time: others may go on registering.
+ *
  * Removals come one by one through the feed. A listing that lacks registrations may be that of a store which lost data:
  * it is believed if it still lacks them a TTL later.
  */
 #include "core/fleet_state.h"
 
-void ten_fleet_begin_listing(ten_fleet *fleet) {
+bool ten_fleet_is_gathering(const ten_fleet *fleet) {
+    return fleet->now_ms < fleet->gathering_until_ms;
+}
+
+static void gather(ten_fleet *fleet) {
+    if (fleet->gathering_until_ms == 0)
+        fleet->gathering_until_ms = fleet->now_ms + fleet->settle_ms;
+}
+
+void ten_fleet_registrations_end(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
+    fleet->now_ms = now_ms;
+    fleet->gathering_until_ms = 0;
+    ten_fleet_settle(fleet);
+}
+
+void ten_fleet_begin_listing(void *self) {
+    ten_fleet *fleet = self;
     fleet->listing++;
 }
 
-void ten_fleet_row(ten_fleet *fleet, uint64_t now_ms, const ten_row *row) {
+void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (fleet->registry && row->registered) {
+        gather(fleet);
         uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
         if (number != TEN_NOBODY) /* else it comes back with the next listing */
             fleet->targets[number].listing = fleet->listing;
@@ -43,18 +66,20 @@ static bool sweep(ten_fleet *fleet, bool remove) {
     return found;
 }
 
-uint64_t ten_fleet_end_listing(ten_fleet *fleet, uint64_t now_ms) {
+uint64_t ten_fleet_end_listing(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     bool believed = fleet->shrunk_ms != 0 && now_ms >= fleet->shrunk_ms + fleet->timing.ttl_ms;
     if (!sweep(fleet, believed) || believed)
         fleet->shrunk_ms = 0;
     else if (fleet->shrunk_ms == 0)
         fleet->shrunk_ms = now_ms;
-    ten_fleet_settle(fleet);
+    ten_fleet_registrations_end(fleet, now_ms);
     return fleet->shrunk_ms ? fleet->shrunk_ms + fleet->timing.ttl_ms : UINT64_MAX;
 }
 
-void ten_fleet_unregistered(ten_fleet *fleet, uint64_t now_ms, const char *id) {
+void ten_fleet_unregistered(void *self, uint64_t now_ms, const char *id) {
+    ten_fleet *fleet = self;
     uint32_t number = ten_plan_find_target(fleet->plan, id);
     fleet->now_ms = now_ms;
     if (number != TEN_NOBODY && fleet->targets[number].known)

@@ -198,7 +198,8 @@ static void add_leave(ten_fleet *fleet) {
                (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
 }
 
-const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
+const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     ten_fleet_expire(fleet);
     TEN_INVARIANT(!fleet->in_flight);
@@ -212,7 +213,8 @@ const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_c
         add_heartbeat(fleet);
         if (fleet->announced) {
             add_renewals(fleet);
-            add_looks(fleet);
+            if (!ten_fleet_is_gathering(fleet))
+                add_looks(fleet);
         }
     }
     if (fleet->op_count == 0)
@@ -230,7 +232,8 @@ uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
 
 /* ---- when */
 
-uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet) {
+uint64_t ten_fleet_urgent_ms(const void *self) {
+    const ten_fleet *fleet = self;
     if (fleet->refused || fleet->left)
         return UINT64_MAX;
     if (fleet->oldest == TEN_NOBODY || !fleet->announced)
@@ -238,15 +241,19 @@ uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet) {
     return ten_min_u64(fleet->next_beat_ms, fleet->targets[fleet->oldest].holding.sent_ms + fleet->timing.renew_ms);
 }
 
-uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
+uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
+    const ten_fleet *fleet = self;
     if (fleet->refused || fleet->left)
         return UINT64_MAX;
     if (is_stopped(fleet))
         return now_ms;
-    return fleet->announced ? ten_min_u64(ten_fleet_urgent_ms(fleet), ten_timers_next(&fleet->looks))
-                            : ten_fleet_urgent_ms(fleet);
+    if (!fleet->announced)
+        return ten_fleet_urgent_ms(fleet);
+    return ten_min_u64(ten_fleet_urgent_ms(fleet),
+                       ten_max_u64(ten_timers_next(&fleet->looks), fleet->gathering_until_ms));
 }
 
-uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet) {
+uint64_t ten_fleet_deadline_ms(const void *self) {
+    const ten_fleet *fleet = self;
     return fleet->oldest == TEN_NOBODY ? UINT64_MAX : fleet->targets[fleet->oldest].holding.deadline_ms;
 }

@@ -93,8 +93,9 @@ struct ten_fleet {
     bool asked_to_drain;
 
     bool registry;
-    uint32_t listing;   /* counts the listings */
-    uint64_t shrunk_ms; /* since when registrations have been missing from the listings; 0: none is */
+    uint32_t listing;            /* counts the listings */
+    uint64_t shrunk_ms;          /* since when registrations have been missing from the listings; 0: none is */
+    uint64_t gathering_until_ms; /* registrations are being read; 0: they are not. See fleet_registry.c */
 
     ten_fleet_unowned unowned;
     ten_event_queue *events;
@@ -128,9 +129,13 @@ void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
 /* fleet_request.c */
 /* When a heartbeat or a renewal is due. */
-uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet);
+uint64_t ten_fleet_urgent_ms(const void *fleet);
 /* All leases have been released: reports it, and sends nothing more. */
 void ten_fleet_leave(ten_fleet *fleet);
+
+/* fleet_registry.c */
+/* Only some of the registrations are known: nothing is planned, acquired or handed over yet. */
+bool ten_fleet_is_gathering(const ten_fleet *fleet);
 
 /* fleet_unowned.c */
 void ten_fleet_look_for_unowned(ten_fleet *fleet);

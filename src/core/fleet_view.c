@@ -31,6 +31,8 @@ ten_plan *ten_fleet_make_plan(ten_fleet *fleet) {
 }
 
 void ten_fleet_settle(ten_fleet *fleet) {
+    if (ten_fleet_is_gathering(fleet))
+        return;
     fleet->moved_count = 0;
     /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
@@ -105,16 +107,18 @@ static void remove_instance(ten_fleet *fleet, uint32_t number) {
     ten_plan_remove_instance(fleet->plan, number);
 }
 
-void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_instances_begin(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     for (uint32_t i = 0; i < fleet->instance_room; i++)
         fleet->instances[i].listed = false;
 }
 
-void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *instance) {
+void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
-    bool self = strcmp(instance->instance, fleet->instance) == 0;
-    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, self ? fleet->weight : instance->weight);
+    bool own = strcmp(instance->instance, fleet->instance) == 0;
+    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, own ? fleet->weight : instance->weight);
     if (number == TEN_NOBODY)
         return;
     fleet->instances[number].listed = true;
@@ -132,7 +136,8 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
     return ten_max_u64(next_ms, fleet->now_ms + 1);
 }
 
-void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms, int error) {
+void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (error < 0) {
         fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
@@ -253,7 +258,8 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     }
 }
 
-void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *change) {
+void ten_fleet_change(void *self, uint64_t now_ms, const ten_change *change) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     switch (change->kind) {
     case TENURE_EVENT_ACQUIRED:
@@ -275,7 +281,8 @@ void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *chang
     }
 }
 
-void ten_fleet_follow(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_follow(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (fleet->announced)
         fleet->next_list_ms = now_ms;

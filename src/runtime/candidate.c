@@ -101,7 +101,6 @@ static void on_put(void *userdata, const tenure_event *event) {
         election->trouble = event->kind == TENURE_EVENT_RECOVERING ? TENURE_E_UNREACHABLE : event->error;
     if (event->kind == TENURE_EVENT_ACQUIRED && election->measures)
         ten_measures_taken_over(election->measures, ten_reason_parse(event->reason));
-    pthread_cond_broadcast(&election->carrier.changed);
 }
 
 /* Outside of the lock. */
@@ -174,7 +173,7 @@ static const ten_carrier_hooks hooks = {
 /* ---- opening and closing */
 
 static int fail(int code, const char *message) {
-    return ten_client_fail(NULL, code, "%s", message);
+    return ten_last_error_say(NULL, code, "%s", message);
 }
 
 static void free_election(tenure_election *election) {
@@ -272,7 +271,7 @@ int ten_candidate_open(const char *url, const char *role, const tenure_election_
     if (r == TENURE_OK)
         r = configure(election, url, role, &error);
     if (r < 0) {
-        ten_client_failed(NULL, &error);
+        ten_last_error_set(NULL, &error);
     } else {
         make_core(election);
         r = election->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
@@ -330,13 +329,14 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     if (tenure_is_leader(election))
         return TENURE_OK;
     if (refused)
-        return ten_client_fail(NULL, refused, "%s cannot lead %s: %s", election->instance, election->role,
-                               tenure_strerror(refused));
+        return ten_last_error_say(NULL, refused, "%s cannot lead %s: %s", election->instance, election->role,
+                                  tenure_strerror(refused));
     if (trouble && trouble != TENURE_E_HELD)
-        return ten_client_fail(NULL, trouble, "it is not known who leads %s: %s", election->role,
-                               trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"
-                                                               : tenure_strerror(trouble));
-    return ten_client_fail(NULL, TENURE_E_HELD, "%s is led by %s", election->role, leader[0] ? leader : "nobody yet");
+        return ten_last_error_say(NULL, trouble, "it is not known who leads %s: %s", election->role,
+                                  trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"
+                                                                  : tenure_strerror(trouble));
+    return ten_last_error_say(NULL, TENURE_E_HELD, "%s is led by %s", election->role,
+                              leader[0] ? leader : "nobody yet");
 }
 
 int tenure_election_resign(tenure_election *election) {
@@ -381,7 +381,7 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
     if (token != 0)
         r = fn(election, arg);
     else if (r == TENURE_OK)
-        r = ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work could begin", role);
+        r = ten_last_error_say(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work could begin", role);
     lock(election);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
     bool lost =
@@ -391,6 +391,7 @@ int tenure_leader_only(const char *url, const char *role, const tenure_election_
         ten_election_stopped(&election->core);
     unlock(election);
     tenure_election_stop(election);
-    return lost ? ten_client_fail(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work was done", role)
-                : r;
+    return lost
+               ? ten_last_error_say(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work was done", role)
+               : r;
 }

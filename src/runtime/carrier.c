@@ -21,6 +21,8 @@ void ten_carrier_wake(const ten_carrier *carrier) {
 bool ten_carrier_take_event(ten_carrier *carrier, tenure_event *ret_event) {
     pthread_mutex_lock(&carrier->lock);
     bool found = ten_event_queue_take(&carrier->events, ret_event);
+    if (found) /* whoever waits for what it says goes on when the program is told, not before */
+        pthread_cond_broadcast(&carrier->changed);
     pthread_mutex_unlock(&carrier->lock);
     return found;
 }

@@ -9,6 +9,7 @@
 
 #include "base/map.h"
 #include "core/timing.h"
+#include "runtime/last_error.h"
 #include "store/store.h"
 
 /* A thread that waits for events from the store. The store has one descriptor for all threads of a client, and whoever
@@ -37,10 +38,6 @@ struct tenure_client {
 
 /* tenure_open() with a clock of the caller's, for tests. */
 int ten_client_open(const char *url, const tenure_options *options, const ten_clock *clock, tenure_client **ret_client);
-
-/* Remembers the error as the calling thread's last one on this client, and returns its code. */
-int ten_client_failed(const tenure_client *client, const ten_error *error);
-int ten_client_fail(const tenure_client *client, int code, const char *format, ...) TEN_PRINTF(3, 4);
 
 /* Takes the client for a call on its store: 0, or TENURE_E_FORKED, or TENURE_E_TIMEOUT when other threads had it for
  * too long. */

@@ -70,24 +70,24 @@ static int say_held(tenure_client *client, const char *target, const ten_result 
     client->recovering_ms = result->recovering ? result->remaining_ms : 0;
     ten_duration_show(result->remaining_ms, left);
     if (result->recovering)
-        return ten_client_fail(
+        return ten_last_error_say(
             client, TENURE_E_HELD,
             "%s cannot be had for another %s: the store is recovering (it is new, or has lost data), and a former "
             "holder may still believe",
             target, left);
-    return ten_client_fail(client, TENURE_E_HELD, "%s is held by %s for another %s", target, result->holder, left);
+    return ten_last_error_say(client, TENURE_E_HELD, "%s is held by %s for another %s", target, result->holder, left);
 }
 
 static int say_error(const tenure_client *client, const char *target, const ten_result *result) {
     switch (result->error) {
     case TENURE_E_TOKEN:
-        return ten_client_fail(client, result->error, "the tokens of %s are used up (2^53 - 1); use another target id",
-                               target);
+        return ten_last_error_say(client, result->error,
+                                  "the tokens of %s are used up (2^53 - 1); use another target id", target);
     case TENURE_E_GONE:
-        return ten_client_fail(client, result->error, "the instance %s was declared gone and takes no more leases",
-                               client->instance);
+        return ten_last_error_say(client, result->error, "the instance %s was declared gone and takes no more leases",
+                                  client->instance);
     default:
-        return ten_client_fail(client, result->error, "%s: %s", target, tenure_strerror(result->error));
+        return ten_last_error_say(client, result->error, "%s: %s", target, tenure_strerror(result->error));
     }
 }
 
@@ -194,7 +194,7 @@ static int make_lease(tenure_client *client, const char *target, tenure_lease **
         return r;
     tenure_lease *lease = ten_calloc(1, sizeof *lease);
     if (!lease)
-        return ten_client_fail(client, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
+        return ten_last_error_say(client, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
     lease->client = client;
     snprintf(lease->target, sizeof lease->target, "%s", target);
     *ret_lease = lease;
@@ -300,12 +300,12 @@ int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, 
 static int say_lost(const tenure_client *client, const char *target, uint64_t token, const ten_result *result) {
     unsigned long long lost = token;
     if (result->holder)
-        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s with token %llu is lost: %s %s with token %llu",
-                               target, lost, result->holder,
-                               result->barred ? "was barred from renewing it" : "holds it",
-                               (unsigned long long)result->token);
-    return ten_client_fail(client, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
-                           target, lost);
+        return ten_last_error_say(client, TENURE_E_LOST,
+                                  "the lease on %s with token %llu is lost: %s %s with token %llu", target, lost,
+                                  result->holder, result->barred ? "was barred from renewing it" : "holds it",
+                                  (unsigned long long)result->token);
+    return ten_last_error_say(client, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
+                              target, lost);
 }
 
 /* The deadline has passed. The store is read for the message only. */
@@ -316,7 +316,7 @@ static int renew_expired(tenure_lease *lease) {
     note_spent(client, lease);
     if (ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms) == TENURE_OK)
         return say_lost(client, lease->target, lease->token, &result);
-    return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
+    return ten_last_error_say(client, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
 }
 
 static int renew_held(tenure_lease *lease, uint64_t sent_ms) {
@@ -342,7 +342,7 @@ int tenure_renew(tenure_lease *lease) {
     bool given_back = atomic_load_explicit(&lease->given_back, memory_order_acquire);
     if (!ten_holding_is_held(&lease->holding) || given_back) {
         pthread_mutex_unlock(&client->lock);
-        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
+        return ten_last_error_say(client, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
     }
     uint64_t now = now_ms(client);
     r = ten_holding_expire(&lease->holding, now) ? renew_expired(lease) : renew_held(lease, now);
@@ -393,9 +393,9 @@ void tenure_lease_free(tenure_lease *lease) {
 static int check_token(const tenure_client *client, const char *target, uint64_t token) {
     int r = ten_client_check_target(client, target);
     if (r == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
-        r = ten_client_fail(client, TENURE_E_INVALID,
-                            "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
-                            (unsigned long long)token);
+        r = ten_last_error_say(client, TENURE_E_INVALID,
+                               "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
+                               (unsigned long long)token);
     return r;
 }
 
@@ -442,7 +442,7 @@ int tenure_force_release_from(tenure_client *client, const char *target, const c
     ten_error error;
     int r = ten_client_check_target(client, target);
     if (r == TENURE_OK && instance && ten_id_check_holder(instance, &error) < 0)
-        r = ten_client_failed(client, &error);
+        r = ten_last_error_set(client, &error);
     if (r < 0)
         return r;
     return release_op(client,

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "runtime/carrier.h"
 #include "runtime/guard_reader.h"
+#include "runtime/last_error.h"
 
 #define FEED_SIZE       500u
 #define QUESTIONS_MAX   1000u /* of one request */
@@ -61,32 +62,8 @@ static void unlock(tenure_guard *guard) {
     pthread_mutex_unlock(&guard->carrier.lock);
 }
 
-/* ---- messages: a thread's last error and whose it was */
-
-static _Thread_local struct {
-    const tenure_guard *guard;
-    ten_error error;
-} last;
-
-static int failed(const tenure_guard *guard, const ten_error *error) {
-    last.guard = guard;
-    last.error = *error;
-    return error->code;
-}
-
-static int fail(const tenure_guard *guard, int code, const char *format, ...) TEN_PRINTF(3, 4);
-static int fail(const tenure_guard *guard, int code, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    last.guard = guard;
-    last.error.code = code;
-    vsnprintf(last.error.message, sizeof last.error.message, format, args);
-    va_end(args);
-    return code;
-}
-
 const char *tenure_guard_message(const tenure_guard *guard) {
-    return last.guard == guard ? last.error.message : "";
+    return ten_last_error_message(guard);
 }
 
 /* ---- as a part of the driver: questions */
@@ -167,26 +144,25 @@ static uint64_t deadline_ms(const void *self) {
 
 /* ---- as a part of the driver: the feed */
 
-static void follow(void *self, uint64_t now, uint64_t sent_ms) {
+static void follow(void *self, uint64_t now) {
     tenure_guard *guard = self;
     (void)now;
-    ten_guard_follow(&guard->core, sent_ms);
+    ten_guard_follow(&guard->core, guard->carrier.driver.sent_ms);
 }
 
-static void change(void *self, uint64_t now, uint64_t sent_ms, const ten_change *entry) {
+static void change(void *self, uint64_t now, const ten_change *entry) {
     tenure_guard *guard = self;
-    (void)now;
     if (entry->kind != TENURE_EVENT_RECOVERING) {
         ten_guard_change(&guard->core, entry);
         return;
     }
-    ten_guard_follow(&guard->core, sent_ms);
+    follow(guard, now);
     ten_event_queue_put(&guard->carrier.events, (tenure_event){.kind = TENURE_EVENT_RECOVERING});
 }
 
-static void fed(void *self, uint64_t sent_ms) {
+static void fed(void *self) {
     tenure_guard *guard = self;
-    ten_guard_fed(&guard->core, sent_ms);
+    ten_guard_fed(&guard->core, guard->carrier.driver.sent_ms);
 }
 
 static const ten_driver_part guard_part = {.request = request,
@@ -294,10 +270,11 @@ int ten_guard_reader_open(const char *url, const tenure_guard_options *options, 
                           tenure_guard **ret_guard) {
     ten_error error = {0};
     if (options && options->size < sizeof options->size)
-        return fail(NULL, TENURE_E_INVALID, "tenure_guard_options.size is not set: it is sizeof(tenure_guard_options)");
+        return ten_last_error_say(NULL, TENURE_E_INVALID,
+                                  "tenure_guard_options.size is not set: it is sizeof(tenure_guard_options)");
     tenure_guard *guard = new_guard(options);
     if (!guard)
-        return fail(NULL, TENURE_E_NOMEM, "out of memory for a guard");
+        return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory for a guard");
     int r = ten_carrier_open(&guard->carrier, clock, &error);
     if (r == TENURE_OK)
         r = ten_carrier_reserve(&guard->carrier, QUESTIONS_MAX, &error);
@@ -307,7 +284,7 @@ int ten_guard_reader_open(const char *url, const tenure_guard_options *options, 
         r = start(guard, &error);
     if (r < 0) {
         free_guard(guard);
-        return failed(NULL, &error);
+        return ten_last_error_set(NULL, &error);
     }
     *ret_guard = guard;
     return TENURE_OK;
@@ -320,10 +297,7 @@ int tenure_guard_open(const char *url, const tenure_guard_options *options, tenu
 void tenure_guard_close(tenure_guard *guard) {
     if (!guard)
         return;
-    if (last.guard == guard) {
-        last.guard = NULL;
-        last.error = (ten_error){0};
-    }
+    ten_last_error_forget(guard);
     if (ten_process_is(guard->carrier.process) && guard->carrier.started) {
         lock(guard);
         guard->quit = true;
@@ -377,20 +351,20 @@ static int count_verdict(tenure_guard *guard, enum ten_guard_verdict verdict) {
 static int belongs_here(const tenure_guard *guard) {
     return ten_process_is(guard->carrier.process)
                ? TENURE_OK
-               : fail(guard, TENURE_E_FORKED,
-                      "this guard belongs to the parent of this process; open another one after fork()");
+               : ten_last_error_say(guard, TENURE_E_FORKED,
+                                    "this guard belongs to the parent of this process; open another one after fork()");
 }
 
 /* What can be said about a message without knowing its target. */
 static int check_input(const tenure_guard *guard, const char *target, uint64_t token) {
     ten_error error;
     if (!target)
-        return fail(guard, TENURE_E_INVALID, "no target was given");
+        return ten_last_error_say(guard, TENURE_E_INVALID, "no target was given");
     if (ten_id_check_target(target, &error) < 0)
-        return failed(guard, &error);
+        return ten_last_error_set(guard, &error);
     if (token == 0 || token > TENURE_TOKEN_MAX)
-        return fail(guard, TENURE_E_TOKEN, "%llu is not a token: they lie between 1 and 2^53 - 1",
-                    (unsigned long long)token);
+        return ten_last_error_say(guard, TENURE_E_TOKEN, "%llu is not a token: they lie between 1 and 2^53 - 1",
+                                  (unsigned long long)token);
     return TENURE_OK;
 }
 
@@ -398,17 +372,17 @@ static int explain(tenure_guard *guard, const tenure_guard_item *item) {
     unsigned long long token = item->token;
     unsigned long long newest = item->newest;
     if (item->verdict == TENURE_E_STALE)
-        return fail(guard, TENURE_E_STALE, "token %llu of %s is stale: the newest is %llu", token, item->target,
-                    newest);
+        return ten_last_error_say(guard, TENURE_E_STALE, "token %llu of %s is stale: the newest is %llu", token,
+                                  item->target, newest);
     if (item->verdict == TENURE_E_TOKEN)
-        return fail(guard, TENURE_E_TOKEN, "token %llu of %s was never granted: the newest is %llu", token,
-                    item->target, newest);
+        return ten_last_error_say(guard, TENURE_E_TOKEN, "token %llu of %s was never granted: the newest is %llu",
+                                  token, item->target, newest);
     lock(guard);
     bool down = guard->core.down;
     ten_error trouble = guard->trouble;
     unlock(guard);
-    return fail(guard, TENURE_E_UNREACHABLE, "token %llu of %s cannot be confirmed: %s", token, item->target,
-                down ? trouble.message : "the store is recovering from a loss of data");
+    return ten_last_error_say(guard, TENURE_E_UNREACHABLE, "token %llu of %s cannot be confirmed: %s", token,
+                              item->target, down ? trouble.message : "the store is recovering from a loss of data");
 }
 
 int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count) {
@@ -417,7 +391,7 @@ int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_
         return r;
     struct question *questions = ten_calloc(count ? count : 1, sizeof *questions);
     if (!questions)
-        return fail(guard, TENURE_E_NOMEM, "out of memory for %zu checks", count);
+        return ten_last_error_say(guard, TENURE_E_NOMEM, "out of memory for %zu checks", count);
     for (size_t i = 0; i < count; i++)
         items[i].verdict = check_input(guard, items[i].target, items[i].token);
     bool asked = false;

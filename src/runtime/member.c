@@ -20,31 +20,8 @@
 #define FEED_SIZE   1000u
 #define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
 
-/* ---- errors: as for clients, a thread's last one */
-
-static _Thread_local struct {
-    const tenure_member *member;
-    ten_error error;
-} last;
-
-int ten_member_failed(const tenure_member *member, const ten_error *error) {
-    last.member = member;
-    last.error = *error;
-    return error->code;
-}
-
-int ten_member_fail(const tenure_member *member, int code, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    last.member = member;
-    last.error.code = code;
-    vsnprintf(last.error.message, sizeof last.error.message, format, args);
-    va_end(args);
-    return code;
-}
-
 const char *tenure_member_message(const tenure_member *member) {
-    return last.member == member ? last.error.message : "";
+    return ten_last_error_message(member);
 }
 
 /* ---- opening */
@@ -138,11 +115,11 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
                     tenure_member **ret_member) {
     ten_error error = {0};
     if (options && options->size < sizeof options->size)
-        return ten_member_fail(NULL, TENURE_E_INVALID,
-                               "tenure_member_options.size is not set: it is sizeof(tenure_member_options)");
+        return ten_last_error_say(NULL, TENURE_E_INVALID,
+                                  "tenure_member_options.size is not set: it is sizeof(tenure_member_options)");
     tenure_member *member = ten_calloc(1, sizeof *member);
     if (!member)
-        return ten_member_fail(NULL, TENURE_E_NOMEM, "out of memory while opening a fleet member");
+        return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory while opening a fleet member");
     if (extras)
         member->extras = *extras;
     member->carrier.hooks = &ten_member_hooks;
@@ -155,7 +132,7 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
         r = configure(member, url, options, &error);
     if (r < 0) {
         free_member(member);
-        return ten_member_failed(NULL, &error);
+        return ten_last_error_set(NULL, &error);
     }
     *ret_member = member;
     return TENURE_OK;
@@ -167,12 +144,12 @@ int tenure_member_open(const char *url, const tenure_member_options *options, te
 
 int tenure_member_start(tenure_member *member) {
     if (!ten_process_is(member->carrier.process))
-        return ten_member_fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
+        return ten_last_error_say(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     if (member->carrier.started)
-        return ten_member_fail(member, TENURE_E_INVALID, "the fleet member has been started before");
+        return ten_last_error_say(member, TENURE_E_INVALID, "the fleet member has been started before");
     int refused = ten_carrier_start(&member->carrier);
-    return refused ? ten_member_fail(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s",
-                                     strerrordesc_np(refused))
+    return refused ? ten_last_error_say(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s",
+                                        strerrordesc_np(refused))
                    : TENURE_OK;
 }
 
@@ -206,8 +183,8 @@ int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
     cancel_questions(member);
     ten_member_unlock(member);
     return in_time ? TENURE_OK
-                   : ten_member_fail(member, TENURE_E_TIMEOUT,
-                                     "not everything could be released in time; the rest ends by its TTL");
+                   : ten_last_error_say(member, TENURE_E_TIMEOUT,
+                                        "not everything could be released in time; the rest ends by its TTL");
 }
 
 void ten_member_begin_stop(tenure_member *member) {
@@ -221,8 +198,7 @@ void tenure_member_close(tenure_member *member) {
     if (!member)
         return;
     (void)tenure_member_stop(member, 0);
-    if (last.member == member)
-        last.member = NULL;
+    ten_last_error_forget(member);
     free_member(member);
 }
 

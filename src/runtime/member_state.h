@@ -7,6 +7,7 @@
 
 #include "core/fleet.h"
 #include "runtime/carrier.h"
+#include "runtime/last_error.h"
 #include "runtime/member.h"
 
 /* Somebody who waits for the answer to a claim. */
@@ -58,10 +59,6 @@ static inline void ten_member_lock(tenure_member *member) {
 static inline void ten_member_unlock(tenure_member *member) {
     pthread_mutex_unlock(&member->carrier.lock);
 }
-
-/* member.c: the calling thread's last error */
-int ten_member_failed(const tenure_member *member, const ten_error *error);
-int ten_member_fail(const tenure_member *member, int code, const char *format, ...) TEN_PRINTF(3, 4);
 
 /* member_carry.c */
 extern const ten_carrier_hooks ten_member_hooks;

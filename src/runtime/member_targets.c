@@ -14,10 +14,10 @@
 static int check(const tenure_member *member, const char *target) {
     ten_error error;
     if (!ten_process_is(member->carrier.process))
-        return ten_member_fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
+        return ten_last_error_say(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     if (!target)
-        return ten_member_fail(member, TENURE_E_INVALID, "no target was given");
-    return ten_id_check_target(target, &error) < 0 ? ten_member_failed(member, &error) : TENURE_OK;
+        return ten_last_error_say(member, TENURE_E_INVALID, "no target was given");
+    return ten_id_check_target(target, &error) < 0 ? ten_last_error_set(member, &error) : TENURE_OK;
 }
 
 static uint32_t find(const tenure_member *member, const char *target) {
@@ -25,7 +25,7 @@ static uint32_t find(const tenure_member *member, const char *target) {
 }
 
 static int unknown(const tenure_member *member, const char *target) {
-    return ten_member_fail(member, TENURE_E_UNKNOWN_TARGET, "%s is not a target of this fleet member", target);
+    return ten_last_error_say(member, TENURE_E_UNKNOWN_TARGET, "%s is not a target of this fleet member", target);
 }
 
 /* Lets go of the lock after the fleet was told something. */
@@ -39,16 +39,17 @@ int tenure_member_put_target(tenure_member *member, const char *target, bool pau
     if (r < 0)
         return r;
     if (member->targets_from_store)
-        return ten_member_fail(member, TENURE_E_INVALID,
-                               "the targets of this fleet member come from the store's registry");
+        return ten_last_error_say(member, TENURE_E_INVALID,
+                                  "the targets of this fleet member come from the store's registry");
     ten_member_lock(member);
     uint32_t number = ten_fleet_put_target(member->fleet, ten_member_now_ms(member), target, paused);
     if (number != TEN_PLAN_NONE) {
         ten_fleet_targets_settled(member->fleet, ten_member_now_ms(member));
     }
     leave(member);
-    return number == TEN_PLAN_NONE ? ten_member_fail(member, TENURE_E_NOMEM, "out of memory for the target %s", target)
-                                   : TENURE_OK;
+    return number == TEN_PLAN_NONE
+               ? ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for the target %s", target)
+               : TENURE_OK;
 }
 
 int tenure_member_remove_target(tenure_member *member, const char *target) {
@@ -68,13 +69,13 @@ int tenure_member_try_acquire(tenure_member *member, const char *target, bool *r
     if (r < 0)
         return r;
     if (!member->carrier.started)
-        return ten_member_fail(member, TENURE_E_INVALID, "start the fleet member first");
+        return ten_last_error_say(member, TENURE_E_INVALID, "start the fleet member first");
     struct timespec end = ten_monotonic_end(member->timing.timeout_ms * 2);
     ten_member_lock(member);
     uint32_t number = ten_fleet_claim(member->fleet, ten_member_now_ms(member), target);
     if (number == TEN_PLAN_NONE) {
         ten_member_unlock(member);
-        return ten_member_fail(member, TENURE_E_NOMEM, "out of memory for the target %s", target);
+        return ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for the target %s", target);
     }
     struct ten_claim claim = {.target = target, .next = member->claims};
     claim.acquired = claim.answered = ten_fleet_may_work(member->fleet, number, ten_member_now_ms(member));
@@ -94,7 +95,7 @@ int tenure_member_try_acquire(tenure_member *member, const char *target, bool *r
         ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
     leave(member);
     if (!claim.answered)
-        return ten_member_fail(member, TENURE_E_TIMEOUT, "the store did not answer about %s in time", target);
+        return ten_last_error_say(member, TENURE_E_TIMEOUT, "the store did not answer about %s in time", target);
     *ret_acquired = claim.acquired;
     return TENURE_OK;
 }
@@ -125,8 +126,8 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     }
     ten_member_unlock(member);
     return owned ? TENURE_OK
-                 : ten_member_fail(member, TENURE_E_LOST, "%s may not be worked on: it is not held and confirmed",
-                                   target);
+                 : ten_last_error_say(member, TENURE_E_LOST, "%s may not be worked on: it is not held and confirmed",
+                                      target);
 }
 
 void tenure_member_end(tenure_member *member, const char *target) {
@@ -141,7 +142,7 @@ void tenure_member_end(tenure_member *member, const char *target) {
 
 int tenure_member_set_weight(tenure_member *member, uint32_t weight) {
     if (!ten_process_is(member->carrier.process))
-        return ten_member_fail(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
+        return ten_last_error_say(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
     ten_member_lock(member);
     ten_fleet_set_weight(member->fleet, ten_member_now_ms(member), weight);
     leave(member);
@@ -292,16 +293,17 @@ int tenure_member_strict_check(tenure_member *member, const char *target) {
     uint64_t token = number != TEN_PLAN_NONE ? ten_fleet_holding(member->fleet, number)->token : 0;
     ten_member_unlock(member);
     if (!member->carrier.started || !tenure_member_is_held(member, target))
-        return ten_member_fail(member, TENURE_E_LOST, "%s is not held here", target);
+        return ten_last_error_say(member, TENURE_E_LOST, "%s is not held here", target);
     r = ask_store(member, target, token);
     if (r == TENURE_E_LOST)
-        return ten_member_fail(member, r, "the store says that %s is not held by this instance", target);
-    return r < 0 ? ten_member_fail(member, r, "%s: %s", target, tenure_strerror(r)) : TENURE_OK;
+        return ten_last_error_say(member, r, "the store says that %s is not held by this instance", target);
+    return r < 0 ? ten_last_error_say(member, r, "%s: %s", target, tenure_strerror(r)) : TENURE_OK;
 }
 
 int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_event *ret_event) {
     if (member->on_event)
-        return ten_member_fail(member, TENURE_E_INVALID, "the events of this fleet member go to its on_event function");
+        return ten_last_error_say(member, TENURE_E_INVALID,
+                                  "the events of this fleet member go to its on_event function");
     struct timespec end = ten_monotonic_end(wait_ms);
     ten_carrier *carrier = &member->carrier;
     ten_member_lock(member);
@@ -317,7 +319,7 @@ int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_eve
     }
     ten_member_unlock(member);
     if (!found)
-        return ten_member_fail(member, TENURE_E_TIMEOUT, "no event came in time");
+        return ten_last_error_say(member, TENURE_E_TIMEOUT, "no event came in time");
     ten_member_hide_reason(&event);
     *ret_event = event;
     return TENURE_OK;

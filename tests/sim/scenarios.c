@@ -148,6 +148,19 @@ static void run_suspend(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
+/* The store has granted everything, but the answer waits for 2 TTL: others have it by then. */
+static void run_late_answer(struct sim_world *world) {
+    add_targets(world);
+    struct sim_process *sleeper = sim_start(world, 1, false);
+    for (uint32_t i = 0; i < 100000 && !sim_held(world, 0) && !world->failed; i++)
+        sim_run_until(world, world->now_us + SIM_MS / 10, suspend);
+    sim_pause(world, sleeper, 2 * sim_ttl_us(world));
+    sim_start(world, 1, false);
+    sim_run_until(world, world->now_us + 6 * sim_ttl_us(world), suspend);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
 /* ---- a flood of registrations */
 
 #define FLOOD_FIRST 20u
@@ -217,6 +230,11 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_deploy,
      .finds_mutants = true,
      .targets = 30,
+     .ttl_ms = 3000},
+    {.name = "an answer that is read after its deadline gives no lease",
+     .run = run_late_answer,
+     .finds_mutants = true,
+     .targets = 10,
      .ttl_ms = 3000},
     {.name = "registering hundreds of targets at once delays no renewal",
      .run = run_flood,

@@ -55,21 +55,18 @@ static uint64_t urgent_ms(const void *self) {
     return ((const struct fake *)self)->urgent_ms;
 }
 
-static void follow(void *self, uint64_t now_ms, uint64_t sent_ms) {
+static void follow(void *self, uint64_t now_ms) {
     (void)now_ms;
-    (void)sent_ms;
     ((struct fake *)self)->followed++;
 }
 
-static void change(void *self, uint64_t now_ms, uint64_t sent_ms, const ten_change *entry) {
+static void change(void *self, uint64_t now_ms, const ten_change *entry) {
     (void)now_ms;
-    (void)sent_ms;
     (void)entry;
     ((struct fake *)self)->changes++;
 }
 
-static void fed(void *self, uint64_t sent_ms) {
-    (void)sent_ms;
+static void fed(void *self) {
     ((struct fake *)self)->fed++;
 }
 
@@ -94,8 +91,7 @@ static void instances_end(void *self, uint64_t now_ms, int error) {
     (void)error;
 }
 
-static void listing_begin(void *self, uint64_t now_ms) {
-    (void)now_ms;
+static void listing_begin(void *self) {
     ((struct fake *)self)->listings++;
 }
 
@@ -347,6 +343,7 @@ static void a_flood_of_registrations_is_answered_by_a_listing(void **state) {
 static void an_urgent_request_goes_before_everything_else(void **state) {
     struct fake *fake = *state;
     fake->request_ms = fake->urgent_ms = START;
+    fake->deadline_ms = START + 1000;
     fake->list_instances_ms = START;
     for (unsigned i = 0; i < 3; i++) {
         expect(fake, START, TEN_CALL_APPLY);
@@ -358,6 +355,19 @@ static void an_urgent_request_goes_before_everything_else(void **state) {
     expect(fake, START, TEN_CALL_CHANGES);
     answer_with(fake, START, TENURE_OK, 7);
     expect(fake, START + 100, TEN_CALL_APPLY);
+}
+
+static void while_nothing_is_held_the_feed_is_followed_first(void **state) {
+    struct fake *fake = *state;
+    fake->request_ms = fake->urgent_ms = START;
+    expect(fake, START, TEN_CALL_CHANGES);
+    answer_with(fake, START, TENURE_E_TIMEOUT, 0);
+    expect(fake, START, TEN_CALL_APPLY); /* it does not wait for the feed */
+    answer_with(fake, START, TENURE_OK, 0);
+    uint64_t again_ms = START + 1000;
+    expect(fake, again_ms, TEN_CALL_CHANGES);
+    answer_with(fake, again_ms, TENURE_OK, 7);
+    expect(fake, again_ms, TEN_CALL_APPLY);
 }
 
 /* There is always a request that is not urgent, and a next page, and a list of instances, and the feed. */
@@ -433,6 +443,7 @@ int main(void) {
         DRIVER_TEST(a_registration_that_changed_is_read_once_and_removed_if_it_is_gone),
         DRIVER_TEST(a_flood_of_registrations_is_answered_by_a_listing),
         DRIVER_TEST(an_urgent_request_goes_before_everything_else),
+        DRIVER_TEST(while_nothing_is_held_the_feed_is_followed_first),
         DRIVER_TEST(what_is_not_urgent_takes_turns),
         DRIVER_TEST(after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadlines_are_noticed),
     };

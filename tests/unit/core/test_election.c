@@ -31,7 +31,7 @@ static ten_election make_election(const char *instance) {
 }
 
 static ten_op must_send(ten_election *election, uint64_t now_ms, enum ten_op_kind kind) {
-    const ten_op *op = ten_election_request(election, now_ms);
+    const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
     assert_non_null(op);
     assert_int_equal(op->kind, kind);
     assert_string_equal(op->target, "web");
@@ -39,7 +39,7 @@ static ten_op must_send(ten_election *election, uint64_t now_ms, enum ten_op_kin
 }
 
 static void must_be_silent(ten_election *election, uint64_t now_ms) {
-    assert_null(ten_election_request(election, now_ms));
+    assert_null(ten_election_request(election, now_ms, &(size_t){0}));
 }
 
 static void answer_ok(ten_election *election, uint64_t now_ms, uint64_t token) {
@@ -237,7 +237,7 @@ static void a_leader_that_hears_that_it_is_asked_looks_at_once(void **state) {
 #define LEAST_MS (10 * TTL_MS)
 
 static ten_op must_keep(ten_election *election, uint64_t now_ms) {
-    const ten_op *op = ten_election_request(election, now_ms);
+    const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
     assert_non_null(op);
     assert_int_equal(op->kind, TEN_OP_RENEW);
     assert_int_equal(op->flags, TEN_OP_KEEP);
@@ -443,7 +443,7 @@ static void step_candidate(struct contest *contest, struct candidate *candidate,
         if (event.kind == TENURE_EVENT_STOP || event.kind == TENURE_EVENT_LOST)
             ten_election_stopped(election);
     }
-    const ten_op *op = candidate->waiting_ms ? NULL : ten_election_request(election, own_ms);
+    const ten_op *op = candidate->waiting_ms ? NULL : ten_election_request(election, own_ms, &(size_t){0});
     if (op)
         send(contest, candidate, op, now_ms);
 }
