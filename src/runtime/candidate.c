@@ -295,7 +295,6 @@ void tenure_election_stop(tenure_election *election) {
     if (ten_process_is(election->carrier.process) && election->carrier.started) {
         lock(election);
         ten_election_withdraw(&election->core, TEN_REASON_SHUTDOWN);
-        publish(election);
         election->quit = true;
         election->carrier.end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
         unlock(election);

@@ -18,18 +18,21 @@ void ten_carrier_wake(const ten_carrier *carrier) {
     ten_eventfd_poke(carrier->wake_fd);
 }
 
-bool ten_carrier_take_event(ten_carrier *carrier, tenure_event *ret_event) {
-    pthread_mutex_lock(&carrier->lock);
-    bool found = ten_event_queue_take(&carrier->events, ret_event);
-    if (found) /* whoever waits for what it says goes on when the program is told, not before */
-        pthread_cond_broadcast(&carrier->changed);
-    pthread_mutex_unlock(&carrier->lock);
-    return found;
-}
-
 static void tell_changed(ten_carrier *carrier) {
     if (carrier->hooks->changed)
         carrier->hooks->changed(carrier->owner);
+}
+
+bool ten_carrier_take_event(ten_carrier *carrier, tenure_event *ret_event) {
+    pthread_mutex_lock(&carrier->lock);
+    bool found = ten_event_queue_take(&carrier->events, ret_event);
+    if (found) {
+        tell_changed(carrier);
+        /* Whoever waits for what it says goes on when the program is told, not before. */
+        pthread_cond_broadcast(&carrier->changed);
+    }
+    pthread_mutex_unlock(&carrier->lock);
+    return found;
 }
 
 /* ---- what a call brings */

@@ -20,7 +20,8 @@ typedef struct ten_carrier_hooks {
     bool (*is_over)(void *owner);
     /* An apply has come back; its answer has not been taken yet. */
     void (*answered)(void *owner, const ten_call *call, uint64_t took_us, int error, const ten_result *results);
-    /* What is known may have changed: before a call is made, and after its answer was taken. */
+    /* What is known may have changed: before a call is made, after its answer was taken, and before the program is
+     * told of an event. */
     void (*changed)(void *owner);
     /* Without the lock. */
     void (*row)(void *owner, const ten_row *row); /* after it was taken */
