@@ -225,6 +225,7 @@ bool fleet_measure_owned(bench_report *report, const char *directory) {
 
 struct driven {
     ten_fleet *fleet;
+    ten_event_queue events;
     uint64_t now_ms;
     ten_result results[BATCH + 2];
 };
@@ -241,35 +242,48 @@ static void answer_all(struct driven *driven, const ten_op *ops, size_t count) {
 /* What the fleet member's thread would do, until `end_ms`, on a clock that jumps from one thing to do to the next. */
 static void drive(struct driven *driven, uint64_t end_ms) {
     ten_fleet *fleet = driven->fleet;
-    ten_fleet_event event;
+    tenure_event event;
     while (driven->now_ms < end_ms) {
         size_t count;
         const ten_op *ops = ten_fleet_request(fleet, driven->now_ms, &count);
         if (ops)
             answer_all(driven, ops, count);
-        if (ten_fleet_wants_instances(fleet, driven->now_ms)) {
+        uint64_t list_ms = ten_fleet_part.instances_ms(fleet);
+        if (list_ms <= driven->now_ms) {
             ten_instance self = {.instance = "bench", .weight = 1, .remaining_ms = TENURE_TTL_DEFAULT_MS};
             ten_fleet_instances_begin(fleet, driven->now_ms);
             ten_fleet_instance(fleet, driven->now_ms, &self);
-            ten_fleet_instances_end(fleet, driven->now_ms);
+            ten_fleet_instances_end(fleet, driven->now_ms, TENURE_OK);
         }
-        while (ten_fleet_event_take(fleet, &event))
+        while (ten_event_queue_take(&driven->events, &event))
             ;
-        uint64_t next_ms = ten_fleet_next_ms(fleet, driven->now_ms);
+        uint64_t next_ms = ten_min_u64(ten_fleet_next_ms(fleet, driven->now_ms), ten_fleet_part.instances_ms(fleet));
         driven->now_ms = ten_max_u64(driven->now_ms, ten_min_u64(next_ms, end_ms));
     }
 }
 
 /* A fleet that holds `count` leases, a minute after its start; NULL: not all of them. */
+static void close_driven(struct driven *driven) {
+    ten_fleet_free(driven->fleet);
+    ten_event_queue_free(&driven->events);
+    ten_free(driven);
+}
+
 static struct driven *open_driven(unsigned count) {
     struct driven *driven = ten_calloc(1, sizeof *driven);
-    ten_fleet_config config = {
-        .namespace_name = "poll", .instance = "bench", .settle_ms = 2000, .weight = 1, .seed = 1, .batch_max = BATCH};
-    ten_timing_defaults(&config.timing);
     if (!driven)
         return NULL;
+    ten_fleet_config config = {.namespace_name = "poll",
+                               .instance = "bench",
+                               .settle_ms = 2000,
+                               .weight = 1,
+                               .seed = 1,
+                               .batch_max = BATCH,
+                               .events = &driven->events};
+    ten_timing_defaults(&config.timing);
     driven->now_ms = 1000;
-    driven->fleet = ten_fleet_new(&config, driven->now_ms);
+    if (ten_event_queue_open(&driven->events))
+        driven->fleet = ten_fleet_new(&config, driven->now_ms);
     for (unsigned i = 0; driven->fleet && i < count; i++) {
         char id[ID_SIZE];
         target_id(id, i);
@@ -281,14 +295,8 @@ static struct driven *open_driven(unsigned count) {
         if (ten_fleet_owned_count(driven->fleet) == count)
             return driven;
     }
-    ten_fleet_free(driven->fleet);
-    ten_free(driven);
+    close_driven(driven);
     return NULL;
-}
-
-static void close_driven(struct driven *driven) {
-    ten_fleet_free(driven->fleet);
-    ten_free(driven);
 }
 
 /* ---- bytes --------------------------------------------------------------------------------------------- */

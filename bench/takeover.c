@@ -68,7 +68,7 @@ enum events { NOTHING, HOLDER_HAS_IT, HOLDER_GAVE_IT_UP };
 static int note_change(const ten_change *change, void *userdata) {
     enum events *events = userdata;
     if (strcmp(change->instance, holder_name) == 0)
-        *events = change->kind == TEN_LEASE_RELEASED ? HOLDER_GAVE_IT_UP : HOLDER_HAS_IT;
+        *events = change->kind == TENURE_EVENT_RELEASED ? HOLDER_GAVE_IT_UP : HOLDER_HAS_IT;
     return 0;
 }
 

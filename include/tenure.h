@@ -323,26 +323,32 @@ TENURE_API int tenure_history(tenure_client *client, const char *target, uint64_
  */
 typedef struct tenure_member tenure_member;
 
+/* What happens to leases, instances, targets and the store. The first ones are reported to the instance that they are
+ * about; those that are marked with * also stand in the store's feed (tenure_change.event has their names). */
 enum tenure_event_kind {
-    TENURE_EVENT_ACQUIRED = 0,       /* lease_acquired: target, token */
-    TENURE_EVENT_ACQUIRE_FAILED = 1, /* lease_acquire_failed: target, error, instance (who holds it), remaining_ms */
+    TENURE_EVENT_ACQUIRED = 0,       /* lease_acquired *: target, token */
+    TENURE_EVENT_ACQUIRE_FAILED = 1, /* lease_acquire_failed: target, error, instance (its holder), remaining_ms */
     TENURE_EVENT_RENEWED = 2,        /* lease_renewed: target and token, or in large batches only a count */
-    TENURE_EVENT_RENEW_FAILED = 3,   /* lease_renew_failed: target, token, error; no new work until it is confirmed */
-    TENURE_EVENT_LOST = 4,           /* lease_lost: target, token, reason; end the work at once */
+    TENURE_EVENT_RENEW_FAILED = 3,   /* lease_renew_failed: target, token, error; start no work until the next one */
+    TENURE_EVENT_LOST = 4,           /* lease_lost *: target, token, reason; end the work at once */
     TENURE_EVENT_STOP = 5,           /* lease_closing: target, token; finish the work, then say that it is not busy */
-    TENURE_EVENT_RELEASED = 6,       /* lease_released: target, token, reason */
-    TENURE_EVENT_JOINED = 7,         /* instance_joined: instance */
-    TENURE_EVENT_LEFT = 8,           /* instance_left: instance */
+    TENURE_EVENT_RELEASED = 6,       /* lease_released *: target, token, reason */
+    TENURE_EVENT_JOINED = 7,         /* instance_joined *: instance */
+    TENURE_EVENT_LEFT = 8,           /* instance_left *: instance */
     TENURE_EVENT_PLAN_CHANGED = 9,   /* plan_changed: count of targets that moved */
     TENURE_EVENT_STORE_DOWN = 10,    /* store_down: error */
     TENURE_EVENT_STORE_UP = 11,      /* store_up */
-    TENURE_EVENT_RECOVERING = 12,    /* store_recovering: target, remaining_ms */
-    TENURE_EVENT_REFUSED =
-        13, /* instance_refused: error; the fleet has another TTL, or this instance was declared gone */
-    TENURE_EVENT_STOPPED = 14, /* instance_stopped: everything has been released */
-    TENURE_EVENT_KEPT = 15,    /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
-    TENURE_EVENT_UNOWNED = 16  /* target_unowned: target, token and reason of its last lease, free_ms; nobody has it for
-                                  longer than the TTL. One instance of the fleet tells, once */
+    TENURE_EVENT_RECOVERING = 12,    /* store_recovering *: target, remaining_ms */
+    TENURE_EVENT_REFUSED = 13,       /* instance_refused: error; another TTL in the fleet, or declared gone */
+    TENURE_EVENT_STOPPED = 14,       /* instance_stopped: everything has been released */
+    TENURE_EVENT_KEPT = 15,          /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
+    TENURE_EVENT_UNOWNED = 16,       /* target_unowned: target, token and reason of its last lease, free_ms; no holder
+                                           for longer than the TTL. One instance of the fleet reports it, once */
+    TENURE_EVENT_INSTANCE_CHANGED = 17, /* instance_changed *: another weight or other metadata */
+    TENURE_EVENT_TARGET_ADDED = 18,     /* target_added * */
+    TENURE_EVENT_TARGET_CHANGED = 19,   /* target_changed *: paused and resumed, too */
+    TENURE_EVENT_TARGET_REMOVED = 20,   /* target_removed * */
+    TENURE_EVENT_ASKED = 21             /* lease_asked *: something is asked of the holder */
 };
 
 typedef struct tenure_event {

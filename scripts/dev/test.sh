@@ -24,7 +24,7 @@ Arguments:
 Examples:
   ./dev test
   ./dev test unit
-  ./dev test --repeat 20 --load unit-lease fleet_stories
+  ./dev test --repeat 20 --load unit-core-holding fleet_stories
 
 Time: about 12 minutes on two cores; --all takes an hour or more. 'unit' takes half a minute after the build.
 END

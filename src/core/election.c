@@ -1,5 +1,5 @@
 /*
- * The election: one candidate for one role. Called by the runtime and by the simulator. See election.h.
+ * The election: one candidate for one role. Called by the driver, and by the program. See election.h.
  */
 #include "core/election.h"
 
@@ -8,15 +8,15 @@
 #include "base/hash.h"
 #include "base/util.h"
 
-#define BACKOFF_MIN_MS 50u
-#define JITTER_PART    100u /* of the TTL: over which candidates that wait for the same instant are spread */
-#define JITTER_MAX_MS  20u
+#define JITTER_PART   100u /* of the TTL: over which candidates that wait for the same instant are spread */
+#define JITTER_MAX_MS 20u
 /* After a release the spread is much smaller: the role is free, and waiting only prolongs that. */
 #define RELEASE_JITTER_PART 16u
 
 /* moves[from][to]; every change of state goes through move(). */
 static const bool moves[4][4] = {
-    [TEN_ELECTION_IDLE] = {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true},
+    /* From idle to leading: a grant that arrives after it was withdrawn is accepted in order to be released. */
+    [TEN_ELECTION_IDLE] = {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
     [TEN_ELECTION_FOLLOWING] =
         {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
     [TEN_ELECTION_LEADING] =
@@ -29,25 +29,16 @@ static void move(ten_election *election, enum ten_election_state to) {
     TEN_INVARIANT(moves[election->state][to]);
     election->state = to;
     bool holds = to == TEN_ELECTION_LEADING || to == TEN_ELECTION_STEPPING_DOWN;
-    TEN_INVARIANT(holds == (election->lease.deadline_ms != 0));
+    TEN_INVARIANT(holds == ten_holding_is_held(&election->holding));
 }
 
-static void tell(ten_election *election, ten_election_event event) {
-    /* The program did not take them in time: drop the oldest. */
-    if (election->event_count == TEN_ELECTION_EVENTS) {
-        election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
-        election->event_count--;
-    }
-    election->events[(election->event_first + election->event_count++) % TEN_ELECTION_EVENTS] = event;
+static void tell(ten_election *election, tenure_event event, const char *other) {
+    ten_event_queue_put_about(election->config.events, event, election->config.role, other);
 }
 
-bool ten_election_event_take(ten_election *election, ten_election_event *ret_event) {
-    if (election->event_count == 0)
-        return false;
-    *ret_event = election->events[election->event_first];
-    election->event_first = (election->event_first + 1) % TEN_ELECTION_EVENTS;
-    election->event_count--;
-    return true;
+static void tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason) {
+    tell(election, (tenure_event){.kind = kind, .token = election->holding.token, .reason = ten_reason_name(reason)},
+         NULL);
 }
 
 static uint64_t random_below(ten_election *election, uint64_t limit) {
@@ -64,7 +55,7 @@ void ten_election_init(ten_election *election, const ten_election_config *config
 }
 
 bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
-    return election->state == TEN_ELECTION_LEADING && !election->unkept && ten_lease_is_owned(&election->lease, now_ms);
+    return !election->unkept && ten_holding_may_work(&election->holding, now_ms);
 }
 
 /* ---- what the program wants */
@@ -80,10 +71,10 @@ void ten_election_campaign(ten_election *election, uint64_t now_ms) {
 static void step_down(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     election->leave_reason = reason;
     election->leave_pause_ms = pause_ms;
+    ten_holding_close(&election->holding);
     move(election, TEN_ELECTION_STEPPING_DOWN);
     if (election->working)
-        tell(election,
-             (ten_election_event){.kind = TEN_ELECTION_STEP_DOWN, .token = election->lease.token, .reason = reason});
+        tell_term(election, TENURE_EVENT_STOP, reason);
 }
 
 void ten_election_withdraw(ten_election *election, enum ten_reason reason) {
@@ -110,25 +101,26 @@ static void go_on(ten_election *election, uint64_t try_ms) {
     election->try_ms = try_ms;
 }
 
+/* The holding has just ended against this instance's will. */
 static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
-    uint64_t token = election->lease.token;
-    if (reason == TEN_REASON_EXPIRED) {
-        election->spent_token = token;
-        /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
-        election->unreleased = token;
-        election->unreleased_reason = reason;
-    }
+    /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
+    if (reason == TEN_REASON_EXPIRED)
+        ten_holding_disown(&election->holding, election->holding.token, reason);
     election->unkept = false;
-    ten_lease_lost(&election->lease);
-    tell(election, (ten_election_event){.kind = TEN_ELECTION_DEMOTED, .token = token, .reason = reason});
+    tell_term(election, TENURE_EVENT_LOST, reason);
     if (election->state == TEN_ELECTION_LEADING)
         move(election, TEN_ELECTION_FOLLOWING);
     go_on(election, now_ms);
 }
 
+static void lose(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
+    ten_holding_lose(&election->holding);
+    demote(election, now_ms, reason);
+}
+
 /* True: a term has just ended. */
 static bool expire(ten_election *election, uint64_t now_ms) {
-    if (election->lease.deadline_ms == 0 || now_ms < election->lease.deadline_ms)
+    if (!ten_holding_expire(&election->holding, now_ms))
         return false;
     demote(election, now_ms, TEN_REASON_EXPIRED);
     return true;
@@ -137,13 +129,14 @@ static bool expire(ten_election *election, uint64_t now_ms) {
 /* ---- requests */
 
 static bool wants_release(const ten_election *election) {
-    return (election->unreleased != 0 || election->state == TEN_ELECTION_STEPPING_DOWN) && !election->working;
+    bool ends = election->holding.state == TEN_HOLDING_RELEASING || election->holding.state == TEN_HOLDING_CLOSING;
+    return ends && !election->working;
 }
 
 static uint64_t due_ms(const ten_election *election) {
     if (wants_release(election))
         return 0;
-    if (election->lease.deadline_ms != 0)
+    if (ten_holding_is_held(&election->holding))
         return election->renew_ms;
     bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
@@ -151,225 +144,184 @@ static uint64_t due_ms(const ten_election *election) {
                         : UINT64_MAX;
 }
 
-uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms) {
-    uint64_t ends_ms = election->lease.deadline_ms ? election->lease.deadline_ms : UINT64_MAX;
-    if (election->in_flight)
-        return ends_ms;
-    uint64_t due = due_ms(election);
-    if (due != UINT64_MAX)
-        due = ten_max_u64(ten_max_u64(due, election->retry_ms), now_ms);
-    return ten_min_u64(due, ends_ms);
-}
-
-static void begin_release(ten_election *election) {
-    if (election->unreleased != 0)
-        return;
-    election->unreleased = election->spent_token = election->lease.token;
-    election->unreleased_reason = election->leave_reason;
-    election->unkept = false;
-    /* From now on the lease is not believed, whether the release arrives or not. */
-    ten_lease_released(&election->lease);
-    uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
-    if (election->leave_reason == TEN_REASON_DONE)
-        election->pause_until_ms = again_ms;
-    go_on(election, again_ms);
+uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
+    uint64_t due = due_ms(self);
+    return due == UINT64_MAX ? due : ten_max_u64(due, now_ms);
 }
 
 /* How much of at_least_ms is left: until then no other instance may get the role. */
-static uint64_t keep_left_ms(const ten_election *election, uint64_t token, uint64_t now_ms) {
-    return token == election->keep_token ? ten_sub_saturating(election->keep_until_ms, now_ms) : 0;
+static uint64_t keep_left_ms(const ten_election *election, uint64_t now_ms) {
+    bool own = election->holding.token == election->keep_token;
+    return own ? ten_sub_saturating(election->keep_until_ms, now_ms) : 0;
 }
 
-static void fill_release(ten_election *election, uint64_t now_ms, ten_op *op) {
-    begin_release(election);
-    uint64_t left_ms = keep_left_ms(election, election->unreleased, now_ms);
-    op->token = election->unreleased;
-    op->reason = election->unreleased_reason;
-    op->kind = left_ms ? TEN_OP_RENEW : TEN_OP_RELEASE;
-    op->ttl_ms = left_ms ? ten_max_u64(left_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms)) : 0;
-    op->flags = left_ms ? TEN_OP_KEEP : 0;
-    election->keeping = left_ms != 0;
-}
-
-static void fill_renewal(const ten_election *election, uint64_t now_ms, ten_op *op) {
-    uint64_t left_ms = election->unkept ? ten_min_u64(election->config.at_least_ms + op->ttl_ms, TENURE_TTL_MAX_MS)
-                                        : keep_left_ms(election, election->lease.token, now_ms);
-    op->kind = TEN_OP_RENEW;
-    op->token = election->lease.token;
-    if (left_ms > op->ttl_ms) {
-        op->ttl_ms = left_ms;
-        op->flags = TEN_OP_KEEP;
+static ten_op release_op(ten_election *election, uint64_t now_ms) {
+    bool first = election->holding.state == TEN_HOLDING_CLOSING;
+    uint64_t keep_ms = keep_left_ms(election, now_ms);
+    if (keep_ms)
+        keep_ms = ten_max_u64(keep_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms));
+    ten_op op = ten_holding_release(&election->holding, election->leave_reason, keep_ms);
+    if (first) {
+        election->unkept = false;
+        uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
+        if (election->leave_reason == TEN_REASON_DONE)
+            election->pause_until_ms = again_ms;
+        go_on(election, again_ms);
     }
+    return op;
 }
 
-bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op) {
+static ten_op renew_op(ten_election *election, uint64_t now_ms) {
+    const ten_timing *timing = &election->config.timing;
+    uint64_t first_ms = ten_min_u64(election->config.at_least_ms + timing->ttl_ms, TENURE_TTL_MAX_MS);
+    return ten_holding_renew(&election->holding, timing, election->unkept ? first_ms : keep_left_ms(election, now_ms));
+}
+
+const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_count) {
+    ten_election *election = self;
     if (expire(election, now_ms))
-        return false; /* the program learns of the end before the next term can begin */
-    if (election->in_flight || due_ms(election) > now_ms || election->retry_ms > now_ms)
-        return false;
-    ten_op op = {.namespace_name = election->config.namespace_name,
-                 .target = election->config.role,
-                 .holder = election->config.instance,
-                 .ttl_ms = election->config.timing.ttl_ms};
+        return NULL; /* the program learns of the end before the next term can begin */
+    if (due_ms(election) > now_ms)
+        return NULL;
     election->sent_ms = now_ms;
-    election->giving_back = wants_release(election);
-    election->keeping = false;
-    if (election->giving_back)
-        fill_release(election, now_ms, &op);
-    else if (election->lease.deadline_ms != 0)
-        fill_renewal(election, now_ms, &op);
+    if (wants_release(election))
+        election->op = release_op(election, now_ms);
+    else if (ten_holding_is_held(&election->holding))
+        election->op = renew_op(election, now_ms);
     else
-        op.kind = TEN_OP_ACQUIRE;
-    election->flight = op.kind;
-    election->in_flight = true;
-    *ret_op = op;
-    return true;
+        election->op = ten_holding_acquire(&election->holding, &election->config.timing);
+    election->op.namespace_name = election->config.namespace_name;
+    election->op.target = election->config.role;
+    election->op.holder = election->config.instance;
+    *ret_count = 1;
+    return &election->op;
 }
 
 /* ---- answers */
 
 static void begin_term(ten_election *election, uint64_t now_ms) {
     election->working = true;
-    election->keep_token = election->lease.token;
+    election->keep_token = election->holding.token;
     election->keep_until_ms = now_ms + election->config.at_least_ms;
-    tell(election, (ten_election_event){.kind = TEN_ELECTION_ELECTED, .token = election->lease.token});
+    bool expired = !election->end_reason && election->heard_of_leader; /* nobody has released it */
+    tell_term(election, TENURE_EVENT_ACQUIRED, expired ? TEN_REASON_EXPIRED : election->end_reason);
+    election->end_reason = TEN_REASON_NONE;
 }
 
-static void grant(ten_election *election, uint64_t now_ms, const ten_result *result, bool renewal) {
-    const ten_timing *timing = &election->config.timing;
-    bool spent = result->token <= election->spent_token || result->token < election->known_token;
-    if (!renewal && spent) {
-        /* The lease of an earlier term. Release it; the next grant has a new token. */
-        election->unreleased = result->token;
-        election->unreleased_reason = TEN_REASON_STORE;
-        /* A store that lost data may grant more tokens below those that were seen: pause between the tries. */
-        election->try_ms = now_ms + (result->token < election->known_token ? timing->ttl_ms / 4 : 0);
-        return;
-    }
-    ten_lease_grant granted = {.token = result->token,
-                               .asked_ttl_ms = timing->ttl_ms,
-                               .granted_ttl_ms = result->ttl_ms,
-                               .margin_ms = timing->margin_ms,
-                               .sent_ms = election->sent_ms};
-    if (!ten_lease_granted(&election->lease, &granted, now_ms))
-        return; /* too late: a campaign is tried again, a renewed lease expires at its old deadline */
-    election->known_token = ten_max_u64(election->known_token, result->token);
-    election->renew_ms = election->sent_ms + timing->renew_ms - random_below(election, timing->renew_ms / 10 + 1);
-    if (!renewal) {
-        move(election, TEN_ELECTION_LEADING);
-        /* at_least_ms counts from now, the lease from when its request was sent. */
-        uint64_t covered_ms = ten_sub_saturating(election->lease.ttl_ms, now_ms - election->sent_ms);
-        election->unkept = election->config.at_least_ms > covered_ms;
-        if (election->unkept)
-            election->renew_ms = now_ms;
-        if (!election->campaigns) /* withdrawn before the answer arrived */
-            step_down(election, TEN_REASON_SHUTDOWN, 0);
-        else if (!election->unkept)
-            begin_term(election, now_ms);
-        return;
-    }
-    if (election->unkept) {
-        election->unkept = false;
-        if (election->state == TEN_ELECTION_LEADING)
-            begin_term(election, now_ms);
-    } else {
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_RENEWED, .token = result->token});
-    }
-    if (result->ask == TEN_ASK_RESIGN)
-        ten_election_resign(election, TEN_REASON_RESIGNED, timing->ttl_ms);
+static void plan_renewal(ten_election *election) {
+    uint64_t interval_ms = election->config.timing.renew_ms;
+    election->renew_ms = election->sent_ms + interval_ms - random_below(election, interval_ms / 10 + 1);
 }
 
-static void answer_campaign(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    if (result->outcome == TEN_OK) {
-        if (election->state == TEN_ELECTION_IDLE) /* withdrawn meanwhile: accepted in order to be released */
-            move(election, TEN_ELECTION_FOLLOWING);
-        grant(election, now_ms, result, false);
-        if (election->state == TEN_ELECTION_FOLLOWING && !election->campaigns)
-            move(election, TEN_ELECTION_IDLE);
-        return;
-    }
-    ten_election_event event = {.kind = TEN_ELECTION_CAMPAIGN_FAILED, .remaining_ms = result->remaining_ms};
+static void note_granted(ten_election *election, uint64_t now_ms) {
+    plan_renewal(election);
+    move(election, TEN_ELECTION_LEADING);
+    /* at_least_ms counts from now, the lease from when its request was sent. */
+    uint64_t covered_ms = ten_sub_saturating(election->holding.ttl_ms, now_ms - election->sent_ms);
+    election->unkept = election->config.at_least_ms > covered_ms;
+    if (election->unkept)
+        election->renew_ms = now_ms;
+    if (!election->campaigns) /* withdrawn before the answer arrived */
+        step_down(election, TEN_REASON_SHUTDOWN, 0);
+    else if (!election->unkept)
+        begin_term(election, now_ms);
+}
+
+static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
+    plan_renewal(election);
+    if (!election->unkept)
+        tell_term(election, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
+    else if (election->state == TEN_ELECTION_LEADING)
+        begin_term(election, now_ms);
+    election->unkept = false;
+    if (ask == TEN_ASK_RESIGN)
+        ten_election_resign(election, TEN_REASON_RESIGNED, election->config.timing.ttl_ms);
+}
+
+static void note_refused(ten_election *election, uint64_t now_ms, const ten_result *result) {
+    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .remaining_ms = result->remaining_ms};
+    const char *leader = result->outcome == TEN_HELD ? result->holder : NULL;
     if (result->outcome == TEN_HELD) {
         event.error = TENURE_E_HELD;
         event.token = result->token;
         if (result->recovering)
-            event.kind = TEN_ELECTION_RECOVERING;
-        snprintf(event.other, sizeof event.other, "%s", result->holder ? result->holder : "");
-        election->known_token = ten_max_u64(election->known_token, result->token);
+            event.kind = TENURE_EVENT_RECOVERING;
+        election->heard_of_leader |= result->holder != NULL;
         election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         election->refused = event.error == TENURE_E_GONE || event.error == TENURE_E_TOKEN;
         if (election->refused)
-            event.kind = TEN_ELECTION_REFUSED;
+            event.kind = TENURE_EVENT_REFUSED;
         election->try_ms = now_ms + election->config.timing.ttl_ms;
     }
-    tell(election, event);
+    tell(election, event, leader);
 }
 
-static void answer_renewal(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    if (election->lease.deadline_ms == 0)
-        return; /* its deadline passed before the answer arrived */
-    if (result->outcome == TEN_OK) {
-        grant(election, now_ms, result, true);
-        return;
-    }
+static void note_taken(ten_election *election, uint64_t now_ms, const ten_result *result) {
     demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
     if (result->holder)
         election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
 }
 
-static void answer_release(ten_election *election, const ten_result *result) {
-    ten_election_event event = {
-        .kind = TEN_ELECTION_RELEASED, .token = election->unreleased, .reason = election->unreleased_reason};
-    if (election->keeping && result->outcome == TEN_OK) {
-        event.kind = TEN_ELECTION_KEPT;
-        event.remaining_ms = result->remaining_ms;
-    } else if (election->keeping) {
-        event.kind = TEN_ELECTION_DEMOTED;
-        event.reason = result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN;
-    }
-    /* The end of an expired lease was reported when it expired. */
-    if (event.reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK)
-        tell(election, event);
-    election->unreleased = 0;
+static void note_released(ten_election *election, enum ten_holding_outcome outcome, const ten_result *result) {
+    enum ten_reason reason = (enum ten_reason)election->holding.reason;
+    if (outcome == TEN_HOLDING_KEPT)
+        tell(election,
+             (tenure_event){.kind = TENURE_EVENT_KEPT,
+                            .token = election->holding.token,
+                            .reason = ten_reason_name(reason),
+                            .remaining_ms = result->remaining_ms},
+             NULL);
+    else if (outcome == TEN_HOLDING_UNKEPT)
+        tell_term(election, TENURE_EVENT_LOST, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
+    else if (reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* its end was reported when it expired */
+        tell_term(election, TENURE_EVENT_RELEASED, reason);
 }
 
-static void note_failure(ten_election *election, uint64_t now_ms, int error) {
-    if (!election->down)
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_DOWN, .error = error});
-    election->down = true;
-    if (election->flight == TEN_OP_RENEW && !election->giving_back && election->lease.deadline_ms != 0) {
-        if (election->lease.state == TEN_LEASE_OWNED)
-            tell(election, (ten_election_event){
-                               .kind = TEN_ELECTION_RENEW_FAILED, .token = election->lease.token, .error = error});
-        ten_lease_renewal_failed(&election->lease);
+static void take_answer(ten_election *election, uint64_t now_ms, const ten_result *result) {
+    ten_holding *holding = &election->holding;
+    const ten_timing *timing = &election->config.timing;
+    enum ten_holding_outcome outcome = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
+    switch (outcome) {
+    case TEN_HOLDING_GRANTED:
+        note_granted(election, now_ms);
+        break;
+    case TEN_HOLDING_RENEWED:
+        note_renewed(election, now_ms, result->ask);
+        break;
+    case TEN_HOLDING_LATE: /* a campaign is tried again, a renewed lease expires */
+        (void)expire(election, now_ms);
+        break;
+    case TEN_HOLDING_SPENT:
+        /* A store that lost data may grant more tokens below those that were seen: pause between the tries. */
+        election->try_ms = now_ms + (holding->token < holding->known_token ? timing->ttl_ms / 4 : 0);
+        break;
+    case TEN_HOLDING_REFUSED:
+        note_refused(election, now_ms, result);
+        break;
+    case TEN_HOLDING_LOST:
+        note_taken(election, now_ms, result);
+        break;
+    case TEN_HOLDING_RELEASED:
+    case TEN_HOLDING_KEPT:
+    case TEN_HOLDING_UNKEPT:
+        note_released(election, outcome, result);
+        break;
+    case TEN_HOLDING_IGNORED:
+        break;
     }
-    uint64_t most_ms = ten_max_u64(election->config.timing.renew_ms / 4, BACKOFF_MIN_MS);
-    uint64_t backoff_ms = ten_min_u64(UINT64_C(1) * BACKOFF_MIN_MS << ten_min_u64(election->failures, 10), most_ms);
-    election->retry_ms = now_ms + backoff_ms / 2 + random_below(election, backoff_ms / 2 + 1);
-    election->failures++;
 }
 
-void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *result) {
-    TEN_INVARIANT(election->in_flight);
-    election->in_flight = false;
-    expire(election, now_ms);
-    if (error < 0) {
-        note_failure(election, now_ms, error);
-        return;
-    }
-    if (election->down)
-        tell(election, (ten_election_event){.kind = TEN_ELECTION_STORE_UP});
-    election->down = false;
-    election->failures = 0;
-    election->retry_ms = 0;
-    if (election->giving_back)
-        answer_release(election, result);
-    else if (election->flight == TEN_OP_ACQUIRE)
-        answer_campaign(election, now_ms, result);
-    else
-        answer_renewal(election, now_ms, result);
+void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_result *result) {
+    ten_election *election = self;
+    TEN_INVARIANT(election->holding.flight != TEN_FLIGHT_NONE);
+    (void)expire(election, now_ms);
+    if (error == TENURE_OK)
+        take_answer(election, now_ms, result);
+    else if (ten_holding_unanswered(&election->holding))
+        tell(election,
+             (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .token = election->holding.token, .error = error}, NULL);
 }
 
 /* ---- the feed */
@@ -378,38 +330,63 @@ static bool is_mine(const ten_election *election, const ten_change *change) {
     return strcmp(change->instance, election->config.instance) == 0;
 }
 
-void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {
-    if (change->kind == TEN_STORE_RECOVERING) {
-        ten_election_resync(election, now_ms);
+void ten_election_change(void *self, uint64_t now_ms, const ten_change *change) {
+    ten_election *election = self;
+    if (change->kind == TENURE_EVENT_RECOVERING) {
+        ten_election_follow(election, now_ms);
         return;
     }
-    if (strcmp(change->target, election->config.role) != 0 || change->token < election->known_token)
+    ten_holding *holding = &election->holding;
+    if (strcmp(change->target, election->config.role) != 0)
         return;
-    if (change->kind == TEN_LEASE_ACQUIRED && !is_mine(election, change)) {
-        bool event = change->token > election->known_token;
-        election->known_token = change->token;
-        if (election->lease.deadline_ms != 0 && event)
-            demote(election, now_ms, TEN_REASON_TAKEN);
+    if (change->kind == TENURE_EVENT_RELEASED || change->kind == TENURE_EVENT_LOST)
+        election->end_reason = change->reason;
+    if (change->token < holding->known_token)
+        return;
+    bool mine = is_mine(election, change);
+    bool held = ten_holding_is_held(holding);
+    if (change->kind == TENURE_EVENT_ACQUIRED && !mine) {
+        if (ten_holding_hear(holding, change->token, false) == TEN_HOLDING_NEWER && held)
+            lose(election, now_ms, TEN_REASON_TAKEN);
         election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
-    } else if (change->kind == TEN_LEASE_RELEASED && election->lease.deadline_ms == 0) {
-        if (!is_mine(election, change)) /* after its own release, try_ms is set already */
+    } else if (change->kind == TENURE_EVENT_RELEASED && !held) {
+        if (!mine) /* after its own release, try_ms is set already */
             election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
-    } else if (election->lease.deadline_ms == 0 || !is_mine(election, change) ||
-               change->token != election->lease.token) {
+    } else if (!held || !mine || change->token != holding->token) {
         return;
-    } else if (change->kind == TEN_LEASE_ASKED) {
+    } else if (change->kind == TENURE_EVENT_ASKED) {
         election->renew_ms = now_ms; /* the answer says what is asked */
-    } else if ((change->kind == TEN_LEASE_LOST || change->kind == TEN_LEASE_RELEASED) &&
+    } else if ((change->kind == TENURE_EVENT_LOST || change->kind == TENURE_EVENT_RELEASED) &&
                change->reason == TEN_REASON_FORCED) {
-        demote(election, now_ms, TEN_REASON_FORCED);
+        lose(election, now_ms, TEN_REASON_FORCED);
         /* Others go first: they get the role when the lease has ended by the store's clock. */
         election->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
     }
 }
 
-void ten_election_resync(ten_election *election, uint64_t now_ms) {
+void ten_election_follow(void *self, uint64_t now_ms) {
+    ten_election *election = self;
     if (election->state == TEN_ELECTION_FOLLOWING)
         election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election));
-    else if (election->lease.deadline_ms != 0)
+    else if (ten_holding_is_held(&election->holding))
         election->renew_ms = ten_min_u64(election->renew_ms, now_ms);
 }
+
+/* ---- as a part of the driver */
+
+static void notice_deadline(void *self, uint64_t now_ms) {
+    (void)expire(self, now_ms);
+}
+
+static uint64_t deadline_ms(const void *self) {
+    const ten_holding *holding = &((const ten_election *)self)->holding;
+    return ten_holding_is_held(holding) ? holding->deadline_ms : UINT64_MAX;
+}
+
+const ten_driver_part ten_election_part = {.request = ten_election_request,
+                                           .answer = ten_election_answer,
+                                           .expire = notice_deadline,
+                                           .next_ms = ten_election_next_ms,
+                                           .deadline_ms = deadline_ms,
+                                           .follow = ten_election_follow,
+                                           .change = ten_election_change};

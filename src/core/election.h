@@ -1,5 +1,5 @@
 /*
- * One candidate for one role, on top of the lease record (core/lease.h). Pure, like the fleet: it is told the time, the
+ * One candidate for one role, on top of its holding (core/holding.h). Pure, like the fleet: it is told the time, the
  * store's answers and what happened, and says what to send next and which events to report. A role is a target, usually
  * in the namespace `leader`; the leader is its holder.
  *
@@ -17,8 +17,8 @@
 #ifndef TEN_CORE_ELECTION_H
 #define TEN_CORE_ELECTION_H
 
-#include "core/lease.h"
-#include "core/op.h"
+#include "core/driver.h"
+#include "core/holding.h"
 #include "core/timing.h"
 
 typedef struct ten_election_config {
@@ -32,6 +32,7 @@ typedef struct ten_election_config {
     uint64_t ttl_min_ms;     /* the shortest TTL of the store */
     uint64_t expiry_late_ms; /* by how much the store may end a lease too late */
     uint64_t seed;           /* of its jitter */
+    ten_event_queue *events; /* where to report; it must outlive the election */
 } ten_election_config;
 
 enum ten_election_state {
@@ -41,63 +42,32 @@ enum ten_election_state {
     TEN_ELECTION_STEPPING_DOWN,
 };
 
-enum ten_election_event_kind {
-    TEN_ELECTION_ELECTED,         /* token: the work may begin */
-    TEN_ELECTION_STEP_DOWN,       /* token, reason: stop the work, then call ten_election_stopped() */
-    TEN_ELECTION_DEMOTED,         /* token, reason (expired, taken, forced): the same, but at once */
-    TEN_ELECTION_RELEASED,        /* token, reason */
-    TEN_ELECTION_KEPT,            /* token, remaining_ms: the work is over, but the role is kept until then */
-    TEN_ELECTION_RENEWED,         /* token */
-    TEN_ELECTION_RENEW_FAILED,    /* token, error: the lease is uncertain from now on */
-    TEN_ELECTION_CAMPAIGN_FAILED, /* error, or other (the leader) and remaining_ms */
-    TEN_ELECTION_RECOVERING,      /* remaining_ms: the store is recovering and grants nothing yet */
-    TEN_ELECTION_STORE_DOWN,      /* error */
-    TEN_ELECTION_STORE_UP,
-    TEN_ELECTION_REFUSED, /* error: this instance was declared gone, or the tokens are used up. Final */
-};
-
-typedef struct ten_election_event {
-    enum ten_election_event_kind kind;
-    enum ten_reason reason;
-    int error;
-    uint64_t token;
-    uint64_t remaining_ms;
-    char other[TENURE_HOLDER_MAX + 1];
-} ten_election_event;
-
-#define TEN_ELECTION_EVENTS 16u
-
+/*
+ * The events that an election reports: TENURE_EVENT_ACQUIRED (elected: the work may begin; reason: how the previous
+ * term ended, as far as is known), _STOP (step down: stop the work, then call ten_election_stopped()), _LOST (the same,
+ * but at once), _RELEASED, _KEPT (the work is over, but the role is kept), _RENEWED, _RENEW_FAILED, _ACQUIRE_FAILED,
+ * _RECOVERING and _REFUSED (this instance was declared gone, or the tokens are used up. Final).
+ */
 typedef struct ten_election {
     ten_election_config config;
     enum ten_election_state state;
-    ten_lease lease;
+    ten_holding holding;
     bool campaigns; /* it was not withdrawn */
-    bool working;   /* from TEN_ELECTION_ELECTED until ten_election_stopped() */
+    bool working;   /* from TENURE_EVENT_ACQUIRED until ten_election_stopped() */
     bool unkept;    /* leads, but not yet reported: the lease does not yet cover at_least_ms */
-    bool in_flight; /* a request has not been answered */
-    bool down;      /* the last request failed */
     bool refused;
-    enum ten_op_kind flight;
-    bool giving_back;             /* the request in flight ends a term: it releases the role, or keeps it */
-    bool keeping;                 /* and it does not release the role, but keeps it for the rest of at_least_ms */
     enum ten_reason leave_reason; /* why it steps down */
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */
     uint64_t sent_ms;
     uint64_t renew_ms;       /* when to renew */
     uint64_t try_ms;         /* when to campaign */
     uint64_t pause_until_ms; /* its work ended by itself: no campaign before this, even if another leader steps down */
-    uint64_t retry_ms;       /* after a failure: nothing is sent before this */
-    uint64_t spent_token;    /* was released, or its deadline passed: never believed again */
-    uint64_t known_token;    /* the highest seen */
     uint64_t keep_until_ms;  /* of the term with keep_token */
     uint64_t keep_token;
-    uint64_t unreleased; /* a token whose release has not been answered; 0: none */
-    enum ten_reason unreleased_reason;
-    unsigned failures; /* in a row */
+    enum ten_reason end_reason; /* how the last term that was heard of ended */
+    bool heard_of_leader;       /* another instance has led */
     uint64_t random;
-    ten_election_event events[TEN_ELECTION_EVENTS];
-    size_t event_first;
-    size_t event_count;
+    ten_op op; /* in flight */
 } ten_election;
 
 void ten_election_init(ten_election *election, const ten_election_config *config);
@@ -113,22 +83,22 @@ void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_
  * campaigned for: no term begins while the work of an earlier one still runs. */
 void ten_election_stopped(ten_election *election);
 
-/* ---- driving */
+/* ---- driving: called by the driver (core/driver.h). `election` is a ten_election */
 
-/* When to call ten_election_request() next if nothing happens before; UINT64_MAX: never. */
-uint64_t ten_election_next_ms(const ten_election *election, uint64_t now_ms);
-/* Fills in the request to be sent now; false: nothing to send. There is one request at a time. It also ends a term
- * whose deadline has passed. */
-bool ten_election_request(ten_election *election, uint64_t now_ms, ten_op *ret_op);
+extern const ten_driver_part ten_election_part;
+
+/* When ten_election_request() has something to send; UINT64_MAX: not before something happens. */
+uint64_t ten_election_next_ms(const void *election, uint64_t now_ms);
+/* The request to be sent now, valid until the answer; NULL: nothing to send. It also ends a term whose deadline has
+ * passed. */
+const ten_op *ten_election_request(void *election, uint64_t now_ms, size_t *ret_count);
 /* The answer to the request. `error`: what apply() returned; the result is ignored if it is not 0. */
-void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *result);
+void ten_election_answer(void *election, uint64_t now_ms, int error, const ten_result *result);
 /* An entry of the feed. */
-void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change);
-/* Entries of the feed were missed: campaigns or renews early, and learns the state from the answer. */
-void ten_election_resync(ten_election *election, uint64_t now_ms);
-
-/* The next event, oldest first; false: none is left. */
-bool ten_election_event_take(ten_election *election, ten_election_event *ret_event);
+void ten_election_change(void *election, uint64_t now_ms, const ten_change *change);
+/* The feed is followed from now on, and what happened before may have been missed: campaigns or renews early, and
+ * learns the state from the answer. */
+void ten_election_follow(void *election, uint64_t now_ms);
 
 /* ---- reading */
 

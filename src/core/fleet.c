@@ -21,38 +21,14 @@ uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below) {
     return below ? ten_hash_mix(fleet->random) % below : 0;
 }
 
-void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event) {
-    if (fleet->event_count == fleet->event_room) {
-        uint32_t room = fleet->event_room ? fleet->event_room * 2 : 64;
-        ten_fleet_event *events = ten_malloc(room * sizeof *events);
-        if (!events)
-            return; /* dropped: what is held can be read from the fleet, so nothing depends on an event */
-        for (uint32_t i = 0; i < fleet->event_count; i++)
-            events[i] = fleet->events[(fleet->event_first + i) % fleet->event_room];
-        ten_free(fleet->events);
-        fleet->events = events;
-        fleet->event_room = room;
-        fleet->event_first = 0;
-    }
-    fleet->events[(fleet->event_first + fleet->event_count++) % fleet->event_room] = event;
+void ten_fleet_tell(ten_fleet *fleet, uint32_t number, tenure_event event) {
+    if (!event.token)
+        event.token = fleet->targets[number].holding.token;
+    ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), NULL);
 }
 
-bool ten_fleet_event_take(ten_fleet *fleet, ten_fleet_event *ret_event) {
-    if (fleet->event_count == 0)
-        return false;
-    *ret_event = fleet->events[fleet->event_first];
-    fleet->event_first = (fleet->event_first + 1) % fleet->event_room;
-    fleet->event_count--;
-    return true;
-}
-
-void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uint32_t number, enum ten_reason reason,
-                           int error) {
-    ten_fleet_tell(fleet, (ten_fleet_event){.kind = kind,
-                                            .target = number,
-                                            .token = fleet->targets[number].lease.token,
-                                            .reason = reason,
-                                            .error = error});
+void ten_fleet_tell_end(ten_fleet *fleet, uint32_t number, enum tenure_event_kind kind, enum ten_reason reason) {
+    ten_fleet_tell(fleet, number, (tenure_event){.kind = kind, .reason = ten_reason_name(reason)});
 }
 
 void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
@@ -94,6 +70,7 @@ void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
     ten_timers_clear(&fleet->looks, number);
     fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
+    ten_fleet_changed(fleet, number);
     if (ten_plan_target_id(fleet->plan, number))
         ten_plan_remove_target(fleet->plan, number);
 }
@@ -101,25 +78,20 @@ void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_fleet_leave_order(fleet, number);
-    target->closing = false;
     target->unclaimed = false;
     target->keep_until_ms = 0;
     /* While a request about it is in flight, its number and its id are still needed. */
-    if (target->removed && !target->busy && target->flight == TEN_FLIGHT_NONE)
+    if (target->removed && !target->busy && target->holding.flight == TEN_FLIGHT_NONE)
         ten_fleet_forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
+void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    ten_fleet_tell_target(fleet, TEN_FLEET_LOST, number, reason, 0);
-    /* Should the store later name this instance as the holder under the same token, that proves nothing: the store may
-     * have lost data, granted the target to another instance, lost that lease too, and then had this one put back by a
-     * late renewal. Only a new token is safe. */
-    if (reason == TEN_REASON_EXPIRED)
-        target->released_token = target->lease.token;
-    ten_lease_lost(&target->lease);
+    ten_fleet_leave_order(fleet, number);
+    ten_fleet_changed(fleet, number);
+    ten_fleet_tell_end(fleet, number, TENURE_EVENT_LOST, reason);
     target->end_reason = (uint8_t)reason;
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;
@@ -129,12 +101,8 @@ void ten_fleet_lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY) {
-        const struct ten_fleet_target *target = &fleet->targets[fleet->oldest];
-        if (target->lease.deadline_ms > fleet->now_ms)
-            return;
-        ten_fleet_lose(fleet, fleet->oldest, TEN_REASON_EXPIRED);
-    }
+    while (fleet->oldest != TEN_NOBODY && ten_holding_expire(&fleet->targets[fleet->oldest].holding, fleet->now_ms))
+        ten_fleet_lost(fleet, fleet->oldest, TEN_REASON_EXPIRED);
 }
 
 /* ---- what the program wants */
@@ -167,9 +135,11 @@ static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
         return TEN_NOBODY;
     }
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->known)
+    if (!target->known) {
         *target = (struct ten_fleet_target){
             .known = true, .holder = TEN_NOBODY, .free_ms = fleet->now_ms, .unplanned = unplanned};
+        ten_fleet_changed(fleet, number);
+    }
     target->removed = false;
     return number;
 }
@@ -222,7 +192,7 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
 void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
     fleet->targets[number].claimed = false;
-    fleet->targets[number].unclaimed = ten_fleet_is_owned(&fleet->targets[number]);
+    fleet->targets[number].unclaimed = ten_holding_is_held(&fleet->targets[number].holding);
     if (fleet->targets[number].unplanned)
         fleet->targets[number].removed = true; /* nothing else keeps it here */
     ten_fleet_look(fleet, number);
@@ -268,6 +238,11 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
     fleet->metadata = config->metadata;
+    fleet->registry = config->registry;
+    fleet->listing = 1;
+    fleet->events = config->events;
+    fleet->changed = config->changed;
+    fleet->userdata = config->userdata;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
     fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;
@@ -294,7 +269,6 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_free(fleet->instances);
     ten_free(fleet->ops);
     ten_free(fleet->op_targets);
-    ten_free(fleet->events);
     ten_free(fleet);
 }
 
@@ -302,13 +276,13 @@ const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
     return fleet->plan;
 }
 
-const ten_lease *ten_fleet_lease(const ten_fleet *fleet, uint32_t target) {
-    return &fleet->targets[target].lease;
+const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target) {
+    return &fleet->targets[target].holding;
 }
 
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t number, uint64_t now_ms) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    return target->known && !target->closing && ten_lease_is_owned(&target->lease, now_ms);
+    return target->known && ten_holding_may_work(&target->holding, now_ms);
 }
 
 size_t ten_fleet_owned_count(const ten_fleet *fleet) {
@@ -321,7 +295,7 @@ const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {
 }
 
 void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms) {
-    bool owned = ten_fleet_is_owned(&fleet->targets[target]);
-    *ret_acquired_ms = owned ? fleet->targets[target].acquired_ms : 0;
-    *ret_renewed_ms = owned ? fleet->targets[target].sent_ms : 0;
+    const ten_holding *holding = &fleet->targets[target].holding;
+    *ret_acquired_ms = ten_holding_is_held(holding) ? holding->acquired_ms : 0;
+    *ret_renewed_ms = ten_holding_is_held(holding) ? holding->sent_ms : 0;
 }

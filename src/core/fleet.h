@@ -12,30 +12,15 @@
  * the other lease lasts, and the next try is at that instant. When the store fails, no lease is believed beyond its
  * deadline, and requests back off.
  *
- * The life of a target:
- *
- *                  its turn           granted            reason to release
- *      not held -------------> ACQUIRE -----> held --------------------------> closing
- *       ^ ^ ^                   |   |         | ^                               | |  |
- *       | | +---- refused ------+   |         | +----- no reason any more ------+ |  | the work has stopped
- *       | |                         |         |                                   |  v
- *       | +--- lost, expired -------|---------+-----------------------------------+ RELEASE
- *       |                           |                                                ^  |
- *       |                           +--------- granted under a stale token ----------+  |
- *       +---------------------------------- answered -----------------------------------+
- *
- *  - not held: deadline_ms of the lease record is 0. core/lease.h decides what may be believed.
- *  - held: the deadline is set, and the lease is renewed in time.
- *  - closing: held, and the flag `closing` is set: TEN_FLEET_STOP was reported. The lease is still renewed.
- *  - ACQUIRE and RELEASE: the operation is in flight (enum ten_flight). From the moment at which a release is sent the
- *    target is not held. The flag `unreleased` is set until the release is answered; until then it is repeated, and
- *    nothing else is sent for the target.
+ * The life of each target is a holding (core/holding.h). The fleet decides when it is this instance's turn to acquire
+ * one, when there is a reason to release one (then it is closing, and TENURE_EVENT_STOP is reported), and releases it
+ * when the program says that the work has stopped.
  */
 #ifndef TEN_CORE_FLEET_H
 #define TEN_CORE_FLEET_H
 
-#include "core/lease.h"
-#include "core/op.h"
+#include "core/driver.h"
+#include "core/holding.h"
 #include "core/plan.h"
 #include "core/timing.h"
 
@@ -51,38 +36,21 @@ typedef struct ten_fleet_config {
     uint64_t seed;              /* of its jitter */
     const char *metadata;       /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
+    bool registry;              /* the targets are those of the store's registry */
+    ten_event_queue *events;    /* where to report; it must outlive the fleet */
+    /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
+     * It must not call the fleet, except for reading. */
+    void (*changed)(void *userdata, uint32_t target);
+    void *userdata;
 } ten_fleet_config;
 
-enum ten_fleet_event_kind {
-    TEN_FLEET_ACQUIRED,       /* target, token; reason: how the previous lease ended, as far as is known */
-    TEN_FLEET_ACQUIRE_FAILED, /* target, error or other (the holder) */
-    TEN_FLEET_RENEWED,        /* target, token; for a large request only count, without a target */
-    TEN_FLEET_RENEW_FAILED,   /* target, token, error: the lease is uncertain from now on */
-    TEN_FLEET_LOST,           /* target, token, reason: expired, taken or forced */
-    TEN_FLEET_STOP,           /* target, token: start no more work; the target is released when no work is left */
-    TEN_FLEET_RELEASED,       /* target, token, reason */
-    TEN_FLEET_JOINED,         /* other */
-    TEN_FLEET_LEFT,           /* other */
-    TEN_FLEET_PLAN_CHANGED,   /* count: how many targets moved */
-    TEN_FLEET_STORE_DOWN,     /* error */
-    TEN_FLEET_STORE_UP,
-    TEN_FLEET_RECOVERING, /* remaining_ms */
-    TEN_FLEET_REFUSED,    /* error (another TTL in the fleet, or declared gone), remaining_ms: the fleet's TTL. Final */
-    TEN_FLEET_STOPPED,    /* all leases have been released after ten_fleet_stop() */
-    TEN_FLEET_UNOWNED,    /* target, token and reason of its last lease, free_ms: no holder for longer than the TTL */
-};
-
-typedef struct ten_fleet_event {
-    enum ten_fleet_event_kind kind;
-    uint32_t target; /* its number; TEN_PLAN_NONE: none */
-    uint64_t token;
-    enum ten_reason reason;
-    int error;
-    size_t count;
-    uint64_t remaining_ms;
-    uint64_t free_ms;
-    char other[TENURE_HOLDER_MAX + 1]; /* an instance */
-} ten_fleet_event;
+/*
+ * The events that a fleet reports: TENURE_EVENT_ACQUIRED (reason: how the previous lease ended, as far as is known),
+ * _ACQUIRE_FAILED, _RENEWED (of a large request only a count, without a target), _RENEW_FAILED, _LOST, _STOP (start no
+ * more work; the target is released when no work is left), _RELEASED, _JOINED, _LEFT, _PLAN_CHANGED, _RECOVERING,
+ * _REFUSED (another TTL in the fleet, or declared gone; remaining_ms: the fleet's TTL. Final), _STOPPED, _UNOWNED and
+ * _TARGET_REMOVED (it is no longer registered).
+ */
 
 /* Targets without a holder, as of the last heartbeat. */
 typedef struct ten_fleet_unowned {
@@ -94,39 +62,42 @@ typedef struct ten_fleet_unowned {
 ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms);
 void ten_fleet_free(ten_fleet *fleet);
 
-/* ---- driving: call these in a loop, with a clock that does not go back */
+/* ---- driving: these are called by the driver (core/driver.h), with a clock that does not go back. `fleet` is a
+ * ten_fleet */
 
-/* When to call ten_fleet_request() next if nothing happens before; UINT64_MAX: never. */
-uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms);
+extern const ten_driver_part ten_fleet_part;
 
-/* The next request, to be sent now: *ret_count operations, valid until the answer. NULL: nothing to send. There is one
- * request at a time: until ten_fleet_answer() has been called, this returns NULL. It also expires leases whose deadline
- * has passed. */
-const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count);
+/* When ten_fleet_request() has something to send; UINT64_MAX: not before something happens. */
+uint64_t ten_fleet_next_ms(const void *fleet, uint64_t now_ms);
+/* When the first of the leases expires; UINT64_MAX: none is held. */
+uint64_t ten_fleet_deadline_ms(const void *fleet);
+/* The next request, to be sent now: *ret_count operations, valid until the answer. NULL: nothing to send. It also
+ * expires leases whose deadline has passed. */
+const ten_op *ten_fleet_request(void *fleet, uint64_t now_ms, size_t *ret_count);
 /* The target of the request's operation number `at`; TEN_PLAN_NONE: a heartbeat or a leave. Valid until the next
  * request. */
 uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at);
 /* The answer to the request. `error`: what apply() returned; the results are ignored if it is not 0. */
-void ten_fleet_answer(ten_fleet *fleet, uint64_t now_ms, int error, const ten_result *results);
+void ten_fleet_answer(void *fleet, uint64_t now_ms, int error, const ten_result *results);
 
-/* Whether the list of instances has to be read. If so: call begin, then ten_fleet_instance() for each live instance,
- * then end, or failed if the list could not be read. */
-bool ten_fleet_wants_instances(const ten_fleet *fleet, uint64_t now_ms);
-void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms);
-void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *instance);
-void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms);
-void ten_fleet_instances_failed(ten_fleet *fleet, uint64_t now_ms, int error);
+/* The list of instances: begin, then each live instance, then the end, with an error if it could not be read. */
+void ten_fleet_instances_begin(void *fleet, uint64_t now_ms);
+void ten_fleet_instance(void *fleet, uint64_t now_ms, const ten_instance *instance);
+void ten_fleet_instances_end(void *fleet, uint64_t now_ms, int error);
 
 /* An entry of the feed. */
-void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *change);
-/* Entries of the feed were missed: everything has to be read again. */
-void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms);
-/* What a listing says about a known target: its holder (NULL: free) and how long the lease lasts. */
-void ten_fleet_holder(ten_fleet *fleet, uint64_t now_ms, const char *target, const char *holder, uint64_t token,
-                      uint64_t remaining_ms);
+void ten_fleet_change(void *fleet, uint64_t now_ms, const ten_change *change);
+/* The feed is followed from now on; what happened before may have been missed. */
+void ten_fleet_follow(void *fleet, uint64_t now_ms);
 
-/* The next event, oldest first; false: none is left. */
-bool ten_fleet_event_take(ten_fleet *fleet, ten_fleet_event *ret_event);
+/* A listing of all targets: begin, then each row, then the end. Registrations that were not in a whole listing are
+ * removed, but not at once: see fleet_registry.c. Returns when to list again; UINT64_MAX: not. */
+void ten_fleet_begin_listing(void *fleet);
+void ten_fleet_row(void *fleet, uint64_t now_ms, const ten_row *row);
+uint64_t ten_fleet_end_listing(void *fleet, uint64_t now_ms);
+void ten_fleet_unregistered(void *fleet, uint64_t now_ms, const char *target);
+/* All registrations that had changed have been read, by ten_fleet_row() and ten_fleet_unregistered(). */
+void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);
 
 /* ---- what the program wants */
 
@@ -148,8 +119,8 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms);
 /* ---- reading */
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet);
-/* What may be believed about the target; the record belongs to the fleet. */
-const ten_lease *ten_fleet_lease(const ten_fleet *fleet, uint32_t target);
+/* What may be believed about the target; the holding belongs to the fleet. */
+const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
 /* Whether new work on the target may start now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);

@@ -65,75 +65,75 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     return ten_max_u64(first_ms, free_ms) + rank * fleet->rank_delay_ms;
 }
 
-static void add_op(ten_fleet *fleet, uint32_t number, enum ten_flight flight, ten_op op) {
+static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
     op.namespace_name = fleet->namespace_name;
     op.holder = fleet->instance;
-    if (number != TEN_NOBODY) {
+    if (number != TEN_NOBODY)
         op.target = ten_plan_target_id(fleet->plan, number);
-        fleet->targets[number].flight = (uint8_t)flight;
-    }
     fleet->ops[fleet->op_count] = op;
     fleet->op_targets[fleet->op_count++] = number;
 }
 
 static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    struct ten_fleet_target *target = &fleet->targets[number];
-    target->release_reason = (uint8_t)reason;
-    target->unreleased = true;
-    target->stray = false;
-    target->released_token = target->lease.token;
-    add_op(fleet, number, TEN_FLIGHT_RELEASE,
-           (ten_op){.kind = TEN_OP_RELEASE, .token = target->lease.token, .reason = reason});
-    /* From now on the lease is not believed, whether the release arrives or not. */
-    ten_lease_released(&target->lease);
+    add_op(fleet, number, ten_holding_release(&fleet->targets[number].holding, reason, 0));
     ten_fleet_leave_order(fleet, number);
+    ten_fleet_changed(fleet, number);
 }
 
-/* Decides what one target needs now; may add an operation to the request. */
-static void look_at(ten_fleet *fleet, uint32_t number) {
+/* A target that is held: closes it if there is a reason to release it, and releases it when its work has stopped. */
+static void look_at_held(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->known || target->flight != TEN_FLIGHT_NONE)
-        return;
-    if (target->unreleased) {
-        add_release(fleet, number, (enum ten_reason)target->release_reason);
-        return;
-    }
-    if (ten_fleet_is_owned(target)) {
-        enum ten_reason reason = reason_to_release(fleet, number);
-        if (reason == TEN_REASON_NONE) {
-            target->closing = false;
-            uint64_t at_ms = handover_ms(fleet, number);
-            if (at_ms != UINT64_MAX && at_ms > fleet->now_ms)
-                ten_timers_set(&fleet->looks, number, at_ms);
-            return;
+    enum ten_reason reason = reason_to_release(fleet, number);
+    if (reason == TEN_REASON_NONE) {
+        if (target->holding.state == TEN_HOLDING_CLOSING) {
+            ten_holding_reopen(&target->holding);
+            ten_fleet_changed(fleet, number);
         }
-        if (!target->closing)
-            ten_fleet_tell_target(fleet, TEN_FLEET_STOP, number, reason, 0);
-        target->closing = true;
-        if (!target->busy)
-            add_release(fleet, number, reason);
+        uint64_t at_ms = handover_ms(fleet, number);
+        if (at_ms != UINT64_MAX && at_ms > fleet->now_ms)
+            ten_timers_set(&fleet->looks, number, at_ms);
         return;
     }
+    if (target->holding.state != TEN_HOLDING_CLOSING) {
+        ten_holding_close(&target->holding);
+        ten_fleet_changed(fleet, number);
+        ten_fleet_tell_end(fleet, number, TENURE_EVENT_STOP, reason);
+    }
+    if (!target->busy)
+        add_release(fleet, number, reason);
+}
+
+static void look_at_free(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_target *target = &fleet->targets[number];
     if (target->removed && !target->busy) {
         ten_fleet_forget(fleet, number);
         return;
     }
     uint64_t at_ms = turn_ms(fleet, number);
-    if (target->stray && (at_ms > fleet->now_ms || target->busy)) {
+    bool now = at_ms <= fleet->now_ms && !target->busy;
+    if (target->holding.stray && !now) {
         /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
          * not wanted now. Release it: the other instances assume that a holder works on what it holds. */
-        target->lease.token = target->known_token;
+        ten_holding_disown(&target->holding, target->holding.known_token, TEN_REASON_DONE);
         add_release(fleet, number, TEN_REASON_DONE);
-        return;
+    } else if (now) {
+        add_op(fleet, number, ten_holding_acquire(&target->holding, &fleet->timing));
+    } else if (at_ms != UINT64_MAX && !target->busy) {
+        ten_timers_set(&fleet->looks, number, at_ms);
     }
-    if (at_ms == UINT64_MAX)
+}
+
+/* Decides what one target needs now; may add an operation to the request. */
+static void look_at(ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_target *target = &fleet->targets[number];
+    if (!target->known || target->holding.flight != TEN_FLIGHT_NONE)
         return;
-    if (at_ms > fleet->now_ms || target->busy) {
-        if (!target->busy)
-            ten_timers_set(&fleet->looks, number, at_ms);
-        return;
-    }
-    add_op(fleet, number, TEN_FLIGHT_ACQUIRE, (ten_op){.kind = TEN_OP_ACQUIRE, .ttl_ms = fleet->timing.ttl_ms});
+    if (target->holding.state == TEN_HOLDING_RELEASING)
+        add_release(fleet, number, TEN_REASON_NONE);
+    else if (ten_holding_is_held(&target->holding))
+        look_at_held(fleet, number);
+    else
+        look_at_free(fleet, number);
 }
 
 /* ---- the request */
@@ -141,7 +141,7 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
 static void add_heartbeat(ten_fleet *fleet) {
     if (fleet->now_ms < fleet->next_beat_ms)
         return;
-    add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
+    add_op(fleet, TEN_NOBODY,
            (ten_op){.kind = TEN_OP_ANNOUNCE,
                     .ttl_ms = fleet->timing.ttl_ms,
                     .weight = fleet->weight,
@@ -157,12 +157,11 @@ static void add_renewals(ten_fleet *fleet) {
     uint32_t number = fleet->oldest;
     while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
         struct ten_fleet_target *target = &fleet->targets[number];
-        if (target->sent_ms + fleet->timing.renew_ms > due_ms)
+        if (target->holding.sent_ms + fleet->timing.renew_ms > due_ms)
             return;
-        if (target->flight == TEN_FLIGHT_NONE) {
+        if (target->holding.flight == TEN_FLIGHT_NONE) {
             due_ms = ten_max_u64(due_ms, soon_ms);
-            add_op(fleet, number, TEN_FLIGHT_RENEW,
-                   (ten_op){.kind = TEN_OP_RENEW, .token = target->lease.token, .ttl_ms = fleet->timing.ttl_ms});
+            add_op(fleet, number, ten_holding_renew(&target->holding, &fleet->timing, 0));
         }
         number = target->newer;
     }
@@ -173,7 +172,8 @@ static bool is_stopped(const ten_fleet *fleet) {
     if (!fleet->stopping || fleet->owned_count > 0)
         return false;
     for (uint32_t i = 0; i < fleet->target_room; i++)
-        if (fleet->targets[i].known && (fleet->targets[i].busy || fleet->targets[i].unreleased))
+        if (fleet->targets[i].known &&
+            (fleet->targets[i].busy || fleet->targets[i].holding.state == TEN_HOLDING_RELEASING))
             return false;
     return true;
 }
@@ -186,7 +186,7 @@ static void add_looks(ten_fleet *fleet) {
 
 void ten_fleet_leave(ten_fleet *fleet) {
     fleet->left = true;
-    ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_STOPPED, .target = TEN_NOBODY});
+    ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_STOPPED});
 }
 
 /* With a tombstone: a heartbeat or an acquire that is still in flight must not bring the instance back. */
@@ -194,14 +194,16 @@ static void add_leave(ten_fleet *fleet) {
     if (!fleet->asked)
         ten_fleet_leave(fleet);
     else
-        add_op(fleet, TEN_NOBODY, TEN_FLIGHT_NONE,
+        add_op(fleet, TEN_NOBODY,
                (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
 }
 
-const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_count) {
+const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     ten_fleet_expire(fleet);
-    if (fleet->in_flight || fleet->refused || fleet->left || now_ms < fleet->retry_ms)
+    TEN_INVARIANT(!fleet->in_flight);
+    if (fleet->refused || fleet->left)
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);
@@ -211,7 +213,8 @@ const ten_op *ten_fleet_request(ten_fleet *fleet, uint64_t now_ms, size_t *ret_c
         add_heartbeat(fleet);
         if (fleet->announced) {
             add_renewals(fleet);
-            add_looks(fleet);
+            if (!ten_fleet_is_gathering(fleet))
+                add_looks(fleet);
         }
     }
     if (fleet->op_count == 0)
@@ -227,20 +230,30 @@ uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
     return fleet->op_targets[at];
 }
 
-uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
+/* ---- when */
+
+uint64_t ten_fleet_urgent_ms(const void *self) {
+    const ten_fleet *fleet = self;
     if (fleet->refused || fleet->left)
         return UINT64_MAX;
-    uint64_t next_ms = UINT64_MAX;
-    if (fleet->oldest != TEN_NOBODY)
-        next_ms = fleet->targets[fleet->oldest].lease.deadline_ms;
-    if (fleet->in_flight)
-        return next_ms;
-    uint64_t send_ms = ten_min_u64(fleet->next_beat_ms, fleet->next_list_ms);
-    if (fleet->announced)
-        send_ms = ten_min_u64(send_ms, ten_timers_next(&fleet->looks));
-    if (fleet->oldest != TEN_NOBODY)
-        send_ms = ten_min_u64(send_ms, fleet->targets[fleet->oldest].sent_ms + fleet->timing.renew_ms);
+    if (fleet->oldest == TEN_NOBODY || !fleet->announced)
+        return fleet->next_beat_ms;
+    return ten_min_u64(fleet->next_beat_ms, fleet->targets[fleet->oldest].holding.sent_ms + fleet->timing.renew_ms);
+}
+
+uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
+    const ten_fleet *fleet = self;
+    if (fleet->refused || fleet->left)
+        return UINT64_MAX;
     if (is_stopped(fleet))
-        send_ms = now_ms;
-    return ten_min_u64(next_ms, ten_max_u64(send_ms, fleet->retry_ms));
+        return now_ms;
+    if (!fleet->announced)
+        return ten_fleet_urgent_ms(fleet);
+    return ten_min_u64(ten_fleet_urgent_ms(fleet),
+                       ten_max_u64(ten_timers_next(&fleet->looks), fleet->gathering_until_ms));
+}
+
+uint64_t ten_fleet_deadline_ms(const void *self) {
+    const ten_fleet *fleet = self;
+    return fleet->oldest == TEN_NOBODY ? UINT64_MAX : fleet->targets[fleet->oldest].holding.deadline_ms;
 }

@@ -1,7 +1,7 @@
 /*
  * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, held targets, events),
  * fleet_request.c (what to send next), fleet_answer.c (what an answer means), fleet_view.c (the other instances, who
- * holds what, the plan) and fleet_unowned.c (targets without a holder).
+ * holds what, the plan), fleet_registry.c (which targets there are) and fleet_unowned.c (targets without a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
@@ -12,25 +12,18 @@
 #define TEN_NOBODY   TEN_PLAN_NONE
 #define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not in the list of instances */
 
-enum ten_flight { TEN_FLIGHT_NONE, TEN_FLIGHT_ACQUIRE, TEN_FLIGHT_RENEW, TEN_FLIGHT_RELEASE };
-
 /* What is known about one target; its number is the plan's. */
 struct ten_fleet_target {
-    ten_lease lease;
-    uint64_t sent_ms; /* of the last successful acquire or renewal */
-    uint64_t acquired_ms;
-    uint64_t known_token;    /* the highest seen */
-    uint64_t released_token; /* its release was sent, or its deadline passed: never believed again */
-    uint64_t free_ms;        /* when it became free, as far as is known */
-    uint64_t held_until_ms;  /* when the holder's lease ends, by a refusal or a listing; 0: not known */
-    uint64_t unowned_ms;     /* since when it has no holder; 0: it has one */
-    uint64_t keep_until_ms;  /* a fallback holder keeps it until then, whatever the plan says */
-    uint32_t holder;         /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t older;          /* held targets in the order of sent_ms */
+    ten_holding holding;
+    uint64_t free_ms;       /* when it became free, as far as is known */
+    uint64_t held_until_ms; /* when the holder's lease ends, by a refusal or a listing; 0: not known */
+    uint64_t unowned_ms;    /* since when it has no holder; 0: it has one */
+    uint64_t keep_until_ms; /* a fallback holder keeps it until then, whatever the plan says */
+    uint32_t listing;       /* the listing that last had its registration; 0: none */
+    uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t older;         /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
-    uint8_t flight;  /* enum ten_flight */
-    uint8_t strikes; /* how often the planned instance did not take it */
-    uint8_t release_reason;
+    uint8_t strikes;    /* how often the planned instance did not take it */
     uint8_t end_reason; /* why the previous lease ended, as far as is known */
     bool known : 1;     /* the number is in use */
     bool paused : 1;
@@ -39,13 +32,10 @@ struct ten_fleet_target {
     bool unplanned : 1; /* it was claimed, but never put: it has no part in the plan */
     bool unclaimed : 1; /* to be released even if it is planned for this instance */
     bool busy : 1;
-    bool closing : 1;     /* TEN_FLEET_STOP was reported */
     bool handed_over : 1; /* this instance released it for the planned holder */
     bool in_order : 1;    /* in the list of held targets */
-    bool stray : 1;       /* the store says that this instance holds it, under known_token, but it has no such grant */
     bool unowned_told : 1;
-    bool barren : 1;     /* the last acquire was refused, and not because there is a holder */
-    bool unreleased : 1; /* a release has not been answered: it is repeated before anything else is sent */
+    bool barren : 1; /* the last acquire was refused, and not because there is a holder */
 };
 
 /* What is known about one instance; its number is the plan's. */
@@ -94,31 +84,35 @@ struct ten_fleet {
     uint64_t next_beat_ms;
     uint64_t next_list_ms;
     uint64_t last_list_ms;
-    uint64_t retry_ms; /* after a failure: nothing is sent before this */
-    uint32_t failures;
     bool asked; /* at least one request was sent */
     bool announced;
     bool listed; /* the list of instances has been read once */
-    bool down;
     bool stopping;
     bool refused;
     bool left;
     bool asked_to_drain;
 
+    bool registry;
+    uint32_t listing;            /* counts the listings */
+    uint64_t shrunk_ms;          /* since when registrations have been missing from the listings; 0: none is */
+    uint64_t gathering_until_ms; /* registrations are being read; 0: they are not. See fleet_registry.c */
+
     ten_fleet_unowned unowned;
-    ten_fleet_event *events; /* a ring */
-    uint32_t event_first;
-    uint32_t event_count;
-    uint32_t event_room;
+    ten_event_queue *events;
+    void (*changed)(void *userdata, uint32_t target);
+    void *userdata;
 };
 
 /* fleet.c */
-static inline bool ten_fleet_is_owned(const struct ten_fleet_target *target) {
-    return target->lease.deadline_ms != 0;
+/* What may be believed about a target has changed. */
+static inline void ten_fleet_changed(const ten_fleet *fleet, uint32_t target) {
+    if (fleet->changed)
+        fleet->changed(fleet->userdata, target);
 }
 
-void ten_fleet_tell_target(ten_fleet *fleet, enum ten_fleet_event_kind kind, uint32_t target, enum ten_reason reason,
-                           int error);
+/* Reports an event about a target: its id and the token of its lease are filled in. */
+void ten_fleet_tell(ten_fleet *fleet, uint32_t target, tenure_event event);
+void ten_fleet_tell_end(ten_fleet *fleet, uint32_t target, enum tenure_event_kind kind, enum ten_reason reason);
 /* The list of held targets, in the order in which their last renewals were sent: appends to it, and removes from it. */
 void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
 void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
@@ -127,15 +121,21 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
 /* Gives up the leases whose deadline has passed. */
 void ten_fleet_expire(ten_fleet *fleet);
-void ten_fleet_tell(ten_fleet *fleet, ten_fleet_event event);
 /* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
 uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
-void ten_fleet_lose(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
+/* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
+void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
 /* fleet_request.c */
+/* When a heartbeat or a renewal is due. */
+uint64_t ten_fleet_urgent_ms(const void *fleet);
 /* All leases have been released: reports it, and sends nothing more. */
 void ten_fleet_leave(ten_fleet *fleet);
+
+/* fleet_registry.c */
+/* Only some of the registrations are known: nothing is planned, acquired or handed over yet. */
+bool ten_fleet_is_gathering(const ten_fleet *fleet);
 
 /* fleet_unowned.c */
 void ten_fleet_look_for_unowned(ten_fleet *fleet);
@@ -146,6 +146,8 @@ ten_plan *ten_fleet_make_plan(ten_fleet *fleet);
 void ten_fleet_settle(ten_fleet *fleet);
 /* Whether targets may be handed over to the instance. */
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
+/* Who holds a target, says a listing. */
+void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row);
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight);
 
 #endif

@@ -13,7 +13,7 @@ static bool is_wanted(const struct ten_fleet_target *target) {
 
 /* As far as this instance knows. A live instance renews what it holds. */
 static bool has_holder(const ten_fleet *fleet, const struct ten_fleet_target *target) {
-    if (ten_fleet_is_owned(target))
+    if (ten_holding_is_held(&target->holding))
         return true;
     if (target->holder == TEN_OUTSIDER)
         return target->held_until_ms > fleet->now_ms && !target->barren;
@@ -38,7 +38,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
     ten_fleet_unowned found = {0};
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        if (target->flight == TEN_FLIGHT_ACQUIRE)
+        if (target->holding.flight == TEN_FLIGHT_ACQUIRE)
             continue; /* its answer comes next */
         if (!is_wanted(target) || has_holder(fleet, target)) {
             target->unowned_ms = 0;
@@ -53,11 +53,11 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         if (free_ms <= fleet->timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
             continue;
         target->unowned_told = true;
-        ten_fleet_tell(fleet, (ten_fleet_event){.kind = TEN_FLEET_UNOWNED,
-                                                .target = i,
-                                                .token = target->known_token,
-                                                .reason = (enum ten_reason)target->end_reason,
-                                                .free_ms = free_ms});
+        ten_fleet_tell(fleet, i,
+                       (tenure_event){.kind = TENURE_EVENT_UNOWNED,
+                                      .token = target->holding.known_token,
+                                      .reason = ten_reason_name((enum ten_reason)target->end_reason),
+                                      .free_ms = free_ms});
     }
     fleet->unowned = found;
 }
@@ -72,5 +72,5 @@ size_t ten_fleet_planned_count(const ten_fleet *fleet) {
 
 uint64_t ten_fleet_margin_ms(const ten_fleet *fleet, uint64_t now_ms) {
     return fleet->oldest == TEN_NOBODY ? 0
-                                       : ten_sub_saturating(fleet->targets[fleet->oldest].lease.deadline_ms, now_ms);
+                                       : ten_sub_saturating(fleet->targets[fleet->oldest].holding.deadline_ms, now_ms);
 }

@@ -31,12 +31,14 @@ ten_plan *ten_fleet_make_plan(ten_fleet *fleet) {
 }
 
 void ten_fleet_settle(ten_fleet *fleet) {
+    if (ten_fleet_is_gathering(fleet))
+        return;
     fleet->moved_count = 0;
     /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
     if (fleet->moved_count > 0)
-        ten_fleet_tell(fleet, (ten_fleet_event){
-                                  .kind = TEN_FLEET_PLAN_CHANGED, .target = TEN_NOBODY, .count = fleet->moved_count});
+        ten_event_queue_put(fleet->events,
+                            (tenure_event){.kind = TENURE_EVENT_PLAN_CHANGED, .count = fleet->moved_count});
 }
 
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
@@ -61,10 +63,8 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     return true;
 }
 
-static void tell_instance(ten_fleet *fleet, enum ten_fleet_event_kind kind, const char *id) {
-    ten_fleet_event event = {.kind = kind, .target = TEN_NOBODY};
-    snprintf(event.other, sizeof event.other, "%s", id);
-    ten_fleet_tell(fleet, event);
+static void tell_instance(ten_fleet *fleet, enum tenure_event_kind kind, const char *id) {
+    ten_event_queue_put_about(fleet->events, (tenure_event){.kind = kind}, NULL, id);
 }
 
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight) {
@@ -79,7 +79,7 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
     if (!instance->known) {
         *instance = (struct ten_fleet_instance){.known = true, .since_ms = fleet->now_ms};
         if (strcmp(id, fleet->instance) != 0)
-            tell_instance(fleet, TEN_FLEET_JOINED, id);
+            tell_instance(fleet, TENURE_EVENT_JOINED, id);
     }
     return number;
 }
@@ -101,27 +101,24 @@ static void free_targets_of(ten_fleet *fleet, uint32_t number) {
 static void remove_instance(ten_fleet *fleet, uint32_t number) {
     if (number == fleet->self || !fleet->instances[number].known)
         return;
-    tell_instance(fleet, TEN_FLEET_LEFT, ten_plan_instance_id(fleet->plan, number));
+    tell_instance(fleet, TENURE_EVENT_LEFT, ten_plan_instance_id(fleet->plan, number));
     free_targets_of(fleet, number);
     fleet->instances[number] = (struct ten_fleet_instance){0};
     ten_plan_remove_instance(fleet->plan, number);
 }
 
-bool ten_fleet_wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
-    return fleet->announced && !fleet->left && !fleet->refused && now_ms >= fleet->next_list_ms &&
-           now_ms >= fleet->retry_ms;
-}
-
-void ten_fleet_instances_begin(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_instances_begin(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     for (uint32_t i = 0; i < fleet->instance_room; i++)
         fleet->instances[i].listed = false;
 }
 
-void ten_fleet_instance(ten_fleet *fleet, uint64_t now_ms, const ten_instance *instance) {
+void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
-    bool self = strcmp(instance->instance, fleet->instance) == 0;
-    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, self ? fleet->weight : instance->weight);
+    bool own = strcmp(instance->instance, fleet->instance) == 0;
+    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, own ? fleet->weight : instance->weight);
     if (number == TEN_NOBODY)
         return;
     fleet->instances[number].listed = true;
@@ -139,8 +136,13 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
     return ten_max_u64(next_ms, fleet->now_ms + 1);
 }
 
-void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
+    if (error < 0) {
+        fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
+        return;
+    }
     /* An instance that leaves says so. One that is missing although its heartbeat has not expired was forgotten by a
      * store that lost data, and will announce itself again: redistributing its targets would only be undone. */
     for (uint32_t i = 0; i < fleet->instance_room; i++)
@@ -156,28 +158,23 @@ void ten_fleet_instances_end(ten_fleet *fleet, uint64_t now_ms) {
             ten_fleet_look(fleet, i);
 }
 
-void ten_fleet_instances_failed(ten_fleet *fleet, uint64_t now_ms, int error) {
-    (void)error;
-    fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
-}
-
 /* ---- who holds what */
+
+static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
+    ten_holding_lose(&fleet->targets[number].holding);
+    ten_fleet_lost(fleet, number, reason);
+}
 
 static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    bool own = target->lease.deadline_ms != 0;
-    if (token < target->known_token || (own && token <= target->lease.token))
-        return; /* outdated */
-    bool unheard = token > target->known_token;
-    target->known_token = token;
-    if (holder && strcmp(holder, fleet->instance) == 0) {
-        /* An acquire of this instance. If its answer was lost, the target is acquired again or released. */
-        target->stray = unheard && target->flight != TEN_FLIGHT_ACQUIRE && !own;
-        if (target->stray)
+    bool mine = holder && strcmp(holder, fleet->instance) == 0;
+    if (ten_holding_hear(&target->holding, token, mine) == TEN_HOLDING_OUTDATED)
+        return;
+    if (mine) {
+        if (target->holding.stray)
             ten_fleet_look(fleet, number);
         return;
     }
-    target->stray = false;
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
@@ -186,23 +183,22 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         target->strikes = 0; /* the planned holder has taken it, after all */
     if (!holder)
         target->free_ms = fleet->now_ms;
-    if (own)
-        ten_fleet_lose(fleet, number, TEN_REASON_TAKEN);
+    if (ten_holding_is_held(&target->holding))
+        lose(fleet, number, TEN_REASON_TAKEN);
     else
         ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_holder(ten_fleet *fleet, uint64_t now_ms, const char *id, const char *holder, uint64_t token,
-                      uint64_t remaining_ms) {
-    fleet->now_ms = now_ms;
-    uint32_t number = ten_plan_find_target(fleet->plan, id);
-    if (number != TEN_NOBODY && fleet->targets[number].known && fleet->targets[number].flight == TEN_FLIGHT_NONE)
-        note_holder(fleet, number, holder, token, remaining_ms);
+void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
+    uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
+    if (number != TEN_NOBODY && fleet->targets[number].known &&
+        fleet->targets[number].holding.flight == TEN_FLIGHT_NONE)
+        note_holder(fleet, number, row->holder, row->token, row->remaining_ms);
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (change->token < target->known_token || target->lease.deadline_ms != 0)
+    if (change->token < target->holding.known_token || ten_holding_is_held(&target->holding))
         return;
     target->holder = TEN_NOBODY;
     target->end_reason = (uint8_t)change->reason;
@@ -214,9 +210,9 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
 /* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends. */
 static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    target->known_token = token;
-    if (target->lease.deadline_ms != 0)
-        ten_fleet_lose(fleet, number, TEN_REASON_FORCED);
+    target->holding.known_token = token;
+    if (ten_holding_is_held(&target->holding))
+        lose(fleet, number, TEN_REASON_FORCED);
     if (!target->known)
         return;
     target->holder = TEN_OUTSIDER;
@@ -229,11 +225,11 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     if (number == TEN_NOBODY || !fleet->targets[number].known)
         return;
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (change->kind == TEN_LEASE_ACQUIRED) {
+    if (change->kind == TENURE_EVENT_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
-    } else if (change->kind == TEN_LEASE_RELEASED) {
+    } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
-    } else if (change->reason == TEN_REASON_FORCED && change->token >= target->known_token) {
+    } else if (change->reason == TEN_REASON_FORCED && change->token >= target->holding.known_token) {
         note_forced(fleet, number, change->token);
     }
 }
@@ -249,48 +245,44 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     uint32_t number = ten_plan_find_instance(fleet->plan, change->instance);
     if (strcmp(change->instance, fleet->instance) == 0) {
         /* What is asked of this instance comes with the answer to its heartbeat. */
-        if (change->kind == TEN_INSTANCE_CHANGED)
+        if (change->kind == TENURE_EVENT_INSTANCE_CHANGED)
             fleet->next_beat_ms = fleet->now_ms;
-    } else if (change->kind == TEN_INSTANCE_LEFT) {
+    } else if (change->kind == TENURE_EVENT_LEFT) {
         if (number != TEN_NOBODY)
             remove_instance(fleet, number);
     } else {
         /* If a known instance joins, its heartbeat had expired, and its leases with it. */
-        if (change->kind == TEN_INSTANCE_JOINED && number != TEN_NOBODY)
+        if (change->kind == TENURE_EVENT_JOINED && number != TEN_NOBODY)
             free_targets_of(fleet, number);
         want_list(fleet);
     }
 }
 
-void ten_fleet_change(ten_fleet *fleet, uint64_t now_ms, const ten_change *change) {
+void ten_fleet_change(void *self, uint64_t now_ms, const ten_change *change) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     switch (change->kind) {
-    case TEN_LEASE_ACQUIRED:
-    case TEN_LEASE_RELEASED:
-    case TEN_LEASE_LOST:
+    case TENURE_EVENT_ACQUIRED:
+    case TENURE_EVENT_RELEASED:
+    case TENURE_EVENT_LOST:
         note_lease_change(fleet, change);
         break;
-    case TEN_INSTANCE_JOINED:
-    case TEN_INSTANCE_CHANGED:
-    case TEN_INSTANCE_LEFT:
+    case TENURE_EVENT_JOINED:
+    case TENURE_EVENT_INSTANCE_CHANGED:
+    case TENURE_EVENT_LEFT:
         if (fleet->announced)
             note_instance_change(fleet, change);
         break;
-    case TEN_STORE_RECOVERING:
-        ten_fleet_resync(fleet, now_ms);
+    case TENURE_EVENT_RECOVERING:
+        ten_fleet_follow(fleet, now_ms);
         break;
-    case TEN_TARGET_ADDED:
-    case TEN_TARGET_CHANGED:
-    case TEN_TARGET_REMOVED:
-        break;            /* the driver reads the targets and puts them */
-    case TEN_LEASE_ASKED: /* only roles are asked for */
-    case TEN_TARGET_UNOWNED:
-    case TEN_CHANGE_COUNT:
+    default: /* targets are read by the driver; only roles are asked for */
         break;
     }
 }
 
-void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
+void ten_fleet_follow(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (fleet->announced)
         fleet->next_list_ms = now_ms;
@@ -299,7 +291,7 @@ void ten_fleet_resync(ten_fleet *fleet, uint64_t now_ms) {
         fleet->recovering_until_ms = now_ms + fleet->timing.ttl_ms;
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || target->lease.deadline_ms != 0)
+        if (!target->known || ten_holding_is_held(&target->holding))
             continue;
         target->holder = TEN_NOBODY;
         target->held_until_ms = 0;

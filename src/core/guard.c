@@ -157,7 +157,7 @@ void ten_guard_follow(ten_guard *guard, uint64_t sent_ms) {
 }
 
 void ten_guard_change(ten_guard *guard, const ten_change *change) {
-    if (change->kind != TEN_LEASE_ACQUIRED || change->token == 0)
+    if (change->kind != TENURE_EVENT_ACQUIRED || change->token == 0)
         return;
     ten_guard_entry *entry = ten_map_get(&guard->entries, change->target);
     if (entry) {

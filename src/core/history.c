@@ -111,7 +111,7 @@ static int tell_unowned(ten_history *history, const char *namespace_name, const 
     uint64_t ttl_ms = history->config.ttl_ms;
     if (ttl_ms == 0 || hands->ended_ms == 0 || !is_missed(hands->reason) || until_ms <= hands->ended_ms + ttl_ms)
         return TENURE_OK;
-    return keep(history, &(ten_change){.kind = TEN_TARGET_UNOWNED,
+    return keep(history, &(ten_change){.kind = TENURE_EVENT_UNOWNED,
                                        .at_ms = hands->ended_ms + ttl_ms,
                                        .reason = hands->reason,
                                        .namespace_name = namespace_name,
@@ -157,12 +157,12 @@ static void note_ended(struct hands *hands, ten_change *change) {
 
 static int understand(ten_history *history, ten_change *change) {
     int r = TENURE_OK;
-    if (change->kind == TEN_TARGET_REMOVED) {
+    if (change->kind == TENURE_EVENT_TARGET_REMOVED) {
         ten_free(ten_map_remove(&history->hands, change->target));
         return r;
     }
-    bool acquired = change->kind == TEN_LEASE_ACQUIRED;
-    if (!acquired && change->kind != TEN_LEASE_RELEASED && change->kind != TEN_LEASE_LOST)
+    bool acquired = change->kind == TENURE_EVENT_ACQUIRED;
+    if (!acquired && change->kind != TENURE_EVENT_RELEASED && change->kind != TENURE_EVENT_LOST)
         return r;
     struct hands *hands = hands_of(history, change->target);
     const char *instance = hands ? ten_arena_text(&history->texts, change->instance) : NULL;

@@ -13,7 +13,7 @@ bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms)
     return row->exists && row->gone && row->ends_ms > now_ms;
 }
 
-static void report(ten_instance_effect *effect, enum ten_change_kind change) {
+static void report(ten_instance_effect *effect, enum tenure_event_kind change) {
     effect->changed = true;
     effect->must_last = true;
     effect->change = change;
@@ -34,9 +34,9 @@ static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, u
     if (joins) {
         row->since_ms = wall_ms;
         row->ask = TEN_ASK_NOTHING;
-        report(effect, TEN_INSTANCE_JOINED);
+        report(effect, TENURE_EVENT_JOINED);
     } else if (metadata_differs || row->weight != op->weight || row->ttl_ms != op->ttl_ms) {
-        report(effect, TEN_INSTANCE_CHANGED);
+        report(effect, TENURE_EVENT_INSTANCE_CHANGED);
     }
     row->exists = true;
     row->gone = false;
@@ -54,7 +54,7 @@ static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_
                   ten_instance_effect *effect) {
     bool live = ten_instance_row_is_live(row, now_ms);
     if (live) {
-        report(effect, TEN_INSTANCE_LEFT);
+        report(effect, TENURE_EVENT_LEFT);
         effect->reason = op->reason;
     }
     if (op->ttl_ms > 0) {
@@ -76,7 +76,7 @@ static void ask(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_re
     if (live) {
         row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
         effect->row_changed = true;
-        report(effect, TEN_INSTANCE_CHANGED);
+        report(effect, TENURE_EVENT_INSTANCE_CHANGED);
     }
     result->outcome = live ? TEN_OK : TEN_LOST;
 }

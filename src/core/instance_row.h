@@ -22,7 +22,7 @@ typedef struct ten_instance_effect {
     bool row_removed;
     bool must_last; /* all but a plain heartbeat */
     bool changed;   /* `change` goes into the feed */
-    enum ten_change_kind change;
+    enum tenure_event_kind change;
     enum ten_reason reason;
 } ten_instance_effect;
 

@@ -206,7 +206,7 @@ size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_l
     ten_change change = {
         .namespace_name = op->namespace_name, .target = op->target, .actor = op->actor ? op->actor : ""};
     if (effect->lost || effect->released) {
-        change.kind = effect->lost ? TEN_LEASE_LOST : TEN_LEASE_RELEASED;
+        change.kind = effect->lost ? TENURE_EVENT_LOST : TENURE_EVENT_RELEASED;
         change.reason = effect->reason;
         change.instance = effect->former_holder;
         change.token = effect->former_token;
@@ -214,7 +214,7 @@ size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_l
         changes[count++] = change;
     }
     if (effect->acquired || effect->asked) {
-        change.kind = effect->acquired ? TEN_LEASE_ACQUIRED : TEN_LEASE_ASKED;
+        change.kind = effect->acquired ? TENURE_EVENT_ACQUIRED : TENURE_EVENT_ASKED;
         change.reason = TEN_REASON_NONE;
         change.at_ms = 0;
         change.instance = row->holder;

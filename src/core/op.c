@@ -30,19 +30,29 @@ static const char *const reasons[TEN_REASON_COUNT] = {
     [TEN_REASON_STORE] = "store",
 };
 
-static const char *const changes[TEN_CHANGE_COUNT] = {
-    [TEN_LEASE_ACQUIRED] = "lease_acquired",
-    [TEN_LEASE_RELEASED] = "lease_released",
-    [TEN_LEASE_LOST] = "lease_lost",
-    [TEN_INSTANCE_JOINED] = "instance_joined",
-    [TEN_INSTANCE_CHANGED] = "instance_changed",
-    [TEN_INSTANCE_LEFT] = "instance_left",
-    [TEN_TARGET_ADDED] = "target_added",
-    [TEN_TARGET_CHANGED] = "target_changed",
-    [TEN_TARGET_REMOVED] = "target_removed",
-    [TEN_STORE_RECOVERING] = "store_recovering",
-    [TEN_LEASE_ASKED] = "lease_asked",
-    [TEN_TARGET_UNOWNED] = "target_unowned",
+static const char *const events[TEN_EVENT_COUNT] = {
+    [TENURE_EVENT_ACQUIRED] = "lease_acquired",
+    [TENURE_EVENT_ACQUIRE_FAILED] = "lease_acquire_failed",
+    [TENURE_EVENT_RENEWED] = "lease_renewed",
+    [TENURE_EVENT_RENEW_FAILED] = "lease_renew_failed",
+    [TENURE_EVENT_LOST] = "lease_lost",
+    [TENURE_EVENT_STOP] = "lease_closing",
+    [TENURE_EVENT_RELEASED] = "lease_released",
+    [TENURE_EVENT_JOINED] = "instance_joined",
+    [TENURE_EVENT_LEFT] = "instance_left",
+    [TENURE_EVENT_PLAN_CHANGED] = "plan_changed",
+    [TENURE_EVENT_STORE_DOWN] = "store_down",
+    [TENURE_EVENT_STORE_UP] = "store_up",
+    [TENURE_EVENT_RECOVERING] = "store_recovering",
+    [TENURE_EVENT_REFUSED] = "instance_refused",
+    [TENURE_EVENT_STOPPED] = "instance_stopped",
+    [TENURE_EVENT_KEPT] = "lease_kept",
+    [TENURE_EVENT_UNOWNED] = "target_unowned",
+    [TENURE_EVENT_INSTANCE_CHANGED] = "instance_changed",
+    [TENURE_EVENT_TARGET_ADDED] = "target_added",
+    [TENURE_EVENT_TARGET_CHANGED] = "target_changed",
+    [TENURE_EVENT_TARGET_REMOVED] = "target_removed",
+    [TENURE_EVENT_ASKED] = "lease_asked",
 };
 
 static const char *const actions[] = {
@@ -127,12 +137,12 @@ enum ten_reason ten_reason_parse(const char *word) {
     return reason == TEN_REASON_COUNT ? TEN_REASON_NONE : (enum ten_reason)reason;
 }
 
-const char *ten_change_name(enum ten_change_kind kind) {
-    return (unsigned)kind < TEN_CHANGE_COUNT ? changes[kind] : "";
+const char *ten_event_name(enum tenure_event_kind kind) {
+    return (unsigned)kind < TEN_EVENT_COUNT ? events[kind] : "";
 }
 
-enum ten_change_kind ten_change_parse(const char *word) {
-    return (enum ten_change_kind)find(word, changes, TEN_CHANGE_COUNT);
+int ten_event_parse(const char *word) {
+    return (int)find(word, events, TEN_EVENT_COUNT);
 }
 
 const char *ten_op_action_name(enum ten_target_action action) {

@@ -150,21 +150,10 @@ typedef struct ten_instance {
     enum ten_ask ask;
 } ten_instance;
 
-enum ten_change_kind {
-    TEN_LEASE_ACQUIRED,
-    TEN_LEASE_RELEASED,
-    TEN_LEASE_LOST, /* forced: written at once; expired: written when the target is acquired next */
-    TEN_INSTANCE_JOINED,
-    TEN_INSTANCE_CHANGED, /* another weight or other metadata */
-    TEN_INSTANCE_LEFT,
-    TEN_TARGET_ADDED,
-    TEN_TARGET_CHANGED, /* paused and resumed too */
-    TEN_TARGET_REMOVED,
-    TEN_STORE_RECOVERING, /* an epoch began */
-    TEN_LEASE_ASKED,      /* something is asked of the holder; the answer to its next renewal says what */
-    TEN_TARGET_UNOWNED,   /* never in a feed: core/history.h derives it from the other entries */
-    TEN_CHANGE_COUNT,
-};
+/* The kinds of events and of entries of the feed are those of the C API (enum tenure_event_kind). In a feed,
+ * TENURE_EVENT_LOST is written at once for a forced lease, and for an expired one when the target is acquired next.
+ * TENURE_EVENT_UNOWNED is never in a feed: core/history.h derives it from the other entries. */
+#define TEN_EVENT_COUNT (TENURE_EVENT_ASKED + 1)
 
 #define TEN_FEED_MAX      10000u /* entries that a backend keeps at least, and not many more */
 #define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones are removed when the feed is trimmed */
@@ -177,7 +166,7 @@ typedef struct ten_change {
     uint64_t cursor; /* strictly increasing within an epoch */
     uint64_t at_ms;  /* Unix time, for display. An expired lease: when it expired if the store knows that, else when the
                         store noticed */
-    enum ten_change_kind kind;
+    enum tenure_event_kind kind;
     enum ten_reason reason;
     const char *namespace_name;
     const char *target;   /* "" for instances */
@@ -201,8 +190,8 @@ const char *ten_outcome_name(enum ten_outcome outcome);
 bool ten_outcome_parse(const char *word, enum ten_outcome *ret_outcome);
 const char *ten_reason_name(enum ten_reason reason);     /* "" for none */
 enum ten_reason ten_reason_parse(const char *word);      /* none when it is unknown */
-const char *ten_change_name(enum ten_change_kind kind);  /* "lease_acquired" */
-enum ten_change_kind ten_change_parse(const char *word); /* TEN_CHANGE_COUNT when it is unknown */
+const char *ten_event_name(enum tenure_event_kind kind); /* "lease_acquired" */
+int ten_event_parse(const char *word);                   /* TEN_EVENT_COUNT when it is unknown */
 const char *ten_op_action_name(enum ten_target_action action);
 bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action);
 const char *ten_filter_name(enum tenure_filter filter);

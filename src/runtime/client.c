@@ -17,30 +17,8 @@
 
 #define BLIND_LOOK_MS 250u /* between looks when the store cannot be watched */
 
-/* A thread's last error and whose it was. Per thread, so that reading it needs no lock. */
-static _Thread_local struct {
-    const tenure_client *client;
-    ten_error error;
-} last;
-
-int ten_client_failed(const tenure_client *client, const ten_error *error) {
-    last.client = client;
-    last.error = *error;
-    return error->code;
-}
-
-int ten_client_fail(const tenure_client *client, int code, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    last.client = client;
-    last.error.code = code;
-    vsnprintf(last.error.message, sizeof last.error.message, format, args);
-    va_end(args);
-    return code;
-}
-
 const char *tenure_message(const tenure_client *client) {
-    return last.client == client ? last.error.message : "";
+    return ten_last_error_message(client);
 }
 
 const char *tenure_instance_id(const tenure_client *client) {
@@ -92,7 +70,7 @@ static void free_client(tenure_client *client) {
     if (ten_process_is(client->process))
         ten_store_close(client->store);
     ten_close_fd(&client->cancel_fd);
-    ten_map_free(&client->expired);
+    ten_client_free_spent(client);
     pthread_mutex_destroy(&client->lock);
     pthread_mutex_destroy(&client->waiters_lock);
     ten_free(client);
@@ -102,10 +80,11 @@ int ten_client_open(const char *url, const tenure_options *options, const ten_cl
                     tenure_client **ret_client) {
     ten_error error = {0};
     if (options && options->size < sizeof options->size)
-        return ten_client_fail(NULL, TENURE_E_INVALID, "tenure_options.size is not set: it is sizeof(tenure_options)");
+        return ten_last_error_say(NULL, TENURE_E_INVALID,
+                                  "tenure_options.size is not set: it is sizeof(tenure_options)");
     tenure_client *client = ten_calloc(1, sizeof *client);
     if (!client)
-        return ten_client_fail(NULL, TENURE_E_NOMEM, "out of memory while opening a client");
+        return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory while opening a client");
     pthread_mutex_init(&client->lock, NULL);
     pthread_mutex_init(&client->waiters_lock, NULL);
     client->cancel_fd = ten_eventfd_open();
@@ -119,7 +98,7 @@ int ten_client_open(const char *url, const tenure_options *options, const ten_cl
         r = open_store(client, url, clock, &error);
     if (r < 0) {
         free_client(client);
-        return ten_client_failed(NULL, &error);
+        return ten_last_error_set(NULL, &error);
     }
     *ret_client = client;
     return TENURE_OK;
@@ -132,10 +111,7 @@ int tenure_open(const char *url, const tenure_options *options, tenure_client **
 void tenure_close(tenure_client *client) {
     if (!client)
         return;
-    if (last.client == client) {
-        last.client = NULL;
-        last.error = (ten_error){0}; /* NULL stands for tenure_open(), which did not fail */
-    }
+    ten_last_error_forget(client);
     free_client(client);
 }
 
@@ -181,12 +157,12 @@ static bool lock_within(pthread_mutex_t *lock, uint64_t timeout_ms) {
 
 int ten_client_enter(tenure_client *client) {
     if (!ten_process_is(client->process))
-        return ten_client_fail(client, TENURE_E_FORKED,
-                               "this client belongs to the parent of this process; open another one after fork()");
+        return ten_last_error_say(client, TENURE_E_FORKED,
+                                  "this client belongs to the parent of this process; open another one after fork()");
     if (!lock_within(&client->lock, client->timing.timeout_ms))
-        return ten_client_fail(client, TENURE_E_TIMEOUT,
-                               "other threads used the client for the whole time-out of %llu ms",
-                               (unsigned long long)client->timing.timeout_ms);
+        return ten_last_error_say(client, TENURE_E_TIMEOUT,
+                                  "other threads used the client for the whole time-out of %llu ms",
+                                  (unsigned long long)client->timing.timeout_ms);
     client->store->error = (ten_error){0};
     return TENURE_OK;
 }
@@ -196,7 +172,7 @@ int ten_client_leave(tenure_client *client, int r) {
         ten_error error = client->store->error;
         if (error.code != r)
             ten_fail(&error, r, "%s", tenure_strerror(r));
-        ten_client_failed(client, &error);
+        ten_last_error_set(client, &error);
     }
     pthread_mutex_unlock(&client->lock);
     return r;
@@ -250,9 +226,9 @@ int ten_waiter_sleep(tenure_client *client, const ten_waiter *waiter, uint64_t p
         pause_ms = ten_min_u64(pause_ms, BLIND_LOOK_MS);
     int woken = ten_wait_any_readable(fds, TEN_COUNT(fds), pause_ms);
     if (woken < 0)
-        return ten_client_fail(client, TENURE_E_SYSTEM, "cannot wait for %s", what);
+        return ten_last_error_say(client, TENURE_E_SYSTEM, "cannot wait for %s", what);
     if (woken & 1)
-        return ten_client_fail(client, TENURE_E_CANCELLED, "waiting for %s was cancelled", what);
+        return ten_last_error_say(client, TENURE_E_CANCELLED, "waiting for %s was cancelled", what);
     return TENURE_OK;
 }
 
@@ -274,6 +250,6 @@ void ten_waiter_remove(tenure_client *client, ten_waiter *waiter) {
 int ten_client_check_target(const tenure_client *client, const char *target) {
     ten_error error;
     if (!target)
-        return ten_client_fail(client, TENURE_E_INVALID, "no target was given");
-    return ten_id_check_target(target, &error) < 0 ? ten_client_failed(client, &error) : TENURE_OK;
+        return ten_last_error_say(client, TENURE_E_INVALID, "no target was given");
+    return ten_id_check_target(target, &error) < 0 ? ten_last_error_set(client, &error) : TENURE_OK;
 }

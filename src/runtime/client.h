@@ -9,6 +9,7 @@
 
 #include "base/map.h"
 #include "core/timing.h"
+#include "runtime/last_error.h"
 #include "store/store.h"
 
 /* A thread that waits for events from the store. The store has one descriptor for all threads of a client, and whoever
@@ -28,9 +29,8 @@ struct tenure_client {
     int cancel_fd;    /* readable once cancelled */
     pthread_mutex_t waiters_lock;
     ten_waiter *waiters;
-    tenure_lease *leases; /* the handles; under waiters_lock, too */
-    ten_map expired; /* target to a token that was not renewed in time, or perhaps released: it is not believed again.
-                        Under the lock */
+    tenure_lease *leases;           /* the handles; under waiters_lock, too */
+    ten_map spent;                  /* target to uint64_t: its highest spent token (core/holding.h). Under the lock */
     _Atomic uint64_t recovering_ms; /* how long the last acquire was told to wait for a recovering store; 0: not */
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
@@ -38,10 +38,6 @@ struct tenure_client {
 
 /* tenure_open() with a clock of the caller's, for tests. */
 int ten_client_open(const char *url, const tenure_options *options, const ten_clock *clock, tenure_client **ret_client);
-
-/* Remembers the error as the calling thread's last one on this client, and returns its code. */
-int ten_client_failed(const tenure_client *client, const ten_error *error);
-int ten_client_fail(const tenure_client *client, int code, const char *format, ...) TEN_PRINTF(3, 4);
 
 /* Takes the client for a call on its store: 0, or TENURE_E_FORKED, or TENURE_E_TIMEOUT when other threads had it for
  * too long. */
@@ -59,6 +55,9 @@ void ten_waiter_add(tenure_client *client, ten_waiter *waiter);
 void ten_waiter_clear(tenure_client *client, ten_waiter *waiter);
 int ten_waiter_sleep(tenure_client *client, const ten_waiter *waiter, uint64_t pause_ms, const char *what);
 void ten_waiter_remove(tenure_client *client, ten_waiter *waiter);
+
+/* client_lease.c */
+void ten_client_free_spent(tenure_client *client);
 
 /* Checks a target's name. */
 int ten_client_check_target(const tenure_client *client, const char *target);

@@ -1,6 +1,6 @@
 /*
  * Leases of the C API: acquire, renew, release, and the local check. It carries requests to the store and their answers
- * to the lease record (core/lease.h), which decides what may be believed.
+ * to the holding (core/holding.h), which decides what may be believed.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 #include "base/fork.h"
 #include "base/id.h"
 #include "base/io.h"
-#include "core/lease.h"
+#include "core/holding.h"
 #include "runtime/client.h"
 
 struct tenure_lease {
     tenure_client *client;
     char target[TENURE_TARGET_MAX + 1];
-    ten_lease record; /* under the client's lock */
+    ten_holding holding; /* under the client's lock */
     uint64_t token;
     uint64_t ttl_ms;
     _Atomic(bool) given_back; /* tenure_release() was called: never valid again, whatever another thread publishes */
-    _Atomic(uint64_t) valid_until; /* the record's deadline while owned, else 0 */
-    _Atomic(uint64_t) ends_at;     /* the record's deadline, also while uncertain, else 0 */
+    _Atomic(uint64_t) valid_until; /* the holding's deadline while it is confirmed, else 0 */
+    _Atomic(uint64_t) ends_at;     /* the same, also while uncertain */
     tenure_lease *next;            /* of the client's handles */
 };
 
@@ -54,10 +54,9 @@ static void end_handles_of(const tenure_lease *given) {
 }
 
 static void publish(tenure_lease *lease) {
-    const ten_lease *record = &lease->record;
-    atomic_store_explicit(&lease->ends_at, record->deadline_ms, memory_order_release);
-    atomic_store_explicit(&lease->valid_until, record->state == TEN_LEASE_OWNED ? record->deadline_ms : 0,
-                          memory_order_release);
+    const ten_holding *holding = &lease->holding;
+    atomic_store_explicit(&lease->ends_at, holding->deadline_ms, memory_order_release);
+    atomic_store_explicit(&lease->valid_until, holding->uncertain ? 0 : holding->deadline_ms, memory_order_release);
 }
 
 static uint64_t now_ms(const tenure_client *client) {
@@ -71,90 +70,106 @@ static int say_held(tenure_client *client, const char *target, const ten_result 
     client->recovering_ms = result->recovering ? result->remaining_ms : 0;
     ten_duration_show(result->remaining_ms, left);
     if (result->recovering)
-        return ten_client_fail(
+        return ten_last_error_say(
             client, TENURE_E_HELD,
             "%s cannot be had for another %s: the store is recovering (it is new, or has lost data), and a former "
             "holder may still believe",
             target, left);
-    return ten_client_fail(client, TENURE_E_HELD, "%s is held by %s for another %s", target, result->holder, left);
+    return ten_last_error_say(client, TENURE_E_HELD, "%s is held by %s for another %s", target, result->holder, left);
 }
 
 static int say_error(const tenure_client *client, const char *target, const ten_result *result) {
     switch (result->error) {
     case TENURE_E_TOKEN:
-        return ten_client_fail(client, result->error, "the tokens of %s are used up (2^53 - 1); use another target id",
-                               target);
+        return ten_last_error_say(client, result->error,
+                                  "the tokens of %s are used up (2^53 - 1); use another target id", target);
     case TENURE_E_GONE:
-        return ten_client_fail(client, result->error, "the instance %s was declared gone and takes no more leases",
-                               client->instance);
+        return ten_last_error_say(client, result->error, "the instance %s was declared gone and takes no more leases",
+                                  client->instance);
     default:
-        return ten_client_fail(client, result->error, "%s: %s", target, tenure_strerror(result->error));
+        return ten_last_error_say(client, result->error, "%s: %s", target, tenure_strerror(result->error));
     }
 }
 
-/* A token whose deadline passed, or whose release was not answered, is not believed again, though the store may still
- * have it: in a store that lost data somebody may have had the target meanwhile, and the release may still arrive. Out
- * of memory: the store's word has to do. */
-_Static_assert(sizeof(uintptr_t) == sizeof(uint64_t), "tokens lie in the places of pointers");
-static void note_expired(tenure_client *client, const char *target, uint64_t token) {
-    (void)ten_map_put(&client->expired, target, (void *)(uintptr_t)token); /* NOLINT: a number, not a pointer */
+/* ---- spent tokens, which outlive their handles. Out of memory: what the store says is believed */
+
+static void note_spent(tenure_client *client, const tenure_lease *lease) {
+    uint64_t *spent = ten_map_get(&client->spent, lease->target);
+    if (!spent) {
+        spent = ten_calloc(1, sizeof *spent);
+        if (!spent || !ten_map_put(&client->spent, lease->target, spent)) {
+            ten_free(spent);
+            return;
+        }
+    }
+    *spent = ten_max_u64(*spent, lease->holding.spent_token);
 }
 
-/* An acquire; what is left of an expired lease of our own is released first, so that the token is a new one. */
-static int apply_acquire(tenure_client *client, const ten_op *op, uint64_t *ret_sent_ms, ten_result *result) {
-    uint64_t expired = (uintptr_t)ten_map_get(&client->expired, op->target);
-    *ret_sent_ms = now_ms(client);
-    int r = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
-    if (r < 0 || result->outcome != TEN_OK || expired == 0)
-        return r;
-    if (result->token <= expired) {
-        ten_op release = {.kind = TEN_OP_RELEASE,
-                          .namespace_name = op->namespace_name,
-                          .target = op->target,
-                          .holder = op->holder,
-                          .token = result->token,
-                          .reason = TEN_REASON_EXPIRED};
-        r = ten_store_apply(client->store, &release, result, 1, client->timing.timeout_ms);
-        *ret_sent_ms = now_ms(client);
-        if (r == TENURE_OK)
-            r = ten_store_apply(client->store, op, result, 1, client->timing.timeout_ms);
-    }
-    if (r == TENURE_OK && result->outcome == TEN_OK && result->token <= expired)
-        return ten_fail(&client->store->error, TENURE_E_STORE, "the store grants %s under a token that is over",
-                        op->target);
-    if (r == TENURE_OK && result->outcome == TEN_OK)
-        (void)ten_map_remove(&client->expired, op->target);
+void ten_client_free_spent(tenure_client *client) {
+    size_t at = 0;
+    for (const ten_map_entry *entry; (entry = ten_map_next(&client->spent, &at));)
+        ten_free(entry->value);
+    ten_map_free(&client->spent);
+}
+
+/* ---- carrying; the client is entered */
+
+/* It is renewed with the TTL that was granted. */
+static ten_timing timing_of(const tenure_lease *lease) {
+    ten_timing timing = lease->client->timing;
+    if (lease->ttl_ms)
+        timing.ttl_ms = lease->ttl_ms;
+    return timing;
+}
+
+/* Sends an operation of the lease's holding, now, and takes the answer to it. */
+static int carry(tenure_lease *lease, uint64_t sent_ms, ten_op op, ten_result *result,
+                 enum ten_holding_outcome *ret_outcome) {
+    tenure_client *client = lease->client;
+    op.namespace_name = client->namespace_name;
+    op.target = lease->target;
+    op.holder = client->instance;
+    ten_timing timing = timing_of(lease);
+    int r = ten_store_apply(client->store, &op, result, 1, timing.timeout_ms);
+    if (r < 0)
+        (void)ten_holding_unanswered(&lease->holding);
+    else
+        *ret_outcome = ten_holding_answer(&lease->holding, &timing, sent_ms, now_ms(client), result);
     return r;
 }
 
-/* Takes what the store answered to a request that was sent at sent_ms; false: the answer came too late. */
-static bool take_grant(tenure_lease *lease, uint64_t token, const ten_op *op, const ten_result *result,
-                       uint64_t sent_ms) {
-    ten_lease_grant grant = {.token = token,
-                             .asked_ttl_ms = op->ttl_ms,
-                             .granted_ttl_ms = result->ttl_ms,
-                             .margin_ms = lease->client->timing.margin_ms,
-                             .sent_ms = sent_ms};
-    return ten_lease_granted(&lease->record, &grant, now_ms(lease->client));
+/* Acquires. If the store grants a spent token, that is released first, so that the token is a new one. */
+static int carry_acquire(tenure_lease *lease, ten_result *result) {
+    tenure_client *client = lease->client;
+    enum ten_holding_outcome outcome = TEN_HOLDING_IGNORED;
+    const uint64_t *spent = ten_map_get(&client->spent, lease->target);
+    lease->holding = (ten_holding){.spent_token = spent ? *spent : 0};
+    int r = carry(lease, now_ms(client), ten_holding_acquire(&lease->holding, &client->timing), result, &outcome);
+    if (r == TENURE_OK && outcome == TEN_HOLDING_SPENT) {
+        ten_op release = ten_holding_release(&lease->holding, TEN_REASON_EXPIRED, 0);
+        r = carry(lease, now_ms(client), release, result, &outcome);
+        if (r == TENURE_OK)
+            r = carry(lease, now_ms(client), ten_holding_acquire(&lease->holding, &client->timing), result, &outcome);
+    }
+    if (r == TENURE_OK && outcome == TEN_HOLDING_SPENT)
+        return ten_fail(&client->store->error, TENURE_E_STORE, "the store grants %s under a token that is over",
+                        lease->target);
+    if (r == TENURE_OK && outcome == TEN_HOLDING_LATE)
+        return ten_fail(&client->store->error, TENURE_E_TIMEOUT,
+                        "the answer about %s came when its lease was over again", lease->target);
+    if (r == TENURE_OK && outcome == TEN_HOLDING_GRANTED)
+        ten_free(ten_map_remove(&client->spent, lease->target)); /* the new token is above it */
+    return r;
 }
 
 /* One try. The message of TENURE_E_HELD is said here, because the holder's name does not outlive the store's next call.
  */
 static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_remaining_ms) {
-    ten_op op = {.kind = TEN_OP_ACQUIRE,
-                 .namespace_name = client->namespace_name,
-                 .target = lease->target,
-                 .holder = client->instance,
-                 .ttl_ms = client->timing.ttl_ms};
-    ten_result result;
+    ten_result result = {0};
     int r = ten_client_enter(client);
     if (r < 0)
         return r;
-    uint64_t sent_ms;
-    r = apply_acquire(client, &op, &sent_ms, &result);
-    if (r == TENURE_OK && result.outcome == TEN_OK && !take_grant(lease, result.token, &op, &result, sent_ms))
-        r = ten_fail(&client->store->error, TENURE_E_TIMEOUT, "the answer about %s came when its lease was over again",
-                     lease->target);
+    r = carry_acquire(lease, &result);
     *ret_remaining_ms = result.remaining_ms;
     ten_result copy = result;
     char holder[TENURE_HOLDER_MAX + 1];
@@ -168,7 +183,7 @@ static int try_once(tenure_client *client, tenure_lease *lease, uint64_t *ret_re
     if (copy.outcome != TEN_OK)
         return say_error(client, lease->target, &copy);
     lease->token = copy.token;
-    lease->ttl_ms = lease->record.ttl_ms;
+    lease->ttl_ms = lease->holding.ttl_ms;
     publish(lease);
     return TENURE_OK;
 }
@@ -179,7 +194,7 @@ static int make_lease(tenure_client *client, const char *target, tenure_lease **
         return r;
     tenure_lease *lease = ten_calloc(1, sizeof *lease);
     if (!lease)
-        return ten_client_fail(client, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
+        return ten_last_error_say(client, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
     lease->client = client;
     snprintf(lease->target, sizeof lease->target, "%s", target);
     *ret_lease = lease;
@@ -211,7 +226,7 @@ static int start_watching(tenure_client *client, struct wait *wait) {
 
 static int note_change(const ten_change *change, void *userdata) {
     struct wait *wait = userdata;
-    wait->concerned |= change->kind == TEN_STORE_RECOVERING || strcmp(change->target, wait->target) == 0;
+    wait->concerned |= change->kind == TENURE_EVENT_RECOVERING || strcmp(change->target, wait->target) == 0;
     return 0;
 }
 
@@ -285,62 +300,58 @@ int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, 
 static int say_lost(const tenure_client *client, const char *target, uint64_t token, const ten_result *result) {
     unsigned long long lost = token;
     if (result->holder)
-        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s with token %llu is lost: %s %s with token %llu",
-                               target, lost, result->holder,
-                               result->barred ? "was barred from renewing it" : "holds it",
-                               (unsigned long long)result->token);
-    return ten_client_fail(client, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
-                           target, lost);
+        return ten_last_error_say(client, TENURE_E_LOST,
+                                  "the lease on %s with token %llu is lost: %s %s with token %llu", target, lost,
+                                  result->holder, result->barred ? "was barred from renewing it" : "holds it",
+                                  (unsigned long long)result->token);
+    return ten_last_error_say(client, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
+                              target, lost);
+}
+
+/* The deadline has passed. The store is read for the message only. */
+static int renew_expired(tenure_lease *lease) {
+    tenure_client *client = lease->client;
+    ten_op op = {.kind = TEN_OP_READ, .namespace_name = client->namespace_name, .target = lease->target};
+    ten_result result;
+    note_spent(client, lease);
+    if (ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms) == TENURE_OK)
+        return say_lost(client, lease->target, lease->token, &result);
+    return ten_last_error_say(client, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
+}
+
+static int renew_held(tenure_lease *lease, uint64_t sent_ms) {
+    const tenure_client *client = lease->client;
+    ten_timing timing = timing_of(lease);
+    ten_result result = {0};
+    enum ten_holding_outcome outcome = TEN_HOLDING_IGNORED;
+    int r = carry(lease, sent_ms, ten_holding_renew(&lease->holding, &timing, 0), &result, &outcome);
+    if (r == TENURE_OK && outcome == TEN_HOLDING_LATE)
+        return ten_fail(&client->store->error, TENURE_E_TIMEOUT,
+                        "the renewal of %s was answered when it was over again", lease->target);
+    return r < 0 || outcome == TEN_HOLDING_RENEWED ? r : say_lost(client, lease->target, lease->token, &result);
 }
 
 int tenure_renew(tenure_lease *lease) {
     tenure_client *client = lease->client;
-    ten_op op = {.kind = TEN_OP_RENEW,
-                 .namespace_name = client->namespace_name,
-                 .target = lease->target,
-                 .holder = client->instance,
-                 .token = lease->token,
-                 .ttl_ms = lease->ttl_ms};
-    ten_result result = {0};
     int r = ten_client_enter(client);
     if (r < 0) {
         /* Pausing the work needs no lock: whoever has it will publish what the store says. */
         atomic_store_explicit(&lease->valid_until, 0, memory_order_release);
         return r;
     }
-    if (lease->record.deadline_ms == 0 || atomic_load_explicit(&lease->given_back, memory_order_acquire)) {
+    bool given_back = atomic_load_explicit(&lease->given_back, memory_order_acquire);
+    if (!ten_holding_is_held(&lease->holding) || given_back) {
         pthread_mutex_unlock(&client->lock);
-        return ten_client_fail(client, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
+        return ten_last_error_say(client, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
     }
-    uint64_t sent_ms = now_ms(client);
-    if (sent_ms >= lease->record.deadline_ms) {
-        note_expired(client, lease->target, lease->token);
-        op.kind = TEN_OP_READ; /* for the message only */
-    }
-    r = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
-    if (op.kind == TEN_OP_READ) {
-        ten_lease_lost(&lease->record);
-        if (r == TENURE_OK)
-            say_lost(client, lease->target, lease->token, &result);
-        else
-            ten_client_fail(client, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
-        publish(lease);
-        pthread_mutex_unlock(&client->lock);
-        return TENURE_E_LOST;
-    }
-    if (r == TENURE_OK && result.outcome == TEN_OK) {
-        if (!take_grant(lease, lease->token, &op, &result, sent_ms))
-            r = ten_fail(&client->store->error, TENURE_E_TIMEOUT,
-                         "the renewal of %s was answered when it was over again", lease->target);
-    } else if (r == TENURE_OK) {
-        ten_lease_lost(&lease->record);
-        say_lost(client, lease->target, lease->token, &result);
-    }
-    if (r < 0)
-        ten_lease_renewal_failed(&lease->record);
+    uint64_t now = now_ms(client);
+    r = ten_holding_expire(&lease->holding, now) ? renew_expired(lease) : renew_held(lease, now);
     publish(lease);
-    r = ten_client_leave(client, r);
-    return r < 0 ? r : result.outcome == TEN_OK ? TENURE_OK : TENURE_E_LOST;
+    if (r == TENURE_E_LOST) { /* its message was said */
+        pthread_mutex_unlock(&client->lock);
+        return r;
+    }
+    return ten_client_leave(client, r);
 }
 
 static int release_op(tenure_client *client, const ten_op *op, bool *ret_released) {
@@ -358,21 +369,16 @@ int tenure_release(tenure_lease *lease) {
     int r = ten_client_enter(client);
     if (r < 0)
         return r;
-    bool held = lease->record.deadline_ms != 0;
-    ten_lease_released(&lease->record);
-    publish(lease);
-    ten_op op = {.kind = TEN_OP_RELEASE,
-                 .namespace_name = client->namespace_name,
-                 .target = lease->target,
-                 .holder = client->instance,
-                 .token = lease->token,
-                 .reason = TEN_REASON_DONE};
-    ten_result result;
-    if (held)
-        r = ten_store_apply(client->store, &op, &result, 1, client->timing.timeout_ms);
-    /* It may still arrive, and would end a lease that was acquired anew under the same token. */
-    if (r < 0)
-        note_expired(client, lease->target, lease->token);
+    if (ten_holding_is_held(&lease->holding)) {
+        ten_op op = ten_holding_release(&lease->holding, TEN_REASON_DONE, 0);
+        ten_result result;
+        enum ten_holding_outcome outcome;
+        publish(lease);
+        r = carry(lease, now_ms(client), op, &result, &outcome);
+        /* It may still arrive, and would end a lease that was acquired anew under the same token. */
+        if (r < 0)
+            note_spent(client, lease);
+    }
     return ten_client_leave(client, r);
 }
 
@@ -387,9 +393,9 @@ void tenure_lease_free(tenure_lease *lease) {
 static int check_token(const tenure_client *client, const char *target, uint64_t token) {
     int r = ten_client_check_target(client, target);
     if (r == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
-        r = ten_client_fail(client, TENURE_E_INVALID,
-                            "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
-                            (unsigned long long)token);
+        r = ten_last_error_say(client, TENURE_E_INVALID,
+                               "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
+                               (unsigned long long)token);
     return r;
 }
 
@@ -436,7 +442,7 @@ int tenure_force_release_from(tenure_client *client, const char *target, const c
     ten_error error;
     int r = ten_client_check_target(client, target);
     if (r == TENURE_OK && instance && ten_id_check_holder(instance, &error) < 0)
-        r = ten_client_failed(client, &error);
+        r = ten_last_error_set(client, &error);
     if (r < 0)
         return r;
     return release_op(client,

@@ -92,8 +92,8 @@ int tenure_resign(tenure_client *client, const char *role, const char *instance)
     ten_error error;
     int r = ten_client_check_target(client, role);
     if (r == TENURE_OK && (!instance || ten_id_check_holder(instance, &error) < 0))
-        return instance ? ten_client_failed(client, &error)
-                        : ten_client_fail(client, TENURE_E_INVALID, "no instance was given");
+        return instance ? ten_last_error_set(client, &error)
+                        : ten_last_error_say(client, TENURE_E_INVALID, "no instance was given");
     ten_op op = {.kind = TEN_OP_ASK,
                  .namespace_name = client->namespace_name,
                  .target = role,
@@ -104,8 +104,8 @@ int tenure_resign(tenure_client *client, const char *role, const char *instance)
     if (r == TENURE_OK)
         r = ten_client_apply(client, &op, &result);
     if (r == TENURE_OK && result.outcome != TEN_OK)
-        r = ten_client_fail(client, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
-                            instance, role, result.holder ? "the leader is " : "nobody leads it",
-                            result.holder ? result.holder : "");
+        r = ten_last_error_say(client, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
+                               instance, role, result.holder ? "the leader is " : "nobody leads it",
+                               result.holder ? result.holder : "");
     return r;
 }

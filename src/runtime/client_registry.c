@@ -96,7 +96,7 @@ static int read_page(tenure_client *client, const ten_query *query, ten_row_fn e
 int tenure_list(tenure_client *client, enum tenure_filter filter, tenure_info_fn each, void *userdata) {
     struct page *page = ten_malloc(sizeof *page);
     if (!page)
-        return ten_client_fail(client, TENURE_E_NOMEM, "out of memory for a listing");
+        return ten_last_error_say(client, TENURE_E_NOMEM, "out of memory for a listing");
     char after[TENURE_TARGET_MAX + 1] = "";
     int r = TENURE_OK;
     do {
@@ -148,8 +148,8 @@ int tenure_instances_list(tenure_client *client, tenure_instance_fn each, void *
 int tenure_drain(tenure_client *client, const char *instance, bool undo) {
     ten_error error;
     if (!instance || ten_id_check_holder(instance, &error) < 0)
-        return instance ? ten_client_failed(client, &error)
-                        : ten_client_fail(client, TENURE_E_INVALID, "no instance was given");
+        return instance ? ten_last_error_set(client, &error)
+                        : ten_last_error_say(client, TENURE_E_INVALID, "no instance was given");
     ten_op op = {.kind = TEN_OP_ASK,
                  .namespace_name = client->namespace_name,
                  .holder = instance,
@@ -158,8 +158,8 @@ int tenure_drain(tenure_client *client, const char *instance, bool undo) {
     ten_result result;
     int r = ten_client_apply(client, &op, &result);
     if (r == TENURE_OK && result.outcome != TEN_OK)
-        r = ten_client_fail(client, TENURE_E_UNKNOWN_TARGET, "there is no live instance %s in the namespace %s",
-                            instance, client->namespace_name);
+        r = ten_last_error_say(client, TENURE_E_UNKNOWN_TARGET, "there is no live instance %s in the namespace %s",
+                               instance, client->namespace_name);
     return r;
 }
 
@@ -168,7 +168,7 @@ int tenure_drain(tenure_client *client, const char *instance, bool undo) {
 static int check_target(const tenure_client *client, const tenure_target *target) {
     int r = ten_client_check_target(client, target->id);
     if (r == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
-        r = ten_client_fail(client, TENURE_E_INVALID, "target %s: an interval is at most 366 days", target->id);
+        r = ten_last_error_say(client, TENURE_E_INVALID, "target %s: an interval is at most 366 days", target->id);
     return r;
 }
 
@@ -188,7 +188,7 @@ int tenure_targets_put(tenure_client *client, const tenure_target *targets, size
     }
     ten_target_edit *edits = ten_calloc(count ? count : 1, sizeof *edits);
     if (!edits)
-        return ten_client_fail(client, TENURE_E_NOMEM, "out of memory for %zu targets", count);
+        return ten_last_error_say(client, TENURE_E_NOMEM, "out of memory for %zu targets", count);
     for (size_t i = 0; i < count; i++)
         edits[i] = (ten_target_edit){.action = TEN_TARGET_PUT, .target = targets[i]};
     int r = edit(client, edits, count);
@@ -207,8 +207,8 @@ static int edit_known(tenure_client *client, enum ten_target_action action, cons
     if (r == TENURE_OK)
         r = edit(client, &change, 1);
     if (r == TENURE_OK && !change.found)
-        r = ten_client_fail(client, TENURE_E_UNKNOWN_TARGET,
-                            "there is no target %s in the registry of the namespace %s", id, client->namespace_name);
+        r = ten_last_error_say(client, TENURE_E_UNKNOWN_TARGET,
+                               "there is no target %s in the registry of the namespace %s", id, client->namespace_name);
     return r;
 }
 
@@ -278,7 +278,7 @@ static int hand_out_change(const ten_change *change, void *userdata) {
     struct events *events = userdata;
     tenure_change shown = {.cursor = change->cursor,
                            .at_ms = change->at_ms,
-                           .event = ten_change_name(change->kind),
+                           .event = ten_event_name(change->kind),
                            .target = change->target,
                            .instance = change->instance,
                            .reason = ten_reason_name(change->reason),
@@ -327,7 +327,7 @@ int tenure_history(tenure_client *client, const char *target, uint64_t for_ms, s
     ten_error error = {0};
     int r = target ? ten_id_check_target(target, &error) : TENURE_OK;
     if (r < 0)
-        return ten_client_fail(client, r, "%s", error.message);
+        return ten_last_error_say(client, r, "%s", error.message);
     r = ten_client_enter(client);
     if (r < 0)
         return r;

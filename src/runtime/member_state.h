@@ -1,18 +1,18 @@
 /*
- * The insides of a fleet member, shared by member.c (the C API) and member_loop.c (the thread).
+ * The insides of a fleet member, shared by member.c (opening and closing), member_carry.c (what its carrier does) and
+ * member_targets.c (what the program wants and asks).
  */
 #ifndef TEN_RUNTIME_MEMBER_STATE_H
 #define TEN_RUNTIME_MEMBER_STATE_H
 
-#include <pthread.h>
-
 #include "core/fleet.h"
+#include "runtime/carrier.h"
+#include "runtime/last_error.h"
 #include "runtime/member.h"
-#include "store/store.h"
 
 /* Somebody who waits for the answer to a claim. */
 struct ten_claim {
-    uint32_t target;
+    const char *target;
     bool answered;
     bool acquired;
     struct ten_claim *next;
@@ -29,9 +29,7 @@ struct ten_question {
 };
 
 struct tenure_member {
-    ten_store *store; /* used by the thread alone once it runs */
-    const ten_clock *clock;
-    uint64_t process;
+    ten_carrier carrier;
     ten_timing timing;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
@@ -39,44 +37,36 @@ struct tenure_member {
     ten_member_extras extras;
     tenure_event_fn on_event;
     void *userdata;
-
-    pthread_t thread;
-    bool started;
-    int wake_fd;
-
-    pthread_mutex_t lock; /* around everything below; held for microseconds, never during a call on the store */
-    pthread_cond_t changed;
-    ten_fleet *fleet;
     ten_beliefs own_beliefs;
     ten_beliefs *beliefs;
+
+    /* Under the carrier's lock. */
+    ten_fleet *fleet;
     struct ten_claim *claims;
     struct ten_question *questions;
-    tenure_event *events; /* a ring; for the callback, or to be pulled */
-    size_t event_first;
-    size_t event_count;
-    size_t event_room;
     bool quit;    /* the thread is to end without further ado */
-    bool stopped; /* the fleet has given everything back, or the thread has ended */
-
-    /* The thread's own. */
-    uint64_t cursor;
-    uint64_t shrunk_ms;      /* since when the registry has looked smaller than it was heard to be; 0: it does not */
-    uint64_t listing_due_ms; /* when everything is to be listed again; UINT64_MAX: not */
-    bool feed_due;
-    uint64_t feed_ms; /* it is not read before */
-    ten_result *results;
-    uint32_t *listed; /* by target: the number of the listing that last had it */
-    uint32_t listed_room;
-    uint32_t listing;
+    bool stopped; /* the fleet has released everything, or the thread has ended */
 };
 
-/* Called with the lock held: takes the fleet's events, brings the beliefs up to date, and keeps the events for whoever
- * wants them. */
-void ten_member_absorb(tenure_member *member);
-void ten_member_publish(tenure_member *member, uint32_t target);
-void ten_member_wake(tenure_member *member);
-uint64_t ten_member_now_ms(const tenure_member *member);
+static inline uint64_t ten_member_now_ms(const tenure_member *member) {
+    return ten_carrier_now_ms(&member->carrier);
+}
 
-void *ten_member_run(void *member);
+static inline void ten_member_lock(tenure_member *member) {
+    pthread_mutex_lock(&member->carrier.lock);
+}
+
+static inline void ten_member_unlock(tenure_member *member) {
+    pthread_mutex_unlock(&member->carrier.lock);
+}
+
+/* member_carry.c */
+extern const ten_carrier_hooks ten_member_hooks;
+/* The fleet says that what may be believed about a target has changed. */
+void ten_member_publish(void *member, uint32_t target);
+/* Each event, as it happens. */
+void ten_member_on_put(void *member, const tenure_event *event);
+/* Why the previous lease ended is for the measures only. */
+void ten_member_hide_reason(tenure_event *event);
 
 #endif

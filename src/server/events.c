@@ -63,11 +63,10 @@ struct ten_events {
 /* ---- text */
 
 static void write_event(const ten_change *change, ten_buf *to) {
-    ten_buf_format(to, "id: %llu\nevent: %s\ndata: ", (unsigned long long)change->cursor,
-                   ten_change_name(change->kind));
+    ten_buf_format(to, "id: %llu\nevent: %s\ndata: ", (unsigned long long)change->cursor, ten_event_name(change->kind));
     ten_json_open(to);
     ten_json_time(to, "at", change->at_ms);
-    ten_json_text(to, "event", ten_change_name(change->kind));
+    ten_json_text(to, "event", ten_event_name(change->kind));
     ten_json_text(to, "namespace", change->namespace_name);
     if (change->target[0])
         ten_json_text(to, "target", change->target);

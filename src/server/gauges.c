@@ -67,16 +67,16 @@ void ten_gauges_note(ten_gauges *gauges, const char *namespace_name) {
 
 static int take_change(const ten_change *change, void *userdata) {
     struct space *space = userdata;
-    if (change->kind == TEN_LEASE_RELEASED || change->kind == TEN_LEASE_LOST) {
+    if (change->kind == TENURE_EVENT_RELEASED || change->kind == TENURE_EVENT_LOST) {
         if (space->ends.count >= ENDS_MAX) /* ids that are used once and never again would fill it */
             ten_map_free(&space->ends);
         if (change->reason != TEN_REASON_NONE)
             (void)ten_map_put(&space->ends, change->target, (void *)(uintptr_t)change->reason);
-    } else if (change->kind == TEN_LEASE_ACQUIRED) {
+    } else if (change->kind == TENURE_EVENT_ACQUIRED) {
         uintptr_t reason = (uintptr_t)ten_map_remove(&space->ends, change->target);
         if (reason != TEN_REASON_NONE)
             space->takeovers[reason]++;
-    } else if (change->kind == TEN_TARGET_REMOVED) {
+    } else if (change->kind == TENURE_EVENT_TARGET_REMOVED) {
         (void)ten_map_remove(&space->ends, change->target);
     }
     return 0;

@@ -17,7 +17,7 @@ static int write_change(const ten_change *change, void *userdata) {
     ten_json_number(reply, "cursor", change->cursor);
     ten_json_time(reply, "at", change->at_ms);
     ten_json_number(reply, "at_ms", change->at_ms);
-    ten_json_text(reply, "event", ten_change_name(change->kind));
+    ten_json_text(reply, "event", ten_event_name(change->kind));
     ten_json_text(reply, "target", change->target);
     ten_json_text(reply, "instance", change->instance);
     ten_json_number(reply, "token", change->token);

@@ -117,6 +117,29 @@ hiccup() {
     if grep -h '"ok":false' "$CASE/a.messages" | grep -v 'agent is stopping'; then fail 'a poll was cut'; fi
 }
 
+# The renewals of more than 100 leases are told by their count: what was withheld is published when they are confirmed, not
+# at the old deadline.
+withheld() {
+    TTL=12000
+    RENEW=1000
+    EVERY=600000
+    targets 130
+    bare_agent a --targets store --poll 'exec:sleep 5' --publish "file:$CASE/a.messages"
+    until_true 10 holds a 130
+    lock
+    pause_ms 6000
+    said a '"event":"lease_renew_failed"' || fail 'no renewal has failed'
+    no_pollers_of_shell || fail 'a poll has not ended'
+    same 'messages while the leases are uncertain' "$(wc -l <"$CASE/a.messages")" 0
+    unlock
+    soon_true 2 published 130
+    kill -TERM "$(warden_of a)"
+    stop a
+    same 'polls that failed' "$(grep -c '"ok":false' "$CASE/a.messages" || :)" 0
+}
+published() { [ "$(wc -l <"$CASE/a.messages")" -eq "$1" ]; }
+no_pollers_of_shell() { [ -z "$(cat "/proc/$(worker_of a)/task/$(worker_of a)/children")" ]; }
+
 # With --on-uncertain stop the polls are ended when a renewal has failed, long before the deadline.
 uncertain_stop() {
     TTL=6000
@@ -174,6 +197,7 @@ it 'fault 10: a store out of reach for three TTLs closes the fleet, which then p
 it 'fault 10: polls under way are ended by the deadline and not published' on_store unreachable_in_polls
 it 'fault 21: a store locked for three TTLs closes the fleet, which then polls everything again' on_store locked
 it 'a store in trouble for less than the TTL costs no lease and no poll' on_store hiccup
+it 'what was withheld is published as soon as a large renewal is confirmed' on_store withheld
 it '--on-uncertain stop ends polls when a renewal has failed' on_store uncertain_stop
 it 'fault 12: an agent whose wall clock is an hour ahead shares as if it were not' on_store faked_clock +1h 3500 3700
 it 'fault 12: an agent whose wall clock is an hour behind shares as if it were not' on_store faked_clock -1h -3700 -3500

@@ -109,7 +109,7 @@ static void dial(void) {
 
 static int look_at_change(const ten_change *change, void *userdata) {
     (void)userdata;
-    FUZZ_CHECK(change->kind < TEN_CHANGE_COUNT && change->reason < TEN_REASON_COUNT);
+    FUZZ_CHECK((int)change->kind < TEN_EVENT_COUNT && change->reason < TEN_REASON_COUNT);
     FUZZ_CHECK(change->target && change->instance && change->actor);
     return 0;
 }

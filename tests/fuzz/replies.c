@@ -21,7 +21,7 @@ static int look_at_instance(const ten_instance *instance, void *userdata) {
 
 static int look_at_change(const ten_change *change, void *userdata) {
     size_t *rows = userdata;
-    FUZZ_CHECK(change->kind < TEN_CHANGE_COUNT && change->reason < TEN_REASON_COUNT);
+    FUZZ_CHECK((int)change->kind < TEN_EVENT_COUNT && change->reason < TEN_REASON_COUNT);
     FUZZ_CHECK(change->target && change->instance && change->actor && change->namespace_name);
     return ++*rows > 1000;
 }

@@ -21,6 +21,7 @@
     X(RELEASE_BEFORE_STOP, "a lease is released while its work is still running")                                      \
     X(RELEASE_NOT_BELIEVED, "the lease is believed after its release was sent")                                        \
     X(OLD_TOKEN, "a new grant keeps the old token")                                                                    \
+    X(SPENT_BELIEVED, "a token is believed again after its release was sent or its deadline passed")                   \
     X(RAW_HASH, "weights are not mixed")                                                                               \
     X(NO_QUOTA, "plain rendezvous without quotas")                                                                     \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \
@@ -36,10 +37,23 @@
     X(STOP_FORGETS, "a stopping instance does not release its targets")                                                \
     X(LIST_AT_EVERY_CHANGE, "instances are listed at every change")                                                    \
     X(NO_BACKOFF, "a failing store is asked without a pause")                                                          \
+    X(RENEWALS_STARVE, "renewals wait until nothing else is left to do")                                               \
+    X(LISTS_FOR_EVER, "a listing that is complete is followed by the next one")                                        \
+    X(WAKE_UP_LOST, "a notice does not lead to a reading of the feed")                                                 \
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
+    X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
+    X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \
+    X(STARTS_UNCERTAIN, "work starts under an uncertain lease")                                                        \
+    X(STARTS_LATE, "work starts that has to end at once")                                                              \
+    X(WITHHELD_PUBLISHED, "a result is published while its lease is uncertain")                                        \
+    X(PUBLISH_LOST, "a result is published although its lease was lost")                                               \
+    X(PUBLISH_AFTER_RELEASE, "a target is released while its result waits to be published")                            \
+    X(LEFTOVERS_IGNORED, "work counts as over while something that it started is there")                               \
+    X(RESTART_BESIDE, "the next hook or command starts while something of the last one is there")                      \
+    X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \
     X(PING_PONG, "a fallback holder releases its target at once, again and again")
 
 /* The guard's, which its own test finds. */

@@ -1,6 +1,6 @@
 /*
- * A candidate: what src/runtime/candidate.c does around ten_election. One thread: while a call is under way it neither
- * sends, nor reads the feed, nor hears of events. Its work and its warden are in candidate_work.c.
+ * A candidate: what its program hears and does. Its calls are carrier.c's business, its work and its warden are in
+ * candidate_work.c.
  */
 #include "candidate.h"
 
@@ -30,138 +30,77 @@ static void rest(struct sim_world *world, struct sim_candidate *candidate, uint6
     candidate->rests_until_us = world->now_us + pause_us;
 }
 
-static void on_end(struct sim_world *world, struct sim_process *process, const ten_election_event *event) {
+static void on_end(struct sim_world *world, struct sim_process *process, const tenure_event *event) {
     struct sim_candidate *candidate = process->candidate;
-    bool demoted = event->kind == TEN_ELECTION_DEMOTED;
-    if (demoted && world->calm && event->reason != TEN_REASON_FORCED)
+    bool demoted = event->kind == TENURE_EVENT_LOST;
+    enum ten_reason reason = ten_reason_parse(event->reason);
+    if (demoted && world->calm && reason != TEN_REASON_FORCED)
         sim_fail(world, candidate->role, "%s lost %s (%s) in calm weather: its renewals came too late or not at all",
-                 process->id, world->targets[candidate->role].id, ten_reason_name(event->reason));
-    if (event->reason == TEN_REASON_RESIGNED || event->reason == TEN_REASON_FORCED)
+                 process->id, world->targets[candidate->role].id, event->reason);
+    if (reason == TEN_REASON_EXPIRED)
+        process->pieces[candidate->role].expired_token = event->token;
+    if (reason == TEN_REASON_RESIGNED || reason == TEN_REASON_FORCED)
         candidate->pause_us = sim_ttl_us(world) * 11 / 10;
     if (demoted)
-        rest(world, candidate, event->reason == TEN_REASON_FORCED ? candidate->pause_us : 0);
+        rest(world, candidate, reason == TEN_REASON_FORCED ? candidate->pause_us : 0);
     else
         candidate->rests_until_us = UINT64_MAX;
-    if (candidate->in_term) /* once a term: one that steps down can expire meanwhile */
-        sim_term_ends(world, process, demoted);
+    sim_term_ends(world, process, demoted, reason);
 }
 
-static void on_event(struct sim_world *world, struct sim_process *process, const ten_election_event *event) {
-    static const char *const names[] = {
-        [TEN_ELECTION_ELECTED] = "is elected",          [TEN_ELECTION_STEP_DOWN] = "steps down",
-        [TEN_ELECTION_DEMOTED] = "is demoted",          [TEN_ELECTION_RELEASED] = "released",
-        [TEN_ELECTION_KEPT] = "keeps it, ms:",          [TEN_ELECTION_RENEWED] = "renewed",
-        [TEN_ELECTION_RENEW_FAILED] = "renewal failed", [TEN_ELECTION_CAMPAIGN_FAILED] = "campaign failed, ms:",
-        [TEN_ELECTION_RECOVERING] = "store recovers",   [TEN_ELECTION_STORE_DOWN] = "store down",
-        [TEN_ELECTION_STORE_UP] = "store up",           [TEN_ELECTION_REFUSED] = "refused"};
+static void on_event(struct sim_world *world, struct sim_process *process, const tenure_event *event) {
+    static const char *const names[] = {[TENURE_EVENT_ACQUIRED] = "is elected",
+                                        [TENURE_EVENT_STOP] = "steps down",
+                                        [TENURE_EVENT_LOST] = "is demoted",
+                                        [TENURE_EVENT_RELEASED] = "released",
+                                        [TENURE_EVENT_KEPT] = "keeps it, ms:",
+                                        [TENURE_EVENT_RENEWED] = "renewed",
+                                        [TENURE_EVENT_RENEW_FAILED] = "renewal failed",
+                                        [TENURE_EVENT_ACQUIRE_FAILED] = "campaign failed, ms:",
+                                        [TENURE_EVENT_RECOVERING] = "store recovers",
+                                        [TENURE_EVENT_STORE_DOWN] = "store down",
+                                        [TENURE_EVENT_STORE_UP] = "store up",
+                                        [TENURE_EVENT_REFUSED] = "refused"};
     struct sim_candidate *candidate = process->candidate;
-    bool about_time = event->kind == TEN_ELECTION_KEPT || event->kind == TEN_ELECTION_CAMPAIGN_FAILED;
-    if (event->kind != TEN_ELECTION_RENEWED)
+    bool about_time = event->kind == TENURE_EVENT_KEPT || event->kind == TENURE_EVENT_ACQUIRE_FAILED;
+    if (event->kind != TENURE_EVENT_RENEWED)
         sim_note(world, names[event->kind], process->number, candidate->role,
                  about_time ? event->remaining_ms : event->token);
     switch (event->kind) {
-    case TEN_ELECTION_ELECTED:
+    case TENURE_EVENT_ACQUIRED:
         sim_check_elected(world, process, event->token);
         sim_term_begins(world, process);
         break;
-    case TEN_ELECTION_STEP_DOWN:
-    case TEN_ELECTION_DEMOTED:
+    case TENURE_EVENT_STOP:
+    case TENURE_EVENT_LOST:
         on_end(world, process, event);
         break;
-    case TEN_ELECTION_KEPT:
+    case TENURE_EVENT_KEPT:
         world->stats.keeps++;
         /* fall through */
-    case TEN_ELECTION_RELEASED:
+    case TENURE_EVENT_RELEASED:
         if (candidate->rests_until_us == UINT64_MAX)
             rest(world, candidate, candidate->pause_us);
         break;
-    case TEN_ELECTION_REFUSED:
+    case TENURE_EVENT_REFUSED:
         sim_fail(world, candidate->role, "%s lives, but was refused (%d)", process->id, event->error);
         break;
     default:
         break;
     }
+    sim_term_hears(world, process);
 }
 
-static bool take_events(struct sim_world *world, struct sim_process *process) {
-    ten_election_event event;
-    bool any = false;
-    for (; ten_election_event_take(&process->candidate->election, &event); any = true)
-        on_event(world, process, &event);
-    return any;
-}
-
-/* ---- calls */
-
-static bool start_call(struct sim_world *world, struct sim_process *process) {
-    ten_op op;
-    if (process->feed_due) {
-        process->feed_due = false; /* a notice that comes meanwhile counts */
-        sim_send(world, process, SIM_CHANGES, NULL, 0);
-    } else if (ten_election_request(&process->candidate->election, now_ms(world, process), &op)) {
-        sim_send(world, process, SIM_APPLY, &op, 1);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-static void drive(struct sim_world *world, struct sim_process *process) {
+static bool is_over(const struct sim_process *process) {
     const ten_election *election = &process->candidate->election;
-    if (process->calling)
-        return;
-    (void)take_events(world, process);
-    /* Instead of a request there can be a deadline that has passed: that is told before anything else is done. */
-    while (!start_call(world, process) && take_events(world, process))
-        ;
-    if (process->calling)
-        return;
-    process->stopped = process->stopping && election->state == TEN_ELECTION_IDLE && election->unreleased == 0 &&
-                       !process->candidate->running;
-    if (!process->stopped && ten_election_next_ms(election, now_ms(world, process)) <= now_ms(world, process))
-        sim_fail(world, process->candidate->role,
-                 "%s says that something is due now, but has nothing to send: it would spin", process->id);
-}
-
-static uint64_t next_us(struct sim_world *world, struct sim_process *process) {
-    uint64_t next_ms = ten_election_next_ms(&process->candidate->election, now_ms(world, process));
-    return process->calling || next_ms == UINT64_MAX ? UINT64_MAX : sim_true_us(process, next_ms);
-}
-
-/* ---- answers */
-
-static void answer_changes(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
-                           int error) {
-    ten_election *election = &process->candidate->election;
-    uint64_t before = process->cursor;
-    if (error < 0 && error != TENURE_E_RESYNC)
-        return; /* read again after the next request that succeeds, or notice */
-    process->cursor = answer->cursor;
-    if (error == TENURE_E_RESYNC) {
-        ten_election_resync(election, now_ms(world, process));
-        return;
-    }
-    process->feed_due |= before != UINT64_MAX && process->cursor != before;
-    for (uint32_t i = 0; i < answer->count; i++)
-        ten_election_change(election, now_ms(world, process), &answer->changes[i].change);
-}
-
-static void answer_call(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
-                        int error) {
-    if (process->call_kind == SIM_CHANGES) {
-        answer_changes(world, process, answer, error);
-        return;
-    }
-    ten_election_answer(&process->candidate->election, now_ms(world, process), error,
-                        error == TENURE_OK ? &answer->operations[0].result : NULL);
-    process->feed_due |= error == TENURE_OK; /* a notice can be lost */
+    return process->stopping && election->state == TEN_ELECTION_IDLE &&
+           election->holding.state != TEN_HOLDING_RELEASING && !process->candidate->running;
 }
 
 /* ---- what happens to it */
 
 static void stop(struct sim_world *world, struct sim_process *process) {
-    (void)world;
-    ten_election_withdraw(&process->candidate->election, TEN_REASON_SHUTDOWN);
+    sim_term_stop(world, process);
 }
 
 void sim_candidate_resign(struct sim_world *world, struct sim_process *process, enum ten_reason reason,
@@ -172,15 +111,15 @@ void sim_candidate_resign(struct sim_world *world, struct sim_process *process, 
     process->candidate->pause_us = pause_us * 11 / 10; /* by its own clock */
 }
 
-static const ten_lease *lease_of(const struct sim_process *process, uint32_t target) {
-    return process->candidate->role == target ? &process->candidate->election.lease : NULL;
+static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
+    return process->candidate->role == target ? &process->candidate->election.holding : NULL;
 }
 
 static void describe(const struct sim_process *process, uint64_t now) {
     static const char *const states[] = {"idle", "following", "leading", "stepping down"};
     const struct sim_candidate *candidate = process->candidate;
     printf("role %u, %s, token %" PRIu64 ", its clock says %" PRIu64 " and to look at %" PRIu64 "%s%s", candidate->role,
-           states[candidate->election.state], candidate->election.lease.token, now,
+           states[candidate->election.state], candidate->election.holding.token, now,
            ten_election_next_ms(&candidate->election, now), candidate->running ? ", works" : "",
            candidate->told ? ", was told to stop" : "");
 }
@@ -189,12 +128,11 @@ static void end(struct sim_process *process) {
     process->candidate->running = false;
 }
 
-static const struct sim_kind candidate_kind = {.drive = drive,
-                                               .next_us = next_us,
-                                               .answer = answer_call,
+static const struct sim_kind candidate_kind = {.on_event = on_event,
+                                               .is_over = is_over,
                                                .look_for_work = sim_look_for_term_work,
-                                               .work_is_done = sim_term_work_ends,
-                                               .warden_looks = sim_term_warden_looks,
+                                               .look_at_work = sim_look_at_term_work,
+                                               .warden_looks = sim_warden_looks,
                                                .stop = stop,
                                                .lease_of = lease_of,
                                                .describe = describe,
@@ -211,11 +149,13 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
                                   .instance = process->id,
                                   .timing = world->timing,
                                   .at_least_ms = world->roles[role].at_least_ms,
-                                  .seed = sim_random(world, UINT64_MAX)};
+                                  .seed = sim_random(world, UINT64_MAX),
+                                  .events = &process->events};
     ten_election_init(&candidate->election, &config);
+    sim_term_init(world, process);
     ten_election_campaign(&candidate->election, now_ms(world, process));
     sim_note(world, "starts", process->number, role, 0);
-    process->feed_due = true; /* sets the cursor to this moment */
+    sim_carrier_start(world, process, &ten_election_part, &candidate->election);
     sim_push(world, sim_random(world, world->work_us),
              (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);

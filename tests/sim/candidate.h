@@ -6,6 +6,7 @@
 #define SIM_CANDIDATE_H
 
 #include "core/election.h"
+#include "core/term.h"
 #include "sim.h"
 
 enum sim_style {
@@ -17,6 +18,9 @@ enum sim_style {
 struct sim_role {
     enum sim_style style; /* of its candidates */
     uint64_t at_least_ms;
+    enum ten_restart restart;
+    bool has_begin_hook;
+    bool has_end_hook;
     bool endless;        /* its commands do not end by themselves */
     uint64_t pause_us;   /* after one that did; 0: any, up to a TTL */
     uint64_t term_token; /* the highest that anybody was elected with */
@@ -30,11 +34,14 @@ struct sim_role {
 
 struct sim_candidate {
     ten_election election;
+    ten_term term; /* of a command; a function has its own way */
+    ten_term_heard heard;
+    bool lost;   /* the lease of the term that was heard of */
+    bool reaped; /* it has heard of the end of its child */
     uint32_t role;
-    bool in_term;     /* was told that it leads, and not yet that it no longer does */
-    bool told;        /* to stop its work */
-    bool running;     /* its work does, whether or not it still may; pieces[role].working: it may */
-    uint64_t kept_us; /* as its warden knows it */
+    bool in_term; /* was told that it leads, and not yet that it no longer does */
+    bool told;    /* to stop its function */
+    bool running; /* its work does, whether or not it still may; pieces[role].working: it may */
     uint64_t pause_us;
     uint64_t rests_until_us; /* others go first; UINT64_MAX: it steps down */
 };
@@ -49,13 +56,18 @@ bool sim_is_leader(const struct sim_world *world, const struct sim_process *proc
 struct sim_process *sim_leader_of(const struct sim_world *world, uint32_t role);
 
 /* candidate_work.c: the work of a term, and its warden */
+void sim_term_init(struct sim_world *world, struct sim_process *process);
 void sim_term_begins(struct sim_world *world, struct sim_process *process);
-void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once);
+void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once, enum ten_reason reason);
+/* Something was heard from the election. */
+void sim_term_hears(struct sim_world *world, struct sim_process *process);
+void sim_term_stop(struct sim_world *world, struct sim_process *process);
 void sim_look_for_term_work(struct sim_world *world, struct sim_process *process);
-void sim_term_work_ends(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work);
-void sim_term_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work);
+void sim_look_at_term_work(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work);
 
 /* election_checks.c: what must be true, beside checks.c */
+/* It says that the work of its term is over. */
+void sim_check_work_over(struct sim_world *world, struct sim_process *process);
 void sim_check_elected(struct sim_world *world, struct sim_process *process, uint64_t token);
 /* In calm weather, looked at often: every role has a leader in time, and whoever is asked to step down does. */
 void sim_check_roles(struct sim_world *world);

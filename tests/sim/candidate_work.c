@@ -1,37 +1,14 @@
 /*
- * The work of a term, which takes time to stop, and its warden, which ends a command before the deadline whether or not
- * the candidate runs. A function of the program has no warden: what it does after the deadline is not counted as
- * belief, but no new term of its candidate may begin before it has ended.
+ * The work of a term. A command is core/term.h's to decide on, as in `elect` and `once`; here are the lengths of commands
+ * and hooks. A function of the program is a piece of work (core/work.h) after the other while its candidate leads. It has
+ * no warden: what it does after the deadline is not counted as belief, but no new term of its candidate may begin before
+ * it has ended.
  */
 #include "candidate.h"
 
-static enum sim_style style_of(const struct sim_world *world, const struct sim_process *process) {
-    return world->roles[process->candidate->role].style;
+static bool is_function(const struct sim_world *world, const struct sim_process *process) {
+    return world->roles[process->candidate->role].style == SIM_FUNCTION;
 }
-
-static void push_end(struct sim_world *world, const struct sim_process *process, uint64_t delay_us) {
-    uint32_t role = process->candidate->role;
-    sim_push(
-        world, delay_us,
-        (struct sim_event){
-            .kind = SIM_WORK_END, .process = process->number, .target = role, .number = process->pieces[role].work});
-}
-
-/* By then it has to be over: a command a grace before the deadline as it is now, so that there is time to end it. */
-static uint64_t until_ms(const struct sim_world *world, const struct sim_process *process) {
-    uint64_t grace_ms = style_of(world, process) == SIM_FUNCTION ? 0 : sim_grace_ms(world);
-    return ten_sub_saturating(process->candidate->election.lease.deadline_ms, grace_ms);
-}
-
-static void set_warden(struct sim_world *world, const struct sim_process *process) {
-    uint32_t role = process->candidate->role;
-    uint64_t at_us = sim_true_us(process, until_ms(world, process));
-    sim_push(world, ten_sub_saturating(at_us, world->now_us),
-             (struct sim_event){
-                 .kind = SIM_WARDEN, .process = process->number, .target = role, .number = process->pieces[role].work});
-}
-
-/* ---- its beginning */
 
 static uint64_t length_us(struct sim_world *world, const struct sim_role *role) {
     uint64_t ttl_us = sim_ttl_us(world);
@@ -46,118 +23,183 @@ static uint64_t length_us(struct sim_world *world, const struct sim_role *role) 
     return ttl_us / 100 + sim_random(world, ttl_us / 10);
 }
 
-static void start_work(struct sim_world *world, struct sim_process *process) {
-    struct sim_candidate *candidate = process->candidate;
-    struct sim_piece *piece = &process->pieces[candidate->role];
-    sim_check_work_start(world, process, candidate->role);
-    world->stats.works++;
-    world->targets[candidate->role].worked_us = world->now_us;
-    candidate->running = true;
-    piece->working = true;
-    piece->work++;
-    piece->token = candidate->election.lease.token;
-    sim_note(world, "starts work", process->number, candidate->role, piece->token);
-    push_end(world, process, length_us(world, &world->roles[candidate->role]));
-    set_warden(world, process);
-}
-
-static void start_if_it_may(struct sim_world *world, struct sim_process *process) {
+static ten_term_heard look_at_heard(const struct sim_world *world, const struct sim_process *process) {
     const struct sim_candidate *candidate = process->candidate;
-    /* No work is begun that would have to end at once. */
-    if (candidate->in_term && !candidate->running && sim_is_leader(world, process) &&
-        sim_local_ms(process, world->now_us) < until_ms(world, process))
-        start_work(world, process);
+    const ten_holding *lease = &candidate->election.holding;
+    ten_term_heard heard = candidate->heard;
+    heard.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
+    heard.lease.confirmed = ten_holding_is_held(lease) && !lease->uncertain;
+    heard.lease.closing = !sim_is_leader(world, process) || lease->token != heard.lease.token;
+    return heard;
 }
 
-void sim_term_begins(struct sim_world *world, struct sim_process *process) {
-    process->candidate->in_term = true;
-    process->candidate->told = false;
-    start_if_it_may(world, process);
-}
+/* ---- a function */
 
-void sim_look_for_term_work(struct sim_world *world, struct sim_process *process) {
-    start_if_it_may(world, process);
-    sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
-}
-
-/* ---- its end */
-
-static void report_end(struct sim_process *process) {
-    ten_election_stopped(&process->candidate->election);
-}
-
-void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once) {
+static void look_at_function(struct sim_world *world, struct sim_process *process) {
     struct sim_candidate *candidate = process->candidate;
-    struct sim_piece *piece = &process->pieces[candidate->role];
+    ten_work_lease lease = look_at_heard(world, process).lease;
+    uint64_t length = length_us(world, &world->roles[candidate->role]);
+    bool over = !candidate->running || sim_carry_work(world, process, candidate->role, &lease);
+    if (over && candidate->told)
+        ten_election_stopped(&candidate->election);
+    candidate->told &= !over;
+    candidate->running = !over || (candidate->in_term && sim_start_work(world, process, candidate->role,
+                                                                        &world->function_rules, &lease, length));
+}
+
+static void stop_function(struct sim_world *world, struct sim_process *process, bool at_once) {
+    struct sim_candidate *candidate = process->candidate;
+    candidate->told |= candidate->in_term; /* once a term: one that steps down can expire meanwhile */
     candidate->in_term = false;
-    candidate->told = candidate->running;
-    if (style_of(world, process) == SIM_ONCE) {
+    ten_work_end(&process->pieces[candidate->role].machine);
+    if (at_once)
+        sim_child_overruns(world, process, candidate->role);
+}
+
+/* ---- a command */
+
+void sim_term_init(struct sim_world *world, struct sim_process *process) {
+    const struct sim_role *role = &world->roles[process->candidate->role];
+    ten_term_rules rules = {.work = world->work_rules,
+                            .restart = role->restart,
+                            .once = role->style == SIM_ONCE,
+                            .has_begin_hook = role->has_begin_hook,
+                            .has_end_hook = role->has_end_hook,
+                            .at_least_ms = role->at_least_ms,
+                            .wait_until_ms = UINT64_MAX};
+    rules.work.has_result = false;
+    uint64_t pause_ms = role->pause_us ? role->pause_us / SIM_MS : sim_random(world, world->timing.ttl_ms / 4);
+    ten_backoff backoff = {.min_ms = pause_ms,
+                           .max_ms = role->pause_us ? pause_ms : world->timing.ttl_ms,
+                           .steady_ms = world->timing.ttl_ms};
+    ten_term_init(&process->candidate->term, &rules, &backoff);
+}
+
+static void start_child(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
+    struct sim_candidate *candidate = process->candidate;
+    uint64_t hook_us =
+        sim_random(world, world->long_work && sim_chance(world, 0.1) ? 20 * SIM_SECOND : sim_ttl_us(world) / 5);
+    if (step == TEN_TERM_START_END_HOOK)
+        sim_note(world, "starts the hook of the end", process->number, candidate->role, candidate->term.token);
+    else
+        sim_note_start(world, process, candidate->role,
+                       step == TEN_TERM_START_COMMAND ? "starts its command" : "starts the first hook",
+                       candidate->term.token);
+    candidate->reaped = false;
+    sim_child_start(world, process, candidate->role, candidate->term.token, step != TEN_TERM_START_END_HOOK,
+                    step == TEN_TERM_START_COMMAND ? length_us(world, &world->roles[candidate->role]) : hook_us);
+}
+
+static void resign(struct sim_world *world, struct sim_process *process) {
+    const ten_term *term = &process->candidate->term;
+    if (term->resign_pause_ms == UINT64_MAX)
+        ten_election_withdraw(&process->candidate->election, term->resign_reason);
+    else
+        sim_candidate_resign(world, process, term->resign_reason, term->resign_pause_ms * SIM_MS);
+}
+
+static void carry_out(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
+    switch (step) {
+    case TEN_TERM_START_BEGIN_HOOK:
+    case TEN_TERM_START_COMMAND:
+    case TEN_TERM_START_END_HOOK:
+        start_child(world, process, step);
+        break;
+    case TEN_TERM_ASK:
+    case TEN_TERM_PASS_STOP:
+    case TEN_TERM_KILL:
+        sim_child_signal(world, process, process->candidate->role, step == TEN_TERM_KILL);
+        break;
+    case TEN_TERM_RESIGN:
+        resign(world, process);
+        break;
+    case TEN_TERM_WORK_OVER:
+        sim_check_work_over(world, process);
+        ten_election_stopped(&process->candidate->election);
+        break;
+    case TEN_TERM_NOTHING:
+        break;
+    }
+}
+
+/* The kernel has told of the end of a child. What it wrote last counts like a result. */
+static void reap(struct sim_world *world, struct sim_process *process, const ten_term_heard *heard, uint64_t now_ms) {
+    struct sim_candidate *candidate = process->candidate;
+    const struct sim_piece *piece = &process->pieces[candidate->role];
+    candidate->reaped = true;
+    bool failed = piece->killed || sim_chance(world, 0.3);
+    if (candidate->term.state == TEN_TERM_COMMAND && !piece->killed && sim_is_leader(world, process))
+        sim_check_publish(world, process, candidate->role);
+    ten_term_exited(&candidate->term, heard, piece->killed, failed, now_ms);
+}
+
+static void go_on(struct sim_world *world, struct sim_process *process) {
+    struct sim_candidate *candidate = process->candidate;
+    uint64_t now_ms = sim_local_ms(process, world->now_us);
+    enum ten_term_step step;
+    do {
+        ten_term_heard heard = look_at_heard(world, process);
+        enum ten_work_left left = sim_child_left(world, process, candidate->role, &candidate->term.work);
+        if (left != TEN_WORK_ALL && !candidate->reaped)
+            reap(world, process, &heard, now_ms);
+        step = ten_term_next(&candidate->term, &heard, left, now_ms);
+        carry_out(world, process, step);
+    } while (step != TEN_TERM_NOTHING && step != TEN_TERM_KILL && !world->failed);
+    candidate->running = candidate->term.state != TEN_TERM_WAITING && candidate->term.state != TEN_TERM_OVER;
+    if (candidate->term.state == TEN_TERM_OVER && !process->stopping) {
         process->stopping = true;
         ten_election_withdraw(&candidate->election, TEN_REASON_SHUTDOWN);
     }
-    if (!candidate->running) {
-        report_end(process);
-        return;
-    }
-    uint64_t ttl_us = sim_ttl_us(world);
-    uint64_t most_us = world->long_work && sim_chance(world, 0.2) ? ttl_us * 3 / 2 : ttl_us / 5;
-    if (at_once) {
-        if (style_of(world, process) == SIM_FUNCTION)
-            world->stats.overtimes++;
-        else
-            most_us = 20 * SIM_MS;
-        piece->working = false;
-    }
-    push_end(world, process, sim_random(world, most_us));
+    sim_look_later(world, process, candidate->role, ten_term_next_ms(&candidate->term, &candidate->heard, now_ms));
 }
 
-/* Nobody told it to: a program that has nothing more to do, or that its warden had to end. */
-static void end_by_itself(struct sim_world *world, struct sim_process *process, bool done) {
-    enum ten_reason reason = done ? TEN_REASON_DONE : TEN_REASON_EXPIRED;
-    if (style_of(world, process) == SIM_ONCE) {
-        process->stopping = true;
-        ten_election_withdraw(&process->candidate->election, reason);
-    } else {
-        uint64_t pause_us = world->roles[process->candidate->role].pause_us;
-        sim_candidate_resign(world, process, reason, pause_us ? pause_us : sim_random(world, sim_ttl_us(world)));
-    }
-    report_end(process);
-}
+/* ---- what its candidate hears */
 
-void sim_term_work_ends(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work) {
+void sim_term_begins(struct sim_world *world, struct sim_process *process) {
     struct sim_candidate *candidate = process->candidate;
-    struct sim_piece *piece = &process->pieces[role];
-    if (!candidate->running || piece->work != work)
-        return; /* it has ended, in another way */
-    bool in_time = piece->working;
-    candidate->running = false;
-    piece->working = false;
-    sim_note(world, in_time ? "work has ended" : "work has been ended", process->number, role, piece->token);
-    if (in_time && sim_is_leader(world, process))
-        sim_check_publish(world, process, role);
-    if (candidate->told)
-        report_end(process);
-    else if (style_of(world, process) == SIM_FUNCTION)
-        return; /* the next piece follows, and nobody hears of this one */
+    (void)world;
+    candidate->in_term = true;
+    candidate->told = candidate->lost = false;
+    candidate->heard = (ten_term_heard){.lease.token = candidate->election.holding.token};
+}
+
+void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once, enum ten_reason reason) {
+    struct sim_candidate *candidate = process->candidate;
+    uint32_t role = candidate->role;
+    if (at_once && reason == TEN_REASON_EXPIRED)
+        sim_check_ended_before_expiry(world, process, role);
+    candidate->heard.over = true;
+    candidate->lost |= at_once;
+    if (is_function(world, process))
+        stop_function(world, process, at_once);
+}
+
+void sim_term_hears(struct sim_world *world, struct sim_process *process) {
+    if (is_function(world, process))
+        look_at_function(world, process);
     else
-        end_by_itself(world, process, in_time);
-    candidate->told = false;
+        go_on(world, process);
+}
+
+void sim_look_for_term_work(struct sim_world *world, struct sim_process *process) {
+    sim_term_hears(world, process);
+    sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);
 }
 
-void sim_term_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work) {
-    struct sim_piece *piece = &process->pieces[role];
-    if (!piece->working || piece->work != work)
-        return;
-    if (sim_local_ms(process, world->now_us) < until_ms(world, process)) {
-        set_warden(world, process);
-        return;
-    }
-    piece->working = false;
-    if (style_of(world, process) == SIM_FUNCTION) {
-        world->stats.overtimes++;
+void sim_look_at_term_work(struct sim_world *world, struct sim_process *process, uint32_t role, uint64_t work) {
+    if (process->pieces[role].work == work)
+        sim_term_hears(world, process);
+    sim_drive(world, process);
+}
+
+void sim_term_stop(struct sim_world *world, struct sim_process *process) {
+    if (is_function(world, process)) {
+        ten_election_withdraw(&process->candidate->election, TEN_REASON_SHUTDOWN);
         return;
     }
-    sim_note(world, "its warden ends the work", process->number, role, piece->token);
-    push_end(world, process, 0); /* its candidate hears of it when it runs */
+    ten_term_stop(&process->candidate->term);
+    if (sim_random(world, 8) == 0) /* somebody is in a hurry */
+        ten_term_stop(&process->candidate->term);
+    go_on(world, process);
 }

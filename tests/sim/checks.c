@@ -10,13 +10,13 @@
 /* ---- G3: whoever believes, the store agrees */
 
 /* NULL: it is dead, or knows nothing of it. */
-static const ten_lease *lease_of(const struct sim_process *process, uint32_t target) {
+static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
     return process->alive ? process->kind->lease_of(process, target) : NULL;
 }
 
 static bool believes(const struct sim_world *world, const struct sim_process *process, uint32_t target) {
-    const ten_lease *lease = lease_of(process, target);
-    return lease && ten_lease_is_owned(lease, sim_local_ms(process, world->now_us));
+    const ten_holding *lease = lease_of(process, target);
+    return lease && ten_holding_is_confirmed(lease, sim_local_ms(process, world->now_us));
 }
 
 static void check_others(struct sim_world *world, const struct sim_process *process, uint32_t target) {
@@ -29,7 +29,7 @@ static void check_others(struct sim_world *world, const struct sim_process *proc
 }
 
 static void check_belief(struct sim_world *world, const struct sim_process *process, uint32_t target,
-                         const ten_lease *lease, const char *what) {
+                         const ten_holding *lease, const char *what) {
     const ten_lease_row *held = sim_held(world, target);
     world->stats.checks++;
     if (world->now_us < world->targets[target].excused_us) {
@@ -55,15 +55,16 @@ static void check_belief(struct sim_world *world, const struct sim_process *proc
 
 static void check_piece(struct sim_world *world, struct sim_process *process, uint32_t target) {
     const struct sim_piece *piece = &process->pieces[target];
-    const ten_lease *lease = lease_of(process, target);
+    const ten_holding *lease = lease_of(process, target);
     if (!lease)
         return;
-    if (ten_lease_is_owned(lease, sim_local_ms(process, world->now_us)))
+    if (ten_holding_is_confirmed(lease, sim_local_ms(process, world->now_us)))
         check_belief(world, process, target, lease, "believes that it holds");
     else if (piece->working) {
-        const ten_lease during = {.token = piece->token};
+        const ten_holding during = {.token = piece->token};
         check_belief(world, process, target, lease->deadline_ms ? lease : &during, "still works on");
     }
+    sim_check_ended_in_time(world, process, target);
 }
 
 void sim_check_process(struct sim_world *world, struct sim_process *process) {
@@ -103,6 +104,17 @@ void sim_check_grant(struct sim_world *world, uint32_t number, const char *holde
     target->moved_us = world->now_us;
 }
 
+/* It may be somebody else's by now, although the store names this one: it lost data, or the release is on its way. */
+void sim_check_spent(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t token) {
+    const struct sim_piece *piece = &process->pieces[target];
+    world->stats.checks++;
+    if (token == piece->released_token || token == piece->expired_token)
+        sim_fail(world, target, "%s believes in %s with token %" PRIu64 ", but %s", process->id,
+                 world->targets[target].id, token,
+                 token == piece->released_token ? "it has sent a release of it, which may arrive"
+                                                : "has let the deadline of that token pass before");
+}
+
 /* ---- G5 and the work */
 
 void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target) {
@@ -110,18 +122,61 @@ void sim_check_work_start(struct sim_world *world, struct sim_process *process, 
     if (process->pieces[target].unconfirmed)
         sim_fail(world, target, "%s starts work on %s, but its last renewal was not confirmed", process->id,
                  world->targets[target].id);
+    const ten_holding *lease = lease_of(process, target);
+    uint64_t left_ms = ten_sub_saturating(lease->deadline_ms, sim_local_ms(process, world->now_us));
+    if (process->guarded && left_ms <= world->work_rules.grace_ms)
+        sim_fail(world, target, "%s starts work on %s, but it has to end in %" PRIu64 " ms, and the grace is %" PRIu64,
+                 process->id, world->targets[target].id, left_ms, world->work_rules.grace_ms);
     for (uint32_t i = 0; i < world->live_count; i++) {
         const struct sim_process *other = world->processes[world->live[i]];
-        if (other != process && other->pieces[target].working)
+        if (other->pieces[target].working)
             sim_fail(world, target, "%s starts work on %s, but %s is still at it", process->id,
                      world->targets[target].id, other->id);
     }
 }
 
+/* Of a process without a warden, only belief has to end in time. */
+void sim_check_ended_in_time(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    const struct sim_piece *piece = &process->pieces[target];
+    const ten_holding *lease = lease_of(process, target);
+    if (!process->guarded || !piece->working || !lease || !lease->deadline_ms || lease->token != piece->token)
+        return;
+    world->stats.checks++;
+    uint64_t now_ms = sim_local_ms(process, world->now_us);
+    if (now_ms >= lease->deadline_ms)
+        sim_fail(world, target,
+                 "%s still works on %s at %" PRIu64 ", but its deadline was %" PRIu64 ", and it has a warden",
+                 process->id, world->targets[target].id, now_ms, lease->deadline_ms);
+}
+
+void sim_check_ended_before_expiry(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    world->stats.checks++;
+    if (process->guarded && process->pieces[target].working)
+        sim_fail(world, target, "the lease of %s on %s has expired, but its work is still there, and it has a warden",
+                 process->id, world->targets[target].id);
+}
+
+void sim_check_release(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token) {
+    const struct sim_piece *piece = &process->pieces[target];
+    world->stats.checks++;
+    if (token != piece->token || (!piece->working && piece->machine.state == TEN_WORK_IDLE))
+        return;
+    sim_fail(world, target, "%s releases %s with token %" PRIu64 ", but %s", process->id, world->targets[target].id,
+             token, piece->working ? "something of its work is there" : "has yet to publish or discard its result");
+}
+
 void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t number) {
     struct sim_target *target = &world->targets[number];
-    uint64_t token = process->pieces[number].token;
+    const struct sim_piece *piece = &process->pieces[number];
+    uint64_t token = piece->token;
     world->stats.publishes++;
+    if (piece->unconfirmed)
+        sim_fail(world, number, "%s publishes %s, but its last renewal was not confirmed", process->id, target->id);
+    if (token == piece->released_token)
+        sim_fail(world, number, "%s publishes %s with token %" PRIu64 ", but it has sent a release of it", process->id,
+                 target->id, token);
+    const ten_holding published = {.token = token, .deadline_ms = lease_of(process, number)->deadline_ms};
+    check_belief(world, process, number, &published, "publishes");
     if (token < target->published_token)
         sim_fail(world, number, "%s publishes %s with token %" PRIu64 ", but %" PRIu64 " has been published",
                  process->id, target->id, token, target->published_token);
@@ -157,7 +212,7 @@ void sim_check_requests(struct sim_world *world, struct sim_process *process) {
     if (++process->requests > world->requests_max)
         sim_fail(world, SIM_NOBODY, "%s has sent %u requests in a second, but %u is the bound", process->id,
                  process->requests, world->requests_max);
-    if (process->call_kind == SIM_INSTANCES && ++process->lists > world->lists_max)
+    if (process->driver.call.kind == TEN_CALL_INSTANCES && ++process->lists > world->lists_max)
         sim_fail(world, SIM_NOBODY, "%s has listed the instances %u times in a second, but %u is the bound",
                  process->id, process->lists, world->lists_max);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "candidate.h"
+#include "core/worker.h"
 
 #define PROMPT_US  (100 * SIM_MS) /* a few round trips */
 #define LOOK_OFTEN 20u            /* times in a TTL: sim_check_roles() */
@@ -18,7 +19,6 @@ static void note_kept(struct sim_world *world, const struct sim_process *process
     double least_us = (double)(role->at_least_ms * SIM_MS) / (process->rate > 1 ? process->rate : 1);
     role->kept_by = process->id;
     role->kept_us = role->at_least_ms ? world->now_us + (uint64_t)least_us - SIM_MS : 0;
-    process->candidate->kept_us = sim_true_us(process, sim_local_ms(process, world->now_us) + role->at_least_ms);
 }
 
 void sim_check_elected(struct sim_world *world, struct sim_process *process, uint64_t token) {
@@ -31,15 +31,20 @@ void sim_check_elected(struct sim_world *world, struct sim_process *process, uin
         sim_fail(world, number,
                  "%s begins a term of %s with token %" PRIu64 ", but its work of the last one still runs", process->id,
                  id, token);
-    if (token == process->pieces[number].released_token)
-        sim_fail(world, number,
-                 "%s believes in %s with token %" PRIu64 ", but it has sent a release of it, which may arrive",
-                 process->id, id, token);
+    sim_check_spent(world, process, number, token);
     if (token <= role->term_token)
         sim_fail(world, number, "%s leads %s with token %" PRIu64 ", but there has been a term with %" PRIu64,
                  process->id, id, token, role->term_token);
     role->term_token = token;
     note_kept(world, process);
+}
+
+void sim_check_work_over(struct sim_world *world, struct sim_process *process) {
+    uint32_t role = process->candidate->role;
+    world->stats.checks++;
+    if (process->pieces[role].child != SIM_CHILD_NONE)
+        sim_fail(world, role, "%s says that its work on %s is over, but something of it is there", process->id,
+                 world->targets[role].id);
 }
 
 /* ---- least times */
@@ -49,7 +54,11 @@ bool sim_has_least_time(const struct sim_world *world, uint32_t role) {
 }
 
 bool sim_is_keeping(const struct sim_world *world, const struct sim_process *process) {
-    return process->candidate && world->now_us < process->candidate->kept_us;
+    if (!process->candidate)
+        return false;
+    ten_worker_end end = {
+        .signalled = true, .gone = true, .ready = true, .keep_until_ms = process->candidate->term.keep_until_ms};
+    return !ten_worker_may_release(&end, sim_local_ms(process, world->now_us));
 }
 
 void sim_forget_promises(struct sim_world *world, uint32_t role) {
@@ -85,7 +94,7 @@ static void check_asked(struct sim_world *world, uint32_t number) {
         return;
     const ten_election *election = &leader->candidate->election;
     world->stats.checks++;
-    if (election->state == TEN_ELECTION_LEADING && election->lease.token == role->asked_token)
+    if (election->state == TEN_ELECTION_LEADING && election->holding.token == role->asked_token)
         sim_fail(world, number, "%s was asked to step down %.3f ms ago, but leads %s", leader->id,
                  (double)(world->now_us - role->asked_us) / 1000, world->targets[number].id);
 }

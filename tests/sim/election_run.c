@@ -16,6 +16,8 @@ struct sim_world *sim_election_world(uint64_t seed, uint32_t roles, uint64_t ttl
     struct sim_world *world = sim_world_new(seed, roles, ttl_ms);
     world->roles = sim_allocate(roles, sizeof *world->roles);
     world->requests_max = 60;
+    for (uint32_t i = 0; i < roles; i++)
+        world->roles[i].restart = TEN_RESTART_ALWAYS;
     return world;
 }
 
@@ -142,6 +144,9 @@ static void calm_down(struct sim_world *world) {
 static void shape_role(struct sim_world *world, uint32_t number) {
     struct sim_role *role = &world->roles[number];
     role->style = (enum sim_style)sim_random(world, 3);
+    role->restart = sim_random(world, 4) ? TEN_RESTART_ALWAYS : (enum ten_restart)sim_random(world, 2);
+    role->has_begin_hook = sim_random(world, 3) == 0;
+    role->has_end_hook = sim_random(world, 3) == 0;
     if (role->style == SIM_ONCE) /* a TTL unless told otherwise, as in `tenure once` */
         role->at_least_ms = world->timing.ttl_ms * (sim_random(world, 3) ? 12 + sim_random(world, 30) : 10) / 10;
     else if (sim_random(world, 5) == 0)
@@ -158,6 +163,7 @@ static struct sim_world *make_world(uint64_t seed) {
     if (sim_random(world, 4) == 0)
         world->granted_ms = ttl_ms * (70 + sim_random(world, 30)) / 100;
     world->long_work = true;
+    world->work_rules.stop_when_uncertain = sim_random(world, 3) == 0;
     sim_set_weather(world);
     for (uint32_t i = 0; i < world->target_count; i++)
         shape_role(world, i);

@@ -79,6 +79,7 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_UNCERTAIN_WORKS] = true,
                                                [TEN_MUTANT_LOST_IGNORED] = true,
                                                [TEN_MUTANT_HELD_IS_OK] = true,
+                                               [TEN_MUTANT_SPENT_BELIEVED] = true,
                                                [TEN_MUTANT_RELEASE_BEFORE_STOP] = true,
                                                [TEN_MUTANT_NO_RETRY_AT_END] = true,
                                                [TEN_MUTANT_NO_RENEWAL] = true,
@@ -87,13 +88,23 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_NOT_KEPT] = true,
                                                [TEN_MUTANT_RELEASE_KEPT] = true,
                                                [TEN_MUTANT_CAMPAIGN_WHILE_WORKING] = true,
-                                               [TEN_MUTANT_ASK_IGNORED] = true}};
+                                               [TEN_MUTANT_ASK_IGNORED] = true,
+                                               [TEN_MUTANT_NO_GRACE] = true,
+                                               [TEN_MUTANT_KILL_TOO_LATE] = true,
+                                               [TEN_MUTANT_STARTS_UNCERTAIN] = true,
+                                               [TEN_MUTANT_WITHHELD_PUBLISHED] = true,
+                                               [TEN_MUTANT_PUBLISH_LOST] = true,
+                                               [TEN_MUTANT_PUBLISH_AFTER_RELEASE] = true,
+                                               [TEN_MUTANT_LEFTOVERS_IGNORED] = true,
+                                               [TEN_MUTANT_RESTART_BESIDE] = true,
+                                               [TEN_MUTANT_KEEP_FORGOTTEN] = true}};
 
 /* The fleet's are all but those that only elections have. */
 static void share_out_mutants(void) {
     for (int i = 0; i < TEN_MUTANT_COUNT; i++)
         fleets.has_mutant[i] = i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT &&
-                               i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED;
+                               i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED &&
+                               i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_KEEP_FORGOTTEN;
 }
 
 struct options {

@@ -43,6 +43,8 @@ static void remember_request(struct sim_world *world, struct sim_process *proces
         process->request[i].target = op->target ? sim_target_number(world, op->target) : SIM_NOBODY;
         process->request[i].kind = op->kind;
         if (op->kind == TEN_OP_RELEASE)
+            sim_check_release(world, process, process->request[i].target, op->token);
+        if (op->kind == TEN_OP_RELEASE)
             process->pieces[process->request[i].target].released_token = op->token;
     }
 }
@@ -63,20 +65,22 @@ static void push_reply(struct sim_world *world, struct sim_message *message, uin
     sim_push(world, delay_us, (struct sim_event){.kind = SIM_REPLY, .process = message->process, .message = message});
 }
 
-void sim_send(struct sim_world *world, struct sim_process *process, enum sim_call_kind kind, const ten_op *ops,
-              size_t count) {
+void sim_send(struct sim_world *world, struct sim_process *process, const ten_call *call) {
     const struct sim_weather *weather = &world->weather;
     struct sim_message *message = sim_allocate(1, sizeof *message);
     process->calling = true;
-    process->call_kind = kind;
     process->call++;
-    *message = (struct sim_message){
-        .kind = kind, .process = process->number, .call = process->call, .cursor = process->cursor};
-    if (kind == SIM_APPLY) {
-        message->count = (uint32_t)count;
-        message->operations = sim_allocate(count, sizeof *message->operations);
-        for (size_t i = 0; i < count; i++)
-            message->operations[i].op = keep_texts(world, process, &ops[i]);
+    *message = (struct sim_message){.kind = call->kind,
+                                    .process = process->number,
+                                    .call = process->call,
+                                    .cursor = call->cursor,
+                                    .limit = call->limit};
+    snprintf(message->target, sizeof message->target, "%s", call->target ? call->target : "");
+    if (call->kind == TEN_CALL_APPLY) {
+        message->count = (uint32_t)call->count;
+        message->operations = sim_allocate(call->count, sizeof *message->operations);
+        for (size_t i = 0; i < call->count; i++)
+            message->operations[i].op = keep_texts(world, process, &call->ops[i]);
         remember_request(world, process, message);
     }
     world->stats.requests++;
@@ -88,7 +92,7 @@ void sim_send(struct sim_world *world, struct sim_process *process, enum sim_cal
         push_reply(world, message, 200);
         return;
     }
-    if (kind == SIM_APPLY && sim_chance(world, weather->twice)) {
+    if (call->kind == TEN_CALL_APPLY && sim_chance(world, weather->twice)) {
         struct sim_message *copy = copy_request(message);
         copy->duplicate = true;
         push_arrival(world, copy, travel_us(world));
@@ -117,7 +121,7 @@ static void note_late(struct sim_world *world, const struct sim_process *process
     if (process->alive && process->calling && process->call == message->call && !message->duplicate)
         return;
     world->stats.late_arrivals++;
-    if (message->kind == SIM_APPLY)
+    if (message->kind == TEN_CALL_APPLY)
         sim_note(world, "a late or repeated request arrives, operations:", message->process, SIM_NOBODY,
                  message->count);
 }

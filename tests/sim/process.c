@@ -29,7 +29,7 @@ bool sim_is_paused(const struct sim_world *world, const struct sim_process *proc
 /* ---- its next step */
 
 static void plan_wake(struct sim_world *world, struct sim_process *process) {
-    uint64_t at_us = ten_max_u64(process->kind->next_us(world, process), world->now_us);
+    uint64_t at_us = ten_max_u64(sim_carrier_next_us(world, process), world->now_us);
     if (at_us == process->wake_us)
         return;
     process->wake_us = at_us;
@@ -41,10 +41,13 @@ static void plan_wake(struct sim_world *world, struct sim_process *process) {
 
 static void bury(struct sim_world *world, struct sim_process *process) {
     process->kind->end(process);
+    sim_carrier_end(process);
     process->alive = false;
     process->calling = false;
-    for (uint32_t i = 0; i < world->target_count; i++)
+    for (uint32_t i = 0; i < world->target_count; i++) {
         process->pieces[i].working = false;
+        process->pieces[i].child = SIM_CHILD_NONE;
+    }
     for (uint32_t i = 0; i < world->live_count; i++) {
         if (world->live[i] == process->number) {
             memmove(world->live + i, world->live + i + 1, (world->live_count - i - 1) * sizeof *world->live);
@@ -55,7 +58,9 @@ static void bury(struct sim_world *world, struct sim_process *process) {
 }
 
 void sim_drive(struct sim_world *world, struct sim_process *process) {
-    process->kind->drive(world, process);
+    if (process->kind->report)
+        process->kind->report(world, process);
+    sim_carry(world, process);
     if (process->stopped)
         bury(world, process);
     else
@@ -81,9 +86,9 @@ static void account_renewals(struct sim_process *process, const struct sim_messa
 static void answer_call(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error) {
     process->calling = false;
-    if (process->call_kind == SIM_APPLY)
+    if (process->driver.call.kind == TEN_CALL_APPLY)
         account_renewals(process, error == TENURE_OK ? answer : NULL);
-    process->kind->answer(world, process, answer, error);
+    sim_carrier_answer(world, process, answer, error);
 }
 
 /* ---- what happens to it */
@@ -104,13 +109,13 @@ static void handle(struct sim_world *world, struct sim_process *process, const s
         break;
     case SIM_NOTICE:
         process->notice_under_way = false;
-        process->feed_due = true;
+        process->noticed = true;
         break;
     case SIM_WORK:
         process->kind->look_for_work(world, process);
         return;
-    case SIM_WORK_END:
-        process->kind->work_is_done(world, process, event->target, event->number);
+    case SIM_WORK_LOOK:
+        process->kind->look_at_work(world, process, event->target, event->number);
         return;
     case SIM_WAKE:
         if (event->number != process->wake_number)
@@ -128,6 +133,8 @@ void sim_process_event(struct sim_world *world, struct sim_process *process, str
         sim_message_free(event->message);
     } else if (event->kind == SIM_WARDEN) {
         process->kind->warden_looks(world, process, event->target, event->number);
+    } else if (event->kind == SIM_CHILD && (process->guarded || !sim_is_paused(world, process))) {
+        sim_child_ends(world, process, event->target, event->number);
     } else if (sim_is_paused(world, process)) {
         sim_push(world, process->paused_until_us - world->now_us, *event);
     } else {
@@ -197,7 +204,8 @@ struct sim_process *sim_process_new(struct sim_world *world, const struct sim_ki
     process->alive = true;
     process->guarded = true;
     process->started_us = world->now_us;
-    process->cursor = UINT64_MAX;
+    if (!ten_event_queue_open(&process->events))
+        abort();
     process->pieces = sim_allocate(world->target_count, sizeof *process->pieces);
     for (uint32_t i = 0; i < world->target_count; i++)
         process->pieces[i].number = SIM_NOBODY;
@@ -205,8 +213,10 @@ struct sim_process *sim_process_new(struct sim_world *world, const struct sim_ki
 }
 
 void sim_process_free(struct sim_process *process) {
-    if (process->alive)
+    if (process->alive) {
         process->kind->end(process);
+        sim_carrier_end(process);
+    }
     free(process->candidate);
     free(process->pieces);
     free(process->by_number);

@@ -165,6 +165,7 @@ static struct sim_world *make_world(uint64_t seed) {
     if (sim_random(world, 4) == 0)
         world->granted_ms = ttl_ms * (70 + sim_random(world, 30)) / 100;
     world->long_work = true;
+    world->work_rules.stop_when_uncertain = sim_random(world, 3) == 0;
     for (uint32_t i = 0; i < world->target_count; i++)
         if (sim_random(world, 10))
             sim_edit_target(world, i, TEN_TARGET_PUT);

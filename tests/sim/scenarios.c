@@ -135,8 +135,8 @@ static void run_suspend(struct sim_world *world) {
     sim_pause(world, sleeper, 3 * sim_ttl_us(world));
     sim_run_until(world, world->now_us + 3 * sim_ttl_us(world) - 1, suspend);
     for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
-        if (ten_lease_is_owned(ten_fleet_lease(sleeper->fleet, sleeper->pieces[i].number),
-                               sim_local_ms(sleeper, world->now_us)))
+        if (ten_holding_is_confirmed(ten_fleet_holding(sleeper->fleet, sleeper->pieces[i].number),
+                                     sim_local_ms(sleeper, world->now_us)))
             sim_fail(world, i, "%s slept for 3 TTL, but believes in %s", sleeper->id, world->targets[i].id);
         if (!sim_is_covered(world, i))
             sim_fail(world, i, "%s slept for 3 TTL, but nobody took %s over", sleeper->id, world->targets[i].id);
@@ -144,6 +144,39 @@ static void run_suspend(struct sim_world *world) {
     if (held == 0)
         sim_fail(world, SIM_NOBODY, "%s should have held something", sleeper->id);
     sim_run_until(world, world->now_us + 4 * sim_ttl_us(world), suspend);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* The store has granted everything, but the answer waits for 2 TTL: others have it by then. */
+static void run_late_answer(struct sim_world *world) {
+    add_targets(world);
+    struct sim_process *sleeper = sim_start(world, 1, false);
+    for (uint32_t i = 0; i < 100000 && !sim_held(world, 0) && !world->failed; i++)
+        sim_run_until(world, world->now_us + SIM_MS / 10, suspend);
+    sim_pause(world, sleeper, 2 * sim_ttl_us(world));
+    sim_start(world, 1, false);
+    sim_run_until(world, world->now_us + 6 * sim_ttl_us(world), suspend);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* ---- a flood of registrations */
+
+#define FLOOD_FIRST 20u
+
+/* Reading what was registered takes longer than a TTL: one round trip for each. */
+static void run_flood(struct sim_world *world) {
+    world->weather.delay_us = 10 * SIM_MS;
+    for (uint32_t i = 0; i < FLOOD_FIRST; i++)
+        sim_edit_target(world, i, TEN_TARGET_PUT);
+    for (unsigned i = 0; i < 2; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 3 * sim_ttl_us(world), suspend);
+    world->calm = true;
+    for (uint32_t i = FLOOD_FIRST; i < world->target_count; i++)
+        sim_edit_target(world, i, TEN_TARGET_PUT);
+    sim_run_until(world, world->now_us + 20 * sim_ttl_us(world), suspend);
     if (!world->failed)
         sim_check_settled(world, true);
 }
@@ -197,6 +230,16 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_deploy,
      .finds_mutants = true,
      .targets = 30,
+     .ttl_ms = 3000},
+    {.name = "an answer that is read after its deadline gives no lease",
+     .run = run_late_answer,
+     .finds_mutants = true,
+     .targets = 10,
+     .ttl_ms = 3000},
+    {.name = "registering hundreds of targets at once delays no renewal",
+     .run = run_flood,
+     .finds_mutants = true,
+     .targets = 320,
      .ttl_ms = 3000},
     {.name = "sixty instances that start in the same second share out a hundred targets",
      .run = run_small_crowd,

@@ -12,6 +12,7 @@
 
 #include "base/map.h"
 #include "core/fleet.h"
+#include "core/work.h"
 #include "mutants/mutants.h"
 #include "store/memory/memory_core.h"
 
@@ -29,19 +30,12 @@ enum sim_event_kind {
     SIM_TIMEOUT,    /* a process gives up waiting */
     SIM_NOTICE,     /* the store says that something changed */
     SIM_WORK,       /* a process looks for work to start */
-    SIM_WORK_END,   /* a piece of work is done */
+    SIM_WORK_LOOK,  /* a process looks at a piece of its work: it is time to, or its child has exited */
+    SIM_CHILD,      /* the end of a piece's processes */
     SIM_WARDEN,     /* the warden looks at a deadline */
     SIM_RESUME,     /* a paused process goes on */
     SIM_WARDEN_END, /* a crashed process's warden gives its leases back */
     SIM_SCRIPT,     /* the scenario's own: number says what */
-};
-
-enum sim_call_kind { SIM_APPLY, SIM_INSTANCES, SIM_CHANGES, SIM_LEASES };
-
-struct sim_change {
-    ten_change change;
-    bool registered; /* of its target, when it was read */
-    bool paused;
 };
 
 struct sim_row {
@@ -55,12 +49,14 @@ struct sim_row {
 
 /* A request on its way, and then its answer. */
 struct sim_message {
-    enum sim_call_kind kind;
+    enum ten_call_kind kind;
     uint32_t process;
     uint64_t call;
     bool duplicate; /* nobody waits for its answer */
     int error;
     uint64_t cursor;
+    uint32_t limit;
+    char target[32]; /* of a list: after this one; of a reading: this one */
     uint32_t count;
     union {
         void *items;
@@ -69,7 +65,7 @@ struct sim_message {
             ten_result result;
         } * operations;
         ten_instance *instances;
-        struct sim_change *changes;
+        ten_change *changes;
         struct sim_row *rows;
     };
 };
@@ -86,15 +82,25 @@ struct sim_event {
 
 /* ---- who takes part */
 
+/* The processes of a piece of work. */
+enum sim_child { SIM_CHILD_NONE, SIM_CHILD_RUNS, SIM_CHILD_LEFTOVERS };
+
 /* What one process does about one target. */
 struct sim_piece {
-    uint32_t number; /* the fleet's; SIM_NOBODY: not known there */
-    bool working;
+    uint32_t number;  /* the fleet's; SIM_NOBODY: not known there */
+    ten_work machine; /* of a member */
+    enum sim_child child;
+    bool is_bound;    /* they work under the lease */
+    bool obeys;       /* its processes end when they are asked to */
+    bool killed;      /* the last ones did not end by themselves */
+    uint64_t look_us; /* the next look at it */
+    bool working;     /* something of it is at work */
     bool unreported;  /* the work has ended, and the fleet does not know it yet */
     bool unconfirmed; /* the last renewal failed */
     uint64_t work;    /* which piece of work is running */
     uint64_t token;   /* under which it was started */
     uint64_t released_token;
+    uint64_t expired_token; /* the highest whose deadline it let pass */
 };
 
 struct sim_world;
@@ -102,21 +108,28 @@ struct sim_process;
 
 /* What a process is: a member of a fleet (member.c), or a candidate (candidate.c). */
 struct sim_kind {
-    void (*drive)(struct sim_world *world, struct sim_process *process); /* takes events, starts the next call */
-    uint64_t (*next_us)(struct sim_world *world, struct sim_process *process);
-    /* The call that was under way; `answer` is NULL when none came. */
-    void (*answer)(struct sim_world *world, struct sim_process *process, const struct sim_message *answer, int error);
+    void (*report)(struct sim_world *world,
+                   struct sim_process *process); /* before it is driven; NULL: nothing to say */
+    void (*on_event)(struct sim_world *world, struct sim_process *process, const tenure_event *event);
+    bool (*is_over)(const struct sim_process *process); /* it has stopped */
     /* The program does something; whether that wakes what drives the process is its own business. */
     void (*look_for_work)(struct sim_world *world, struct sim_process *process);
-    void (*work_is_done)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+    void (*look_at_work)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
     void (*warden_looks)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
     void (*stop)(struct sim_world *world, struct sim_process *process);
-    const ten_lease *(*lease_of)(const struct sim_process *process, uint32_t target); /* NULL: not known to it */
+    const ten_holding *(*lease_of)(const struct sim_process *process, uint32_t target); /* NULL: not known to it */
     void (*describe)(const struct sim_process *process, uint64_t now_ms);
     void (*end)(struct sim_process *process); /* frees what it is */
 };
 
+/* For the fleet's callbacks. */
+struct sim_owner {
+    struct sim_world *world;
+    struct sim_process *process;
+};
+
 struct sim_process {
+    struct sim_owner owner;
     uint32_t number;
     char id[48];
     const struct sim_kind *kind;
@@ -137,8 +150,9 @@ struct sim_process {
     uint64_t announced_us; /* when the store first heard of it */
     uint64_t stop_us;
 
-    bool calling;
-    enum sim_call_kind call_kind;
+    ten_event_queue events;
+    ten_driver driver;
+    bool calling; /* the call of the driver is under way */
     uint64_t call;
     struct sim_sent { /* the request under way */
         uint32_t target;
@@ -148,14 +162,8 @@ struct sim_process {
     uint32_t request_room;
     uint64_t wake_us;
     uint64_t wake_number;
-    bool has_cursor;
-    uint64_t cursor;
-    bool feed_due;
-    uint64_t feed_us; /* not before */
     bool notice_under_way;
-    bool resync;         /* instances, then leases are to be listed */
-    bool instances_read; /* since then */
-    uint64_t retry_us;   /* of the driver's own calls */
+    bool noticed; /* it has come, and nobody has looked */
 
     uint64_t second; /* for counting requests */
     uint32_t requests;
@@ -227,7 +235,9 @@ struct sim_world {
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
-    double clock_spread; /* rates lie in 1 +- this */
+    ten_work_rules work_rules;
+    ten_work_rules function_rules; /* of a program's own functions, which have no warden */
+    double clock_spread;           /* rates lie in 1 +- this */
 
     ten_clock clock;
     ten_store *store;
@@ -290,20 +300,47 @@ void sim_pause(struct sim_world *world, struct sim_process *process, uint64_t fo
 void sim_stop(struct sim_world *world, struct sim_process *process);
 void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
 
-/* member.c: what src/runtime does around a fleet */
+/* member.c: what src/runtime/member.c does around a fleet */
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
 /* work.c: the work that is done under leases */
-uint64_t sim_grace_ms(const struct sim_world *world);
+/* Under any lease: starts a piece, if it may start; carries out what its machine says, and returns whether it is over.
+ * */
+bool sim_start_work(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_work_rules *rules,
+                    const ten_work_lease *lease, uint64_t length_us);
+bool sim_carry_work(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_work_lease *lease);
+void sim_note_start(struct sim_world *world, struct sim_process *process, uint32_t target, const char *what,
+                    uint64_t token);
 void sim_look_for_work(struct sim_world *world, struct sim_process *process);
-void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t target, bool publish);
-void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+void sim_work_hears(struct sim_world *world, struct sim_process *process, const tenure_event *event, uint32_t target);
+
+/* children.c: the processes of that work, and the warden */
+/* is_bound: it works under the lease; else the warden and the deadline leave it alone. */
+void sim_child_start(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token,
+                     bool is_bound, uint64_t length_us);
+void sim_child_signal(struct sim_world *world, struct sim_process *process, uint32_t target, bool kills);
+void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number);
+/* As ten_child_left(): what it left behind is signalled again. */
+enum ten_work_left sim_child_left(struct sim_world *world, struct sim_process *process, uint32_t target,
+                                  const ten_work *work);
+void sim_look_later(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t next_ms);
 void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
+/* Work without a warden has lost its lease: it goes on, but is counted no more. */
+void sim_child_overruns(struct sim_world *world, struct sim_process *process, uint32_t target);
+
+/* carrier.c: carries the calls of a process's driver */
+void sim_carrier_start(struct sim_world *world, struct sim_process *process, const ten_driver_part *part, void *self);
+void sim_carrier_end(struct sim_process *process);
+void sim_carry(struct sim_world *world, struct sim_process *process);
+uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process);
+void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
+                        int error);
 
 /* network.c: requests, answers and notices on their way */
-void sim_send(struct sim_world *world, struct sim_process *process, enum sim_call_kind kind, const ten_op *ops,
-              size_t count);
+#define SIM_CHANGES_MAX 200u /* entries of one reading of the feed */
+void sim_send(struct sim_world *world, struct sim_process *process, const ten_call *call);
 /* Something changed: wakes everybody who can be reached. */
 void sim_notify_all(struct sim_world *world);
 void sim_arrive(struct sim_world *world, struct sim_message *message);
@@ -327,6 +364,11 @@ void sim_check_process(struct sim_world *world, struct sim_process *process);
 void sim_check_target(struct sim_world *world, uint32_t target);
 void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_spent(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t token);
+/* Its work ends now, or has just expired: that is too late for work that has a warden. */
+void sim_check_ended_in_time(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_ended_before_expiry(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_release(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token);
 void sim_check_grant(struct sim_world *world, uint32_t target, const char *holder, uint64_t token);
 void sim_check_handover(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_requests(struct sim_world *world, struct sim_process *process);

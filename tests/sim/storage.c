@@ -6,9 +6,8 @@
 
 #include "sim.h"
 
-#define STORE_BOOT_MS   UINT64_C(5000000)
-#define STORE_WALL_MS   UINT64_C(1700000000000)
-#define CHANGES_AT_ONCE 200u
+#define STORE_BOOT_MS UINT64_C(5000000)
+#define STORE_WALL_MS UINT64_C(1700000000000)
 
 /* ---- its clock */
 
@@ -164,62 +163,74 @@ static void list_instances(struct sim_world *world, struct sim_message *message)
 static int add_change(const ten_change *change, void *userdata) {
     struct sim_message *message = userdata;
     if (!message->changes)
-        message->changes = sim_allocate(CHANGES_AT_ONCE, sizeof *message->changes);
-    message->changes[message->count++].change = *change;
+        message->changes = sim_allocate(SIM_CHANGES_MAX, sizeof *message->changes);
+    message->changes[message->count++] = *change;
     return 0;
 }
 
 static void read_changes(struct sim_world *world, struct sim_message *message) {
-    message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, CHANGES_AT_ONCE,
+    message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, message->limit,
                                                 add_change, message, 0);
     for (uint32_t i = 0; i < message->count; i++) {
-        struct sim_change *change = &message->changes[i];
-        if (change->change.instance[0])
-            change->change.instance = sim_find_process(world, change->change.instance)->id;
-        change->change.namespace_name = SIM_NAMESPACE;
-        change->change.actor = "";
-        if (!change->change.target[0]) {
-            change->change.target = "";
-            continue;
-        }
-        uint32_t number = sim_target_number(world, change->change.target);
-        change->change.target = world->targets[number].id;
-        change->registered = world->targets[number].registered;
-        change->paused = world->targets[number].paused;
+        ten_change *change = &message->changes[i];
+        change->namespace_name = SIM_NAMESPACE;
+        change->actor = "";
+        change->instance = change->instance[0] ? sim_find_process(world, change->instance)->id : "";
+        change->target = change->target[0] ? world->targets[sim_target_number(world, change->target)].id : "";
     }
 }
 
-static void list_leases(struct sim_world *world, struct sim_message *message) {
-    message->rows = sim_allocate(world->target_count, sizeof *message->rows);
-    for (uint32_t i = 0; i < world->target_count; i++) {
-        const struct ten_memory_entry *entry = entry_of(world, i);
-        if (!entry)
-            continue;
-        const ten_lease_row *held = sim_held(world, i);
-        message->rows[message->count++] =
-            (struct sim_row){.target = i,
-                             .registered = entry->registered,
-                             .paused = entry->paused,
-                             .holder = held ? sim_find_process(world, held->holder)->id : NULL,
-                             .token = entry->lease.token,
-                             .remaining_ms = held ? held->ends_ms - sim_store_ms(world) : 0};
-    }
+struct listing {
+    const struct sim_world *world;
+    struct sim_message *message;
+};
+
+static int add_row(const ten_row *row, void *userdata) {
+    const struct listing *listing = userdata;
+    struct sim_message *message = listing->message;
+    message->rows[message->count++] =
+        (struct sim_row){.target = sim_target_number(listing->world, row->target.id),
+                         .registered = row->registered,
+                         .paused = row->target.paused,
+                         .holder = row->holder ? sim_find_process(listing->world, row->holder)->id : NULL,
+                         .token = row->token,
+                         .remaining_ms = row->remaining_ms};
+    return 0;
+}
+
+static void list_targets(struct sim_world *world, struct sim_message *message) {
+    struct listing listing = {.world = world, .message = message};
+    ten_query query = {
+        .namespace_name = SIM_NAMESPACE, .filter = TENURE_ALL, .after = message->target, .limit = message->limit};
+    message->rows = sim_allocate(message->limit, sizeof *message->rows);
+    message->error = world->store->ops->list(world->store, &query, add_row, &listing, 0);
+}
+
+static void read_target(struct sim_world *world, struct sim_message *message) {
+    struct listing listing = {.world = world, .message = message};
+    message->rows = sim_allocate(1, sizeof *message->rows);
+    message->error = ten_store_list_one(world->store, SIM_NAMESPACE, message->target, add_row, &listing, 0);
 }
 
 void sim_execute(struct sim_world *world, struct sim_message *message) {
     switch (message->kind) {
-    case SIM_APPLY:
+    case TEN_CALL_APPLY:
         for (uint32_t i = 0; i < message->count; i++)
             execute_one(world, world->processes[message->process], &message->operations[i]);
         break;
-    case SIM_INSTANCES:
+    case TEN_CALL_INSTANCES:
         list_instances(world, message);
         break;
-    case SIM_CHANGES:
+    case TEN_CALL_CHANGES:
         read_changes(world, message);
         break;
-    case SIM_LEASES:
-        list_leases(world, message);
+    case TEN_CALL_LIST:
+        list_targets(world, message);
+        break;
+    case TEN_CALL_READ:
+        read_target(world, message);
+        break;
+    default:
         break;
     }
 }
@@ -314,10 +325,12 @@ void sim_lose_data(struct sim_world *world) {
         ten_memory_remove_instance(world->core, found->value);
     world->recovering_until_us = world->now_us + ttl_us;
     world->token_floor = ten_max_u64(world->token_floor, wall_ms(world));
-    ten_memory_feed(
-        world->core,
-        &(ten_change){
-            .kind = TEN_STORE_RECOVERING, .namespace_name = SIM_NAMESPACE, .target = "", .instance = "", .actor = ""},
-        wall_ms(world));
+    ten_memory_feed(world->core,
+                    &(ten_change){.kind = TENURE_EVENT_RECOVERING,
+                                  .namespace_name = SIM_NAMESPACE,
+                                  .target = "",
+                                  .instance = "",
+                                  .actor = ""},
+                    wall_ms(world));
     sim_notify_all(world);
 }

@@ -1,86 +1,100 @@
 /*
- * The work that processes do on the targets they hold, and the warden, which ends it before the lease does, whether or
- * not the process runs.
+ * The work that processes do on the targets they hold: core/work.h decides, as in the poller; here are the length of
+ * the work and the checks. Its processes and the warden are in children.c.
  */
 #include "sim.h"
 
-uint64_t sim_grace_ms(const struct sim_world *world) {
-    return world->timing.ttl_ms / 10;
+static ten_work_lease lease_of(const struct sim_process *process, const struct sim_piece *piece, uint64_t now_ms) {
+    const ten_holding *lease = ten_fleet_holding(process->fleet, piece->number);
+    return (ten_work_lease){.token = lease->token,
+                            .ends_ms = lease->deadline_ms,
+                            .confirmed = ten_holding_is_held(lease) && !lease->uncertain,
+                            .closing = !ten_fleet_may_work(process->fleet, piece->number, now_ms)};
 }
 
-/* When the warden has to look again: a grace before the deadline as it is now. */
-static void set_warden(struct sim_world *world, struct sim_process *process, uint32_t target) {
-    const struct sim_piece *piece = &process->pieces[target];
-    const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
-    uint64_t at_us = sim_true_us(process, ten_sub_saturating(lease->deadline_ms, sim_grace_ms(world)));
-    sim_push(
-        world, ten_sub_saturating(at_us, world->now_us),
-        (struct sim_event){.kind = SIM_WARDEN, .process = process->number, .target = target, .number = piece->work});
-}
+/* ---- its start */
 
-static void start_work(struct sim_world *world, struct sim_process *process, uint32_t target) {
-    struct sim_piece *piece = &process->pieces[target];
-    sim_check_work_start(world, process, target);
-    sim_note(world, "starts work", process->number, target, ten_fleet_lease(process->fleet, piece->number)->token);
-    world->stats.works++;
-    world->targets[target].worked_us = world->now_us;
-    piece->working = true;
-    piece->work++;
-    piece->token = ten_fleet_lease(process->fleet, piece->number)->token;
-    ten_fleet_busy(process->fleet, sim_local_ms(process, world->now_us), piece->number, true);
+static uint64_t length_us(struct sim_world *world) {
     uint64_t ttl_us = world->timing.ttl_ms * SIM_MS;
     uint64_t length_us = ttl_us / 100 + sim_random(world, ttl_us / 10);
     if (world->long_work && sim_chance(world, 0.05))
         length_us = ttl_us / 2 + sim_random(world, 2 * ttl_us);
-    sim_push(
-        world, length_us,
-        (struct sim_event){.kind = SIM_WORK_END, .process = process->number, .target = target, .number = piece->work});
-    set_warden(world, process, target);
+    return length_us;
+}
+
+bool sim_start_work(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_work_rules *rules,
+                    const ten_work_lease *lease, uint64_t length_us) {
+    struct sim_piece *piece = &process->pieces[target];
+    uint64_t now_ms = sim_local_ms(process, world->now_us);
+    if (!ten_work_is_free(&piece->machine) || !ten_work_may_start(rules, lease, now_ms))
+        return false;
+    sim_note_start(world, process, target, "starts work", lease->token);
+    ten_work_start(&piece->machine, rules, lease, now_ms + world->timing.ttl_ms, now_ms);
+    sim_child_start(world, process, target, lease->token, true, length_us);
+    sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
+    return true;
+}
+
+void sim_note_start(struct sim_world *world, struct sim_process *process, uint32_t target, const char *what,
+                    uint64_t token) {
+    sim_check_work_start(world, process, target);
+    sim_note(world, what, process->number, target, token);
+    world->stats.works++;
+    world->targets[target].worked_us = world->now_us;
 }
 
 void sim_look_for_work(struct sim_world *world, struct sim_process *process) {
     uint64_t now_ms = sim_local_ms(process, world->now_us);
     for (uint32_t i = 0; i < world->target_count; i++) {
         const struct sim_piece *piece = &process->pieces[i];
-        if (piece->number == SIM_NOBODY || piece->working || piece->unreported ||
-            !ten_fleet_may_work(process->fleet, piece->number, now_ms))
+        if (piece->number == SIM_NOBODY || piece->unreported)
             continue;
-        /* No work is begun that would have to end at once. */
-        if (now_ms + sim_grace_ms(world) < ten_fleet_lease(process->fleet, piece->number)->deadline_ms)
-            start_work(world, process, i);
+        ten_work_lease lease = lease_of(process, piece, now_ms);
+        if (sim_start_work(world, process, i, &world->work_rules, &lease, length_us(world)))
+            ten_fleet_busy(process->fleet, now_ms, piece->number, true);
     }
     sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);
 }
 
-void sim_end_work(struct sim_world *world, struct sim_process *process, uint32_t target, bool publish) {
+/* ---- its end */
+
+bool sim_carry_work(struct sim_world *world, struct sim_process *process, uint32_t target,
+                    const ten_work_lease *lease) {
     struct sim_piece *piece = &process->pieces[target];
-    if (!piece->working)
-        return;
-    piece->working = false;
-    piece->unreported = true;
-    sim_note(world, publish ? "work is done" : "work is ended", process->number, target, piece->token);
-    if (publish &&
-        ten_lease_is_owned(ten_fleet_lease(process->fleet, piece->number), sim_local_ms(process, world->now_us)))
+    uint64_t now_ms = sim_local_ms(process, world->now_us);
+    enum ten_work_left left = sim_child_left(world, process, target, &piece->machine);
+    enum ten_work_step step = ten_work_look(&piece->machine, lease, left, now_ms);
+    if (step == TEN_WORK_ASK || step == TEN_WORK_KILL)
+        sim_child_signal(world, process, target, step == TEN_WORK_KILL);
+    if (step == TEN_WORK_PUBLISH || step == TEN_WORK_DISCARD)
+        sim_note(world, step == TEN_WORK_PUBLISH ? "publishes" : "discards", process->number, target, piece->token);
+    if (step == TEN_WORK_PUBLISH)
         sim_check_publish(world, process, target);
+    sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
+    return ten_work_is_free(&piece->machine);
 }
 
-void sim_work_is_done(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
+static void look(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    struct sim_piece *piece = &process->pieces[target];
+    if (piece->machine.state == TEN_WORK_IDLE)
+        return;
+    ten_work_lease lease = lease_of(process, piece, sim_local_ms(process, world->now_us));
+    piece->unreported |= sim_carry_work(world, process, target, &lease);
+}
+
+void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
     if (process->pieces[target].work == work)
-        sim_end_work(world, process, target, true);
+        look(world, process, target);
     sim_drive(world, process);
 }
 
-void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
-    struct sim_piece *piece = &process->pieces[target];
-    if (!piece->working || piece->work != work)
-        return;
-    const ten_lease *lease = ten_fleet_lease(process->fleet, piece->number);
-    if (sim_local_ms(process, world->now_us) + sim_grace_ms(world) < lease->deadline_ms) {
-        set_warden(world, process, target);
-        return;
-    }
-    sim_end_work(world, process, target, false);
-    if (!sim_is_paused(world, process))
-        sim_drive(world, process);
+void sim_work_hears(struct sim_world *world, struct sim_process *process, const tenure_event *event, uint32_t target) {
+    if (event->kind == TENURE_EVENT_LOST && ten_reason_parse(event->reason) == TEN_REASON_EXPIRED &&
+        event->token == process->pieces[target].token)
+        sim_check_ended_before_expiry(world, process, target);
+    if (target != SIM_NOBODY)
+        look(world, process, target);
+    for (uint32_t i = 0; event->kind == TENURE_EVENT_RENEWED && target == SIM_NOBODY && i < world->target_count; i++)
+        look(world, process, i);
 }

@@ -1,6 +1,6 @@
 /*
- * The loop of elect and once: it starts the command when the election's thread says that the term has begun, and ends
- * it before the lease does. Called by cmd_elect.c and cmd_once.c, in the worker.
+ * The loop of elect and once: core/term.h is told what the election's thread and the processes say, and what it wants is
+ * carried out here. Called by cmd_elect.c and cmd_once.c, in the worker.
  */
 #include "agent/leader/leader.h"
 
@@ -23,31 +23,16 @@
 #include "runtime/candidate.h"
 #include "runtime/client.h"
 
-#define LOOK_MS            20u    /* at what is left of a command that is ending */
-#define KILL_LOST_AFTER_MS 50u    /* asked to end, with the lease gone */
-#define HOOK_MS            10000u /* for a hook */
-#define BACKOFF_MIN_MS     200u
-#define BACKOFF_MAX_MS     10000u
-#define STEADY_MS          10000u /* a command that ran so long starts the backoff anew */
-#define FLUSH_MS           1000u
-
-enum phase {
-    PHASE_WAITING, /* for a term */
-    PHASE_BEGIN,   /* the hook of its beginning runs */
-    PHASE_COMMAND,
-    PHASE_END, /* the hook of its end runs */
-};
+#define BACKOFF_MIN_MS 200u
+#define BACKOFF_MAX_MS 10000u
+#define STEADY_MS      10000u
+#define FLUSH_MS       1000u
+#define IDLE_MS        1000u
 
 /* What the election's thread leaves for the loop. */
 struct heard {
-    uint64_t token;     /* of a term that has begun; 0: none has */
-    bool over;          /* the term has ended, or is to */
-    bool lost;          /* it has: somebody else may lead */
-    bool held;          /* a campaign was refused, because another leads */
-    bool uncertain;     /* a renewal failed, and none has been confirmed since */
-    int error;          /* of the store, or why this instance can never lead */
-    bool refused;       /* the latter */
-    uint64_t until_ms;  /* the store is recovering, and lets nobody in before that */
+    ten_term_heard term;
+    bool lost;          /* somebody else may lead */
     const char *reason; /* of the end */
 };
 
@@ -65,30 +50,15 @@ struct leader {
     struct heard heard;                /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: the election's thread's own */
 
-    enum phase phase;
+    ten_term term;
     ten_child child;
     int alive_fds[2]; /* a pipe without content, for as long as the child runs */
     uint64_t mark;
-    bool cut_short;       /* the child has been asked to end */
-    bool ending;          /* it has, or it has ended; what is left of it is being waited for */
-    uint64_t kill_ms;     /* while ending: when asking ends */
-    uint64_t began_ms;    /* the command did */
-    uint64_t hook_end_ms; /* a hook that still runs then is ended */
-    uint64_t token;
-    bool lost;       /* the lease of this term is gone */
-    bool done;       /* the command has ended by itself */
-    bool ran;        /* a command was started at all */
-    int status;      /* how the last one ended */
-    unsigned brief;  /* commands in a row that ended soon */
-    uint64_t due_ms; /* once: until when another may hold the role */
-    unsigned stop_signals;
-    int stop_signal; /* the first */
-    bool over;
+    int status;     /* how the last command ended */
+    int exec_error; /* errno, when it could not even be run; else 0 */
+    int stop_signal;
+    bool stop_from_terminal; /* which has told the command, too */
 };
-
-static uint64_t ends_ms(const struct leader *leader) {
-    return ten_belief_ends_ms(&leader->shared->beliefs.beliefs[0]);
-}
 
 /* ---- what the election's thread hears */
 
@@ -126,35 +96,33 @@ static void log_event(struct leader *leader, const tenure_event *event) {
 static void note(struct heard *heard, const tenure_event *event) {
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
-        *heard = (struct heard){.token = event->token};
+        *heard = (struct heard){.term.lease = {.token = event->token, .confirmed = true}};
         break;
     case TENURE_EVENT_STOP:
     case TENURE_EVENT_LOST:
-        heard->over = true;
+        heard->term.over = true;
         heard->lost |= event->kind == TENURE_EVENT_LOST;
         heard->reason = event->reason;
         break;
     case TENURE_EVENT_RENEW_FAILED:
-        heard->uncertain = true;
-        break;
     case TENURE_EVENT_RENEWED:
-        heard->uncertain = false;
+        heard->term.lease.confirmed = event->kind == TENURE_EVENT_RENEWED;
         break;
     case TENURE_EVENT_RECOVERING:
-        heard->until_ms = ten_now_ms() + event->remaining_ms;
+        heard->term.recovering_until_ms = ten_now_ms() + event->remaining_ms;
         break;
     case TENURE_EVENT_ACQUIRE_FAILED:
-        heard->held = event->error == TENURE_E_HELD;
-        heard->until_ms = 0;
-        heard->error = heard->held ? 0 : event->error;
+        heard->term.held = event->error == TENURE_E_HELD;
+        heard->term.recovering_until_ms = 0;
+        heard->term.error = heard->term.held ? 0 : event->error;
         break;
     case TENURE_EVENT_STORE_DOWN:
     case TENURE_EVENT_REFUSED:
-        heard->error = event->error;
-        heard->refused = event->kind == TENURE_EVENT_REFUSED;
+        heard->term.error = event->error;
+        heard->term.refused = event->kind == TENURE_EVENT_REFUSED;
         break;
     case TENURE_EVENT_STORE_UP:
-        heard->error = 0;
+        heard->term.error = 0;
         break;
     default:
         break;
@@ -170,10 +138,15 @@ static void on_event(const tenure_event *event, void *userdata) {
     ten_eventfd_poke(leader->heard_fd);
 }
 
+/* With what may be believed of the lease at this moment. */
 static struct heard look_at_heard(struct leader *leader) {
+    const ten_belief *belief = &leader->shared->beliefs.beliefs[0];
     pthread_mutex_lock(&leader->lock);
     struct heard heard = leader->heard;
     pthread_mutex_unlock(&leader->lock);
+    ten_work_lease *lease = &heard.term.lease;
+    lease->ends_ms = heard.lost ? 0 : ten_belief_ends_ms(belief);
+    lease->closing = ten_belief_work_until_ms(belief) == 0 || atomic_load(&belief->token) != lease->token;
     return heard;
 }
 
@@ -182,7 +155,7 @@ static struct heard look_at_heard(struct leader *leader) {
 static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
     char token[24];
     char mark[24];
-    snprintf(token, sizeof token, "%llu", (unsigned long long)leader->token);
+    snprintf(token, sizeof token, "%llu", (unsigned long long)leader->term.token);
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)++leader->mark);
     const char *const ours[][2] = {{"TENURE_ROLE", leader->config->role},
                                    {"TENURE_TOKEN", token},
@@ -208,127 +181,25 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
     ten_close_fd(&leader->alive_fds[1]);
     if (!started)
         ten_close_fd(&leader->alive_fds[0]);
-    leader->ending = leader->cut_short = false;
     errno = failed;
     return started;
 }
 
-static bool start_hook(struct leader *leader, const char *hook, uint32_t belief, const char *reason) {
+static void start_hook(struct leader *leader, const char *hook, uint32_t belief, const char *reason) {
     char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)hook, NULL};
-    if (!hook)
-        return false;
-    leader->hook_end_ms = ten_now_ms() + HOOK_MS;
-    if (start_child(leader, arguments, belief, reason))
-        return true;
-    TEN_LOG(leader->log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
-            TEN_TEXT("error", strerrordesc_np(errno)));
-    return false;
+    if (!start_child(leader, arguments, belief, reason))
+        TEN_LOG(leader->log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
+                TEN_TEXT("error", strerrordesc_np(errno)));
 }
 
-static void end_child(struct leader *leader, int signal, uint64_t kill_ms) {
-    if (!leader->child.pid)
-        return;
-    leader->kill_ms = leader->ending ? ten_min_u64(leader->kill_ms, kill_ms) : kill_ms;
-    if (!leader->ending && signal != 0)
-        ten_child_signal(&leader->children, &leader->child, signal);
-    leader->ending = leader->cut_short = true;
-}
-
-/* ---- a term, step by step */
-
-static uint64_t backoff_ms(struct leader *leader) {
-    if (ten_now_ms() - leader->began_ms >= STEADY_MS)
-        leader->brief = 0;
-    return ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(leader->brief++, 10), BACKOFF_MAX_MS);
-}
-
-static bool is_wanted_again(const struct leader *leader) {
-    if (leader->config->once || leader->stop_signals || leader->config->restart == TEN_RESTART_NEVER)
-        return false;
-    return leader->config->restart == TEN_RESTART_ALWAYS || leader->status != 0;
-}
-
-static void end_term(struct leader *leader) {
-    leader->phase = PHASE_WAITING;
-    leader->over = leader->config->once || leader->stop_signals || (leader->done && !is_wanted_again(leader));
-    ten_candidate_work_over(leader->election);
-}
-
-static void begin_end(struct leader *leader) {
-    leader->phase = PHASE_END;
-    const char *reason = leader->done ? "done" : look_at_heard(leader).reason;
-    if (!start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason ? reason : "shutdown"))
-        end_term(leader);
-}
-
-/* The command has ended by itself, or could not be started: others may go first now. */
-static void note_done(struct leader *leader, int status) {
-    leader->done = true;
-    leader->status = status;
-    bool again = is_wanted_again(leader);
-    uint64_t pause_ms = again ? backoff_ms(leader) : UINT64_MAX;
-    if (leader->child.exec_error)
-        TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
-                TEN_TEXT("command", leader->config->command[0]),
-                TEN_TEXT("error", strerrordesc_np(leader->child.exec_error)));
-    else if (status != 0 && again)
-        TEN_LOG(leader->log, TEN_LOG_WARN, "command_failed", TEN_TEXT("target", leader->config->role),
-                TEN_NUMBER("token", leader->token),
-                WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
-                                    : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
-    ten_candidate_end_term(leader->election, TEN_REASON_DONE, pause_ms);
-}
-
-static void start_command(struct leader *leader) {
-    leader->phase = PHASE_COMMAND;
-    leader->began_ms = ten_now_ms();
-    leader->ran = true;
+static void start_command(struct leader *leader, const ten_term_heard *heard) {
     if (start_child(leader, leader->config->command, 0, ""))
         return;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
             TEN_TEXT("error", strerrordesc_np(errno)));
-    note_done(leader, 1 << 8);
-    begin_end(leader);
-}
-
-static void begin_term(struct leader *leader, uint64_t token) {
-    leader->token = token;
-    leader->lost = leader->done = false;
-    atomic_store(&leader->shared->state->keep_until_ms, ten_now_ms() + leader->config->election.at_least_ms);
-    leader->phase = PHASE_BEGIN;
-    if (!start_hook(leader, leader->config->on_elected, 0, ""))
-        start_command(leader);
-}
-
-static void child_gone(struct leader *leader) {
-    int status = leader->child.status;
-    bool cut_short = leader->cut_short;
-    enum phase phase = leader->phase;
-    ten_child_forget(&leader->children, &leader->child);
-    ten_close_fd(&leader->alive_fds[0]);
-    if (phase != PHASE_COMMAND && status != 0 && !cut_short)
-        TEN_LOG(leader->log, TEN_LOG_WARN, "hook_failed", TEN_TEXT("target", leader->config->role),
-                TEN_NUMBER("status", (uint64_t)(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status))));
-    if (phase == PHASE_BEGIN && !cut_short)
-        start_command(leader);
-    else if (phase == PHASE_END)
-        end_term(leader);
-    else
-        begin_end(leader);
-}
-
-/* ---- looking at the child */
-
-/* When this process was stopped or hung for too long, the warden has ended the command in its place. */
-static bool warden_did_it(struct leader *leader) {
-    bool pressed = ten_now_ms() + leader->config->grace_ms >= ends_ms(leader) || look_at_heard(leader).lost;
-    return pressed && WIFSIGNALED(leader->child.status);
-}
-
-/* The lease is no more, or may soon be no more. Should it be confirmed after all, there is no work any more to lead. */
-static void cut_short(struct leader *leader, int signal, uint64_t kill_ms) {
-    ten_candidate_end_term(leader->election, TEN_REASON_STORE, 0);
-    end_child(leader, signal, kill_ms);
+    leader->status = 1 << 8;
+    leader->exec_error = 0;
+    ten_term_exited(&leader->term, heard, false, true, ten_now_ms());
 }
 
 static void reap(struct leader *leader) {
@@ -336,88 +207,105 @@ static void reap(struct leader *leader) {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (!ten_child_reaped(&leader->children, &leader->child, pid, status))
             continue; /* an orphan that was adopted */
-        if (leader->phase != PHASE_COMMAND)
-            continue;
-        if (!leader->cut_short && warden_did_it(leader))
-            cut_short(leader, 0, ten_now_ms());
-        if (leader->cut_short)
-            leader->status = leader->child.status;
-        else
-            note_done(leader, leader->child.status);
+        status = leader->child.status;
+        if (leader->term.state == TEN_TERM_COMMAND) {
+            leader->status = status;
+            leader->exec_error = leader->child.exec_error;
+        }
+        struct heard heard = look_at_heard(leader);
+        ten_term_exited(&leader->term, &heard.term, WIFSIGNALED(status), status != 0, ten_now_ms());
     }
 }
 
-/* The lease presses: near its deadline there is no more time to ask. */
-static bool must_kill(const struct leader *leader) {
-    uint64_t now = ten_now_ms();
-    if (leader->ending && now >= leader->kill_ms)
-        return true;
-    return leader->phase != PHASE_END && !leader->lost && now + leader->config->grace_ms / 2 >= ends_ms(leader);
+static int exit_of(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void look_at_child(struct leader *leader) {
-    const struct heard heard = look_at_heard(leader);
-    uint64_t now = ten_now_ms();
-    bool under_lease = leader->phase == PHASE_BEGIN || leader->phase == PHASE_COMMAND;
-    if (under_lease && heard.lost && !leader->lost) {
-        leader->lost = true;
-        end_child(leader, SIGTERM, now + KILL_LOST_AFTER_MS);
-    } else if (under_lease && !leader->ending && !leader->child.exited) {
-        bool late = now + leader->config->grace_ms >= ends_ms(leader);
-        bool unsure = heard.uncertain && leader->config->stop_when_uncertain;
-        uint64_t kill_ms = now + (late ? leader->config->grace_ms / 2 : leader->config->kill_after_ms);
-        if (late || unsure)
-            cut_short(leader, SIGTERM, kill_ms);
-        else if (heard.over)
-            end_child(leader, SIGTERM, kill_ms);
-    }
-    if (leader->phase != PHASE_COMMAND && !leader->ending && now >= leader->hook_end_ms) {
-        /* Not cut short: the term goes on without it. */
-        ten_child_signal(&leader->children, &leader->child, SIGTERM);
-        leader->ending = true;
-        leader->kill_ms = now + KILL_LOST_AFTER_MS;
-    }
-    int signal = must_kill(leader) ? SIGKILL : SIGTERM;
-    if (signal == SIGKILL && !leader->child.exited)
-        ten_child_signal(&leader->children, &leader->child, SIGKILL);
-    if (leader->child.exited && !leader->ending) { /* what it left behind goes, too */
-        leader->ending = true;
-        leader->kill_ms = now + KILL_LOST_AFTER_MS;
-    }
-    if (leader->child.exited && ten_child_is_gone(&leader->children, &leader->child, signal))
-        child_gone(leader);
+static enum ten_work_left left_of_child(struct leader *leader) {
+    const ten_work *work = &leader->term.work;
+    int status = leader->child.status;
+    enum ten_work_left left = ten_child_left(&leader->children, &leader->child, work);
+    if (left != TEN_WORK_NONE || !leader->child.pid)
+        return left;
+    ten_child_forget(&leader->children, &leader->child);
+    ten_close_fd(&leader->alive_fds[0]);
+    if (leader->term.state != TEN_TERM_COMMAND && status != 0 && !ten_work_is_cut_short(work))
+        TEN_LOG(leader->log, TEN_LOG_WARN, "hook_failed", TEN_TEXT("target", leader->config->role),
+                TEN_NUMBER("status", (uint64_t)exit_of(status)));
+    return TEN_WORK_NONE;
 }
 
-/* ---- waiting for a term */
+/* ---- what the term wants */
 
-static void look_for_term(struct leader *leader) {
-    const struct heard heard = look_at_heard(leader);
-    uint64_t now = ten_now_ms();
-    bool is_new = heard.token != 0 && heard.token != leader->token;
-    if (is_new && heard.over) { /* before it began */
-        leader->token = heard.token;
+static void report_done(struct leader *leader) {
+    int status = leader->status;
+    if (leader->exec_error)
+        TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
+                TEN_TEXT("command", leader->config->command[0]),
+                TEN_TEXT("error", strerrordesc_np(leader->exec_error)));
+    else if (status != 0 && leader->term.resign_pause_ms != UINT64_MAX)
+        TEN_LOG(leader->log, TEN_LOG_WARN, "command_failed", TEN_TEXT("target", leader->config->role),
+                TEN_NUMBER("token", leader->term.token),
+                WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
+                                    : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
+}
+
+static void carry_out(struct leader *leader, enum ten_term_step step, const struct heard *heard) {
+    const ten_term *term = &leader->term;
+    const char *reason = term->done ? "done" : heard->reason ? heard->reason : "shutdown";
+    switch (step) {
+    case TEN_TERM_START_BEGIN_HOOK:
+        start_hook(leader, leader->config->on_elected, 0, "");
+        break;
+    case TEN_TERM_START_COMMAND:
+        start_command(leader, &heard->term);
+        break;
+    case TEN_TERM_START_END_HOOK:
+        start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason);
+        break;
+    case TEN_TERM_PASS_STOP:
+        if (!leader->stop_from_terminal)
+            ten_child_signal(&leader->children, &leader->child, leader->stop_signal);
+        break;
+    case TEN_TERM_ASK:
+    case TEN_TERM_KILL:
+        ten_child_signal(&leader->children, &leader->child, step == TEN_TERM_KILL ? SIGKILL : SIGTERM);
+        break;
+    case TEN_TERM_RESIGN:
+        if (term->resign_reason == TEN_REASON_DONE)
+            report_done(leader);
+        ten_candidate_end_term(leader->election, term->resign_reason, term->resign_pause_ms);
+        break;
+    case TEN_TERM_WORK_OVER:
         ten_candidate_work_over(leader->election);
-    } else if (is_new && tenure_election_token(leader->election) == heard.token) {
-        begin_term(leader, heard.token);
-        return;
+        break;
+    case TEN_TERM_NOTHING:
+        break;
     }
-    bool recovering = now < heard.until_ms;
-    bool waited = leader->config->once && now >= leader->due_ms && !recovering && (heard.held || heard.error < 0);
-    if (heard.refused || waited || leader->stop_signals)
-        leader->over = true;
+}
+
+/* Returns when to come again if nothing happens before. */
+static uint64_t go_on(struct leader *leader) {
+    for (;;) {
+        struct heard heard = look_at_heard(leader);
+        enum ten_work_left left = left_of_child(leader);
+        uint64_t now_ms = ten_now_ms();
+        enum ten_term_step step = ten_term_next(&leader->term, &heard.term, left, now_ms);
+        atomic_store(&leader->shared->state->keep_until_ms, leader->term.keep_until_ms);
+        carry_out(leader, step, &heard);
+        if (step == TEN_TERM_NOTHING || step == TEN_TERM_KILL) /* which is repeated, but not at once */
+            return ten_term_next_ms(&leader->term, &heard.term, now_ms);
+    }
 }
 
 /* ---- signals */
 
 static void stop(struct leader *leader, int number, bool from_terminal) {
-    if (leader->stop_signals++ == 0) {
+    if (leader->term.stops == 0) {
         leader->stop_signal = number;
-        ten_candidate_end_term(leader->election, TEN_REASON_SHUTDOWN, UINT64_MAX);
-        if (leader->phase != PHASE_END)
-            end_child(leader, from_terminal ? 0 : number, ten_now_ms() + leader->config->kill_after_ms);
-    } else {
-        end_child(leader, SIGTERM, ten_now_ms()); /* a second one hurries */
+        leader->stop_from_terminal = from_terminal;
     }
+    ten_term_stop(&leader->term);
 }
 
 static void take_signals(struct leader *leader) {
@@ -437,32 +325,15 @@ static void take_signals(struct leader *leader) {
 
 /* ---- the loop */
 
-static int wait_ms(struct leader *leader) {
-    uint64_t now = ten_now_ms();
-    uint64_t next_ms = UINT64_MAX;
-    if (leader->ending || (leader->child.pid && leader->child.exited))
-        next_ms = now + LOOK_MS;
-    else if (leader->phase == PHASE_END)
-        next_ms = leader->hook_end_ms;
-    else if (leader->child.pid)
-        next_ms = ten_sub_saturating(ends_ms(leader), leader->config->grace_ms);
-    if (leader->phase == PHASE_BEGIN)
-        next_ms = ten_min_u64(next_ms, leader->hook_end_ms);
-    if (leader->phase == PHASE_WAITING && leader->config->once)
-        next_ms = ten_max_u64(leader->due_ms, look_at_heard(leader).until_ms);
-    return (int)ten_min_u64(ten_sub_saturating(next_ms, now), 1000);
-}
-
 static void loop(struct leader *leader) {
     struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN}, {.fd = leader->heard_fd, .events = POLLIN}};
-    while (!leader->over) {
-        (void)poll(polled, TEN_COUNT(polled), wait_ms(leader));
+    while (leader->term.state != TEN_TERM_OVER) {
+        uint64_t next_ms = go_on(leader);
+        if (leader->term.state == TEN_TERM_OVER)
+            return;
+        (void)poll(polled, TEN_COUNT(polled), (int)ten_min_u64(ten_sub_saturating(next_ms, ten_now_ms()), IDLE_MS));
         ten_eventfd_clear(leader->heard_fd);
         take_signals(leader);
-        if (leader->child.pid)
-            look_at_child(leader);
-        if (!leader->child.pid && !leader->over)
-            look_for_term(leader);
     }
 }
 
@@ -531,31 +402,50 @@ static int open_election(struct leader *leader, ten_error *error) {
     return r;
 }
 
-static int exit_of(int status) {
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /* What came of it, after the loop. */
 static int conclude(const struct leader *leader, int *ret_exit, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    const struct heard heard = leader->heard;
+    const ten_term_heard *heard = &leader->heard.term;
     *ret_exit = 0;
-    if (heard.refused)
-        return ten_fail(error, heard.error, "this instance cannot lead %s: %s", config->role,
-                        tenure_strerror(heard.error));
-    if (leader->done || (config->once && leader->ran && leader->stop_signals && !leader->lost))
+    switch (ten_term_outcome(&leader->term, heard)) {
+    case TEN_TERM_REFUSED:
+        return ten_fail(error, heard->error, "this instance cannot lead %s: %s", config->role,
+                        tenure_strerror(heard->error));
+    case TEN_TERM_COMMAND_END:
         *ret_exit = exit_of(leader->status);
-    else if (config->once && leader->ran)
+        break;
+    case TEN_TERM_LOST:
         return ten_fail(error, TENURE_E_LOST, "the lease on %s was lost while the command ran; it was ended",
                         config->role);
-    else if (config->once && leader->stop_signals)
+    case TEN_TERM_STOPPED:
         *ret_exit = 128 + leader->stop_signal;
-    else if (config->once && heard.error < 0)
-        return ten_fail(error, heard.error, "it is not known who has %s: %s", config->role,
-                        tenure_strerror(heard.error));
-    else if (config->once)
+        break;
+    case TEN_TERM_UNKNOWN:
+        return ten_fail(error, heard->error, "it is not known who has %s: %s", config->role,
+                        tenure_strerror(heard->error));
+    case TEN_TERM_NOT_ELECTED:
         *ret_exit = config->not_elected_exit;
+        break;
+    case TEN_TERM_ENDED:
+        break;
+    }
     return TENURE_OK;
+}
+
+static void open_term(struct leader *leader) {
+    const ten_leader_config *config = leader->config;
+    ten_term_rules rules = {.work = {.grace_ms = config->grace_ms,
+                                     .kill_after_ms = config->kill_after_ms,
+                                     .kill_overdue_after_ms = TEN_WORK_KILL_LOST_AFTER_MS,
+                                     .stop_when_uncertain = config->stop_when_uncertain},
+                            .restart = config->restart,
+                            .once = config->once,
+                            .has_begin_hook = config->on_elected != NULL,
+                            .has_end_hook = config->on_demoted != NULL,
+                            .at_least_ms = config->election.at_least_ms,
+                            .wait_until_ms = ten_add_saturating(ten_now_ms(), config->wait_ms)};
+    ten_backoff backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS, .steady_ms = STEADY_MS};
+    ten_term_init(&leader->term, &rules, &backoff);
 }
 
 int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error) {
@@ -564,8 +454,8 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
                             .children = {.shared = shared, .not_isolated = config->share_pids},
                             .signal_fd = -1,
                             .heard_fd = -1,
-                            .alive_fds = {-1, -1},
-                            .due_ms = ten_add_saturating(ten_now_ms(), config->wait_ms)};
+                            .alive_fds = {-1, -1}};
+    open_term(&leader);
     pthread_mutex_init(&leader.lock, NULL);
     ten_tree_adopt();
     int r = open_loop(&leader, error);

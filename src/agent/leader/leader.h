@@ -9,8 +9,7 @@
 #include "agent/warden/shared.h"
 #include "base/error.h"
 #include "base/log.h"
-
-enum ten_restart { TEN_RESTART_NEVER, TEN_RESTART_ON_FAILURE, TEN_RESTART_ALWAYS };
+#include "core/term.h"
 
 typedef struct ten_leader_config {
     const char *store; /* NULL: the default */

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "runtime/member.h"
 
+#define KILL_AFTER_MS    1000u /* from asking a poll to end to killing it, with the lease still good */
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
 #define RELEASE_MS       2000u /* more, for giving everything back: a store that is away must not keep the agent */
 #define HURRY_MS         300u  /* the same, when told twice */
@@ -258,6 +259,13 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
     ten_log_event(agent->log, level, event->name, fields, count);
 }
 
+/* The renewals of a large request are told by their count. */
+static void look_at_withheld(struct ten_agent *agent) {
+    for (uint32_t i = 0; i < agent->target_room; i++)
+        if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->work.state == TEN_WORK_WITHHELD)
+            ten_poll_look(agent, agent->targets[i]->poll);
+}
+
 static void take_event(struct ten_agent *agent, const tenure_event *event) {
     struct ten_agent_target *target = event->target[0] ? ten_map_get(&agent->by_id, event->target) : NULL;
     struct ten_poll *poll = target ? target->poll : NULL;
@@ -272,16 +280,10 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
     case TENURE_EVENT_LOST:
         if (target)
             ten_timers_clear(&agent->polls, target->number);
-        if (poll && poll->token == event->token)
-            ten_poll_end(agent, poll, true, "the lease was lost");
-        break;
-    case TENURE_EVENT_RENEW_FAILED:
-        if (poll && agent->config->stop_when_uncertain)
-            ten_poll_end(agent, poll, false, "the lease is uncertain");
         break;
     case TENURE_EVENT_RENEWED:
-        if (poll && poll->phase == TEN_POLL_HELD)
-            ten_poll_finished(agent, poll);
+        if (!target)
+            look_at_withheld(agent);
         break;
     case TENURE_EVENT_REFUSED:
         agent->refused = event->error;
@@ -292,6 +294,8 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
     default:
         break;
     }
+    if (poll)
+        ten_poll_look(agent, poll);
 }
 
 static void take_events(struct ten_agent *agent) {
@@ -342,8 +346,8 @@ static void take_signals(struct ten_agent *agent) {
 /* Polls that are still running when patience has ended are ended, with the lease still good. */
 static void hurry_polls(struct ten_agent *agent) {
     for (uint32_t i = 0; i < agent->target_room; i++)
-        if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->phase == TEN_POLL_RUNNING)
-            ten_poll_end(agent, agent->targets[i]->poll, false, "the agent is stopping");
+        if (agent->targets[i] && agent->targets[i]->poll)
+            ten_poll_end(agent, agent->targets[i]->poll, "the agent is stopping");
 }
 
 /* ---- what sinks say of themselves */
@@ -376,7 +380,7 @@ static void run_due(struct ten_agent *agent) {
     uint32_t number;
     while (ten_timers_take(&agent->checks, now_ms, &number))
         if (agent->targets[number] && agent->targets[number]->poll)
-            ten_poll_check(agent, agent->targets[number]->poll);
+            ten_poll_look(agent, agent->targets[number]->poll);
     while (ten_timers_take(&agent->polls, now_ms, &number)) {
         struct ten_agent_target *target = agent->targets[number];
         if (!target)
@@ -571,6 +575,11 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     pthread_mutex_init(&agent.event_lock, NULL);
     agent.last_event = &agent.first_event;
     agent.children = (ten_children){.shared = shared, .not_isolated = config->share_pids};
+    agent.work_rules = (ten_work_rules){.grace_ms = config->grace_ms,
+                                        .kill_after_ms = KILL_AFTER_MS,
+                                        .kill_overdue_after_ms = KILL_AFTER_MS,
+                                        .stop_when_uncertain = config->stop_when_uncertain,
+                                        .has_result = true};
     ten_tree_adopt();
     int r = open_loop(&agent, error);
     if (r == TENURE_OK)

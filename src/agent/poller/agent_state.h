@@ -1,5 +1,5 @@
 /*
- * The insides of an agent, shared by agent.c (the loop), source.c (where targets come from), poll.c (a poll's life),
+ * The insides of an agent, shared by agent.c (the loop), source.c (where targets come from), poll.c (a poll),
  * poll_exec.c and poll_http.c (its two kinds).
  */
 #ifndef TEN_AGENT_AGENT_STATE_H
@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/timers.h"
+#include "core/work.h"
 
 #define TEN_OUTPUT_MAX ((size_t)1024 * 1024)
 
@@ -39,23 +40,13 @@ struct ten_agent_target {
     struct ten_poll *poll; /* under way, or NULL */
 };
 
-enum ten_poll_phase {
-    TEN_POLL_RUNNING,
-    TEN_POLL_ENDING, /* told to end; what is left of it is being waited for */
-    TEN_POLL_HELD,   /* over; its result waits until the lease is confirmed */
-};
-
 struct ten_poll {
     struct ten_agent_target *target;
-    enum ten_poll_phase phase;
+    ten_work work;
     uint64_t number;
-    uint64_t token;
     uint64_t start_ms;
     uint64_t start_wall_ms;
-    uint64_t end_ms;  /* its time-out */
-    uint64_t kill_ms; /* while ending: when asking ends */
     uint64_t duration_ms;
-    bool discarded;  /* the lease was lost: nothing is published */
     char error[160]; /* "": it went well so far */
     ten_buf output;
     /* exec */
@@ -74,6 +65,7 @@ struct ten_agent_event {
 
 struct ten_agent {
     const ten_agent_config *config;
+    ten_work_rules work_rules;
     ten_shared *shared;
     tenure_member *member;
     const char *instance;
@@ -134,23 +126,18 @@ void ten_source_close(struct ten_agent *agent);
 void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count);
 /* Starts a poll if the target may be polled now. */
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target);
-/* Looks at a poll whose check is due. */
-void ten_poll_check(struct ten_agent *agent, struct ten_poll *poll);
-/* Asks it to end; `discard`: nothing of it is published. */
-void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, const char *why);
-/* The command or the request is over; publishes, or holds back, and frees. */
-void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll);
+/* Something has happened to a poll or to its lease, or its check is due. It may be over, and freed. */
+void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll);
+/* If it runs, it is to end, whatever its lease says; at the next look. */
+void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, const char *why);
 void ten_poll_fail(struct ten_poll *poll, const char *format, ...) TEN_PRINTF(2, 3);
 
 /* poll_exec.c */
 bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command);
-void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal);
 /* Output has come, or the end of it. */
 void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll);
 /* Children have died. */
 void ten_exec_reap(struct ten_agent *agent);
-/* The command is over: whether everything that it started is gone, too; asks the rest to go. */
-bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal);
 void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll);
 
 /* poll_http.c */

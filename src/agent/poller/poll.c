@@ -1,7 +1,6 @@
 /*
- * A poll's life: it starts only under a confirmed lease, is ended when the lease is lost, or not renewed by a grace
- * before its deadline, or when its time is up, and is published only while the lease is confirmed. Called by the loop
- * in agent.c.
+ * A poll: what core/work.h decides is carried out here, from its start to its message. The loop in agent.c calls it when
+ * a poll is due, when something has happened to one, and when its machine wants to be asked again.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -11,10 +10,6 @@
 #include "agent/poller/agent_state.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-
-#define KILL_AFTER_MS      1000u /* asked to end, with the lease still good */
-#define KILL_LOST_AFTER_MS 50u   /* asked to end, with the lease gone */
-#define LOOK_MS            20u   /* at what is left of a poll that is ending */
 
 /* The first thing that went wrong is the one that is told. */
 void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
@@ -26,8 +21,18 @@ void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
     va_end(args);
 }
 
-static uint64_t ends_ms(const struct ten_poll *poll) {
-    return ten_belief_ends_ms(poll->target->handle);
+/* The deadline is read first: of what is lost in between, it is of no use. */
+static ten_work_lease lease_of(const struct ten_agent *agent, const struct ten_agent_target *target) {
+    tenure_lease_info info;
+    ten_work_lease lease = {.ends_ms = ten_belief_ends_ms(target->handle),
+                            .closing = ten_belief_work_until_ms(target->handle) == 0};
+    if (tenure_member_lease_info(agent->member, target->id, &info) < 0)
+        return (ten_work_lease){0};
+    lease.token = info.token;
+    lease.confirmed = info.state == TENURE_STATE_OWNED;
+    if (!lease.confirmed && info.state != TENURE_STATE_UNCERTAIN)
+        lease.ends_ms = 0;
+    return lease;
 }
 
 /* ---- starting */
@@ -50,59 +55,39 @@ static bool start_kind(struct ten_agent *agent, struct ten_poll *poll) {
     return ten_poll_http_start(agent, poll, target->url);
 }
 
-static uint64_t next_check_ms(const struct ten_agent *agent, const struct ten_poll *poll) {
-    if (poll->phase == TEN_POLL_ENDING)
-        return ten_now_ms() + LOOK_MS;
-    uint64_t ends = ends_ms(poll);
-    uint64_t stop_ms = ten_sub_saturating(ends, agent->config->grace_ms);
-    return poll->phase == TEN_POLL_HELD ? ends : ten_min_u64(stop_ms, poll->end_ms);
-}
-
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     uint64_t token;
     if (target->poll || !target->handle || !tenure_handle_is_held(target->handle) || agent->stop_ms)
         return;
-    struct ten_poll *poll = ten_calloc(1, sizeof *poll);
-    if (!poll || tenure_member_begin(agent->member, target->id, &token) < 0) {
-        ten_free(poll);
+    if (tenure_member_begin(agent->member, target->id, &token) < 0)
+        return;
+    ten_work_lease lease = lease_of(agent, target);
+    uint64_t now_ms = ten_now_ms();
+    struct ten_poll *poll = NULL;
+    if (lease.token == token && ten_work_may_start(&agent->work_rules, &lease, now_ms))
+        poll = ten_calloc(1, sizeof *poll);
+    if (!poll) {
+        tenure_member_end(agent->member, target->id);
         return;
     }
+    ten_work_start(&poll->work, &agent->work_rules, &lease, now_ms + agent->config->timeout_ms, now_ms);
     poll->target = target;
-    poll->token = token;
     poll->number = ++agent->poll_count;
-    poll->start_ms = ten_now_ms();
+    poll->start_ms = now_ms;
     poll->start_wall_ms = ten_wall_ms(&ten_system_clock);
-    poll->end_ms = poll->start_ms + agent->config->timeout_ms;
     poll->out_fd = -1;
     target->poll = poll;
     agent->running++;
-    if (start_kind(agent, poll))
-        ten_timers_set(&agent->checks, target->number, next_check_ms(agent, poll));
-    else
-        ten_poll_finished(agent, poll);
+    (void)start_kind(agent, poll);
+    ten_poll_look(agent, poll); /* one that could not be started is over */
 }
 
-/* ---- ending */
-
-void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, bool discard, const char *why) {
-    uint64_t now_ms = ten_now_ms();
-    uint64_t kill_ms = now_ms + (discard ? KILL_LOST_AFTER_MS : KILL_AFTER_MS);
+void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, const char *why) {
+    if (poll->work.state != TEN_WORK_RUNNING || poll->work.told)
+        return;
     ten_poll_fail(poll, "%s", why);
-    poll->discarded |= discard;
-    if (poll->phase == TEN_POLL_HELD) {
-        ten_poll_finished(agent, poll);
-        return;
-    }
-    if (poll->easy) {
-        ten_poll_http_cancel(agent, poll);
-        ten_poll_finished(agent, poll);
-        return;
-    }
-    if (poll->phase == TEN_POLL_RUNNING)
-        ten_exec_signal(agent, poll, SIGTERM);
-    poll->kill_ms = poll->phase == TEN_POLL_RUNNING ? kill_ms : ten_min_u64(poll->kill_ms, kill_ms);
-    poll->phase = TEN_POLL_ENDING;
-    ten_timers_set(&agent->checks, poll->target->number, now_ms + LOOK_MS);
+    ten_work_end(&poll->work);
+    ten_timers_set(&agent->checks, poll->target->number, 0);
 }
 
 /* ---- over */
@@ -122,7 +107,7 @@ static void publish(struct ten_agent *agent, struct ten_poll *poll) {
     ten_message message = {.namespace_name = agent->namespace_name,
                            .target = poll->target->id,
                            .instance = agent->instance,
-                           .token = poll->token,
+                           .token = poll->work.token,
                            .at_ms = poll->start_wall_ms,
                            .duration_ms = poll->duration_ms,
                            .error = poll->error[0] ? poll->error : NULL,
@@ -130,7 +115,7 @@ static void publish(struct ten_agent *agent, struct ten_poll *poll) {
                            .data_size = poll->output.size};
     ten_message_write(&message, &line);
     for (size_t i = 0; i < agent->config->sink_count; i++)
-        if (line.failed || !ten_sink_put(agent->sinks[i], &message, ends_ms(poll), line.data, line.size))
+        if (line.failed || !ten_sink_put(agent->sinks[i], &message, poll->work.ends_ms, line.data, line.size))
             ten_agent_count_dropped(agent, agent->config->sinks[i], 1);
     ten_buf_free(&line);
 }
@@ -142,16 +127,13 @@ static void report(struct ten_agent *agent, const struct ten_poll *poll) {
      */
     if (target->failures && (target->failures & (target->failures - 1)) == 0)
         TEN_LOG(agent->log, TEN_LOG_WARN, "poll_failed", TEN_TEXT("target", target->id),
-                TEN_NUMBER("token", poll->token), TEN_TEXT("error", poll->error),
+                TEN_NUMBER("token", poll->work.token), TEN_TEXT("error", poll->error),
                 TEN_NUMBER("failures", target->failures), TEN_NUMBER("duration_ms", poll->duration_ms));
 }
 
 static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
     struct ten_agent_target *target = poll->target;
     ten_timers_clear(&agent->checks, target->number);
-    if (poll->out_fd >= 0 || poll->child.pid)
-        ten_exec_free(agent, poll);
-    ten_poll_http_cancel(agent, poll);
     ten_buf_free(&poll->output);
     target->poll = NULL;
     agent->running--;
@@ -161,61 +143,59 @@ static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
         ten_agent_drop_target(agent, target);
 }
 
-void ten_poll_finished(struct ten_agent *agent, struct ten_poll *poll) {
-    uint64_t now_ms = ten_now_ms();
-    if (poll->phase != TEN_POLL_HELD)
-        poll->duration_ms = now_ms - poll->start_ms;
-    if (poll->child.pid && !ten_exec_is_gone(agent, poll, SIGTERM)) {
-        /* The command is over, but something that it started is not: it goes, too, before the target can. */
-        if (poll->phase == TEN_POLL_RUNNING)
-            poll->kill_ms = now_ms + KILL_LOST_AFTER_MS;
-        poll->phase = TEN_POLL_ENDING;
-        ten_timers_set(&agent->checks, poll->target->number, now_ms + LOOK_MS);
-        return;
-    }
-    tenure_lease_info info;
-    bool known = tenure_member_lease_info(agent->member, poll->target->id, &info) == TENURE_OK;
-    if (!poll->discarded && known && info.token == poll->token && info.state == TENURE_STATE_UNCERTAIN) {
-        poll->phase = TEN_POLL_HELD;
-        ten_timers_set(&agent->checks, poll->target->number, next_check_ms(agent, poll));
-        return;
-    }
-    if (!poll->discarded && known && info.token == poll->token && info.state == TENURE_STATE_OWNED &&
-        ends_ms(poll) > now_ms) {
-        publish(agent, poll);
-        report(agent, poll);
-        ten_measure_add(poll->error[0] ? &agent->measures.polls_failed : &agent->measures.polls_ok, 1);
-    } else {
-        ten_measure_add(&agent->measures.polls_discarded, 1);
-        TEN_LOG(agent->log, TEN_LOG_INFO, "poll_discarded", TEN_TEXT("target", poll->target->id),
-                TEN_NUMBER("token", poll->token),
-                TEN_TEXT("error", poll->error[0] ? poll->error : "the lease was lost"));
-    }
-    free_poll(agent, poll);
+static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
+    publish(agent, poll);
+    report(agent, poll);
+    ten_measure_add(poll->error[0] ? &agent->measures.polls_failed : &agent->measures.polls_ok, 1);
 }
 
-void ten_poll_check(struct ten_agent *agent, struct ten_poll *poll) {
+static void discard(struct ten_agent *agent, const struct ten_poll *poll) {
+    ten_measure_add(&agent->measures.polls_discarded, 1);
+    TEN_LOG(agent->log, TEN_LOG_INFO, "poll_discarded", TEN_TEXT("target", poll->target->id),
+            TEN_NUMBER("token", poll->work.token),
+            TEN_TEXT("error", poll->error[0] ? poll->error : "the lease was lost"));
+}
+
+/* ---- looking */
+
+static enum ten_work_left left_of(struct ten_agent *agent, struct ten_poll *poll) {
+    if (poll->easy)
+        return TEN_WORK_ALL;
+    enum ten_work_left left = ten_child_left(&agent->children, &poll->child, &poll->work);
+    if (left == TEN_WORK_NONE)
+        ten_exec_free(agent, poll); /* its process number may soon be another's */
+    return left;
+}
+
+static void signal_poll(struct ten_agent *agent, struct ten_poll *poll, int signal) {
+    static const char *const texts[] = {[TEN_WORK_OVERDUE] = "timed out",
+                                        [TEN_WORK_UNCERTAIN] = "the lease is uncertain",
+                                        [TEN_WORK_LATE] = "the lease was not renewed in time",
+                                        [TEN_WORK_LOST] = "the lease was lost"};
+    if (texts[poll->work.why])
+        ten_poll_fail(poll, "%s", texts[poll->work.why]);
+    if (poll->easy) {
+        ten_poll_http_cancel(agent, poll);
+        ten_timers_set(&agent->checks, poll->target->number, 0);
+    } else {
+        ten_child_signal(&agent->children, &poll->child, signal);
+    }
+}
+
+void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll) {
+    ten_work_lease lease = lease_of(agent, poll->target);
+    enum ten_work_left left = left_of(agent, poll);
     uint64_t now_ms = ten_now_ms();
-    uint64_t ends = ends_ms(poll);
-    if (poll->phase == TEN_POLL_HELD) {
-        poll->discarded |= now_ms >= ends;
-        ten_poll_finished(agent, poll);
-        return;
-    }
-    if (poll->phase == TEN_POLL_ENDING) {
-        int signal = now_ms >= poll->kill_ms ? SIGKILL : SIGTERM;
-        if (signal == SIGKILL && !poll->child.exited)
-            ten_exec_signal(agent, poll, SIGKILL);
-        if (poll->child.exited && ten_exec_is_gone(agent, poll, signal))
-            ten_poll_finished(agent, poll);
-        else
-            ten_timers_set(&agent->checks, poll->target->number, now_ms + LOOK_MS);
-        return;
-    }
-    if (now_ms + agent->config->grace_ms >= ends)
-        ten_poll_end(agent, poll, true, "the lease was not renewed in time");
-    else if (now_ms >= poll->end_ms)
-        ten_poll_end(agent, poll, false, "timed out");
-    else
-        ten_timers_set(&agent->checks, poll->target->number, next_check_ms(agent, poll));
+    if (poll->work.state != TEN_WORK_WITHHELD)
+        poll->duration_ms = now_ms - poll->start_ms;
+    enum ten_work_step step = ten_work_look(&poll->work, &lease, left, now_ms);
+    ten_timers_set(&agent->checks, poll->target->number, ten_work_next_ms(&poll->work, now_ms));
+    if (step == TEN_WORK_ASK || step == TEN_WORK_KILL)
+        signal_poll(agent, poll, step == TEN_WORK_KILL ? SIGKILL : SIGTERM);
+    else if (step == TEN_WORK_PUBLISH)
+        publish_and_report(agent, poll);
+    else if (step == TEN_WORK_DISCARD)
+        discard(agent, poll);
+    if (ten_work_is_free(&poll->work))
+        free_poll(agent, poll);
 }

@@ -18,7 +18,7 @@
 static char **make_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
     char token[24];
     char number[24];
-    snprintf(token, sizeof token, "%llu", (unsigned long long)poll->token);
+    snprintf(token, sizeof token, "%llu", (unsigned long long)poll->work.token);
     snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
     const struct ten_agent_target *target = poll->target;
     const char *const ours[][2] = {
@@ -78,8 +78,7 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
     ssize_t count;
     while ((count = ten_read_some(poll->out_fd, chunk, sizeof chunk)) > 0) {
         if (poll->output.size + (size_t)count > TEN_OUTPUT_MAX) {
-            if (poll->phase == TEN_POLL_RUNNING)
-                ten_poll_end(agent, poll, false, "the output is over 1 MiB");
+            ten_poll_end(agent, poll, "the output is over 1 MiB");
             continue;
         }
         ten_buf_add(&poll->output, chunk, (size_t)count);
@@ -88,14 +87,6 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
         (void)epoll_ctl(agent->epoll_fd, EPOLL_CTL_DEL, poll->out_fd, NULL);
         ten_close_fd(&poll->out_fd);
     }
-}
-
-void ten_exec_signal(struct ten_agent *agent, struct ten_poll *poll, int signal) {
-    ten_child_signal(&agent->children, &poll->child, signal);
-}
-
-bool ten_exec_is_gone(struct ten_agent *agent, struct ten_poll *poll, int signal) {
-    return ten_child_is_gone(&agent->children, &poll->child, signal);
 }
 
 static struct ten_poll *find_poll(struct ten_agent *agent, pid_t pid) {
@@ -118,7 +109,7 @@ void ten_exec_reap(struct ten_agent *agent) {
             ten_poll_fail(poll, "exit status %d", WEXITSTATUS(status));
         if (poll->out_fd >= 0)
             ten_exec_read(agent, poll);
-        ten_poll_finished(agent, poll);
+        ten_poll_look(agent, poll);
     }
 }
 

@@ -27,13 +27,14 @@ bool ten_poll_http_start(struct ten_agent *agent, struct ten_poll *poll, const c
     /* Nothing but the web: a target from a store must not make the agent read files or talk to mail servers. */
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(poll->end_ms - poll->start_ms));
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)agent->config->timeout_ms);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "tenure/" TENURE_VERSION);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, poll);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, poll);
     if (curl_multi_add_handle(agent->multi, easy) != CURLM_OK) {
         ten_poll_fail(poll, "cannot start the request");
+        ten_poll_http_cancel(agent, poll);
         return false;
     }
     return true;
@@ -59,7 +60,7 @@ static void finish(struct ten_agent *agent, CURL *easy, CURLcode result) {
     else if (status >= 400)
         ten_poll_fail(poll, "HTTP status %ld", status);
     ten_poll_http_cancel(agent, poll);
-    ten_poll_finished(agent, poll);
+    ten_poll_look(agent, poll);
 }
 
 void ten_poll_http_work(struct ten_agent *agent) {

@@ -250,9 +250,15 @@ void ten_child_pass(const ten_child *child, int signal) {
         (void)kill(command, signal);
 }
 
-bool ten_child_is_gone(const ten_children *children, const ten_child *child, int signal) {
-    return child->exited && (child->isolated || ten_tree_signal_orphans(getpid(), child->mark, children->pids,
-                                                                        children->count, signal) == 0);
+enum ten_work_left ten_child_left(const ten_children *children, const ten_child *child, const ten_work *work) {
+    if (!child->pid)
+        return TEN_WORK_NONE;
+    if (!child->exited)
+        return TEN_WORK_ALL;
+    int signal = work->state == TEN_WORK_KILLED ? SIGKILL : SIGTERM;
+    bool gone =
+        child->isolated || ten_tree_signal_orphans(getpid(), child->mark, children->pids, children->count, signal) == 0;
+    return gone ? TEN_WORK_NONE : TEN_WORK_LEFTOVERS;
 }
 
 void ten_child_forget(ten_children *children, ten_child *child) {

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "agent/warden/shared.h"
+#include "core/work.h"
 
 /* All of a worker's. */
 typedef struct ten_children {
@@ -54,8 +55,8 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
 void ten_child_signal(const ten_children *children, const ten_child *child, int signal);
 /* To the command alone. */
 void ten_child_pass(const ten_child *child, int signal);
-/* Whether it has exited and everything that it started is gone, too; what is left gets the signal. */
-bool ten_child_is_gone(const ten_children *children, const ten_child *child, int signal);
+/* What is left of it. What it left behind is signalled again: asked to end, or killed if its work is being killed. */
+enum ten_work_left ten_child_left(const ten_children *children, const ten_child *child, const ten_work *work);
 /* It is gone: its place is free. */
 void ten_child_forget(ten_children *children, ten_child *child);
 void ten_children_free(ten_children *children);

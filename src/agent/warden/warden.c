@@ -18,26 +18,23 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/notify.h"
+#include "core/work.h"
+#include "core/worker.h"
 #include "store/store.h"
 
-#define BACKOFF_MIN_MS 100u
-#define BACKOFF_MAX_MS 5000u
-#define STEADY_MS      30000u /* a worker that lived so long starts the backoff anew */
-#define LOOK_MS        20u
-#define IDLE_MS        1000u
-#define RELEASE_BATCH  500u
+#define LOOK_MS       20u
+#define IDLE_MS       1000u
+#define RELEASE_BATCH 500u
 
 struct warden {
     const ten_warden_config *config;
     ten_shared shared;
+    ten_worker rules;
     pid_t worker;   /* 0: none */
     pid_t releaser; /* gives a dead worker's leases back; 0: none */
     int status;
     int signal_fd;
     unsigned stop_signals;
-    unsigned restarts; /* in a row */
-    bool restarted;    /* ever */
-    uint64_t started_ms;
     ten_log *log;
     ten_notifier notifier; /* it speaks for the worker, too: the service manager listens to the main process alone */
 };
@@ -77,7 +74,7 @@ static bool start_worker(struct warden *warden) {
     pid_t self = getpid();
     if (!make_shared(warden))
         return false;
-    warden->started_ms = ten_now_ms();
+    ten_worker_started(&warden->rules, ten_now_ms());
     warden->worker = fork();
     if (warden->worker == 0)
         be_worker(warden, self);
@@ -91,7 +88,7 @@ static bool start_worker(struct warden *warden) {
 /* ---- ending a target's processes in the worker's place */
 
 /* A worker that is stopped or hung does not look at its deadlines; at a grace before each the warden ends the processes
- * itself: asked first, then made to in the second half of the grace. Returns when to look next. */
+ * itself. Returns when to look next. */
 static uint64_t watch_polls(struct warden *warden) {
     const struct ten_shared_state *state = warden->shared.state;
     uint64_t grace_ms = warden->config->grace_ms;
@@ -105,11 +102,12 @@ static uint64_t watch_polls(struct warden *warden) {
             continue;
         uint64_t ends_ms = ten_belief_ends_ms(&warden->shared.beliefs.beliefs[belief - 1]);
         uint64_t now = ten_now_ms();
-        if (ends_ms > now + grace_ms) {
-            next_ms = ten_min_u64(next_ms, ends_ms - grace_ms);
+        enum ten_work_step step = ten_work_pressure(ends_ms, grace_ms, now);
+        if (step == TEN_WORK_NOTHING) {
+            next_ms = ten_min_u64(next_ms, ten_work_ask_ms(ends_ms, grace_ms));
             continue;
         }
-        int signal = now + grace_ms / 2 >= ends_ms ? SIGKILL : SIGTERM;
+        int signal = step == TEN_WORK_KILL ? SIGKILL : SIGTERM;
         uint64_t poll = atomic_load(&place->poll);
         if (pid > 0)
             (void)ten_tree_signal(pid, signal);
@@ -117,13 +115,6 @@ static uint64_t watch_polls(struct warden *warden) {
         next_ms = ten_min_u64(next_ms, now + LOOK_MS);
     }
     return next_ms;
-}
-
-/* A worker past all of its deadlines that has not noticed, not even when a call on a slow store must have ended, is of
- * no more use, and may hold a lock of the store. */
-static bool is_lost(const struct warden *warden) {
-    uint64_t last_end_ms = atomic_load(warden->shared.beliefs.last_end_ms);
-    return last_end_ms != 0 && ten_now_ms() > last_end_ms + warden->config->ttl_ms / 2;
 }
 
 /* ---- after a worker's death */
@@ -223,8 +214,6 @@ static int release_all(const ten_warden_config *config, ten_store *store, const 
 /* In a process of its own, so that a store that hangs does not hang the warden, and nothing of it stays here. */
 static void give_leases_back(struct warden *warden) {
     const struct ten_shared_state *state = warden->shared.state;
-    if (!atomic_load(&state->ready) || ten_now_ms() < atomic_load(&state->keep_until_ms))
-        return;
     pid_t child = fork();
     if (child != 0) {
         warden->releaser = child > 0 ? child : 0;
@@ -297,7 +286,8 @@ static void stand_over(struct warden *warden) {
     bool killed = false;
     while (warden->worker) {
         uint64_t next_ms = watch_polls(warden);
-        if (!killed && is_lost(warden)) {
+        if (!killed &&
+            ten_worker_is_stuck(&warden->rules, atomic_load(warden->shared.beliefs.last_end_ms), ten_now_ms())) {
             killed = true;
             TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_killed",
                     TEN_TEXT("reason", "it is past all of its deadlines"));
@@ -311,18 +301,8 @@ static void stand_over(struct warden *warden) {
     }
 }
 
-/* Whether another worker is wanted: the last one died of a signal, or found no store, and nobody asked for an end. */
-static bool is_crash(const struct warden *warden) {
-    bool no_store =
-        warden->restarted && WIFEXITED(warden->status) && WEXITSTATUS(warden->status) == warden->config->retry_exit;
-    return (WIFSIGNALED(warden->status) || no_store) && warden->stop_signals == 0 && !warden->config->one_shot;
-}
-
 static void pause_before_restart(struct warden *warden) {
-    if (ten_now_ms() - warden->started_ms >= STEADY_MS)
-        warden->restarts = 0;
-    uint64_t pause_ms = ten_min_u64((uint64_t)BACKOFF_MIN_MS << ten_min_u64(warden->restarts++, 10), BACKOFF_MAX_MS);
-    warden->restarted = true;
+    uint64_t pause_ms = ten_worker_pause_ms(&warden->rules, ten_now_ms());
     TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_crashed",
             WIFSIGNALED(warden->status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(warden->status))
                                         : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(warden->status)),
@@ -338,6 +318,15 @@ static void pause_before_restart(struct warden *warden) {
     }
 }
 
+static ten_worker_end end_of_worker(struct warden *warden) {
+    const struct ten_shared_state *state = warden->shared.state;
+    return (ten_worker_end){.signalled = WIFSIGNALED(warden->status),
+                            .exit_code = WEXITSTATUS(warden->status),
+                            .gone = end_descendants(warden, ten_now_ms() + warden->config->ttl_ms),
+                            .ready = atomic_load(&state->ready),
+                            .keep_until_ms = atomic_load(&state->keep_until_ms)};
+}
+
 static int run_workers(struct warden *warden) {
     for (;;) {
         if (!start_worker(warden)) {
@@ -345,16 +334,15 @@ static int run_workers(struct warden *warden) {
             return 1;
         }
         stand_over(warden);
-        /* What cannot be ended is not released: its lease runs out. */
-        bool gone = end_descendants(warden, ten_now_ms() + warden->config->ttl_ms);
-        bool crash = is_crash(warden);
-        if (gone && WIFSIGNALED(warden->status))
+        ten_worker_end end = end_of_worker(warden);
+        bool crash = ten_worker_is_wanted_again(&warden->rules, &end, warden->stop_signals > 0);
+        if (ten_worker_may_release(&end, ten_now_ms()))
             give_leases_back(warden);
         if (crash)
             pause_before_restart(warden);
         free_shared(warden);
         if (!crash)
-            return WIFSIGNALED(warden->status) ? 128 + WTERMSIG(warden->status) : WEXITSTATUS(warden->status);
+            return end.signalled ? 128 + WTERMSIG(warden->status) : end.exit_code;
         if (warden->stop_signals)
             return 0;
     }
@@ -362,6 +350,8 @@ static int run_workers(struct warden *warden) {
 
 int ten_warden_run(const ten_warden_config *config) {
     struct warden warden = {.config = config};
+    ten_worker_rules rules = {.ttl_ms = config->ttl_ms, .retry_exit = config->retry_exit, .one_shot = config->one_shot};
+    ten_worker_init(&warden.rules, &rules);
     sigset_t signals;
     sigset_t before;
     sigemptyset(&signals);

@@ -23,7 +23,7 @@
 
 void ten_etcd_feed_add(ten_buf *changes, const ten_change *change) {
     ten_json_open(changes);
-    ten_json_text(changes, "event", ten_change_name(change->kind));
+    ten_json_text(changes, "event", ten_event_name(change->kind));
     ten_json_text(changes, "reason", ten_reason_name(change->reason));
     ten_json_text(changes, "target", change->target);
     ten_json_text(changes, "instance", change->instance);
@@ -167,7 +167,7 @@ static int read_entry(struct reading *reading, const ten_etcd_kv *entry) {
         /* What a newer version tells and this does not know is passed over. */
         if (!ten_feed_json_read(json_array_get(changes, i), reading->namespace_name, &change))
             continue;
-        if (change.kind == TEN_LEASE_ACQUIRED && change.token == 0)
+        if (change.kind == TENURE_EVENT_ACQUIRED && change.token == 0)
             change.token = entry->revision;
         reading->left--;
         int stopped = reading->each(&change, reading->userdata);

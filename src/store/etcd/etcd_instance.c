@@ -123,7 +123,7 @@ static void notice_expired(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
             continue;
         key_of(chunk, key, TEN_ETCD_INSTANCE, instance);
         if (strcmp(instance, cell->op.holder) != 0 && !is_among(nodes, key, &store->scratch)) {
-            ten_etcd_change(chunk, &(ten_change){.kind = TEN_INSTANCE_LEFT,
+            ten_etcd_change(chunk, &(ten_change){.kind = TENURE_EVENT_LEFT,
                                                  .reason = TEN_REASON_EXPIRED,
                                                  .target = "",
                                                  .instance = instance,
@@ -199,7 +199,7 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->wrote = false;
     ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell),
                            cell->result, &effect);
-    if (effect.changed && effect.change == TEN_INSTANCE_JOINED && cell->fleet_at != SIZE_MAX)
+    if (effect.changed && effect.change == TENURE_EVENT_JOINED && cell->fleet_at != SIZE_MAX)
         notice_expired(chunk, cell);
     if (effect.changed)
         ten_etcd_change(chunk, &(ten_change){.kind = effect.change,

@@ -125,7 +125,7 @@ static void tell_feed(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_change changes[TEN_LEASE_CHANGES_MAX];
     size_t count = ten_lease_changes(&cell->row, &cell->op, &cell->effect, changes);
     for (size_t i = 0; i < count; i++) {
-        if (changes[i].kind == TEN_LEASE_ACQUIRED && has_new_token(cell))
+        if (changes[i].kind == TENURE_EVENT_ACQUIRED && has_new_token(cell))
             changes[i].token = 0;
         ten_etcd_change(chunk, &changes[i]);
     }

@@ -40,7 +40,7 @@ static tenure_target read_target(const char *id, const json_t *value) {
 static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edit, const ten_etcd_kv *kv,
                  ten_buf *changes, size_t *change_count) {
     char key[TEN_ETCD_KEY_MAX + 1];
-    ten_change change = {.kind = TEN_TARGET_CHANGED, .target = edit->target.id, .instance = "", .actor = ""};
+    ten_change change = {.kind = TENURE_EVENT_TARGET_CHANGED, .target = edit->target.id, .instance = "", .actor = ""};
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edit->target.id);
     edit->found = kv->revision > 0;
     if (edit->action != TEN_TARGET_PUT && !edit->found)
@@ -48,14 +48,14 @@ static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_e
     ten_etcd_compare(&store->txn, key, kv->revision);
     if (edit->action == TEN_TARGET_REMOVE) {
         ten_etcd_delete(&store->txn, key);
-        change.kind = TEN_TARGET_REMOVED;
+        change.kind = TENURE_EVENT_TARGET_REMOVED;
     } else {
         tenure_target target = edit->target;
         if (edit->action != TEN_TARGET_PUT) {
             target = read_target(edit->target.id, kv->value);
             target.paused = edit->action == TEN_TARGET_PAUSE;
         } else if (!edit->found) {
-            change.kind = TEN_TARGET_ADDED;
+            change.kind = TENURE_EVENT_TARGET_ADDED;
         }
         write_target(&store->value, &target);
         ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);

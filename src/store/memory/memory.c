@@ -82,7 +82,7 @@ static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint6
             continue;
         int r = TENURE_OK;
         if (!instance->row.gone)
-            r = feed(store, &(ten_change){.kind = TEN_INSTANCE_LEFT,
+            r = feed(store, &(ten_change){.kind = TENURE_EVENT_LEFT,
                                           .reason = TEN_REASON_EXPIRED,
                                           .namespace_name = op->namespace_name,
                                           .target = "",
@@ -186,7 +186,7 @@ static int edit_target(struct ten_memory_store *store, const char *namespace_nam
     struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, edit->target.id);
     edit->found = entry && entry->registered;
     int r = TENURE_OK;
-    ten_change change = {.kind = TEN_TARGET_CHANGED,
+    ten_change change = {.kind = TENURE_EVENT_TARGET_CHANGED,
                          .namespace_name = namespace_name,
                          .target = edit->target.id,
                          .instance = "",
@@ -194,12 +194,12 @@ static int edit_target(struct ten_memory_store *store, const char *namespace_nam
     if (edit->action == TEN_TARGET_PUT) {
         r = put_target(store, namespace_name, &edit->target);
         if (!edit->found)
-            change.kind = TEN_TARGET_ADDED;
+            change.kind = TENURE_EVENT_TARGET_ADDED;
     } else if (!edit->found) {
         return TENURE_OK;
     } else if (edit->action == TEN_TARGET_REMOVE) {
         entry->registered = false;
-        change.kind = TEN_TARGET_REMOVED;
+        change.kind = TENURE_EVENT_TARGET_REMOVED;
     } else {
         entry->paused = edit->action == TEN_TARGET_PAUSE;
     }

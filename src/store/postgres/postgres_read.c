@@ -122,7 +122,7 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
             break; /* there are none */
         ten_change change = {.cursor = ten_postgres_number(rows, i, 2),
                              .at_ms = ten_postgres_number(rows, i, 3),
-                             .kind = ten_change_parse(PQgetvalue(rows, i, 4)),
+                             .kind = (enum tenure_event_kind)ten_event_parse(PQgetvalue(rows, i, 4)),
                              .reason = ten_reason_parse(PQgetvalue(rows, i, 5)),
                              .namespace_name = namespace_name,
                              .target = PQgetvalue(rows, i, 6),
@@ -131,7 +131,7 @@ static int hand_out_changes(const PGresult *rows, const char *namespace_name, ui
                              .token = ten_postgres_number(rows, i, 9)};
         *cursor = change.cursor;
         /* A kind that a newer version writes is nothing to this one. */
-        if (change.kind < TEN_CHANGE_COUNT)
+        if ((int)change.kind < TEN_EVENT_COUNT)
             r = each(&change, userdata);
     }
     return r;

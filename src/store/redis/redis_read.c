@@ -272,6 +272,13 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
+/* The numbers of kinds in the feed, as redis_prelude.lua has them. */
+static const enum tenure_event_kind kinds[] = {
+    TENURE_EVENT_ACQUIRED,         TENURE_EVENT_RELEASED,   TENURE_EVENT_LOST,         TENURE_EVENT_JOINED,
+    TENURE_EVENT_INSTANCE_CHANGED, TENURE_EVENT_LEFT,       TENURE_EVENT_TARGET_ADDED, TENURE_EVENT_TARGET_CHANGED,
+    TENURE_EVENT_TARGET_REMOVED,   TENURE_EVENT_RECOVERING, TENURE_EVENT_ASKED,
+};
+
 /* A line of an entry: kind, reason, token, at, target, instance, actor, with tabs between them; it is cut in place. */
 static bool parse_line(char *line, ten_change *change) {
     char *fields[LINE_FIELDS];
@@ -285,9 +292,9 @@ static bool parse_line(char *line, ten_change *change) {
     }
     unsigned long kind = strtoul(fields[0], NULL, NUMBER_BASE);
     unsigned long reason = strtoul(fields[1], NULL, NUMBER_BASE);
-    if (kind >= TEN_CHANGE_COUNT || reason >= TEN_REASON_COUNT)
+    if (kind >= TEN_COUNT(kinds) || reason >= TEN_REASON_COUNT)
         return false;
-    change->kind = (enum ten_change_kind)kind;
+    change->kind = kinds[kind];
     change->reason = (enum ten_reason)reason;
     change->token = strtoull(fields[2], NULL, NUMBER_BASE);
     change->at_ms = strtoull(fields[3], NULL, NUMBER_BASE);

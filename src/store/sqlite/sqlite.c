@@ -221,7 +221,7 @@ static int sweep_instances(ten_db *db, const ten_op *op) {
     ten_bind_u64(statement, 3, db->context.now_ms);
     int found;
     while ((found = ten_db_step(db, statement)) > 0) {
-        ten_change change = {.kind = TEN_INSTANCE_LEFT,
+        ten_change change = {.kind = TENURE_EVENT_LEFT,
                              .reason = TEN_REASON_EXPIRED,
                              .namespace_name = op->namespace_name,
                              .target = "",
@@ -384,9 +384,9 @@ static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *
     r = run_edit(db, namespace_name, edit);
     if (r < 0)
         return r;
-    enum ten_change_kind kind = edit->action == TEN_TARGET_REMOVE ? TEN_TARGET_REMOVED
-                                : edit->found                     ? TEN_TARGET_CHANGED
-                                                                  : TEN_TARGET_ADDED;
+    enum tenure_event_kind kind = edit->action == TEN_TARGET_REMOVE ? TENURE_EVENT_TARGET_REMOVED
+                                  : edit->found                     ? TENURE_EVENT_TARGET_CHANGED
+                                                                    : TENURE_EVENT_TARGET_ADDED;
     return ten_db_add_change(
         db,
         &(ten_change){

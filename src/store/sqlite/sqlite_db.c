@@ -188,7 +188,7 @@ int ten_db_add_change(ten_db *db, const ten_change *change) {
         return db->error->code;
     ten_bind_u64(statement, 1, db->cursor + 1);
     ten_bind_u64(statement, 2, change->at_ms ? change->at_ms : db->context.wall_ms);
-    ten_bind_text(statement, 3, ten_change_name(change->kind));
+    ten_bind_text(statement, 3, ten_event_name(change->kind));
     ten_bind_text(statement, 4, ten_reason_name(change->reason));
     ten_bind_text(statement, 5, change->namespace_name);
     ten_bind_text(statement, 6, change->target);

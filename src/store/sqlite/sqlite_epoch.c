@@ -96,7 +96,7 @@ static int begin_epoch(ten_db *db, struct store_row *row) {
     if (r == TENURE_OK)
         r = ten_db_add_change(
             db, &(ten_change){
-                    .kind = TEN_STORE_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""});
+                    .kind = TENURE_EVENT_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""});
     return r;
 }
 

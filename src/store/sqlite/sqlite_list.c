@@ -172,7 +172,7 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
         ten_change change = {
             .cursor = ten_column_u64(statement, 0),
             .at_ms = ten_column_u64(statement, 1),
-            .kind = ten_change_parse(ten_column_text(statement, 2)),
+            .kind = (enum tenure_event_kind)ten_event_parse(ten_column_text(statement, 2)),
             .reason = ten_reason_parse(ten_column_text(statement, 3)),
             .namespace_name = ten_column_text(statement, 4),
             .target = ten_column_text(statement, 5),
@@ -183,7 +183,7 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
         *cursor = change.cursor;
         given++;
         /* A kind that a newer version of this schema writes is nothing to this one. */
-        if (change.kind < TEN_CHANGE_COUNT)
+        if ((int)change.kind < TEN_EVENT_COUNT)
             stopped = each(&change, userdata);
     }
     sqlite3_reset(statement);

@@ -17,7 +17,7 @@ static void the_feed_tells_changes_of_hands_in_order_with_growing_cursors(void *
     struct seen seen;
     read_changes(place->other, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 3);
-    static const enum ten_change_kind kinds[] = {TEN_LEASE_ACQUIRED, TEN_LEASE_RELEASED, TEN_LEASE_ACQUIRED};
+    static const enum tenure_event_kind kinds[] = {TENURE_EVENT_ACQUIRED, TENURE_EVENT_RELEASED, TENURE_EVENT_ACQUIRED};
     const uint64_t tokens[] = {token, token, next};
     for (size_t i = 0; i < 3; i++) {
         const ten_change *change = &seen.at[i].change;
@@ -44,11 +44,11 @@ static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void *
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 3);
-    assert_int_equal(seen.at[1].change.kind, TEN_LEASE_LOST);
+    assert_int_equal(seen.at[1].change.kind, TENURE_EVENT_LOST);
     assert_int_equal(seen.at[1].change.reason, TEN_REASON_EXPIRED);
     assert_string_equal(seen.at[1].change.instance, "a");
     assert_int_equal(seen.at[1].change.token, token);
-    assert_int_equal(seen.at[2].change.kind, TEN_LEASE_ACQUIRED);
+    assert_int_equal(seen.at[2].change.kind, TENURE_EVENT_ACQUIRED);
 }
 
 static void what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not(void **state) {
@@ -72,13 +72,13 @@ static void what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not(void
     assert_int_equal(seen.count, 2);
     for (size_t i = 0; i < seen.count; i++) {
         const ten_change *change = &seen.at[i].change;
-        assert_int_equal(change->kind, TEN_LEASE_ASKED);
+        assert_int_equal(change->kind, TENURE_EVENT_ASKED);
         assert_int_equal(change->reason, TEN_REASON_NONE);
         assert_int_equal(change->token, token);
         assert_string_equal(change->target, "t");
         assert_string_equal(change->instance, "a");
     }
-    assert_string_equal(ten_change_name(TEN_LEASE_ASKED), "lease_asked");
+    assert_string_equal(ten_event_name(TENURE_EVENT_ASKED), "lease_asked");
 }
 
 static void renewals_heartbeats_and_refusals_are_not_in_the_feed(void **state) {

@@ -127,14 +127,14 @@ static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **stat
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 5);
-    assert_int_equal(seen.at[1].change.kind, TEN_LEASE_LOST);
+    assert_int_equal(seen.at[1].change.kind, TENURE_EVENT_LOST);
     assert_int_equal(seen.at[1].change.reason, TEN_REASON_FORCED);
     assert_string_equal(seen.at[1].change.instance, "a");
     assert_string_equal(seen.at[1].change.actor, "the operator");
     assert_int_equal(seen.at[1].change.token, token);
     assert_int_equal(seen.at[2].change.reason, TEN_REASON_FORCED);
     assert_string_equal(seen.at[2].change.actor, "another");
-    assert_int_equal(seen.at[4].change.kind, TEN_LEASE_RELEASED);
+    assert_int_equal(seen.at[4].change.kind, TENURE_EVENT_RELEASED);
     assert_int_equal(seen.at[4].change.reason, TEN_REASON_REBALANCE);
     assert_string_equal(seen.at[4].change.actor, "");
 }

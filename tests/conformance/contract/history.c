@@ -29,7 +29,7 @@ static void the_history_tells_how_long_it_was_held_and_how_long_it_was_free(void
     struct seen seen;
     read_history(place, "t", 100, &seen);
     assert_int_equal(seen.count, 3);
-    static const enum ten_change_kind kinds[] = {TEN_LEASE_ACQUIRED, TEN_LEASE_RELEASED, TEN_LEASE_ACQUIRED};
+    static const enum tenure_event_kind kinds[] = {TENURE_EVENT_ACQUIRED, TENURE_EVENT_RELEASED, TENURE_EVENT_ACQUIRED};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(seen.at[i].change.kind, kinds[i]);
         assert_string_equal(seen.at[i].target, "t");
@@ -62,7 +62,7 @@ static void an_expired_lease_was_held_until_it_ended_and_free_from_then_on(void 
     read_history(place, "t", 100, &seen);
     assert_int_equal(seen.count, 3);
     const ten_change *lost = &seen.at[1].change;
-    assert_int_equal(lost->kind, TEN_LEASE_LOST);
+    assert_int_equal(lost->kind, TENURE_EVENT_LOST);
     assert_int_equal(lost->token, token);
     assert_in_range(lost->held_ms, ttl_ms - 50, took_ms + 50 + late_ms());
     assert_true(seen.at[2].change.free_ms + lost->held_ms <= took_ms + 100 + late_ms());

@@ -115,7 +115,7 @@ static void another_weight_and_other_metadata_are_changes(void **state) {
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 4);
     for (size_t i = 0; i < seen.count; i++) {
-        assert_int_equal(seen.at[i].change.kind, i ? TEN_INSTANCE_CHANGED : TEN_INSTANCE_JOINED);
+        assert_int_equal(seen.at[i].change.kind, i ? TENURE_EVENT_INSTANCE_CHANGED : TENURE_EVENT_JOINED);
         assert_string_equal(seen.at[i].change.instance, "a");
         assert_string_equal(seen.at[i].change.target, "");
         assert_int_equal(seen.at[i].change.token, 0);
@@ -135,9 +135,9 @@ static void an_instance_that_leaves_is_gone_from_the_list_and_may_come_back(void
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 2);
-    assert_int_equal(seen.at[0].change.kind, TEN_INSTANCE_LEFT);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_LEFT);
     assert_int_equal(seen.at[0].change.reason, TEN_REASON_SHUTDOWN);
-    assert_int_equal(seen.at[1].change.kind, TEN_INSTANCE_JOINED);
+    assert_int_equal(seen.at[1].change.kind, TENURE_EVENT_JOINED);
 }
 
 static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void **state) {
@@ -155,7 +155,7 @@ static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 2);
-    assert_int_equal(seen.at[0].change.kind, TEN_INSTANCE_LEFT);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_LEFT);
     assert_int_equal(seen.at[0].change.reason, TEN_REASON_EXPIRED);
     assert_string_equal(seen.at[0].change.instance, "a");
 }

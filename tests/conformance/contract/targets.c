@@ -307,8 +307,9 @@ static void edits_are_told_to_the_feed_and_edits_of_nothing_are_not(void **state
     uint64_t cursor = cursor_now(place->store, place->ns);
     static const enum ten_target_action actions[] = {TEN_TARGET_REMOVE, TEN_TARGET_PUT,    TEN_TARGET_PUT,
                                                      TEN_TARGET_PAUSE,  TEN_TARGET_RESUME, TEN_TARGET_REMOVE};
-    static const enum ten_change_kind expected[] = {TEN_TARGET_ADDED, TEN_TARGET_CHANGED, TEN_TARGET_CHANGED,
-                                                    TEN_TARGET_CHANGED, TEN_TARGET_REMOVED};
+    static const enum tenure_event_kind expected[] = {TENURE_EVENT_TARGET_ADDED, TENURE_EVENT_TARGET_CHANGED,
+                                                      TENURE_EVENT_TARGET_CHANGED, TENURE_EVENT_TARGET_CHANGED,
+                                                      TENURE_EVENT_TARGET_REMOVED};
     for (size_t i = 0; i < TEN_COUNT(actions); i++)
         (void)edit_target(place, actions[i], "t");
     struct seen seen;

@@ -344,7 +344,7 @@ static void expect_acquired(const struct place *place, uint64_t *cursor, const c
     struct seen seen;
     read_changes(place->other, place->ns, cursor, &seen);
     assert_int_equal(seen.count, 1);
-    assert_int_equal(seen.at[0].change.kind, TEN_LEASE_ACQUIRED);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_ACQUIRED);
     assert_string_equal(seen.at[0].target, target);
 }
 

@@ -71,7 +71,7 @@ static void a_heartbeat_that_waited_until_it_was_dead_joins_anew(void **state) {
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 1);
-    assert_int_equal(seen.at[0].change.kind, TEN_INSTANCE_JOINED);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_JOINED);
 }
 
 static void a_lock_that_is_held_too_long_is_a_timeout_and_no_harm(void **state) {

@@ -353,7 +353,7 @@ static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_befo
     cursor = TEN_CURSOR_OLDEST;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 3);
-    assert_int_equal(seen.at[0].change.kind, TEN_LEASE_LOST);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_LOST);
     assert_string_equal(seen.at[1].target, "young");
     assert_string_equal(seen.at[2].target, "t");
 }

@@ -92,9 +92,9 @@ static void expect_feed_to_start_over(const struct place *place, uint64_t cursor
         uint64_t from = cursor;
         if (place->other->ops->changes(place->other, NULL, &from, 1, see_change, &seen, CALL_MS) < 0)
             break;
-    } while (++at < 50 && (seen.count == 0 || seen.at[0].change.kind != TEN_STORE_RECOVERING));
+    } while (++at < 50 && (seen.count == 0 || seen.at[0].change.kind != TENURE_EVENT_RECOVERING));
     assert_int_equal(seen.count, 1);
-    assert_int_equal(seen.at[0].change.kind, TEN_STORE_RECOVERING);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
 }
 
 static void check_after_loss(struct sqlite_place *sqlite, const struct before *before) {

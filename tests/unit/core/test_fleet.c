@@ -16,7 +16,24 @@ static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const 
     for (size_t i = 0; i < count; i++)
         ten_fleet_instance(fleet, now_ms,
                            &(ten_instance){.instance = ids[i], .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
-    ten_fleet_instances_end(fleet, now_ms);
+    ten_fleet_instances_end(fleet, now_ms, TENURE_OK);
+}
+
+static ten_event_queue reported; /* by all fleets of a test */
+
+static int open_queue(void **state) {
+    (void)state;
+    return ten_event_queue_open(&reported) ? 0 : -1;
+}
+
+static int free_queue(void **state) {
+    (void)state;
+    ten_event_queue_free(&reported);
+    return 0;
+}
+
+static bool wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
+    return ten_fleet_part.instances_ms(fleet) <= now_ms;
 }
 
 static ten_fleet *new_fleet_of(const char *instance) {
@@ -25,7 +42,9 @@ static ten_fleet *new_fleet_of(const char *instance) {
                                .timing = {.ttl_ms = TTL_MS},
                                .settle_ms = 100,
                                .rank_delay_ms = 20,
-                               .weight = 1};
+                               .weight = 1,
+                               .registry = true,
+                               .events = &reported};
     ten_timing_defaults(&config.timing);
     ten_fleet *fleet = ten_fleet_new(&config, 1000);
     assert_non_null(fleet);
@@ -60,7 +79,8 @@ static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_ch
         char id[16];
         snprintf(id, sizeof id, "t-%u", i);
         assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NONE);
-        ten_fleet_holder(fleet, 1000, id, "dead", 1, 400);
+        ten_row row = {.target = {.id = id}, .registered = true, .holder = "dead", .token = 1, .remaining_ms = 400};
+        ten_fleet_row(fleet, 1000, &row);
     }
     list_instances(fleet, 1000, instances, 2);
     assert_int_equal(answer(fleet, 1350), 0); /* it is still held */
@@ -119,7 +139,7 @@ static void live_with_little_memory(ten_fleet *fleet) {
             numbers[i] = i % 5 ? ten_fleet_put_target(fleet, now_ms, id, false) : ten_fleet_claim(fleet, now_ms, id);
         }
         ten_fleet_targets_settled(fleet, now_ms);
-        if (ten_fleet_wants_instances(fleet, now_ms))
+        if (wants_instances(fleet, now_ms))
             list_instances(fleet, now_ms, (const char *const[]){"me", "other"}, 2);
         ten_result results[TARGETS + 2] = {0};
         size_t count = 0;
@@ -139,8 +159,12 @@ static void live_with_little_memory(ten_fleet *fleet) {
 
 static void a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted(void **state) {
     (void)state;
-    ten_fleet_config config = {
-        .namespace_name = "poll", .instance = "me", .timing = {.ttl_ms = TTL_MS}, .settle_ms = 100, .weight = 1};
+    ten_fleet_config config = {.namespace_name = "poll",
+                               .instance = "me",
+                               .timing = {.ttl_ms = TTL_MS},
+                               .settle_ms = 100,
+                               .weight = 1,
+                               .events = &reported};
     ten_timing_defaults(&config.timing);
     bool failed = true;
     long sites = 0;
@@ -159,7 +183,7 @@ static void a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_gran
 static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
     (void)state;
     ten_fleet *fleet = new_fleet();
-    ten_fleet_event event;
+    tenure_event event;
     size_t renewed = 0, events = 0;
     answer(fleet, 1000);
     for (unsigned i = 0; i < MANY; i++) {
@@ -170,8 +194,8 @@ static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
     for (uint64_t now_ms = 1001; now_ms < 1001 + TTL_MS && renewed == 0; now_ms++) {
         answer(fleet, now_ms);
-        for (events = 0; ten_fleet_event_take(fleet, &event);)
-            if (event.kind == TEN_FLEET_RENEWED) {
+        for (events = 0; ten_event_queue_take(&reported, &event);)
+            if (event.kind == TENURE_EVENT_RENEWED) {
                 events++;
                 renewed += event.count;
             }
@@ -212,7 +236,7 @@ static void an_instance_that_was_declared_gone_acquires_nothing_more(void **stat
 static size_t step(ten_fleet *fleet, uint64_t now_ms, ten_result acquire) {
     static const char *const instances[] = {"a", "b"};
     ten_result results[8] = {0};
-    ten_fleet_event event;
+    tenure_event event;
     size_t count = 0;
     size_t told = 0;
     const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
@@ -222,10 +246,10 @@ static size_t step(ten_fleet *fleet, uint64_t now_ms, ten_result acquire) {
                          : (ten_result){.outcome = TEN_OK, .token = ops[i].token, .ttl_ms = TTL_MS};
     if (ops)
         ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
-    if (ten_fleet_wants_instances(fleet, now_ms))
+    if (wants_instances(fleet, now_ms))
         list_instances(fleet, now_ms, instances, TEN_COUNT(instances));
-    while (ten_fleet_event_take(fleet, &event)) {
-        if (event.kind != TEN_FLEET_UNOWNED)
+    while (ten_event_queue_take(&reported, &event)) {
+        if (event.kind != TENURE_EVENT_UNOWNED)
             continue;
         told++;
         assert_in_range(event.free_ms, TTL_MS + 1, 2 * TTL_MS);
@@ -259,7 +283,7 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
         ten_plan_holder(ten_fleet_plan(fleets[0]), numbers[0]) == ten_plan_find_instance(ten_fleet_plan(fleets[0]), "a")
             ? 0
             : 1;
-    ten_change taken = {.kind = TEN_LEASE_ACQUIRED,
+    ten_change taken = {.kind = TENURE_EVENT_ACQUIRED,
                         .namespace_name = "poll",
                         .target = "t",
                         .instance = planned == 0 ? "a" : "b",
@@ -272,7 +296,7 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
     assert_true(ten_fleet_may_work(fleets[planned], numbers[planned], now_ms));
     assert_int_equal(ten_fleet_get_unowned(fleets[0]).count + ten_fleet_get_unowned(fleets[1]).count, 0);
     assert_int_equal(told, 1);
-    taken.kind = TEN_LEASE_LOST;
+    taken.kind = TENURE_EVENT_LOST;
     taken.reason = TEN_REASON_FORCED;
     for (size_t i = 0; i < 2; i++)
         ten_fleet_change(fleets[i], now_ms + 1000, &taken);
@@ -284,14 +308,71 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
         ten_fleet_free(fleets[i]);
 }
 
+/* ---- the registry */
+
+static void list_registry(ten_fleet *fleet, uint64_t now_ms, unsigned count) {
+    ten_fleet_begin_listing(fleet);
+    for (unsigned i = 0; i < count; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        ten_fleet_row(fleet, now_ms, &(ten_row){.target = {.id = id}, .registered = true});
+    }
+}
+
+static size_t count_removed(void) {
+    tenure_event event;
+    size_t count = 0;
+    while (ten_event_queue_take(&reported, &event))
+        count += event.kind == TENURE_EVENT_TARGET_REMOVED;
+    return count;
+}
+
+/* The store may have lost data. */
+static void a_registry_that_has_shrunk_is_believed_a_ttl_later(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    list_registry(fleet, 1000, 3);
+    assert_int_equal(ten_fleet_end_listing(fleet, 1000), UINT64_MAX);
+    list_registry(fleet, 2000, 1);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000), 2000 + TTL_MS);
+    list_registry(fleet, 2000 + TTL_MS - 1, 1);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000 + TTL_MS - 1), 2000 + TTL_MS);
+    assert_int_equal(count_removed(), 0);
+    list_registry(fleet, 2000 + TTL_MS, 1);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000 + TTL_MS), UINT64_MAX);
+    assert_int_equal(count_removed(), 2);
+    ten_fleet_free(fleet);
+}
+
+static void a_registry_that_is_whole_again_is_not_doubted_any_more(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    list_registry(fleet, 1000, 3);
+    (void)ten_fleet_end_listing(fleet, 1000);
+    list_registry(fleet, 2000, 1);
+    (void)ten_fleet_end_listing(fleet, 2000);
+    list_registry(fleet, 2000 + TTL_MS, 3);
+    assert_int_equal(ten_fleet_end_listing(fleet, 2000 + TTL_MS), UINT64_MAX);
+    list_registry(fleet, 3000 + TTL_MS, 1);
+    assert_int_equal(ten_fleet_end_listing(fleet, 3000 + TTL_MS), 3000 + 2 * TTL_MS);
+    assert_int_equal(count_removed(), 0);
+    ten_fleet_unregistered(fleet, 3001 + TTL_MS, "t-2"); /* one that was read by itself */
+    assert_int_equal(count_removed(), 1);
+    ten_fleet_free(fleet);
+}
+
+#define FLEET_TEST(name) cmocka_unit_test_setup_teardown(name, open_queue, free_queue)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted),
-        cmocka_unit_test(renewals_of_a_large_batch_are_told_as_one_event),
-        cmocka_unit_test(an_instance_that_was_declared_gone_acquires_nothing_more),
-        cmocka_unit_test(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
-        cmocka_unit_test(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
-        cmocka_unit_test(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
+        FLEET_TEST(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted),
+        FLEET_TEST(renewals_of_a_large_batch_are_told_as_one_event),
+        FLEET_TEST(an_instance_that_was_declared_gone_acquires_nothing_more),
+        FLEET_TEST(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
+        FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
+        FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
+        FLEET_TEST(a_registry_that_has_shrunk_is_believed_a_ttl_later),
+        FLEET_TEST(a_registry_that_is_whole_again_is_not_doubted_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static enum ten_guard_verdict bound(ten_guard *guard, uint64_t now_ms, const cha
 }
 
 static void granted(ten_guard *guard, const char *target, uint64_t token) {
-    ten_guard_change(guard, &(ten_change){.kind = TEN_LEASE_ACQUIRED, .target = target, .token = token});
+    ten_guard_change(guard, &(ten_change){.kind = TENURE_EVENT_ACQUIRED, .target = target, .token = token});
 }
 
 /* ---- the rules */
@@ -156,7 +156,7 @@ static void the_feed_raises_the_newest_token(void **state) {
     assert_int_equal(check(&guard, START_MS + 1, "a", 7), TEN_GUARD_STALE);
     granted(&guard, "new", 1); /* read, though not by asking */
     assert_int_equal(check(&guard, START_MS + 1, "new", 1), TEN_GUARD_ACCEPT);
-    ten_guard_change(&guard, &(ten_change){.kind = TEN_LEASE_RELEASED, .target = "a", .token = 99});
+    ten_guard_change(&guard, &(ten_change){.kind = TENURE_EVENT_RELEASED, .target = "a", .token = 99});
     assert_int_equal(check(&guard, START_MS + 1, "a", 8), TEN_GUARD_ACCEPT);
     ten_guard_free(&guard);
 }
@@ -302,7 +302,7 @@ static uint64_t superseded_ms(const struct truth *truth, uint64_t token) {
 
 static void tell(struct life *life, size_t target) {
     life->feed[life->feed_count++] =
-        (ten_change){.kind = TEN_LEASE_ACQUIRED, .target = names[target], .token = life->truths[target].stored};
+        (ten_change){.kind = TENURE_EVENT_ACQUIRED, .target = names[target], .token = life->truths[target].stored};
 }
 
 static void grant(struct life *life, size_t target) {

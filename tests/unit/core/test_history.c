@@ -27,7 +27,7 @@ static ten_history *begin(const char *target, uint64_t since_ms, size_t limit) {
 }
 
 /* `ago_ms` before now. */
-static void add(ten_history *history, uint64_t ago_ms, enum ten_change_kind kind, const char *target,
+static void add(ten_history *history, uint64_t ago_ms, enum tenure_event_kind kind, const char *target,
                 const char *instance, uint64_t token, enum ten_reason reason) {
     static uint64_t cursor;
     ten_change change = {.cursor = ++cursor,
@@ -52,9 +52,9 @@ static void what_began_before_the_feed_is_not_known(void **state) {
     (void)state;
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
-    add(history, 9000, TEN_LEASE_RELEASED, "t", "a", 1, TEN_REASON_REBALANCE);
-    add(history, 8500, TEN_LEASE_ACQUIRED, "t", "b", 2, TEN_REASON_NONE);
-    add(history, 8000, TEN_LEASE_ACQUIRED, "u", "b", 5, TEN_REASON_NONE);
+    add(history, 9000, TENURE_EVENT_RELEASED, "t", "a", 1, TEN_REASON_REBALANCE);
+    add(history, 8500, TENURE_EVENT_ACQUIRED, "t", "b", 2, TEN_REASON_NONE);
+    add(history, 8000, TENURE_EVENT_ACQUIRED, "u", "b", 5, TEN_REASON_NONE);
     end(history, &seen);
     assert_int_equal(seen.count, 3);
     assert_int_equal(seen.at[0].held_ms, 0);
@@ -67,8 +67,8 @@ static void a_holder_whose_acquire_was_not_seen_is_not_given_the_time_of_another
     (void)state;
     ten_history *history = begin("t", 0, 100);
     struct seen seen;
-    add(history, 9000, TEN_LEASE_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
-    add(history, 5000, TEN_LEASE_RELEASED, "t", "b", 3, TEN_REASON_DONE);
+    add(history, 9000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
+    add(history, 5000, TENURE_EVENT_RELEASED, "t", "b", 3, TEN_REASON_DONE);
     end(history, &seen);
     assert_int_equal(seen.at[1].held_ms, 0);
     ten_history_free(history);
@@ -78,10 +78,10 @@ static void a_lease_that_was_put_back_goes_on(void **state) {
     (void)state;
     ten_history *history = begin("t", 0, 100);
     struct seen seen;
-    add(history, 9000, TEN_LEASE_ACQUIRED, "t", "a", 7, TEN_REASON_NONE);
-    add(history, 6000, TEN_STORE_RECOVERING, "", "", 0, TEN_REASON_NONE);
-    add(history, 5000, TEN_LEASE_ACQUIRED, "t", "a", 7, TEN_REASON_NONE);
-    add(history, 1000, TEN_LEASE_RELEASED, "t", "a", 7, TEN_REASON_SHUTDOWN);
+    add(history, 9000, TENURE_EVENT_ACQUIRED, "t", "a", 7, TEN_REASON_NONE);
+    add(history, 6000, TENURE_EVENT_RECOVERING, "", "", 0, TEN_REASON_NONE);
+    add(history, 5000, TENURE_EVENT_ACQUIRED, "t", "a", 7, TEN_REASON_NONE);
+    add(history, 1000, TENURE_EVENT_RELEASED, "t", "a", 7, TEN_REASON_SHUTDOWN);
     end(history, &seen);
     assert_int_equal(seen.count, 3);
     assert_int_equal(seen.at[1].free_ms, 0);
@@ -93,17 +93,17 @@ static void a_target_that_nobody_took_for_longer_than_the_ttl_was_unowned(void *
     (void)state;
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
-    add(history, 200000, TEN_LEASE_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
-    add(history, 190000, TEN_INSTANCE_LEFT, "", "a", 0, TEN_REASON_EXPIRED);
+    add(history, 200000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
+    add(history, 190000, TENURE_EVENT_LEFT, "", "a", 0, TEN_REASON_EXPIRED);
     /* Noticed by the next acquire, but it ended before. */
-    add(history, 180000, TEN_LEASE_LOST, "t", "a", 1, TEN_REASON_EXPIRED);
-    add(history, 100000, TEN_LEASE_ACQUIRED, "t", "b", 2, TEN_REASON_NONE);
+    add(history, 180000, TENURE_EVENT_LOST, "t", "a", 1, TEN_REASON_EXPIRED);
+    add(history, 100000, TENURE_EVENT_ACQUIRED, "t", "b", 2, TEN_REASON_NONE);
     end(history, &seen);
     assert_int_equal(seen.count, 5);
-    assert_int_equal(seen.at[2].kind, TEN_LEASE_LOST);
+    assert_int_equal(seen.at[2].kind, TENURE_EVENT_LOST);
     assert_int_equal(seen.at[2].held_ms, 20000);
-    assert_int_equal(seen.at[3].kind, TEN_TARGET_UNOWNED);
-    assert_string_equal(ten_change_name(seen.at[3].kind), "target_unowned");
+    assert_int_equal(seen.at[3].kind, TENURE_EVENT_UNOWNED);
+    assert_string_equal(ten_event_name(seen.at[3].kind), "target_unowned");
     assert_int_equal(seen.at[3].at_ms, NOW_MS - 180000 + TTL_MS);
     assert_int_equal(seen.at[3].free_ms, 80000);
     assert_int_equal(seen.at[3].reason, TEN_REASON_EXPIRED);
@@ -118,15 +118,15 @@ static void a_target_that_is_nobodys_still_is_unowned_and_one_whose_work_is_over
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
     for (size_t i = 0; i < TEN_COUNT(over); i++)
-        add(history, 90000, TEN_LEASE_RELEASED, i == 0 ? "r" : i == 1 ? "s" : "u", "a", 1, over[i]);
-    add(history, 80000, TEN_LEASE_RELEASED, "gone", "a", 1, TEN_REASON_SHUTDOWN);
-    add(history, 70000, TEN_TARGET_REMOVED, "gone", "", 0, TEN_REASON_NONE);
-    add(history, 60000, TEN_LEASE_RELEASED, "t", "a", 1, TEN_REASON_SHUTDOWN);
-    add(history, 20000, TEN_LEASE_RELEASED, "v", "a", 1, TEN_REASON_SHUTDOWN);
+        add(history, 90000, TENURE_EVENT_RELEASED, i == 0 ? "r" : i == 1 ? "s" : "u", "a", 1, over[i]);
+    add(history, 80000, TENURE_EVENT_RELEASED, "gone", "a", 1, TEN_REASON_SHUTDOWN);
+    add(history, 70000, TENURE_EVENT_TARGET_REMOVED, "gone", "", 0, TEN_REASON_NONE);
+    add(history, 60000, TENURE_EVENT_RELEASED, "t", "a", 1, TEN_REASON_SHUTDOWN);
+    add(history, 20000, TENURE_EVENT_RELEASED, "v", "a", 1, TEN_REASON_SHUTDOWN);
     end(history, &seen);
     size_t unowned = 0;
     for (size_t i = 0; i < seen.count; i++) {
-        if (seen.at[i].kind != TEN_TARGET_UNOWNED)
+        if (seen.at[i].kind != TENURE_EVENT_UNOWNED)
             continue;
         unowned++;
         assert_string_equal(seen.at[i].target, "t");
@@ -141,14 +141,14 @@ static void only_what_is_wanted_is_shown_and_nothing_older_than_thirty_days(void
     struct seen seen;
     for (int all = 0; all < 2; all++) {
         ten_history *history = begin(all ? NULL : "t", all ? NOW_MS - 10000 : 0, all ? 2 : 100);
-        add(history, TEN_FEED_AGE_MS + 1000, TEN_LEASE_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
-        add(history, TEN_FEED_AGE_MS - 1000, TEN_LEASE_RELEASED, "t", "a", 1, TEN_REASON_DONE);
-        add(history, 9000, TEN_LEASE_ACQUIRED, "u", "a", 1, TEN_REASON_NONE);
-        add(history, 8000, TEN_LEASE_ACQUIRED, "t", "a", 2, TEN_REASON_NONE);
-        add(history, 7000, TEN_LEASE_RELEASED, "t", "a", 2, TEN_REASON_DONE);
+        add(history, TEN_FEED_AGE_MS + 1000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
+        add(history, TEN_FEED_AGE_MS - 1000, TENURE_EVENT_RELEASED, "t", "a", 1, TEN_REASON_DONE);
+        add(history, 9000, TENURE_EVENT_ACQUIRED, "u", "a", 1, TEN_REASON_NONE);
+        add(history, 8000, TENURE_EVENT_ACQUIRED, "t", "a", 2, TEN_REASON_NONE);
+        add(history, 7000, TENURE_EVENT_RELEASED, "t", "a", 2, TEN_REASON_DONE);
         end(history, &seen);
         assert_int_equal(seen.count, all ? 2 : 3);
-        assert_int_equal(seen.at[0].kind, all ? TEN_LEASE_ACQUIRED : TEN_LEASE_RELEASED);
+        assert_int_equal(seen.at[0].kind, all ? TENURE_EVENT_ACQUIRED : TENURE_EVENT_RELEASED);
         /* What is not shown explains what is. */
         assert_int_equal(seen.at[0].held_ms, all ? 0 : 2000);
         assert_int_equal(seen.at[seen.count - 1].held_ms, 1000);

@@ -1,0 +1,141 @@
+/*
+ * The driver: which call on the store is wanted next, for a fleet, an election or a guard. Pure: it is told the time
+ * and the answers. A carrier (src/runtime, or the simulator) makes one call at a time and brings back what came of it.
+ *
+ * What it decides:
+ *  - The order. A request that is urgent (a heartbeat or a renewal is due) goes before everything else. All other work
+ *    is cut into bounded steps (one page, one batch, one registration), which take turns, so that none starves another:
+ *    whatever others write into the store, a renewal waits for one step at most.
+ *  - The feed. It keeps the cursor, reads after a notice, after an urgent request (a notice can be lost), and until
+ *    there is no more; but not more often than every feed_gap_ms.
+ *  - Reading everything again, at the start and after entries were missed: first the cursor, then the listing page by
+ *    page. What changes in between is heard of twice rather than never. At the start, while nothing is held, the cursor
+ *    comes before any request.
+ *  - Failures. After a request without an answer nothing is sent until a backoff is over; deadlines are still noticed.
+ */
+#ifndef TEN_CORE_DRIVER_H
+#define TEN_CORE_DRIVER_H
+
+#include "core/backoff.h"
+#include "core/event_queue.h"
+#include "core/op.h"
+
+/* ---- what is driven */
+
+/* Functions that may be NULL: urgent_ms (every request is urgent), fed, and those of instances and of the listing (the
+ * part does not list). */
+typedef struct ten_driver_part {
+    /* What to apply now; NULL: nothing. Valid until answer(). Notices deadlines. */
+    const ten_op *(*request)(void *part, uint64_t now_ms, size_t *ret_count);
+    void (*answer)(void *part, uint64_t now_ms, int error, const ten_result *results);
+    void (*expire)(void *part, uint64_t now_ms); /* notices deadlines only */
+    /* When request() has something next, and when expire() has; UINT64_MAX: not before something happens. */
+    uint64_t (*next_ms)(const void *part, uint64_t now_ms);
+    uint64_t (*deadline_ms)(const void *part);
+    uint64_t (*urgent_ms)(const void *part);
+
+    /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. */
+    void (*follow)(void *part, uint64_t now_ms);
+    void (*change)(void *part, uint64_t now_ms, const ten_change *change);
+    void (*fed)(void *part); /* it had no more entries when this call was sent */
+
+    uint64_t (*instances_ms)(const void *part); /* when the list of instances is wanted */
+    void (*instances_begin)(void *part, uint64_t now_ms);
+    void (*instance)(void *part, uint64_t now_ms, const ten_instance *instance);
+    void (*instances_end)(void *part, uint64_t now_ms, int error);
+
+    void (*listing_begin)(void *part);
+    void (*row)(void *part, uint64_t now_ms, const ten_row *row);
+    /* The listing is complete. Returns when everything has to be listed again; UINT64_MAX: not. */
+    uint64_t (*listing_end)(void *part, uint64_t now_ms);
+    /* A target whose registration had changed was read: it is registered no more. */
+    void (*unregistered)(void *part, uint64_t now_ms, const char *target);
+    void (*registrations_end)(void *part, uint64_t now_ms);
+} ten_driver_part;
+
+typedef struct ten_driver_config {
+    const ten_driver_part *part;
+    void *self;              /* the fleet, the election or the guard; it and the events must outlive the driver */
+    ten_event_queue *events; /* for TENURE_EVENT_STORE_DOWN and _UP */
+    uint64_t seed;           /* of its jitter */
+    uint64_t backoff_max_ms;
+    uint64_t feed_gap_ms; /* between two readings of the feed */
+    uint64_t feed_max_ms; /* the feed is read so often even if nothing happens; 0: only after notices and requests */
+    uint32_t feed_size;   /* entries of one reading */
+    uint32_t page_size;   /* rows of one page */
+    bool registrations;   /* targets come from the store's registry */
+    bool feed_is_pulse;   /* a reading of the feed that fails counts like a request that fails */
+} ten_driver_config;
+
+/* ---- calls */
+
+enum ten_call_kind {
+    TEN_CALL_NONE,
+    TEN_CALL_APPLY,
+    TEN_CALL_CHANGES,
+    TEN_CALL_INSTANCES,
+    TEN_CALL_LIST,
+    TEN_CALL_READ, /* the registration of one target */
+    TEN_CALL_COUNT,
+};
+
+typedef struct ten_call {
+    enum ten_call_kind kind;
+    const ten_op *ops; /* apply */
+    size_t count;
+    uint64_t cursor;    /* changes: after this one; TEN_CURSOR_NOW: none, only the present cursor is wanted */
+    uint32_t limit;     /* changes, list */
+    const char *target; /* list: after this id; read: this one. Valid until the answer */
+} ten_call;
+
+typedef struct ten_driver {
+    ten_driver_config config;
+    uint64_t random;
+    ten_call call;                   /* in flight */
+    uint64_t sent_ms;                /* of that call */
+    uint64_t due_ms[TEN_CALL_COUNT]; /* changes and list: when it is wanted; UINT64_MAX: not */
+    enum ten_call_kind last;         /* of the calls that take turns */
+    bool urgent;                     /* the request in flight, or the last one, was */
+    uint64_t retry_ms;               /* after a failure: nothing is sent before this */
+    ten_backoff backoff;
+    bool down;
+    bool blind; /* there are no notices */
+
+    uint64_t cursor;
+    bool followed; /* the cursor is set */
+    uint64_t fed_ms;
+    bool moved;   /* the reading in flight has brought an entry */
+    bool noticed; /* since the last reading began */
+
+    size_t rows; /* of the page in flight */
+    char after[TENURE_TARGET_MAX + 1];
+    char (*changed)[TENURE_TARGET_MAX + 1]; /* targets whose registrations are to be read */
+    size_t changed_count;
+    size_t changed_room;
+    size_t changed_at;
+    bool found; /* the registration in flight */
+} ten_driver;
+
+void ten_driver_init(ten_driver *driver, const ten_driver_config *config, uint64_t now_ms);
+void ten_driver_free(ten_driver *driver);
+
+/* The call to make now; TEN_CALL_NONE: none, or one is in flight. Notices deadlines in any case. */
+ten_call ten_driver_next(ten_driver *driver, uint64_t now_ms);
+/* When to call ten_driver_next() if nothing happens before; UINT64_MAX: never. */
+uint64_t ten_driver_next_ms(const ten_driver *driver, uint64_t now_ms);
+
+/* What a call brings, item by item, and then its end. `error` is what the store returned. */
+void ten_driver_row(ten_driver *driver, uint64_t now_ms, const ten_row *row);
+void ten_driver_instance(ten_driver *driver, uint64_t now_ms, const ten_instance *instance);
+void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *change);
+/* results: of an apply. cursor: of changes, where the feed goes on. */
+void ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten_result *results, uint64_t cursor);
+
+/* Whether the feed is going to be read anyway: then no notice has to be waited for. */
+bool ten_driver_reads_soon(const ten_driver *driver);
+/* Something in the store has changed. */
+void ten_driver_notice(ten_driver *driver, uint64_t now_ms);
+/* Whether the store sends notices at all. Without them the feed is read several times a second. */
+void ten_driver_watched(ten_driver *driver, uint64_t now_ms, bool watched);
+
+#endif

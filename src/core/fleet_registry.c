@@ -1,0 +1,87 @@
+/*
+ * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of
+ * everything and single registrations that have changed.
+ *
+ * While registrations are being read, only some of them are known. Whoever planned with those would acquire targets
+ * that the whole plan gives to others. So plan, acquires and releases wait until all have been read, but not for longer
+ * than the settle time: others may go on registering.
+ *
+ * Removals come one by one through the feed. A listing that lacks registrations may be that of a store which lost data:
+ * it is believed if it still lacks them a TTL later.
+ */
+#include "core/fleet_state.h"
+
+bool ten_fleet_is_gathering(const ten_fleet *fleet) {
+    return fleet->now_ms < fleet->gathering_until_ms;
+}
+
+static void gather(ten_fleet *fleet) {
+    if (fleet->gathering_until_ms == 0)
+        fleet->gathering_until_ms = fleet->now_ms + fleet->settle_ms;
+}
+
+void ten_fleet_registrations_end(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
+    fleet->now_ms = now_ms;
+    fleet->gathering_until_ms = 0;
+    ten_fleet_settle(fleet);
+}
+
+void ten_fleet_begin_listing(void *self) {
+    ten_fleet *fleet = self;
+    fleet->listing++;
+}
+
+void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
+    ten_fleet *fleet = self;
+    fleet->now_ms = now_ms;
+    if (fleet->registry && row->registered) {
+        gather(fleet);
+        uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
+        if (number != TEN_NOBODY) /* else it comes back with the next listing */
+            fleet->targets[number].listing = fleet->listing;
+    }
+    if (row->holder)
+        ten_fleet_note_row(fleet, row);
+}
+
+static void remove_registration(ten_fleet *fleet, uint32_t number) {
+    fleet->targets[number].listing = 0;
+    ten_event_queue_put_about(fleet->events, (tenure_event){.kind = TENURE_EVENT_TARGET_REMOVED},
+                              ten_plan_target_id(fleet->plan, number), NULL);
+    ten_fleet_remove_target(fleet, fleet->now_ms, number);
+}
+
+/* Registrations that the listing did not have: removes them, or only says whether there are any. */
+static bool sweep(ten_fleet *fleet, bool remove) {
+    bool found = false;
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        const struct ten_fleet_target *target = &fleet->targets[i];
+        if (!target->known || target->listing == 0 || target->listing == fleet->listing)
+            continue;
+        found = true;
+        if (remove)
+            remove_registration(fleet, i);
+    }
+    return found;
+}
+
+uint64_t ten_fleet_end_listing(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
+    fleet->now_ms = now_ms;
+    bool believed = fleet->shrunk_ms != 0 && now_ms >= fleet->shrunk_ms + fleet->timing.ttl_ms;
+    if (!sweep(fleet, believed) || believed)
+        fleet->shrunk_ms = 0;
+    else if (fleet->shrunk_ms == 0)
+        fleet->shrunk_ms = now_ms;
+    ten_fleet_registrations_end(fleet, now_ms);
+    return fleet->shrunk_ms ? fleet->shrunk_ms + fleet->timing.ttl_ms : UINT64_MAX;
+}
+
+void ten_fleet_unregistered(void *self, uint64_t now_ms, const char *id) {
+    ten_fleet *fleet = self;
+    uint32_t number = ten_plan_find_target(fleet->plan, id);
+    fleet->now_ms = now_ms;
+    if (number != TEN_NOBODY && fleet->targets[number].known)
+        remove_registration(fleet, number);
+}

@@ -1,0 +1,119 @@
+/*
+ * The terms of one candidate that runs a command: the hook of a term's beginning, the command, the hook of its end, one
+ * after the other, each a piece of work (core/work.h). Pure: it is told the time, what the election says and what became
+ * of the processes, and says what to start, to end and to tell the election. The leader (src/agent/leader) and the
+ * simulator carry out what it says.
+ *
+ *   waiting ---> beginning ---> ready ---> command ---> ending ---> waiting
+ *      |            |             |                      ^  |
+ *      v            +-------------+--- the term is over -+  v
+ *     over                                                 over
+ *
+ *   waiting     for a term; over when refused, when it has waited long enough, or when told to stop
+ *   beginning   the first hook runs; left out if there is none
+ *   ready       until the lease is confirmed and not near its deadline
+ *   command     until it ends by itself or is made to
+ *   ending      the last hook runs; left out if there is none. Over when one term was wanted, when told to stop, or when
+ *               the command has ended by itself and is not to be started again
+ *
+ * Invariant: nothing starts, and no term ends, while something of the work before it is left.
+ */
+#ifndef TEN_CORE_TERM_H
+#define TEN_CORE_TERM_H
+
+#include "core/backoff.h"
+#include "core/op.h"
+#include "core/work.h"
+
+/* Whether a command that has ended by itself is started again, in a later term. */
+enum ten_restart { TEN_RESTART_NEVER, TEN_RESTART_ON_FAILURE, TEN_RESTART_ALWAYS };
+
+typedef struct ten_term_rules {
+    ten_work_rules work;
+    enum ten_restart restart;
+    bool once; /* one term is all that is wanted */
+    bool has_begin_hook;
+    bool has_end_hook;
+    uint64_t at_least_ms;   /* from the beginning of a term, nobody else gets the role */
+    uint64_t wait_until_ms; /* once: then it waits for the role no longer */
+} ten_term_rules;
+
+/* What the election has said by now. */
+typedef struct ten_term_heard {
+    ten_work_lease lease;         /* of the latest term that has begun; without a token: none has */
+    bool over;                    /* that term has ended, or is to */
+    bool held;                    /* another leads */
+    bool refused;                 /* this instance can never lead */
+    int error;                    /* why, or of the store; else 0 */
+    uint64_t recovering_until_ms; /* the store lets nobody in before that */
+} ten_term_heard;
+
+enum ten_term_state {
+    TEN_TERM_WAITING,
+    TEN_TERM_BEGINNING,
+    TEN_TERM_READY, /* the command starts as soon as the lease allows it */
+    TEN_TERM_COMMAND,
+    TEN_TERM_ENDING,
+    TEN_TERM_OVER,
+};
+
+/* What to do now. */
+enum ten_term_step {
+    TEN_TERM_NOTHING,
+    TEN_TERM_START_BEGIN_HOOK,
+    TEN_TERM_START_COMMAND,
+    TEN_TERM_START_END_HOOK,
+    TEN_TERM_ASK,       /* everything of the work to end */
+    TEN_TERM_PASS_STOP, /* the same, in the way in which this program was told to stop */
+    TEN_TERM_KILL,      /* everything of the work */
+    TEN_TERM_RESIGN,    /* resign_reason, resign_pause_ms; UINT64_MAX: withdraw */
+    TEN_TERM_WORK_OVER, /* tell the election that the work of the term is over */
+};
+
+/* What came of it, when it is over. */
+enum ten_term_outcome {
+    TEN_TERM_ENDED,       /* nothing to report */
+    TEN_TERM_REFUSED,     /* heard.error says why */
+    TEN_TERM_COMMAND_END, /* as the command has ended */
+    TEN_TERM_LOST,        /* the lease was lost while the command ran */
+    TEN_TERM_STOPPED,     /* before it got the role */
+    TEN_TERM_UNKNOWN,     /* who has the role: heard.error says why */
+    TEN_TERM_NOT_ELECTED,
+};
+
+typedef struct ten_term {
+    ten_term_rules rules;
+    ten_backoff backoff;
+    enum ten_term_state state;
+    ten_work work;          /* the hook or the command that runs */
+    uint64_t token;         /* of the latest term whose work has begun, or never will */
+    uint64_t known_token;   /* of the latest that was heard of */
+    uint64_t keep_until_ms; /* at_least_ms of that */
+    uint64_t began_ms;      /* the command did */
+    bool ran;               /* a command was started at all */
+    bool done;              /* the command of this term has ended by itself, or could not be started */
+    bool failed;            /* the last one has */
+    bool lost;              /* the lease of this term */
+    unsigned stops;         /* how often this program was told to stop */
+    bool passes;            /* the work has yet to hear of it */
+    bool resigns;           /* the election has yet to hear of it */
+    enum ten_reason resign_reason;
+    uint64_t resign_pause_ms;
+} ten_term;
+
+void ten_term_init(ten_term *term, const ten_term_rules *rules, const ten_backoff *backoff);
+
+/* This program was told to stop; twice: without waiting. */
+void ten_term_stop(ten_term *term);
+/* The process of the hook or the command has exited, or could not be started. */
+void ten_term_exited(ten_term *term, const ten_term_heard *heard, bool signalled, bool failed, uint64_t now_ms);
+/* What to do now; to be called until it is nothing. `left`: of what was started last. */
+enum ten_term_step ten_term_next(ten_term *term, const ten_term_heard *heard, enum ten_work_left left, uint64_t now_ms);
+/* When to call it again if nothing happens before; UINT64_MAX: never. */
+uint64_t ten_term_next_ms(const ten_term *term, const ten_term_heard *heard, uint64_t now_ms);
+
+/* Whether a hook or the command runs. */
+bool ten_term_works(const ten_term *term);
+enum ten_term_outcome ten_term_outcome(const ten_term *term, const ten_term_heard *heard);
+
+#endif

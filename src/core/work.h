@@ -1,0 +1,119 @@
+/*
+ * One piece of work under a lease: a poll, a hook or a command. Pure: it is told the time, what is known of the lease
+ * and how much of the work is left, and says what to do. It signals and starts nothing; the poller, the leader (through
+ * core/term.h) and the simulator carry out what it says, and the warden uses its arithmetic of the grace.
+ *
+ *          start              its end is due, or           no time is left
+ *                             only leftovers are there
+ *   idle ---------> running -----------------------> asked ---------------> being killed
+ *    ^                 |                               |                          |
+ *    |                 +----------------+--------------+--------------------------+
+ *    |                                  |
+ *    |                                  | nothing of it is left, and
+ *    +<-- it has no result, or that ----+
+ *    |    is published or discarded     |
+ *    |                                  +---> withheld: the lease is uncertain
+ *    |                                           |
+ *    +<---------- published or discarded --------+
+ *
+ * Its target is busy in every state but idle: it may be released only when nothing of the work is left and its result
+ * is published or discarded.
+ */
+#ifndef TEN_CORE_WORK_H
+#define TEN_CORE_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TEN_WORK_KILL_LOST_AFTER_MS 50u /* from asking to killing, when there is nothing to wait for */
+#define TEN_WORK_LOOK_MS            20u /* between two looks at work that is ending */
+
+typedef struct ten_work_rules {
+    uint64_t grace_ms;              /* before the deadline: ending starts; in the second half of it, killing */
+    uint64_t kill_after_ms;         /* from asking to killing, when neither the lease nor a time-out presses */
+    uint64_t kill_overdue_after_ms; /* the same, when its time-out is over */
+    bool stop_when_uncertain;       /* its end is due as soon as a renewal has failed */
+    bool has_result;                /* which is published, or discarded */
+} ten_work_rules;
+
+/* What is known of the lease at this moment. The caller reads it before each look, and the clock after it. */
+typedef struct ten_work_lease {
+    uint64_t token;
+    uint64_t ends_ms; /* the deadline; 0: not held any more */
+    bool confirmed;   /* the last renewal was; else it is uncertain */
+    bool closing;     /* about to be released: nothing new starts */
+} ten_work_lease;
+
+enum ten_work_state { TEN_WORK_IDLE, TEN_WORK_RUNNING, TEN_WORK_ASKED, TEN_WORK_KILLED, TEN_WORK_WITHHELD };
+
+/* Why its end is due. */
+enum ten_work_why {
+    TEN_WORK_BY_ITSELF, /* it is not: the work has ended by itself, or runs */
+    TEN_WORK_OVERDUE,   /* its time-out is over */
+    TEN_WORK_TOLD,      /* ten_work_end() */
+    TEN_WORK_UNCERTAIN, /* a renewal failed, and the rules say stop */
+    TEN_WORK_LATE,      /* a grace before the deadline, no renewal was confirmed */
+    TEN_WORK_LOST,      /* the lease is held no more */
+};
+
+/* What is left of the work. Whoever looks does not count what cannot be seen as gone. */
+enum ten_work_left {
+    TEN_WORK_ALL,       /* the process itself runs */
+    TEN_WORK_LEFTOVERS, /* it has exited, but something that it started is there */
+    TEN_WORK_NONE,
+};
+
+/* What to do now. */
+enum ten_work_step {
+    TEN_WORK_NOTHING,
+    TEN_WORK_ASK,     /* everything of it to end */
+    TEN_WORK_KILL,    /* everything of it */
+    TEN_WORK_PUBLISH, /* its result; then its target is free */
+    TEN_WORK_DISCARD, /* its result; then its target is free */
+};
+
+typedef struct ten_work {
+    const ten_work_rules *rules; /* must outlive it */
+    enum ten_work_state state;
+    enum ten_work_why why;
+    uint64_t token;      /* of the lease under which it was started */
+    uint64_t ends_ms;    /* the last deadline of that lease which was known */
+    uint64_t timeout_ms; /* the moment of its time-out */
+    uint64_t kill_ms;    /* while it is asked or being killed: when asking ends; else 0 */
+    bool told;           /* to end */
+    bool hurried;
+    bool discarded; /* whatever becomes of the lease, nothing of it is published */
+} ten_work;
+
+/* ---- the grace */
+
+/* What a deadline demands at this moment: nothing, ask or kill. */
+enum ten_work_step ten_work_pressure(uint64_t ends_ms, uint64_t grace_ms, uint64_t now_ms);
+/* When it begins to demand something. */
+uint64_t ten_work_ask_ms(uint64_t ends_ms, uint64_t grace_ms);
+
+/* ---- the life of one piece */
+
+/* Whether new work may start: under a confirmed lease that is not about to be released, and not so near its deadline
+ * that the work would have to end at once. */
+bool ten_work_may_start(const ten_work_rules *rules, const ten_work_lease *lease, uint64_t now_ms);
+/* It starts now; it may. timeout_ms: the moment of its time-out, UINT64_MAX: none. */
+void ten_work_start(ten_work *work, const ten_work_rules *rules, const ten_work_lease *lease, uint64_t timeout_ms,
+                    uint64_t now_ms);
+/* Its program wants it to end, whatever the lease says. The next look says what to do. */
+void ten_work_end(ten_work *work);
+/* The same, without waiting for what does not end when asked. */
+void ten_work_hurry(ten_work *work);
+/* To be called whenever something has happened, and at ten_work_next_ms(). */
+enum ten_work_step ten_work_look(ten_work *work, const ten_work_lease *lease, enum ten_work_left left, uint64_t now_ms);
+/* When to look next if nothing happens before; UINT64_MAX: never. */
+uint64_t ten_work_next_ms(const ten_work *work, uint64_t now_ms);
+
+/* ---- reading */
+
+/* Whether its target may be released, and another piece may start. */
+bool ten_work_is_free(const ten_work *work);
+/* Whether it was made to end, by its lease or by its program, and not by a time-out. */
+bool ten_work_is_cut_short(const ten_work *work);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * A worker as its warden judges it: when it is of no more use, whether another follows it, and whether its leases may
+ * be released in its place. Pure; src/agent/warden carries out what it says. When the processes of one target have to
+ * end is ten_work_pressure() (core/work.h).
+ */
+#ifndef TEN_CORE_WORKER_H
+#define TEN_CORE_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/backoff.h"
+
+typedef struct ten_worker_rules {
+    uint64_t ttl_ms;
+    int retry_exit; /* a worker that follows a crashed one and ends with this is followed by another */
+    bool one_shot;  /* none is */
+} ten_worker_rules;
+
+typedef struct ten_worker {
+    ten_worker_rules rules;
+    ten_backoff backoff;
+    uint64_t started_ms;
+    bool restarted; /* it follows another */
+} ten_worker;
+
+/* How a worker has ended. */
+typedef struct ten_worker_end {
+    bool signalled;
+    int exit_code;          /* if not */
+    bool gone;              /* everything that it started is gone, too */
+    bool ready;             /* it had an instance */
+    uint64_t keep_until_ms; /* before this its leases are not released; 0: at any time */
+} ten_worker_end;
+
+void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules);
+/* The first one, or another that was wanted. */
+void ten_worker_started(ten_worker *worker, uint64_t now_ms);
+/* Past its last deadline, and has not noticed, not even when a call on a slow store must have ended: it may hold a lock
+ * of the store. last_end_ms: the latest deadline of its leases; 0: it holds none. */
+bool ten_worker_is_stuck(const ten_worker *worker, uint64_t last_end_ms, uint64_t now_ms);
+/* Whether another one is wanted: it died of a signal, or found no store, and nobody asked for an end. */
+bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
+/* The pause before the next one, which follows a crash. */
+uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms);
+/* Whether its leases may be released. One that exited has done so itself, as far as it could; what cannot be ended is
+ * not released, but expires. */
+bool ten_worker_may_release(const ten_worker_end *end, uint64_t now_ms);
+
+#endif

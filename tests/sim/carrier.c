@@ -1,0 +1,116 @@
+/*
+ * The carrier of a simulated process: what src/runtime/carrier.c does for a real one. One thread: while a call is under
+ * way it neither sends, nor hears of notices, nor delivers events. What is wanted is the driver's business
+ * (core/driver.h), which is the one that ships.
+ */
+#include "sim.h"
+
+#define RESULTS_MAX 2048u
+
+static uint64_t now_ms(const struct sim_world *world, const struct sim_process *process) {
+    return sim_local_ms(process, world->now_us);
+}
+
+void sim_carrier_start(struct sim_world *world, struct sim_process *process, const ten_driver_part *part, void *self) {
+    ten_driver_config config = {.part = part,
+                                .self = self,
+                                .events = &process->events,
+                                .seed = sim_random(world, UINT64_MAX),
+                                .backoff_max_ms = world->timing.renew_ms / 4,
+                                .feed_gap_ms = world->roles ? 0 : ten_max_u64(world->rank_delay_ms / 8, 1),
+                                .feed_size = SIM_CHANGES_MAX,
+                                .page_size = world->target_count / 3 + 2,
+                                .registrations = true};
+    ten_driver_init(&process->driver, &config, now_ms(world, process));
+}
+
+void sim_carrier_end(struct sim_process *process) {
+    ten_driver_free(&process->driver);
+    ten_event_queue_free(&process->events);
+}
+
+/* ---- driving */
+
+static bool deliver(struct sim_world *world, struct sim_process *process) {
+    tenure_event event;
+    bool any = false;
+    for (; ten_event_queue_take(&process->events, &event); any = true)
+        process->kind->on_event(world, process, &event);
+    return any;
+}
+
+static bool take_notice(struct sim_world *world, struct sim_process *process) {
+    bool noticed = process->noticed;
+    process->noticed = false;
+    if (noticed)
+        ten_driver_notice(&process->driver, now_ms(world, process));
+    return noticed;
+}
+
+void sim_carry(struct sim_world *world, struct sim_process *process) {
+    if (process->calling)
+        return;
+    for (;;) {
+        bool worked = deliver(world, process);
+        ten_call call = ten_driver_next(&process->driver, now_ms(world, process));
+        if (call.kind != TEN_CALL_NONE) {
+            sim_send(world, process, &call);
+            return;
+        }
+        /* A deadline that has passed is an event: it is delivered before anything else is done. */
+        if (!worked && process->events.count == 0 && !take_notice(world, process))
+            break;
+    }
+    process->stopped |= process->kind->is_over(process);
+    if (!process->stopped && ten_driver_next_ms(&process->driver, now_ms(world, process)) <= now_ms(world, process))
+        sim_fail(world, SIM_NOBODY, "%s says that something is due now, but has nothing to send: it would spin",
+                 process->id);
+}
+
+uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process) {
+    uint64_t next_ms = ten_driver_next_ms(&process->driver, now_ms(world, process));
+    return process->calling || next_ms == UINT64_MAX ? UINT64_MAX : sim_true_us(process, next_ms);
+}
+
+/* ---- answers */
+
+static ten_row row_of(const struct sim_world *world, const struct sim_row *row) {
+    return (ten_row){.target = {.id = world->targets[row->target].id, .paused = row->paused},
+                     .registered = row->registered,
+                     .holder = row->holder,
+                     .token = row->token,
+                     .remaining_ms = row->remaining_ms};
+}
+
+static void take_items(struct sim_world *world, struct sim_process *process, const struct sim_message *answer) {
+    uint64_t now = now_ms(world, process);
+    for (uint32_t i = 0; i < answer->count; i++) {
+        ten_row row;
+        switch (answer->kind) {
+        case TEN_CALL_CHANGES:
+            ten_driver_change(&process->driver, now, &answer->changes[i]);
+            break;
+        case TEN_CALL_INSTANCES:
+            ten_driver_instance(&process->driver, now, &answer->instances[i]);
+            break;
+        case TEN_CALL_LIST:
+        case TEN_CALL_READ:
+            row = row_of(world, &answer->rows[i]);
+            ten_driver_row(&process->driver, now, &row);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* `answer` is NULL when none came. */
+void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
+                        int error) {
+    static ten_result results[RESULTS_MAX];
+    if (answer && error == TENURE_OK)
+        take_items(world, process, answer);
+    for (uint32_t i = 0; error == TENURE_OK && answer->kind == TEN_CALL_APPLY && i < answer->count; i++)
+        results[i] = answer->operations[i].result;
+    ten_driver_answer(&process->driver, now_ms(world, process), error, results, answer ? answer->cursor : 0);
+}

@@ -1,0 +1,100 @@
+/*
+ * A worker as its warden judges it (core/worker.h), and the pauses between starts (core/backoff.h). It is told the time,
+ * so nothing here waits.
+ */
+#include "unit/unit.h"
+
+#include "core/worker.h"
+
+enum { TTL = 3000, RETRY = 69, NOW = 100000 };
+
+static ten_worker worker_with(bool one_shot) {
+    ten_worker worker;
+    ten_worker_rules rules = {.ttl_ms = TTL, .retry_exit = RETRY, .one_shot = one_shot};
+    ten_worker_init(&worker, &rules);
+    ten_worker_started(&worker, NOW);
+    return worker;
+}
+
+static const ten_worker_end killed = {.signalled = true, .gone = true, .ready = true};
+
+static void pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run(void **state) {
+    (void)state;
+    ten_backoff backoff = {.min_ms = 100, .max_ms = 5000, .steady_ms = 30000};
+    const uint64_t expected[] = {100, 200, 400, 800, 1600, 3200, 5000, 5000};
+    for (size_t i = 0; i < TEN_COUNT(expected); i++)
+        assert_int_equal(ten_backoff_pause_ms(&backoff, 29999), expected[i]);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(ten_backoff_pause_ms(&backoff, 0), 5000);
+    assert_int_equal(ten_backoff_pause_ms(&backoff, 30000), 100);
+    assert_int_equal(ten_backoff_pause_ms(&backoff, 0), 200);
+}
+
+static void a_worker_is_stuck_half_a_ttl_after_its_last_deadline(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    assert_false(ten_worker_is_stuck(&worker, NOW, NOW + TTL / 2));
+    assert_true(ten_worker_is_stuck(&worker, NOW, NOW + TTL / 2 + 1));
+    assert_false(ten_worker_is_stuck(&worker, 0, UINT64_MAX)); /* it holds nothing */
+}
+
+static void a_worker_that_died_of_a_signal_is_followed_by_another(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    const ten_worker_end ended = {.exit_code = 0};
+    const ten_worker_end failed = {.exit_code = 1};
+    assert_true(ten_worker_is_wanted_again(&worker, &killed, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &killed, true));
+    assert_false(ten_worker_is_wanted_again(&worker, &ended, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &failed, false));
+    worker = worker_with(true);
+    assert_false(ten_worker_is_wanted_again(&worker, &killed, false));
+}
+
+static void without_a_store_only_a_worker_that_follows_another_is_followed(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    const ten_worker_end no_store = {.exit_code = RETRY};
+    assert_false(ten_worker_is_wanted_again(&worker, &no_store, false));
+    assert_int_equal(ten_worker_pause_ms(&worker, NOW + 10), 100);
+    assert_true(ten_worker_is_wanted_again(&worker, &no_store, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &no_store, true));
+}
+
+static void a_worker_that_lived_for_30_s_starts_the_pauses_anew(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    assert_int_equal(ten_worker_pause_ms(&worker, NOW + 10), 100);
+    assert_int_equal(ten_worker_pause_ms(&worker, NOW + 29999), 200);
+    assert_int_equal(ten_worker_pause_ms(&worker, NOW + 30000), 100);
+}
+
+static void leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them(void **state) {
+    (void)state;
+    ten_worker_end end = killed;
+    assert_true(ten_worker_may_release(&end, NOW));
+    end.keep_until_ms = NOW;
+    assert_true(ten_worker_may_release(&end, NOW));
+    assert_false(ten_worker_may_release(&end, NOW - 1));
+    end = killed;
+    end.gone = false;
+    assert_false(ten_worker_may_release(&end, NOW));
+    end = killed;
+    end.ready = false; /* it never had an instance */
+    assert_false(ten_worker_may_release(&end, NOW));
+    end = killed;
+    end.signalled = false; /* it has released them itself */
+    assert_false(ten_worker_may_release(&end, NOW));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run),
+        cmocka_unit_test(a_worker_is_stuck_half_a_ttl_after_its_last_deadline),
+        cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
+        cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
+        cmocka_unit_test(a_worker_that_lived_for_30_s_starts_the_pauses_anew),
+        cmocka_unit_test(leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
