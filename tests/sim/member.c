@@ -37,6 +37,14 @@ static void on_changed(void *userdata, uint32_t number) {
 
 /* ---- events of the fleet */
 
+/* As it happens: when the program is told, the plan may be another one. */
+static void on_put(void *userdata, const tenure_event *event) {
+    struct sim_owner *owner = userdata;
+    enum ten_reason reason = ten_reason_parse(event->reason);
+    if (event->kind == TENURE_EVENT_STOP && (reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN))
+        sim_check_handover(owner->world, owner->process, sim_target_number(owner->world, event->target));
+}
+
 static void on_event(struct sim_world *world, struct sim_process *process, const tenure_event *event) {
     static const char *const names[] = {[TENURE_EVENT_ACQUIRED] = "acquired",
                                         [TENURE_EVENT_ACQUIRE_FAILED] = "acquire failed",
@@ -70,10 +78,6 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
         break;
     case TENURE_EVENT_ACQUIRED:
         sim_check_spent(world, process, target, event->token);
-        break;
-    case TENURE_EVENT_STOP:
-        if (reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN)
-            sim_check_handover(world, process, target);
         break;
     case TENURE_EVENT_REFUSED:
         sim_fail(world, SIM_NOBODY, "%s lives, but was refused (%d)", process->id, event->error);
@@ -157,6 +161,8 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
                                .changed = on_changed,
                                .userdata = &process->owner};
     process->owner = (struct sim_owner){.world = world, .process = process};
+    process->events.seen = on_put;
+    process->events.userdata = &process->owner;
     process->fleet = ten_fleet_new(&config, sim_local_ms(process, world->now_us));
     if (!process->fleet)
         abort();
