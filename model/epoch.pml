@@ -1,7 +1,7 @@
 /*
  * The epoch rule: how a store that forgets (a Redis that restarts, is flushed, or is replaced by a replica that lags)
  * still never has two holders, and never a lower token. One target, a few instances, requests that are late, lost or
- * doubled. README.md says what this leaves out; check.sh runs it, whole and with one rule at a time broken.
+ * doubled. README.md says what this leaves out; epoch.sh runs it, whole and with one rule at a time broken.
  *
  * Time is a number of ticks that are left, never a date: so the same situation is the same state whenever it comes, and
  * a search ends although losses, grants and ticks have no bound. The margin is 0 and all clocks run alike: a margin

@@ -22,11 +22,30 @@ Time: three minutes on two cores; --deep needs up to 7 GiB of memory and a quart
 END
 }
 
+# models_with --story NAME: the models that have the rule.
+models_with() {
+    rule=''
+    while [ $# -gt 0 ]; do
+        [ "$1" != --story ] || rule=${2:-}
+        shift
+    done
+    found=''
+    for model in protocol epoch; do
+        if grep -q "^$rule " "model/$model.sh"; then found="$found $model"; fi
+    done
+    [ -n "$found" ] || die "there is no rule '$rule'; model/README.md lists the rules"
+    printf '%s\n' "$found"
+}
+
 cmd_model() {
     parse_options model "$@"
     eval "set -- $OPTIONS"
     require model
-    for model in protocol epoch; do
+    models='protocol epoch'
+    case "$*" in
+    *--story*) models=$(models_with "$@") ;;
+    esac
+    for model in $models; do
         TENURE_SOURCE=$SOURCE_ROOT sh "model/$model.sh" "$@" || return 1
     done
 }

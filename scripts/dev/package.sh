@@ -21,13 +21,14 @@ END
 # dpkg-buildpackage needs its directory at the top of a tree: hence a copy.
 cmd_package() {
     parse_options package "$@"
+    git rev-parse --is-inside-work-tree >/dev/null 2>&1 ||
+        die 'package must be run in a git checkout: git lists the files that belong to it'
     require build package
     packages=$BUILD_ROOT/build/packages
     tree=$packages/tree
     rm -rf "$packages"
     mkdir -p "$tree" || die "cannot create $packages"
-    git ls-files -co --exclude-standard 2>/dev/null | tar -c -T - | tar -x -C "$tree" ||
-        die 'package must be run in a git checkout: git lists the files that belong to it'
+    git ls-files -co --exclude-standard | tar -c -T - | tar -x -C "$tree" || die "cannot copy the files to $tree"
     cp -r "$tree/packaging/debian" "$tree/debian"
     say 'building the packages'
     (cd "$tree" && dpkg-buildpackage -b -us -uc -j"$(nproc)") >"$packages/build.log" 2>&1 || {

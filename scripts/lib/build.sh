@@ -49,6 +49,8 @@ build_in() {
     build_directory=$1
     build_targets=$2
     shift 2
+    { mkdir -p "$build_directory" && [ -w "$build_directory" ]; } 2>/dev/null ||
+        die "cannot write to $build_directory; set BUILD_ROOT to a directory that you can write to"
     build_log=$(mktemp)
     build_status=0
     # meson looks for its targets before it looks whether there are new ones: hence build.ninja first.

@@ -167,7 +167,7 @@ static int open_guard(const ten_session *session, const struct guard_options *op
                                    .on_expired_accept = options->on_expired == 1,
                                    .on_event = log_event,
                                    .userdata = flow};
-    int r = tenure_guard_open(session->store && session->store[0] ? session->store : NULL, &config, &flow->guard);
+    int r = tenure_guard_open(session->store, &config, &flow->guard);
     return r < 0 ? say(tenure_guard_message(NULL), ten_exit_code(r)) : TEN_EXIT_DONE;
 }
 

@@ -49,7 +49,7 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     if (exit_code || !ten_session_check(&session, &exit_code))
         return exit_code;
     ten_timing_defaults(&session.timing);
-    config.store = session.store && session.store[0] ? session.store : NULL;
+    config.store = session.store;
     config.hosts = hosts.items;
     config.host_count = hosts.count;
     config.ttl_ms = session.timing.ttl_ms;

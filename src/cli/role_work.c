@@ -40,7 +40,7 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     session->count = 1;
     exit_code = ten_session_check_targets(session, 0);
     ten_timing_defaults(&session->timing);
-    config->store = session->store && session->store[0] ? session->store : NULL;
+    config->store = session->store;
     config->election.namespace_name = session->namespace_name;
     config->election.instance_name = session->name;
     config->election.ttl_ms = session->timing.ttl_ms;

@@ -181,6 +181,9 @@ static int check_timing(const ten_session *session, ten_error *error) {
 }
 
 static int check_store(const ten_session *session, ten_error *error) {
+    /* Often an unset variable of a script. The default store would be one of this host alone. */
+    if (session->store && session->store[0] == '\0')
+        return ten_fail(error, TENURE_E_INVALID, "--store is empty: name a store, or leave the option out");
     if (session->store && strncmp(session->store, "memory:", 7) == 0)
         return ten_fail(error, TENURE_E_INVALID,
                         "the store memory: lives inside one process and would end with this command; use sqlite:PATH");
@@ -224,7 +227,7 @@ bool ten_session_open(ten_session *session, int *ret_exit) {
                               .instance_name = session->name,
                               .ttl_ms = session->timing.ttl_ms,
                               .margin_ms = session->timing.margin_ms};
-    int r = tenure_open(session->store && session->store[0] ? session->store : NULL, &options, &session->client);
+    int r = tenure_open(session->store, &options, &session->client);
     if (r < 0) {
         *ret_exit = ten_session_error(session, r);
         return false;

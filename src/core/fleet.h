@@ -1,8 +1,7 @@
 /*
  * The fleet as one instance sees it: which targets it should hold, which it holds, and which it has to release. Pure:
  * it is told the time, the store's answers and what happened, and says what to send next and which events to report.
- * No clock, no I/O, no threads. Its driver (src/runtime, or the simulator) carries requests to a store and answers
- * back.
+ * No clock, no I/O, no threads. It is a part of the driver (core/driver.h), which says when which call is made.
  *
  * How a fleet shares targets. Every instance announces itself and computes the same plan (core/plan.h). The planned
  * instance acquires a target at once; the others wait their turn by rank. So a target that its planned instance does

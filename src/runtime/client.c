@@ -1,6 +1,6 @@
 /*
- * The client: opening, errors, and one call on the store at a time. The rest of the C API stands in lease.c (leases)
- * and registry.c (targets, listings, changes, health).
+ * The client: opening, errors, and one call on the store at a time. The rest of the C API stands in
+ * client_lease.c (leases), client_registry.c (targets, listings, health), client_history.c and client_observe.c.
  */
 #include "runtime/client.h"
 

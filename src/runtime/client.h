@@ -56,10 +56,10 @@ void ten_waiter_clear(tenure_client *client, ten_waiter *waiter);
 int ten_waiter_sleep(tenure_client *client, const ten_waiter *waiter, uint64_t pause_ms, const char *what);
 void ten_waiter_remove(tenure_client *client, ten_waiter *waiter);
 
-/* client_lease.c */
-void ten_client_free_spent(tenure_client *client);
-
 /* Checks a target's name. */
 int ten_client_check_target(const tenure_client *client, const char *target);
+
+/* client_lease.c */
+void ten_client_free_spent(tenure_client *client);
 
 #endif

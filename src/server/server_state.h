@@ -146,7 +146,7 @@ enum MHD_Result ten_reply_send(ten_request *request);
 void ten_page_get(ten_request *request);
 void ten_page_headers(const ten_request *request, struct MHD_Response *response);
 
-/* leases.c, targets.c, nodes.c, history.c: prepare a job, or answer at once */
+/* lease_requests.c, target_requests.c, instance_requests.c, history_requests.c: prepare a job, or answer at once */
 void ten_server_lease_get(ten_request *request);
 void ten_server_lease_acquire(ten_request *request);
 void ten_server_lease_renew(ten_request *request);

@@ -1,6 +1,6 @@
 /*
  * How many targets each instance of a namespace holds, and how many it should: the plan as every instance computes it,
- * beside what the store says. Called by nodes.c, in the thread of a lane.
+ * beside what the store says. Called by instance_requests.c, in the thread of a lane.
  */
 #ifndef TEN_SERVER_SHARES_H
 #define TEN_SERVER_SHARES_H

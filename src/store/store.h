@@ -80,10 +80,9 @@ typedef struct ten_store_config {
 
 typedef struct ten_store_ops {
     const char *name; /* "sqlite" */
-    /* Opens what the URL names, creating it when that is usual for the kind of store. */
-    size_t size; /* of the backend's handle, which starts with a ten_store */
+    size_t size;      /* of the backend's handle, which starts with a ten_store */
     ten_capabilities capabilities;
-    /* The handle is zeroed but for its base, which ten_store_open() has filled in. On failure store->error says why, and
+    /* Opens what the URL names, creating it when that is usual for the kind of store. The handle is zeroed but for its base, which ten_store_open() has filled in. On failure store->error says why, and
      * close() follows. */
     int (*open)(ten_store *store, const ten_url *url, uint64_t timeout_ms);
     /* Frees what the handle has, also after an open() that failed half-way; the handle itself is freed by the caller. */

@@ -183,6 +183,19 @@ bad_urls() {
     refuses 'memory: lives inside one process|sqlite:PATH' acquire job-1 --store memory:x
 }
 
+# An unset variable of a script must not mean the default store, which is this host's alone.
+empty_store() {
+    for command in 'acquire job-1' 'ls' 'elect web' 'once web' 'agent --poll http' 'guard' 'serve --listen 127.0.0.1:0' 'status'; do
+        work=''
+        case $command in elect* | once*) work='-- true' ;; esac
+        # shellcheck disable=SC2086 # words
+        exits 2 "$TENURE" $command --store '' $work
+        err_has '--store is empty'
+    done
+    unset TENURE_STORE
+    TENURE_STORE='' exits 0 "$TENURE" ls
+}
+
 password_is_hidden() {
     exits 2 "$TENURE" ls --store 'foo://user:hunter2@host/%zz'
     case $ERR in
@@ -208,5 +221,6 @@ it 'a TTL, margin or renewal interval that cannot be safe is refused with the re
 it 'a bad token is refused with its value and the range' bad_tokens
 it 'a value that is not among the choices is refused with the choices' bad_choices
 it 'a bad store URL is refused with the rule that it breaks' bad_urls
+it 'an empty --store is refused, an empty TENURE_STORE is no setting' empty_store
 it 'a password in a URL is not printed' password_is_hidden
 finish

@@ -173,6 +173,8 @@ def find(bug, programs):
 
 
 def run_one(tap, programs, name):
+    if name not in BY_NAME:
+        sys.exit(f"faults: there is no planted bug '{name}'; there are {', '.join(sorted(BY_NAME))}")
     bug = BY_NAME[name]
     for tries in range(1, TRIES + 1):
         problems = find(bug, programs)

@@ -362,13 +362,19 @@ def judge_file(path):
     return 1 if judge(series) else 0
 
 
+def positive(text):
+    if not float(text) > 0:
+        raise argparse.ArgumentTypeError(f"{text} must be greater than 0")
+    return float(text)
+
+
 def main():
     parser = argparse.ArgumentParser()
     verbs = parser.add_subparsers(dest="verb", required=True)
     soak = verbs.add_parser("run")
     soak.add_argument("--tenure", required=True)
     soak.add_argument("--poller", required=True)
-    soak.add_argument("--hours", type=float, default=1.0)
+    soak.add_argument("--hours", type=positive, default=1.0)
     soak.add_argument("--seed", type=int, default=int(time.time()))
     soak.add_argument("--preload")
     verbs.add_parser("judge").add_argument("file")

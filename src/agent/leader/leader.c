@@ -1,6 +1,6 @@
 /*
  * The loop of elect and once: core/term.h is told what the election's thread and the processes say, and what it wants is
- * carried out here. Called by cmd_elect.c and cmd_once.c, in the worker.
+ * carried out here. Called by cli/role_work.c, in the worker.
  */
 #include "agent/leader/leader.h"
 

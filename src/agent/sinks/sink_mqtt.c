@@ -68,7 +68,7 @@ static int hand_over(struct mqtt_sink *sink, ten_error *error) {
     return TENURE_OK;
 }
 
-/* The next time at which is_overdue() may have something to say. */
+/* When a message may next be overdue. */
 static uint64_t look_ms(const struct mqtt_sink *sink) {
     uint64_t now = ten_now_ms();
     uint64_t timeout_ms = sink->settings.timeout_ms;
