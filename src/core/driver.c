@@ -186,7 +186,7 @@ static void answer_apply(ten_driver *driver, uint64_t now_ms, int error, const t
         return;
     }
     note_success(driver);
-    if (driver->followed && driver->urgent)
+    if (driver->followed && (driver->urgent || driver->config.feed_is_pulse))
         want_feed(driver, now_ms); /* a notice can be lost */
 }
 
@@ -296,8 +296,10 @@ static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *ta
     if (driver->changed_count == driver->changed_room) {
         size_t room = driver->changed_room ? driver->changed_room * 2 : 16;
         void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(driver->changed, room * sizeof *driver->changed) : NULL;
-        if (!changed) {
-            start_over(driver, now_ms);
+        if (!changed) { /* the feed was not interrupted: only the registrations are read again */
+            driver->changed_count = driver->changed_at = 0;
+            driver->after[0] = '\0';
+            driver->due_ms[TEN_CALL_LIST] = now_ms;
             return;
         }
         driver->changed = changed;

@@ -213,7 +213,7 @@ const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) 
         add_heartbeat(fleet);
         if (fleet->announced) {
             add_renewals(fleet);
-            if (!ten_fleet_is_gathering(fleet))
+            if (fleet->stopping || !ten_fleet_is_gathering(fleet))
                 add_looks(fleet);
         }
     }
@@ -250,7 +250,7 @@ uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
     if (!fleet->announced)
         return ten_fleet_urgent_ms(fleet);
     return ten_min_u64(ten_fleet_urgent_ms(fleet),
-                       ten_max_u64(ten_timers_next(&fleet->looks), fleet->gathering_until_ms));
+                       ten_max_u64(ten_timers_next(&fleet->looks), fleet->stopping ? 0 : fleet->gathering_until_ms));
 }
 
 uint64_t ten_fleet_deadline_ms(const void *self) {

@@ -171,7 +171,8 @@ static void *run(void *arg) {
         bool worked = deliver(carrier);
         worked |= carry(carrier);
         worked |= carrier->hooks->serve && carrier->hooks->serve(carrier->owner);
-        if (!worked)
+        /* A deadline that has passed is told before this sleeps: it may be all that happens. */
+        if (!worked && !deliver(carrier))
             sleep_until_due(carrier);
     }
     (void)deliver(carrier);

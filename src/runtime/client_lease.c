@@ -45,12 +45,12 @@ static void remove_handle(const tenure_lease *lease) {
     pthread_mutex_unlock(&lease->client->waiters_lock);
 }
 
-static void end_handles_of(const tenure_lease *given) {
-    pthread_mutex_lock(&given->client->waiters_lock);
-    for (tenure_lease *lease = given->client->leases; lease; lease = lease->next)
-        if (lease->token == given->token && strcmp(lease->target, given->target) == 0)
+static void end_handles(tenure_client *client, const char *target, uint64_t token) {
+    pthread_mutex_lock(&client->waiters_lock);
+    for (tenure_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->token == token && strcmp(lease->target, target) == 0)
             atomic_store_explicit(&lease->given_back, true, memory_order_release);
-    pthread_mutex_unlock(&given->client->waiters_lock);
+    pthread_mutex_unlock(&client->waiters_lock);
 }
 
 static void publish(tenure_lease *lease) {
@@ -146,6 +146,7 @@ static int carry_acquire(tenure_lease *lease, ten_result *result) {
     lease->holding = (ten_holding){.spent_token = spent ? *spent : 0};
     int r = carry(lease, now_ms(client), ten_holding_acquire(&lease->holding, &client->timing), result, &outcome);
     if (r == TENURE_OK && outcome == TEN_HOLDING_SPENT) {
+        end_handles(client, lease->target, lease->holding.token); /* another handle may still believe in it */
         ten_op release = ten_holding_release(&lease->holding, TEN_REASON_EXPIRED, 0);
         r = carry(lease, now_ms(client), release, result, &outcome);
         if (r == TENURE_OK)
@@ -365,7 +366,7 @@ static int release_op(tenure_client *client, const ten_op *op, bool *ret_release
 int tenure_release(tenure_lease *lease) {
     tenure_client *client = lease->client;
     if (ten_process_is(client->process))
-        end_handles_of(lease);
+        end_handles(client, lease->target, lease->token);
     int r = ten_client_enter(client);
     if (r < 0)
         return r;

@@ -142,6 +142,12 @@ static uint64_t deadline_ms(const void *self) {
     return UINT64_MAX;
 }
 
+/* Questions and the feed take turns: however much is asked, the feed is read. */
+static uint64_t urgent_ms(const void *self) {
+    (void)self;
+    return UINT64_MAX;
+}
+
 /* ---- as a part of the driver: the feed */
 
 static void follow(void *self, uint64_t now) {
@@ -170,6 +176,7 @@ static const ten_driver_part guard_part = {.request = request,
                                            .expire = expire,
                                            .next_ms = next_ms,
                                            .deadline_ms = deadline_ms,
+                                           .urgent_ms = urgent_ms,
                                            .follow = follow,
                                            .change = change,
                                            .fed = fed};
