@@ -104,8 +104,10 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
         part->instances_begin(driver->config.self, now_ms);
         break;
     case TEN_CALL_LIST:
-        if (driver->after[0] == '\0')
+        if (driver->after[0] == '\0') {
+            driver->list_again = false;
             part->listing_begin(driver->config.self);
+        }
         call.target = driver->after;
         call.limit = driver->config.page_size;
         driver->rows = 0;
@@ -226,7 +228,7 @@ static void answer_list(ten_driver *driver, uint64_t now_ms, int error) {
     } else if (driver->rows < driver->config.page_size) {
         uint64_t again_ms = driver->config.part->listing_end(driver->config.self, now_ms);
         driver->after[0] = '\0';
-        driver->due_ms[TEN_CALL_LIST] = again_ms;
+        driver->due_ms[TEN_CALL_LIST] = driver->list_again ? now_ms : again_ms;
     }
 }
 
@@ -298,8 +300,8 @@ static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *ta
         void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(driver->changed, room * sizeof *driver->changed) : NULL;
         if (!changed) { /* the feed was not interrupted: only the registrations are read again */
             driver->changed_count = driver->changed_at = 0;
-            driver->after[0] = '\0';
-            driver->due_ms[TEN_CALL_LIST] = now_ms;
+            driver->list_again = true; /* after the listing under way, if there is one: others may never stop editing */
+            want(driver, TEN_CALL_LIST, now_ms);
             return;
         }
         driver->changed = changed;

@@ -107,7 +107,8 @@ typedef struct ten_driver {
     bool moved;   /* the reading in flight has brought an entry */
     bool noticed; /* since the last reading began */
 
-    size_t rows; /* of the page in flight */
+    size_t rows;     /* of the page in flight */
+    bool list_again; /* what has changed since the listing began is not remembered one by one */
     char after[TENURE_TARGET_MAX + 1];
     char (*changed)[TENURE_TARGET_MAX + 1]; /* targets whose registrations are to be read */
     size_t changed_count;

@@ -19,7 +19,7 @@ void ten_event_queue_free(ten_event_queue *events) {
 
 static bool grow(ten_event_queue *events) {
     size_t room = events->room * 2;
-    tenure_event *ring = room <= TEN_EVENT_QUEUE_MAX ? ten_malloc(room * sizeof *ring) : NULL;
+    tenure_event *ring = room <= TEN_EVENT_QUEUE_MAX || events->unbounded ? ten_malloc(room * sizeof *ring) : NULL;
     if (!ring)
         return false;
     for (size_t i = 0; i < events->count; i++)

@@ -9,7 +9,7 @@
 #include "core/op.h"
 
 #define TEN_EVENT_QUEUE_MIN 16u /* there is always room for so many */
-#define TEN_EVENT_QUEUE_MAX 4096u
+#define TEN_EVENT_QUEUE_MAX 4096u /* unless it is unbounded */
 
 typedef struct ten_event_queue {
     void (*seen)(void *userdata, const tenure_event *event); /* called for each as it is put; NULL: not */
@@ -18,6 +18,7 @@ typedef struct ten_event_queue {
     size_t first;
     size_t count;
     size_t room;
+    bool unbounded; /* the program takes them as they come */
 } ten_event_queue;
 
 /* False: out of memory. */

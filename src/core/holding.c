@@ -223,6 +223,6 @@ enum ten_holding_news ten_holding_hear(ten_holding *holding, uint64_t token, boo
     bool newer = token > holding->known_token;
     holding->known_token = token;
     /* An acquire of this instance, whose answer was lost. It is acquired again, or released. */
-    holding->stray = mine && newer && !held && holding->flight != TEN_FLIGHT_ACQUIRE;
+    holding->stray = mine && !held && holding->flight != TEN_FLIGHT_ACQUIRE && (newer || holding->stray);
     return newer ? TEN_HOLDING_NEWER : TEN_HOLDING_KNOWN;
 }

@@ -108,6 +108,8 @@ static void tell_program(tenure_election *election, tenure_event *event) {
     const tenure_election_options *options = &election->options;
     if (event->kind == TENURE_EVENT_ACQUIRED)
         event->reason = ""; /* why the previous term ended is for the measures only */
+    if (event->target[0] == '\0')
+        snprintf(event->target, sizeof event->target, "%s", election->role);
     if (options->on_event)
         options->on_event(event, options->userdata);
     bool ends = event->kind == TENURE_EVENT_STOP || event->kind == TENURE_EVENT_LOST;

@@ -166,11 +166,13 @@ static void *run(void *arg) {
     int watch_fd;
     /* From here on a change makes the descriptor readable, so none after the feed's first reading is slept through. */
     (void)carrier->store->ops->watch(carrier->store, carrier->namespace_name, &watch_fd);
-    while (!is_over(carrier)) {
+    for (;;) {
         /* The program learns what has happened before anything new begins. */
         bool worked = deliver(carrier);
-        worked |= carry(carrier);
+        worked |= carry(carrier); /* once more also when it is over: a release that is wanted is sent */
         worked |= carrier->hooks->serve && carrier->hooks->serve(carrier->owner);
+        if (is_over(carrier))
+            break;
         /* A deadline that has passed is told before this sleeps: it may be all that happens. */
         if (!worked && !deliver(carrier))
             sleep_until_due(carrier);

@@ -130,6 +130,7 @@ int ten_member_open(const char *url, const tenure_member_options *options, const
     member->carrier.events.userdata = member;
     if (r == TENURE_OK)
         r = configure(member, url, options, &error);
+    member->carrier.events.unbounded = member->on_event != NULL;
     if (r < 0) {
         free_member(member);
         return ten_last_error_set(NULL, &error);

@@ -52,6 +52,16 @@ static void it_grows_until_its_bound_then_the_oldest_goes(void **state) {
     ten_event_queue_free(&queue);
 }
 
+static void one_that_is_unbounded_keeps_all(void **state) {
+    (void)state;
+    ten_event_queue queue;
+    assert_true(ten_event_queue_open(&queue));
+    queue.unbounded = true;
+    put(&queue, 3 * TEN_EVENT_QUEUE_MAX);
+    assert_int_equal(take_all(&queue, 1), 3 * TEN_EVENT_QUEUE_MAX);
+    ten_event_queue_free(&queue);
+}
+
 static void without_memory_the_oldest_goes_too(void **state) {
     (void)state;
     ten_event_queue queue;
@@ -83,6 +93,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_come_out_in_their_order_with_their_words),
         cmocka_unit_test(it_grows_until_its_bound_then_the_oldest_goes),
+        cmocka_unit_test(one_that_is_unbounded_keeps_all),
         cmocka_unit_test(without_memory_the_oldest_goes_too),
         cmocka_unit_test(each_is_seen_as_it_is_put),
     };

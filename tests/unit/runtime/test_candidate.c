@@ -187,6 +187,37 @@ static void wrong_arguments_are_refused_with_the_reason(void **state) {
     tenure_election_stop(NULL);
 }
 
+#ifdef TEN_STORE_SQLITE
+static void await(const atomic_uint *count, unsigned expected) {
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; atomic_load(count) != expected && ten_now_ms() < end_ms;)
+        ten_sleep_us(1000);
+    assert_int_equal(atomic_load(count), expected);
+}
+
+/* Nothing else is due when the deadline passes: the thread must not sleep on what it has to tell. */
+static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    char directory[256];
+    char away[300];
+    char url[300];
+    directory_make(directory);
+    snprintf(away, sizeof away, "%s-away", directory);
+    snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
+    tenure_election *election = start(url, &witness);
+    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    assert_int_equal(rename(directory, away), 0);
+    await(&witness.leaders, 0);
+    assert_string_equal(witness.reason, "expired");
+    assert_int_equal(rename(away, directory), 0);
+    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    await(&witness.terms, 2); /* it is told a moment later */
+    assert_false(atomic_load(&witness.token_fell));
+    tenure_election_stop(election);
+    directory_remove(directory);
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_candidate_alone_is_elected_and_gives_the_role_back),
@@ -196,6 +227,9 @@ int main(void) {
         cmocka_unit_test(a_forced_leader_stops_and_says_so),
         cmocka_unit_test(a_forked_child_leads_nothing),
         cmocka_unit_test(wrong_arguments_are_refused_with_the_reason),
+#ifdef TEN_STORE_SQLITE
+        cmocka_unit_test(a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,6 +186,24 @@ static void two_handles_on_one_grant_end_together(void **state) {
     tenure_lease_free(other);
 }
 
+/* The first has expired, so its token is spent and the library releases it: the second may believe in it no more. */
+static void a_token_that_is_spent_for_one_handle_is_for_all(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *first = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += 1000;
+    tenure_lease *second = acquire(fixture->a, "x");
+    fixture->fake.boot_ms += TTL - MARGIN - 1000;
+    assert_int_equal(tenure_renew(first), TENURE_E_LOST);
+    assert_true(tenure_lease_valid(second));
+    tenure_lease *third = acquire(fixture->a, "x");
+    assert_int_equal(tenure_lease_token(third), tenure_lease_token(first) + 1);
+    assert_false(tenure_lease_valid(second));
+    assert_int_equal(tenure_lease_remaining_ms(second), 0);
+    tenure_lease_free(first);
+    tenure_lease_free(second);
+    tenure_lease_free(third);
+}
+
 static void a_released_target_is_free_at_once_and_its_token_grows(void **state) {
     struct fixture *fixture = *state;
     for (uint64_t token = 1; token <= 5; token++) {
@@ -477,6 +495,7 @@ int main(void) {
         LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time),
         LEASE_TEST(an_instance_that_asks_again_gets_the_same_token),
         LEASE_TEST(two_handles_on_one_grant_end_together),
+        LEASE_TEST(a_token_that_is_spent_for_one_handle_is_for_all),
         LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows),
         LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost),
         LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it),

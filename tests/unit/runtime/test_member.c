@@ -137,6 +137,30 @@ static void a_busy_target_is_not_given_back_before_its_work_has_stopped(void **s
     stop_member(member);
 }
 
+static void end_work(const tenure_event *event, void *userdata) {
+    if (event->kind == TENURE_EVENT_STOP)
+        tenure_member_end(*(tenure_member **)userdata, event->target);
+}
+
+/* Nothing else is due for an hour: the thread must not sleep on what it has to tell. */
+static void the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason(void **state) {
+    (void)state;
+    tenure_member *member = NULL;
+    tenure_member_options options = {.size = sizeof options,
+                                     .ttl_ms = 3 * 3600 * 1000,
+                                     .settle_ms = 50,
+                                     .timeout_ms = 3000,
+                                     .on_event = end_work,
+                                     .userdata = &member};
+    assert_int_equal(tenure_member_open("memory:fleet member-told", &options, &member), TENURE_OK);
+    assert_int_equal(tenure_member_start(member), TENURE_OK);
+    put_targets(member, 1);
+    assert_true(owns_soon(member, 1));
+    uint64_t token = 0;
+    assert_int_equal(tenure_member_begin(member, "t00", &token), TENURE_OK);
+    stop_member(member);
+}
+
 static void try_acquire_takes_a_target_whatever_the_plan_says_and_keeps_it(void **state) {
     (void)state;
     tenure_member *first = start_member("memory:fleet member-4", false);
@@ -267,6 +291,7 @@ int main(void) {
         cmocka_unit_test(a_single_member_acquires_every_target_and_gives_it_back_when_stopped),
         cmocka_unit_test(two_members_share_and_agree_and_one_takes_over_from_the_other),
         cmocka_unit_test(a_busy_target_is_not_given_back_before_its_work_has_stopped),
+        cmocka_unit_test(the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason),
         cmocka_unit_test(try_acquire_takes_a_target_whatever_the_plan_says_and_keeps_it),
         cmocka_unit_test(a_drained_member_hands_everything_over_and_takes_it_back),
         cmocka_unit_test(paused_targets_are_left_alone_and_do_not_count_for_the_balance),
