@@ -8,7 +8,7 @@
 
 #include "core/op.h"
 
-#define TEN_EVENT_QUEUE_MIN 16u /* there is always room for so many */
+#define TEN_EVENT_QUEUE_MIN 16u   /* there is always room for so many */
 #define TEN_EVENT_QUEUE_MAX 4096u /* unless it is unbounded */
 
 typedef struct ten_event_queue {
