@@ -206,12 +206,13 @@ static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_ag
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
     tenure_election *election = start(url, &witness);
     assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    await(&witness.terms, 1); /* it is told a moment later */
     assert_int_equal(rename(directory, away), 0);
     await(&witness.leaders, 0);
     assert_string_equal(witness.reason, "expired");
     assert_int_equal(rename(away, directory), 0);
     assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
-    await(&witness.terms, 2); /* it is told a moment later */
+    await(&witness.terms, 2);
     assert_false(atomic_load(&witness.token_fell));
     tenure_election_stop(election);
     directory_remove(directory);
