@@ -34,7 +34,7 @@ void ten_driver_free(ten_driver *driver) {
     driver->changed = NULL;
 }
 
-/* ---- what is wanted when */
+/* ---- when each call is due */
 
 static void want(ten_driver *driver, enum ten_call_kind kind, uint64_t at_ms) {
     driver->due_ms[kind] = ten_min_u64(driver->due_ms[kind], at_ms);

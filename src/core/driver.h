@@ -1,6 +1,6 @@
 /*
- * The driver: which call on the store is wanted next, for a fleet, an election or a guard. Pure: it is told the time
- * and the answers. A carrier (src/runtime, or the simulator) makes one call at a time and brings back what came of it.
+ * The driver chooses the next call on the store, for a fleet, an election or a guard. It is pure: the caller passes in
+ * the time and the answers. A carrier (src/runtime, or the simulator) makes one call at a time and returns its result.
  *
  * What it decides:
  *  - The order. A request that is urgent (a heartbeat or a renewal is due) goes before everything else. All other work
@@ -39,7 +39,7 @@ typedef struct ten_driver_part {
     void (*change)(void *part, uint64_t now_ms, const ten_change *change);
     void (*fed)(void *part); /* it had no more entries when this call was sent */
 
-    uint64_t (*instances_ms)(const void *part); /* when the list of instances is wanted */
+    uint64_t (*instances_ms)(const void *part); /* when to list the instances */
     void (*instances_begin)(void *part, uint64_t now_ms);
     void (*instance)(void *part, uint64_t now_ms, const ten_instance *instance);
     void (*instances_end)(void *part, uint64_t now_ms, int error);
@@ -83,7 +83,7 @@ typedef struct ten_call {
     enum ten_call_kind kind;
     const ten_op *ops; /* apply */
     size_t count;
-    uint64_t cursor;    /* changes: after this one; TEN_CURSOR_NOW: none, only the present cursor is wanted */
+    uint64_t cursor;    /* changes: after this one; TEN_CURSOR_NOW: only get the present cursor */
     uint32_t limit;     /* changes, list */
     const char *target; /* list: after this id; read: this one. Valid until the answer */
 } ten_call;
@@ -93,7 +93,7 @@ typedef struct ten_driver {
     uint64_t random;
     ten_call call;                   /* in flight */
     uint64_t sent_ms;                /* of that call */
-    uint64_t due_ms[TEN_CALL_COUNT]; /* changes and list: when it is wanted; UINT64_MAX: not */
+    uint64_t due_ms[TEN_CALL_COUNT]; /* changes and list: when to make it; UINT64_MAX: not */
     enum ten_call_kind last;         /* of the calls that take turns */
     bool urgent;                     /* the request in flight, or the last one, was */
     uint64_t retry_ms;               /* after a failure: nothing is sent before this */

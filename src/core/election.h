@@ -1,7 +1,7 @@
 /*
- * One candidate for one role, on top of its holding (core/holding.h). Pure, like the fleet: it is told the time, the
- * store's answers and what happened, and says what to send next and which events to report. A role is a target, usually
- * in the namespace `leader`; the leader is its holder.
+ * One candidate for one role, on top of its holding (core/holding.h). It is pure, like the fleet: the caller passes in
+ * the time, the store's answers and what happened; it returns the next request and reports events. A role is a target,
+ * usually in the namespace `leader`; the leader is its holder.
  *
  *             campaign               granted             resign, asked to resign, withdraw
  *      idle -------------> following ---------> leading -----------------------------------> stepping down

@@ -169,7 +169,7 @@ static void *run(void *arg) {
     for (;;) {
         /* The program learns what has happened before anything new begins. */
         bool worked = deliver(carrier);
-        worked |= carry(carrier); /* once more also when it is over: a release that is wanted is sent */
+        worked |= carry(carrier); /* also once after the end: it sends a release that is due */
         worked |= carrier->hooks->serve && carrier->hooks->serve(carrier->owner);
         if (is_over(carrier))
             break;

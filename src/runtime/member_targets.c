@@ -28,7 +28,7 @@ static int unknown(const tenure_member *member, const char *target) {
     return ten_last_error_say(member, TENURE_E_UNKNOWN_TARGET, "%s is not a target of this fleet member", target);
 }
 
-/* Lets go of the lock after the fleet was told something. */
+/* Releases the lock after a change of the fleet, and wakes its carrier. */
 static void leave(tenure_member *member) {
     ten_member_unlock(member);
     ten_carrier_wake(&member->carrier);
@@ -43,9 +43,8 @@ int tenure_member_put_target(tenure_member *member, const char *target, bool pau
                                   "the targets of this fleet member come from the store's registry");
     ten_member_lock(member);
     uint32_t number = ten_fleet_put_target(member->fleet, ten_member_now_ms(member), target, paused);
-    if (number != TEN_PLAN_NONE) {
+    if (number != TEN_PLAN_NONE)
         ten_fleet_targets_settled(member->fleet, ten_member_now_ms(member));
-    }
     leave(member);
     return number == TEN_PLAN_NONE
                ? ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for the target %s", target)
@@ -91,7 +90,8 @@ int tenure_member_try_acquire(tenure_member *member, const char *target, bool *r
             break;
         }
     }
-    if (!claim.acquired)
+    number = find(member, target); /* meanwhile its number may have become another target's */
+    if (!claim.acquired && number != TEN_PLAN_NONE)
         ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
     leave(member);
     if (!claim.answered)

@@ -1,6 +1,6 @@
 /*
- * The loop of elect and once: core/term.h is told what the election's thread and the processes say, and what it wants is
- * carried out here. Called by cli/role_work.c, in the worker.
+ * The loop of elect and once. It passes events of the election and of the processes to core/term.h, and carries out
+ * what that decides. Called by cli/role_work.c, in the worker.
  */
 #include "agent/leader/leader.h"
 

@@ -259,7 +259,7 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
     ten_log_event(agent->log, level, event->name, fields, count);
 }
 
-/* The renewals of a large request are told by their count. */
+/* A large request is reported by one event with the count of its renewals. */
 static void look_at_withheld(struct ten_agent *agent) {
     for (uint32_t i = 0; i < agent->target_room; i++)
         if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->work.state == TEN_WORK_WITHHELD)
