@@ -1,8 +1,8 @@
 /*
  * The terms of one candidate that runs a command: the hook of a term's beginning, the command, the hook of its end, one
- * after the other, each a piece of work (core/work.h). Pure: it is told the time, what the election says and what
- * became of the processes, and says what to start, to end and to tell the election. The leader (src/agent/leader) and
- * the simulator carry out what it says.
+ * after the other, each a piece of work (core/work.h). It is pure: the caller passes in the time, the events of the
+ * election and the state of the processes; it returns what to start, signal or report. The leader (src/agent/leader) and
+ * the simulator carry that out.
  *
  *   waiting ---> beginning ---> ready ---> command ---> ending ---> waiting
  *      |            |             |                      ^  |
@@ -13,7 +13,7 @@
  *   beginning   the first hook runs; left out if there is none
  *   ready       until the lease is confirmed and not near its deadline
  *   command     until it ends by itself or is made to
- * ending      the last hook runs; left out if there is none. Over when one term was wanted, when told to stop, or when
+ *   ending      the last hook runs; left out if there is none. Over after the only term, when told to stop, or when
  *               the command has ended by itself and is not to be started again
  *
  * Invariant: nothing starts, and no term ends, while something of the work before it is left.
