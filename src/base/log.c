@@ -139,8 +139,11 @@ int ten_log_open(const ten_log_config *config, ten_log **ret_log, ten_error *err
 void ten_log_close(ten_log *log, uint64_t flush_ms) {
     if (!log)
         return;
-    if (log->dropped > 0)
+    uint64_t end_us = ten_boot_us() + flush_ms * 1000u;
+    if (log->dropped > 0) {
+        ten_writer_flush(log->writer, flush_ms); /* the report needs room in the ring */
         report_dropped(log);
-    ten_writer_close(log->writer, flush_ms);
+    }
+    ten_writer_close(log->writer, ten_sub_saturating(end_us, ten_boot_us()) / 1000u);
     free_log(log);
 }

@@ -152,21 +152,44 @@ int ten_writer_open(int fd, size_t ring_size, ten_writer **ret_writer, ten_error
     return TENURE_OK;
 }
 
+/* ---- flushing and closing */
+
+static struct timespec time_after(uint64_t ms) {
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    uint64_t nanoseconds = (uint64_t)end.tv_nsec + ms % 1000u * 1000000u;
+    end.tv_sec += (time_t)(ms / 1000u + nanoseconds / 1000000000u);
+    end.tv_nsec = (long)(nanoseconds % 1000000000u);
+    return end;
+}
+
+/* Whether something is still to be written; the lock is held. */
+static bool is_busy(const ten_writer *writer) {
+    return !writer->dead && (writer->used > 0 || writer->writing);
+}
+
+/* Waits until everything is written, the descriptor has failed or the time is over; the lock is held. */
+static void wait_until_idle(ten_writer *writer, uint64_t wait_ms) {
+    struct timespec end = time_after(wait_ms);
+    int waited = 0;
+    while (is_busy(writer) && waited == 0)
+        waited = pthread_cond_timedwait(&writer->emptied, &writer->lock, &end);
+}
+
+void ten_writer_flush(ten_writer *writer, uint64_t wait_ms) {
+    pthread_mutex_lock(&writer->lock);
+    wait_until_idle(writer, wait_ms);
+    pthread_mutex_unlock(&writer->lock);
+}
+
 void ten_writer_close(ten_writer *writer, uint64_t flush_ms) {
     if (!writer)
         return;
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    uint64_t nanoseconds = (uint64_t)end.tv_nsec + flush_ms % 1000u * 1000000u;
-    end.tv_sec += (time_t)(flush_ms / 1000u + nanoseconds / 1000000000u);
-    end.tv_nsec = (long)(nanoseconds % 1000000000u);
     pthread_mutex_lock(&writer->lock);
     writer->stopping = true;
     pthread_cond_signal(&writer->filled);
-    int waited = 0;
-    while (!writer->dead && (writer->used > 0 || writer->writing) && waited == 0)
-        waited = pthread_cond_timedwait(&writer->emptied, &writer->lock, &end);
-    if (!writer->dead && (writer->used > 0 || writer->writing)) {
+    wait_until_idle(writer, flush_ms);
+    if (is_busy(writer)) {
         /* The thread sits in write() and will look again if that ever returns: leave it its memory. It then writes
          * nothing more, because the descriptor may have become another file's. */
         writer->dead = true;

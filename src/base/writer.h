@@ -16,6 +16,8 @@ typedef struct ten_writer ten_writer;
 
 /* The descriptor stays the caller's. `ring_size` 0: 256 KiB. */
 int ten_writer_open(int fd, size_t ring_size, ten_writer **ret_writer, ten_error *error);
+/* Waits up to wait_ms until the ring is empty and written. */
+void ten_writer_flush(ten_writer *writer, uint64_t wait_ms);
 /* Waits up to flush_ms for what is still in the ring, then closes. */
 void ten_writer_close(ten_writer *writer, uint64_t flush_ms);
 

@@ -221,32 +221,52 @@ static uint64_t account_for(char *text, uint64_t *ret_dropped) {
     return lines + *ret_dropped;
 }
 
+enum { FLOOD = 20000 }; /* events: more than a pipe and a ring of 8 KiB have room for */
+
+static void flood(struct fixture *fixture) {
+    fixture_open(fixture, TEN_LOG_TEXT, 8192);
+    for (uint64_t i = 0; i < FLOOD; i++)
+        TEN_LOG(fixture->log, TEN_LOG_INFO, "lease_renewed", TEN_NUMBER("i", i));
+}
+
+/* The log is closed while a reader takes everything: each of the `events` came, or was reported as dropped. */
+static void close_and_account(struct fixture *fixture, uint64_t events, struct drain *job, pthread_t thread) {
+    ten_log_close(fixture->log, HANG_MS);
+    close(fixture->ends[1]);
+    pthread_join(thread, NULL);
+    uint64_t dropped;
+    assert_int_equal(account_for(job->text, &dropped), events);
+    assert_true(dropped > 0);
+    close(fixture->ends[0]);
+    free(job->text);
+}
+
 static void a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted(void **state) {
     (void)state;
-    enum { EVENTS = 20000 };
     struct fixture fixture;
-    fixture_open(&fixture, TEN_LOG_TEXT, 8192);
     uint64_t start_us = ten_boot_us();
-    for (uint64_t i = 0; i < EVENTS; i++)
-        TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_renewed", TEN_NUMBER("i", i));
+    flood(&fixture);
     assert_took(start_us, 0, HANG_MS);
     struct drain job = {.fd = fixture.ends[0]};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, drain, &job), 0);
-    /* The reader is back: the next event says what is missing. The ring has room for it once the pipe has been read. */
+    /* The reader is back: the next event says what is missing, if the ring has room again; else closing does. */
     for (int left = 1; left > 0;) {
         ten_sleep_us(20000);
         assert_int_equal(ioctl(fixture.ends[0], FIONREAD, &left), 0);
     }
     TEN_LOG(fixture.log, TEN_LOG_INFO, "after");
-    ten_log_close(fixture.log, 5000);
-    close(fixture.ends[1]);
-    pthread_join(thread, NULL);
-    uint64_t dropped;
-    assert_int_equal(account_for(job.text, &dropped), EVENTS + 1);
-    assert_true(dropped > 0);
-    close(fixture.ends[0]);
-    free(job.text);
+    close_and_account(&fixture, FLOOD + 1, &job, thread);
+}
+
+static void closing_with_a_full_ring_reports_what_was_dropped(void **state) {
+    (void)state;
+    struct fixture fixture;
+    flood(&fixture);
+    struct drain job = {.fd = fixture.ends[0]};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, drain, &job), 0);
+    close_and_account(&fixture, FLOOD, &job, thread);
 }
 
 static void a_line_larger_than_the_ring_is_dropped_and_counted(void **state) {
@@ -359,6 +379,7 @@ int main(void) {
         cmocka_unit_test(no_log_is_a_log_that_says_nothing),
         cmocka_unit_test(closing_writes_what_is_still_in_the_ring),
         cmocka_unit_test(a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted),
+        cmocka_unit_test(closing_with_a_full_ring_reports_what_was_dropped),
         cmocka_unit_test(a_line_larger_than_the_ring_is_dropped_and_counted),
         cmocka_unit_test(a_reader_that_is_gone_neither_kills_nor_blocks),
         cmocka_unit_test(closing_with_a_stuck_reader_ends_in_time),
