@@ -1,43 +1,64 @@
 /*
- * tenure.h - leases with fencing tokens: every piece of work has exactly one owner.
+ * tenure.h - leases with fencing tokens: at most one owner for every piece of work.
  *
- * This header is the manual of the C API. A program opens a client on a store, acquires a lease on a
- * target, checks the lease before each step of its work, renews it, and releases it when the work has
- * stopped. Everything that the work sends carries the lease's token, so that whoever receives it can
- * refuse what a stale holder still sends.
+ * This header is the reference of the C API. A program opens a context on a store. On the context it acquires leases,
+ * joins a fleet, campaigns for roles, and opens guards. The context renews what is held. The work checks its lease
+ * before each step, and everything that it sends carries the lease's token, so that receivers can refuse what a stale
+ * holder still sends.
  *
- * What is guaranteed (docs/GUARANTEES.md has it in full, store by store)
+ *     tenure_context *context;
+ *     tenure_lease *lease;
+ *     if (tenure_open("redis://localhost", NULL, &context) < 0)
+ *         die(tenure_message(NULL));
+ *     if (tenure_acquire(context, "report", 5000, 0, &lease) < 0)
+ *         die(tenure_message(context));
+ *     while (more() && tenure_lease_valid(lease))
+ *         step(tenure_lease_token(lease));
+ *     tenure_release(lease);
+ *     tenure_lease_free(lease);
+ *     tenure_close(context);
  *
- *  - Tokens of one target strictly increase: over release, expiry, restart, removal and re-adding.
- *  - tenure_lease_valid() is true only until the moment at which the last successful request was *sent*
- *    plus the TTL minus a margin, on CLOCK_BOOTTIME. That is before the store lets anybody else in,
- *    provided that clock rates differ by less than 10 %, the store's clock does not jump forward, no
- *    hypervisor froze the whole machine, and nobody forced the lease. It is a local read: no thread has
- *    to run, and no store has to answer, for it to turn false.
- *  - No answer, a late answer or half an answer is never "held". Every error of a call on a lease leaves
- *    the lease no more valid than it was.
+ * What is guaranteed (docs/GUARANTEES.md has the details for each store)
+ *
+ *  - Tokens of one target strictly increase: across release, expiry, restart, removal and re-adding.
+ *  - tenure_lease_valid() is true only until the moment at which the last successful request was *sent* plus the TTL
+ *    minus a margin, on CLOCK_BOOTTIME. That is before the store lets any other instance in, provided that clock rates
+ *    differ by less than 10 %, the store's clock does not jump forward, no hypervisor froze the whole machine, and the
+ *    lease was not forced. It is a local read: no thread has to run and no store has to answer for it to turn false.
+ *  - No answer, a late answer or half an answer is never "held". Every error of a call on a lease leaves the lease no
+ *    more valid than it was.
  *
  * What is not guaranteed
  *
- *  - That work already under way stops when a lease ends. A process can be paused between the check and
- *    the effect: only a receiver that compares tokens closes that gap (see the guard, below).
+ *  - That work already under way stops when a lease ends. A process can be paused between the check and the effect:
+ *    only a receiver that compares tokens closes that gap (see the guard, below).
  *  - That two leases are taken together, or that waiters are served in order.
- *  - Anything when somebody deletes the store's files, forces a lease with "now", or sets a clock back
- *    inside a virtual machine snapshot.
+ *  - Anything when the store's files are deleted, a lease is forced with TENURE_NOW, or a clock is set back inside a
+ *    virtual machine snapshot.
  *
  * Conventions
  *
- *  - Functions that can fail return 0 (TENURE_OK) or a negative TENURE_E... code. Out-parameters come last
- *    and are left alone on failure. tenure_message() says what happened in words: which target, which rule,
- *    what to do.
- *  - Strings are copied in. Strings handed out belong to the handle and live as long as it does, unless the
- *    function says otherwise. Durations are milliseconds in uint64_t.
- *  - Threads: every function may be called from any thread. Calls that talk to the store wait for each other
- *    on one client, each bounded by its own time-out. tenure_lease_valid(), tenure_lease_token() and
- *    tenure_lease_remaining_ms() never wait. A handle must not be freed while another thread uses it.
- *  - fork(): the child holds nothing. In the child every lease is invalid, every call on a client of the
- *    parent returns TENURE_E_FORKED, and tenure_close() frees memory only. The child opens its own client; a SQLite
- *    file that the parent had open it can open only after exec (TENURE_E_FORKED): SQLite cannot have it on both sides.
+ *  - Functions that can fail return 0 (TENURE_OK) or a negative TENURE_E_... code. Out-parameters come last and are
+ *    left alone on failure. tenure_message() describes the failure: which target, which rule, what to do.
+ *  - Strings passed in are copied. Strings passed out belong to the handle and live as long as it does, unless the
+ *    function says otherwise. Durations are milliseconds in uint64_t; UINT64_MAX waits without end.
+ *  - Structs that the caller allocates begin with `size`: set it to sizeof the struct, also for those that a function
+ *    fills in. A library that is newer or older than the program then uses the fields that both have. A field that the
+ *    library does not know must be 0 (TENURE_E_UNSUPPORTED otherwise).
+ *  - Flags are an unsigned word, 0 for none. A bit that the library does not know is TENURE_E_UNSUPPORTED.
+ *  - Threads. Every function may be called from any thread. Calls that need the store wait for each other, each bounded
+ *    by its own time-out. tenure_lease_valid(), tenure_handle_is_held(), tenure_election_leads() and the other local
+ *    reads never wait. A handle must not be freed while another thread uses it.
+ *  - Callbacks. `each` functions run in the calling thread, without a lock, and may call every function. on_...
+ *    functions run in the context's thread, or inside tenure_process() and inside calls that wait. They may call every
+ *    function except those that need the store or close a handle: these return TENURE_E_CALLBACK, and a close does
+ *    nothing. Nothing is renewed while an on_... function runs: it has to return in a fraction of the TTL.
+ *  - Handles. A call on a handle that was closed or freed, or whose context was closed, is TENURE_E_CLOSED with a
+ *    message; closing or freeing twice does nothing. Only the local reads do not check this: on a handle that was freed
+ *    they are undefined, and after tenure_close() they say "not held".
+ *  - fork(). The child holds nothing. In the child every lease is invalid, every call on a handle of the parent returns
+ *    TENURE_E_FORKED, and the close and free functions free memory only. The child opens its own context. A SQLite file
+ *    that the parent had open can be opened by the child only after exec: SQLite cannot share it across fork().
  *  - The library never prints, exits, changes the locale or installs a signal handler.
  */
 #ifndef TENURE_H
@@ -52,9 +73,9 @@ extern "C" {
 #endif
 
 #define TENURE_VERSION_MAJOR 0
-#define TENURE_VERSION_MINOR 1
+#define TENURE_VERSION_MINOR 2
 #define TENURE_VERSION_PATCH 0
-#define TENURE_VERSION       "0.1.0"
+#define TENURE_VERSION       "0.2.0"
 
 #if defined(__GNUC__)
 #define TENURE_API __attribute__((visibility("default")))
@@ -63,14 +84,14 @@ extern "C" {
 #endif
 
 /*
- * Errors: X(name, code, retryable, message). This table is the only place where they are listed; names,
- * messages and the retryable flag all come from it. "Retryable" means that the same call may succeed
- * later without anybody changing anything. Codes never change their number.
+ * Errors: X(name, code, retryable, message). This table is the only place where they are listed; names, messages and
+ * the retryable flag all come from it. "Retryable" means that the same call may succeed later although the caller
+ * changes nothing. Codes never change their number.
  */
 #define TENURE_ERRORS(X)                                                                                               \
     X(TENURE_E_INVALID, -1, false, "invalid argument")                                                                 \
     X(TENURE_E_NOMEM, -2, true, "out of memory")                                                                       \
-    X(TENURE_E_HELD, -3, true, "held by another")                                                                      \
+    X(TENURE_E_HELD, -3, true, "held by another instance")                                                             \
     X(TENURE_E_LOST, -4, false, "lease lost")                                                                          \
     X(TENURE_E_UNKNOWN_TARGET, -5, false, "unknown target")                                                            \
     X(TENURE_E_TIMEOUT, -6, true, "the store did not answer in time")                                                  \
@@ -87,7 +108,9 @@ extern "C" {
     X(TENURE_E_GONE, -17, false, "this instance was declared gone")                                                    \
     X(TENURE_E_SYSTEM, -18, true, "the operating system refused")                                                      \
     X(TENURE_E_DENIED, -19, true, "the store refused the credentials")                                                 \
-    X(TENURE_E_STALE, -20, false, "the token is stale")
+    X(TENURE_E_STALE, -20, false, "the token is stale")                                                                \
+    X(TENURE_E_CLOSED, -21, false, "the handle was closed")                                                            \
+    X(TENURE_E_CALLBACK, -22, false, "not allowed in a callback")
 
 enum tenure_error {
     TENURE_OK = 0,
@@ -105,112 +128,222 @@ enum tenure_error {
 #define TENURE_TOKEN_MAX      UINT64_C(9007199254740991) /* 2^53 - 1: exact in JSON everywhere */
 
 TENURE_API const char *tenure_version(void);
-TENURE_API const char *tenure_strerror(int error);   /* "held by another"; never NULL */
+TENURE_API const char *tenure_strerror(int error);   /* "held by another instance"; never NULL */
 TENURE_API const char *tenure_error_name(int error); /* "TENURE_E_HELD"; never NULL */
 TENURE_API bool tenure_error_retryable(int error);
 
-/* ---- clients ------------------------------------------------------------------------------------------ */
-
-typedef struct tenure_client tenure_client;
+/* ---- events --------------------------------------------------------------------------------------------- */
 
 /*
- * Options of a client. Zero or NULL means the default. Set `size` to sizeof(tenure_options): a library that
- * is newer than the caller then knows which fields the caller has.
+ * What happens to leases, instances, targets and the store. One list for what is reported to a program (tenure_event),
+ * for the store's feed (tenure_change) and for the log. Those with * are also in the feed.
  */
-typedef struct tenure_options {
+enum tenure_event_kind {
+    TENURE_EVENT_ACQUIRED = 0,          /* lease_acquired *: target, token */
+    TENURE_EVENT_ACQUIRE_FAILED = 1,    /* lease_acquire_failed: target, error, instance (its holder), remaining_ms */
+    TENURE_EVENT_RENEWED = 2,           /* lease_renewed: target and token, or in large batches only a count */
+    TENURE_EVENT_RENEW_FAILED = 3,      /* lease_renew_failed: target, token, error; start no work until a renewal */
+    TENURE_EVENT_LOST = 4,              /* lease_lost *: target, token, reason; end the work at once */
+    TENURE_EVENT_STOP = 5,              /* lease_closing: target, token; finish the work, then tenure_member_end() */
+    TENURE_EVENT_RELEASED = 6,          /* lease_released *: target, token, reason */
+    TENURE_EVENT_JOINED = 7,            /* instance_joined *: instance */
+    TENURE_EVENT_LEFT = 8,              /* instance_left *: instance */
+    TENURE_EVENT_PLAN_CHANGED = 9,      /* plan_changed: count of targets that moved */
+    TENURE_EVENT_STORE_DOWN = 10,       /* store_down: error */
+    TENURE_EVENT_STORE_UP = 11,         /* store_up */
+    TENURE_EVENT_RECOVERING = 12,       /* store_recovering *: target, remaining_ms */
+    TENURE_EVENT_REFUSED = 13,          /* instance_refused: error; another TTL in the fleet, or declared gone */
+    TENURE_EVENT_STOPPED = 14,          /* instance_stopped: everything has been released */
+    TENURE_EVENT_KEPT = 15,             /* lease_kept: target, token, remaining_ms; only the work is over */
+    TENURE_EVENT_UNOWNED = 16,          /* target_unowned: target, token and reason of its last lease, free_ms; free for
+                                           longer than the TTL. One instance of the fleet reports it, once */
+    TENURE_EVENT_INSTANCE_CHANGED = 17, /* instance_changed *: another weight or other metadata */
+    TENURE_EVENT_TARGET_ADDED = 18,     /* target_added * */
+    TENURE_EVENT_TARGET_CHANGED = 19,   /* target_changed *: paused and resumed, too */
+    TENURE_EVENT_TARGET_REMOVED = 20,   /* target_removed * */
+    TENURE_EVENT_ASKED = 21             /* lease_asked *: something is asked of the holder */
+};
+
+/* The word for the log, as in the comments above: "lease_acquired"; never NULL. */
+TENURE_API const char *tenure_event_name(enum tenure_event_kind kind);
+
+typedef struct tenure_event {
     size_t size;
+    enum tenure_event_kind kind;
+    int error;
+    uint64_t token;
+    uint64_t remaining_ms;
+    uint64_t count;
+    uint64_t free_ms;   /* target_unowned: since when, so far */
+    const char *reason; /* shutdown, rebalance, drain, removed, forced, resigned, done, expired, taken, store, or "" */
+    char target[TENURE_TARGET_MAX + 1];   /* "" when it is about none */
+    char instance[TENURE_HOLDER_MAX + 1]; /* the other instance, or "" */
+} tenure_event;
+
+typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);
+
+/* ---- contexts ------------------------------------------------------------------------------------------- */
+
+/*
+ * A context is one instance on one store: one instance id, one connection for each namespace in use (stores may need
+ * more), and at most one thread, which starts when it is first needed.
+ */
+typedef struct tenure_context tenure_context;
+
+enum tenure_open_flag {
+    TENURE_DRIVEN = 1 /* no thread: the program calls tenure_process() */
+};
+
+/* Zero or NULL means the default. */
+typedef struct tenure_options {
+    size_t size;                /* sizeof(tenure_options) */
+    unsigned flags;             /* enum tenure_open_flag */
     const char *namespace_name; /* "poll" */
     const char *instance_name;  /* first part of the instance id; the host's name */
     uint64_t ttl_ms;            /* 30,000; between 100 ms and 366 days, and what the store can do */
+    uint64_t renew_ms;          /* ttl / 3: how often what is held is renewed */
     uint64_t margin_ms;         /* max(ttl / 8, 20): how much earlier than the store a holder stops believing */
     uint64_t timeout_ms;        /* ttl / 6, between 50 and 5,000: bound of one call to the store */
+    tenure_event_fn on_event;   /* what happens to the context's leases; NULL: pull with tenure_next_event() */
+    void *userdata;             /* for on_event */
 } tenure_options;
 
 /*
- * Opens a client on a store. `url` names the store: `sqlite:PATH`, `redis://HOST`, `rediss://HOST`,
+ * Opens a context on a store. `url` names the store: `sqlite:PATH`, `redis://HOST`, `rediss://HOST`,
  * `postgres://USER@HOST/DATABASE`, `etcd://HOST:PORT`, `etcds://HOST:PORT`, or `http://HOST:PORT` and
  * `https://HOST:PORT` for a `tenure serve`; tenure-stores(7) has their options. `memory:NAME` is a store inside one
- * process, for tests. NULL is `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db. The client gets an instance id of its
- * own, `name-startNanoseconds-8hex`, which is never reused; it is the holder of the client's leases. A wrong URL or an
- * unusable store is an error here, except that a store behind `http` and `https` is connected to when it is first used.
+ * process, for tests. NULL is `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db. The context gets an instance id of its
+ * own, `name-startNanoseconds-8hex`, which is never reused: it is the holder of all that is acquired on the context. A
+ * wrong URL or an unusable store is an error here, except that a store behind `http` and `https` is connected to when
+ * it is first used. On failure tenure_message(NULL) describes the error.
  */
-TENURE_API int tenure_open(const char *url, const tenure_options *options, tenure_client **ret_client);
+TENURE_API int tenure_open(const char *url, const tenure_options *options, tenure_context **ret_context);
 
-/* Closes a client. Leases must be freed first. Leases that are still held stay held until their TTL ends. */
-TENURE_API void tenure_close(tenure_client *client);
+/*
+ * Ends everything that was started on the context: the fleet member and elections stop, leases that are held are
+ * released, guards close, and the thread ends. The work must have stopped. It waits for the store's answers, but not
+ * much longer than two time-outs: TENURE_E_TIMEOUT if something could not be released, which then ends by its TTL. The
+ * context is freed in any case. Leases, members, elections and guards are freed by their own functions, before or
+ * after. NULL is ignored.
+ */
+TENURE_API int tenure_close(tenure_context *context);
 
-/* What the calling thread's last failed call said, if that was a call on this client; else "". With NULL: the same for
- * tenure_open(). The text is valid until the thread's next failing call. */
-TENURE_API const char *tenure_message(const tenure_client *client);
+/* What the calling thread's last failed call said, if that was a call on this handle (a context, or something opened on
+ * it); else "". With NULL: the last failed call of the thread. Valid until the thread's next failing call. */
+TENURE_API const char *tenure_message(const void *handle);
 
-TENURE_API const char *tenure_instance_id(const tenure_client *client);
+TENURE_API const char *tenure_instance_id(const tenure_context *context);
 
-/* Ends waiting calls of this client (tenure_acquire, tenure_watch_wait) with TENURE_E_CANCELLED, now and from
- * now on. Safe in a signal handler. */
-TENURE_API void tenure_cancel(tenure_client *client);
+/* Ends waiting calls on this context with TENURE_E_CANCELLED, now and from now on. Safe in a signal handler. */
+TENURE_API void tenure_cancel(tenure_context *context);
 
-/* ---- leases ------------------------------------------------------------------------------------------- */
+/* The next event of the context's leases, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
+TENURE_API int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *ret_event);
+
+/*
+ * The driven form: with TENURE_DRIVEN the library starts no thread (a store with a stream of its own, etcd and http, is
+ * not watched then, but read several times a second while somebody waits for a change). The program waits until
+ * tenure_fd() is readable, for at most tenure_timeout_ms(), and then calls tenure_process(), which makes the calls to
+ * the store that are due and calls the on_... functions. It makes a bounded number of calls: each blocks for no longer
+ * than the context's time-out, and usually for one round trip. tenure_process() may be called at any time, by any
+ * thread. The threaded form is a loop over these three.
+ *
+ * Functions that wait (tenure_acquire() with a wait, tenure_election_wait()) do the same work while they wait. To never
+ * wait, acquire with TENURE_ASYNC.
+ */
+TENURE_API int tenure_fd(tenure_context *context); /* for poll(), epoll or libuv; negative: an error */
+/* As poll() takes it: milliseconds, rounded up; 0: something is due; -1: nothing before the descriptor is readable. */
+TENURE_API int tenure_timeout_ms(tenure_context *context);
+TENURE_API int tenure_process(tenure_context *context);
+
+/* ---- leases --------------------------------------------------------------------------------------------- */
 
 typedef struct tenure_lease tenure_lease;
 
-/*
- * Acquires a lease on `target` for the client's instance. tenure_try_acquire() asks once; tenure_acquire()
- * waits up to wait_ms for it: it tries again when the store says that something changed and at the instant
- * when the present lease ends, not at ticks. A target that this instance holds already is granted again with
- * the same token and a fresh TTL (so a lost reply is harmless); handles on the same grant end together when one of
- * them is released.
- * Returns TENURE_E_HELD when another instance holds it; tenure_message() names it and the time left.
- */
-TENURE_API int tenure_try_acquire(tenure_client *client, const char *target, tenure_lease **ret_lease);
-TENURE_API int tenure_acquire(tenure_client *client, const char *target, uint64_t wait_ms, tenure_lease **ret_lease);
+enum tenure_acquire_flag {
+    TENURE_MANUAL = 1, /* the caller renews it, with tenure_renew() */
+    /* Returns a handle at once. TENURE_EVENT_ACQUIRED or TENURE_EVENT_ACQUIRE_FAILED follows, and tenure_lease_wait()
+     * waits for it. wait_ms is how long it goes on trying. */
+    TENURE_ASYNC = 2
+};
 
 /*
- * Renews the lease for its TTL. On TENURE_E_LOST it is over: somebody else may own the target. On any other
- * error the lease becomes uncertain: tenure_lease_valid() is false at once, a later successful renewal
- * makes it valid again, and without one it ends at its old deadline.
+ * Acquires a lease on `target`. With wait_ms 0 it asks once. Otherwise it asks again when the store reports a change
+ * and at the instant when the present lease ends, until wait_ms have passed. A target that this context holds already
+ * is granted again, with the same token and a fresh TTL; handles on the same grant end together when one of them is
+ * released. What a fleet member or an election of this context is about cannot be acquired (TENURE_E_INVALID).
+ * TENURE_E_HELD: another instance holds it; tenure_message() names it and the time left.
+ */
+TENURE_API int tenure_acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
+                              tenure_lease **ret_lease);
+/* Acquires the first of the targets that can be had, in their order; tenure_lease_target() says which. Not with
+ * TENURE_ASYNC. */
+TENURE_API int tenure_acquire_any(tenure_context *context, const char *const *targets, size_t count, uint64_t wait_ms,
+                                  unsigned flags, tenure_lease **ret_lease);
+/* Waits up to wait_ms for the outcome of an acquire with TENURE_ASYNC. TENURE_OK: it is held; TENURE_E_TIMEOUT: it is
+ * not known yet. Any other error is the outcome. */
+TENURE_API int tenure_lease_wait(tenure_lease *lease, uint64_t wait_ms);
+
+/*
+ * Renews the lease for its TTL now. On TENURE_E_LOST it is over: another instance may hold the target. On any other
+ * error the lease becomes uncertain: tenure_lease_valid() is false at once, a later successful renewal makes it valid
+ * again, and without one it ends at its old deadline.
  */
 TENURE_API int tenure_renew(tenure_lease *lease);
 
 /*
- * Gives the lease back. Stop the work first. The lease is invalid from the moment of the call, whatever the
- * store answers; on an error it ends by its TTL. Releasing what is no longer held is 0.
+ * Releases the lease. Stop the work first. The lease is invalid from the moment of the call, whatever the store
+ * answers; after an error the context repeats the release until the lease has ended. Releasing what is not held any
+ * more is TENURE_OK. The handle stays: free it.
  */
 TENURE_API int tenure_release(tenure_lease *lease);
 
-/* Frees the handle. It does not release: a lease that is held then ends by its TTL. */
+/* Frees the handle without releasing: a lease that is held is not renewed any more and ends by its TTL. */
 TENURE_API void tenure_lease_free(tenure_lease *lease);
+/* Releases and frees without waiting for the store: the context sends the release. */
+TENURE_API void tenure_lease_drop(tenure_lease *lease);
 
 /* The local check: true while this process may believe in its lease. It costs one clock read. Call it before each
  * step of the work and before each message. */
 TENURE_API bool tenure_lease_valid(const tenure_lease *lease);
-TENURE_API uint64_t tenure_lease_token(const tenure_lease *lease);
-/* Milliseconds until the local deadline; 0 when it has passed or the lease was lost or released. While the lease
- * is uncertain it counts down to the last confirmed deadline. */
+TENURE_API uint64_t tenure_lease_token(const tenure_lease *lease); /* 0 before it was granted */
+/* Milliseconds until the local deadline; 0 when it has passed or the lease was lost or released. While the lease is
+ * uncertain it counts down to the last confirmed deadline. */
 TENURE_API uint64_t tenure_lease_remaining_ms(const tenure_lease *lease);
 TENURE_API uint64_t tenure_lease_ttl_ms(const tenure_lease *lease);
 TENURE_API const char *tenure_lease_target(const tenure_lease *lease);
 
-/*
- * Renewing and releasing without a handle, for a caller that kept only the target and the token (a script).
- * They match the token; the holder is whoever holds that token. ttl_ms 0 keeps the lease's own TTL.
- * tenure_release_token() returns 0 also when nothing was held under that token; *ret_released says which.
- */
-TENURE_API int tenure_renew_token(tenure_client *client, const char *target, uint64_t token, uint64_t ttl_ms);
-TENURE_API int tenure_release_token(tenure_client *client, const char *target, uint64_t token, bool *ret_released);
+/* Calls fn once when the lease ends without having been released: `reason` is expired, taken, forced or store. The
+ * context then follows the store's feed, so that it hears of a forced release at once, and not at its next renewal. A
+ * lease that has ended already is reported at once, from the context's thread. NULL: not any more. */
+typedef void (*tenure_lost_fn)(tenure_lease *lease, const char *reason, void *userdata);
+TENURE_API int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void *userdata);
 
 /*
- * Takes a lease away from its holder. Without `now` its renewal is barred and others enter when it expires, so
- * that a living holder notices first. With `now` others enter at once, and the guarantee that nobody else believes
- * is suspended for this target until the old lease would have ended. *ret_released: a lease was held.
+ * Renewing and releasing without a handle, for a caller that kept only the target and the token (a script). They match
+ * the token; the holder is whoever holds that token. ttl_ms 0 keeps the lease's own TTL. tenure_token_release() returns
+ * TENURE_OK also when nothing was held under that token; *ret_released, which may be NULL, says which.
  */
-TENURE_API int tenure_force_release(tenure_client *client, const char *target, bool now, bool *ret_released);
+TENURE_API int tenure_token_renew(tenure_context *context, const char *target, uint64_t token, uint64_t ttl_ms);
+TENURE_API int tenure_token_release(tenure_context *context, const char *target, uint64_t token, bool *ret_released);
 
-/* ---- looking ------------------------------------------------------------------------------------------ */
+enum tenure_force_flag {
+    TENURE_NOW = 1 /* others enter at once; no guarantee for this target until the old lease would have ended */
+};
+
+/*
+ * Takes a lease away from its holder; with `instance`, only if that one holds it (NULL: whoever does). Its renewal is
+ * barred, and others enter when it expires, so that a live holder notices first. *ret_released, which may be NULL: a
+ * lease was held.
+ */
+TENURE_API int tenure_force_release(tenure_context *context, const char *target, const char *instance, unsigned flags,
+                                    bool *ret_released);
+
+/* ---- reading targets and instances ---------------------------------------------------------------------- */
 
 typedef struct tenure_info {
-    char target[TENURE_TARGET_MAX + 1];
-    char holder[TENURE_HOLDER_MAX + 1]; /* "" when free */
-    uint64_t token;                     /* of the holder; when free, the last one granted; 0: never leased */
+    size_t size;
+    uint64_t token; /* of the holder; when free, the last one granted; 0: never leased */
     uint64_t ttl_ms;
     uint64_t remaining_ms;   /* by the store's clock; 0 when free */
     uint64_t acquired_at_ms; /* Unix time, for display; 0 when free */
@@ -219,43 +352,48 @@ typedef struct tenure_info {
     bool registered;         /* in the target registry */
     bool paused;             /* in the registry, and paused */
     bool barred;             /* forced: cannot be renewed */
+    char target[TENURE_TARGET_MAX + 1];
+    char holder[TENURE_HOLDER_MAX + 1]; /* "" when free */
 } tenure_info;
 
 /* One target, or TENURE_E_UNKNOWN_TARGET when it was neither registered nor ever leased. */
-TENURE_API int tenure_get_info(tenure_client *client, const char *target, tenure_info *ret_info);
+TENURE_API int tenure_target_read(tenure_context *context, const char *target, tenure_info *ret_info);
 
 enum tenure_filter {
-    TENURE_ALL = 0,        /* every target that is registered or was ever leased */
-    TENURE_LEASED = 1,     /* held now */
-    TENURE_FREE = 2,       /* not held and not paused */
-    TENURE_REGISTERED = 3, /* in the registry */
+    TENURE_ALL = 0,       /* every target that is registered or was ever leased */
+    TENURE_LEASED = 1,    /* held now */
+    TENURE_FREE = 2,      /* not held and not paused */
+    TENURE_REGISTERED = 3 /* in the registry */
 };
 
 /* Calls `each` for every matching target, in byte order of their ids, until it returns non-zero, which is then
- * returned. The listing is read page by page: `each` may call other functions of this client. */
+ * returned. The listing is read page by page. */
 typedef int (*tenure_info_fn)(const tenure_info *info, void *userdata);
-TENURE_API int tenure_list(tenure_client *client, enum tenure_filter filter, tenure_info_fn each, void *userdata);
+TENURE_API int tenure_target_list(tenure_context *context, enum tenure_filter filter, tenure_info_fn each,
+                                  void *userdata);
 
 typedef struct tenure_instance {
-    const char *instance;
-    uint32_t weight; /* 0: draining */
-    bool draining;   /* somebody asked it to drain */
+    size_t size;
+    const char *instance; /* the strings are valid during the call of `each` */
+    const char *metadata; /* what it says of itself: JSON, with its "version"; NULL: nothing */
     uint64_t ttl_ms;
     uint64_t remaining_ms; /* until its heartbeat ends unless it is renewed */
     uint64_t since_ms;     /* Unix time, for display */
-    const char *metadata;  /* what it says of itself: JSON, with its "version"; NULL: nothing */
+    uint32_t weight;       /* 0: draining */
+    bool draining;         /* it was asked to drain */
 } tenure_instance;
-/* The live instances of the namespace. The strings are valid during the call of `each`, which must not use this client.
- */
+/* The live instances of the namespace. */
 typedef int (*tenure_instance_fn)(const tenure_instance *instance, void *userdata);
-TENURE_API int tenure_instances_list(tenure_client *client, tenure_instance_fn each, void *userdata);
-/* Asks a live instance to hand over everything that it holds, or takes that back. TENURE_E_UNKNOWN_TARGET: there is no
- * such instance. */
-TENURE_API int tenure_drain(tenure_client *client, const char *instance, bool undo);
+TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata);
+/* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_TARGET: there
+ * is no such instance. */
+TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
+TENURE_API int tenure_instance_undrain(tenure_context *context, const char *instance);
 
-/* ---- the target registry ------------------------------------------------------------------------------ */
+/* ---- the target registry -------------------------------------------------------------------------------- */
 
 typedef struct tenure_target {
+    size_t size;
     const char *id;
     const char *url;   /* NULL: none */
     const char *exec;  /* NULL: none */
@@ -264,324 +402,275 @@ typedef struct tenure_target {
     bool paused;
 } tenure_target;
 
-/* Registers or changes targets, all or none. *ret_added: how many were new. */
-TENURE_API int tenure_targets_put(tenure_client *client, const tenure_target *targets, size_t count, size_t *ret_added);
+/* Registers or changes targets, all or none. The first one's `size` is the distance between two. *ret_added, which may
+ * be NULL: how many were new. */
+TENURE_API int tenure_registry_put(tenure_context *context, const tenure_target *targets, size_t count,
+                                   size_t *ret_added);
 /* Removes a target from the registry. Its token counter and its lease stay. TENURE_E_UNKNOWN_TARGET: not registered. */
-TENURE_API int tenure_target_remove(tenure_client *client, const char *id);
-TENURE_API int tenure_target_pause(tenure_client *client, const char *id, bool paused);
-/* As tenure_list, for the registry. The strings are valid during the call of `each`, which must not use this client. */
+TENURE_API int tenure_registry_remove(tenure_context *context, const char *id);
+TENURE_API int tenure_registry_pause(tenure_context *context, const char *id);
+TENURE_API int tenure_registry_resume(tenure_context *context, const char *id);
+/* As tenure_target_list(), for the registry. The strings are valid during the call of `each`. */
 typedef int (*tenure_target_fn)(const tenure_target *target, void *userdata);
-TENURE_API int tenure_targets_list(tenure_client *client, tenure_target_fn each, void *userdata);
+TENURE_API int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *userdata);
 
-/* ---- changes ------------------------------------------------------------------------------------------ */
+/* ---- changes -------------------------------------------------------------------------------------------- */
 
 typedef struct tenure_change {
-    uint64_t cursor;    /* grows by time; pass the last one seen to go on */
-    uint64_t at_ms;     /* Unix time, for display */
-    const char *event;  /* lease_acquired, lease_released, lease_lost, instance_joined, instance_changed, instance_left,
-                           target_added, target_changed, target_removed, store_recovering, lease_asked; in a history also
-                           target_unowned */
-    const char *target; /* "" for instances */
+    size_t size;
+    enum tenure_event_kind kind; /* in a history also TENURE_EVENT_UNOWNED */
+    uint64_t cursor;             /* grows by time; pass the last one seen to go on */
+    uint64_t at_ms;              /* Unix time, for display */
+    uint64_t token;              /* 0 for instances and targets */
+    const char *target;          /* "" for instances; the strings are valid during the call of `each` */
     const char *instance;
     const char *reason; /* of lease_released and lease_lost; else "" */
     const char *actor;  /* who forced it; else "" */
-    uint64_t token;     /* 0 for instances and targets */
     /* In a history only; 0: not known, because it began before what is kept, or less than a millisecond. */
     uint64_t held_ms; /* lease_released, lease_lost: how long that holder had it */
-    uint64_t free_ms; /* lease_acquired: how long nobody had it before; target_unowned: so far, or until it was taken */
+    uint64_t free_ms; /* lease_acquired: how long it was free before; target_unowned: so far, or until it was taken */
 } tenure_change;
 
-typedef void (*tenure_change_fn)(const tenure_change *change, void *userdata);
+typedef int (*tenure_change_fn)(const tenure_change *change, void *userdata);
 
 /* The cursor of this moment: only later changes follow it. */
-TENURE_API int tenure_watch_start(tenure_client *client, uint64_t *ret_cursor);
+TENURE_API int tenure_watch_start(tenure_context *context, uint64_t *ret_cursor);
 /*
- * Waits up to wait_ms (UINT64_MAX: without end) for changes after *cursor, hands them to `each` (NULL: to nobody) in
- * order and moves *cursor. 0 also when nothing came in time. TENURE_E_RESYNC: *cursor is older than what the store
- * keeps; list again, *cursor has been set to this moment. A lease that expires is reported when the target is acquired
- * next.
+ * Waits up to wait_ms for changes after *cursor, passes them to `each` (NULL: skips them) in order and moves *cursor.
+ * TENURE_OK also when none came in time. `each` ends it by returning non-zero, which is then returned; *cursor is that
+ * change. TENURE_E_RESYNC: *cursor is older than what the store keeps; list again, *cursor has been set to this moment.
+ * A lease that expires is reported when the target is acquired next.
  */
-TENURE_API int tenure_watch_wait(tenure_client *client, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
+TENURE_API int tenure_watch_wait(tenure_context *context, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
                                  void *userdata);
 
 /*
- * What has happened in the client's namespace, to one target or (NULL) to all: in the order of time, up to `limit` of
- * the newest, no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and 30 days). A target
- * that its holder lost, or left to others, and that nobody took for longer than the fleet's TTL (without instances:
- * 30 s) is a target_unowned, told for the moment at which that time had passed.
+ * What has happened in the context's namespace, to one target or (NULL) to all: in the order of time, up to `limit` of
+ * the newest, no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and 30 days), until
+ * `each` returns non-zero, which is then returned. A target that its holder lost, or left to others, and that stayed
+ * free for longer than the fleet's TTL (without instances: 30 s) is a target_unowned, at the moment at which that time
+ * had passed.
  */
-TENURE_API int tenure_history(tenure_client *client, const char *target, uint64_t for_ms, size_t limit,
-                              tenure_change_fn each, void *userdata);
+TENURE_API int tenure_history_read(tenure_context *context, const char *target, uint64_t for_ms, size_t limit,
+                                   tenure_change_fn each, void *userdata);
 
-/* ---- the fleet member: one instance of a fleet --------------------------------------------------------------- */
+/* ---- the fleet member ----------------------------------------------------------------------------------- */
 
 /*
- * A fleet member is one instance of a fleet: it announces itself, sees the others, computes the same plan as they do,
- * acquires what is planned for it, renews, hands over, and takes over from the dead, in a thread of its own. The
- * program adds targets (or lets them come from the store's registry), checks a target before each step of work on it,
- * and says when work begins and ends. The conventions above hold; fork() too.
+ * A fleet member announces its instance, sees the others, computes the same plan as they do, acquires what is planned
+ * for it, renews, hands over, and takes over from the dead. The program adds targets (or lets them come from the
+ * store's registry), checks a target before each step of work on it, and says when work begins and ends. A context has
+ * at most one member in a namespace, and no leases or elections of its own there.
  */
 typedef struct tenure_member tenure_member;
 
-/* What happens to leases, instances, targets and the store. The first ones are reported to the instance that they are
- * about; those that are marked with * also stand in the store's feed (tenure_change.event has their names). */
-enum tenure_event_kind {
-    TENURE_EVENT_ACQUIRED = 0,       /* lease_acquired *: target, token */
-    TENURE_EVENT_ACQUIRE_FAILED = 1, /* lease_acquire_failed: target, error, instance (its holder), remaining_ms */
-    TENURE_EVENT_RENEWED = 2,        /* lease_renewed: target and token, or in large batches only a count */
-    TENURE_EVENT_RENEW_FAILED = 3,   /* lease_renew_failed: target, token, error; start no work until the next one */
-    TENURE_EVENT_LOST = 4,           /* lease_lost *: target, token, reason; end the work at once */
-    TENURE_EVENT_STOP = 5,           /* lease_closing: target, token; finish the work, then say that it is not busy */
-    TENURE_EVENT_RELEASED = 6,       /* lease_released *: target, token, reason */
-    TENURE_EVENT_JOINED = 7,         /* instance_joined *: instance */
-    TENURE_EVENT_LEFT = 8,           /* instance_left *: instance */
-    TENURE_EVENT_PLAN_CHANGED = 9,   /* plan_changed: count of targets that moved */
-    TENURE_EVENT_STORE_DOWN = 10,    /* store_down: error */
-    TENURE_EVENT_STORE_UP = 11,      /* store_up */
-    TENURE_EVENT_RECOVERING = 12,    /* store_recovering *: target, remaining_ms */
-    TENURE_EVENT_REFUSED = 13,       /* instance_refused: error; another TTL in the fleet, or declared gone */
-    TENURE_EVENT_STOPPED = 14,       /* instance_stopped: everything has been released */
-    TENURE_EVENT_KEPT = 15,          /* lease_kept: target, token, remaining_ms; the work is over, the lease is not */
-    TENURE_EVENT_UNOWNED = 16,       /* target_unowned: target, token and reason of its last lease, free_ms; no holder
-                                           for longer than the TTL. One instance of the fleet reports it, once */
-    TENURE_EVENT_INSTANCE_CHANGED = 17, /* instance_changed *: another weight or other metadata */
-    TENURE_EVENT_TARGET_ADDED = 18,     /* target_added * */
-    TENURE_EVENT_TARGET_CHANGED = 19,   /* target_changed *: paused and resumed, too */
-    TENURE_EVENT_TARGET_REMOVED = 20,   /* target_removed * */
-    TENURE_EVENT_ASKED = 21             /* lease_asked *: something is asked of the holder */
+enum tenure_member_flag {
+    TENURE_TARGETS_FROM_STORE = 1 /* the targets are those of the registry, and follow it */
 };
 
-typedef struct tenure_event {
-    enum tenure_event_kind kind;
-    const char *name;                     /* the word for the log: "lease_acquired" */
-    char target[TENURE_TARGET_MAX + 1];   /* "" when it is about none */
-    char instance[TENURE_HOLDER_MAX + 1]; /* the other instance, or "" */
-    const char *reason; /* shutdown, rebalance, drain, removed, forced, resigned, done, expired, taken, store, or "" */
-    uint64_t token;
-    uint64_t remaining_ms;
-    uint64_t count;
-    int error;
-    uint64_t free_ms; /* target_unowned: since when, so far */
-} tenure_event;
-
-typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);
-
-/* Zero or NULL means the default, as in tenure_options. */
+/* Zero or NULL means the default. */
 typedef struct tenure_member_options {
-    size_t size; /* sizeof(tenure_member_options) */
-    const char *namespace_name;
-    const char *instance_name;
-    uint64_t ttl_ms;
-    uint64_t renew_ms; /* ttl / 3 */
-    uint64_t margin_ms;
-    uint64_t timeout_ms;
-    uint64_t settle_ms;       /* 2,000: how long an instance has to be there before targets are handed to it */
-    uint32_t weight;          /* 1: the part of the targets that this instance gets, relative to the others */
-    bool targets_from_store;  /* the targets are those of the registry, and follow it */
-    tenure_event_fn on_event; /* called from the fleet member's thread, which must not call tenure_member_stop() or
-                                 _close(); NULL: pull events */
-    void *userdata;
+    size_t size;                /* sizeof(tenure_member_options) */
+    unsigned flags;             /* enum tenure_member_flag */
+    uint32_t weight;            /* 1: the part of the targets that this instance gets, relative to the others */
+    const char *namespace_name; /* the context's */
+    uint64_t settle_ms;         /* 2,000: how long an instance has to be present before targets are handed to it */
+    tenure_event_fn on_event;   /* NULL: pull with tenure_member_next_event() */
+    void *userdata;             /* for on_event */
 } tenure_member_options;
 
-/* Opens the store and makes the instance; nothing is announced before start. On failure,
- * tenure_member_message(NULL) describes the error. */
-TENURE_API int tenure_member_open(const char *url, const tenure_member_options *options, tenure_member **ret_member);
-TENURE_API int tenure_member_start(tenure_member *member);
-/* Lets work stop, releases everything, leaves, and ends the thread; waits up to wait_ms for work that is still busy.
- * TENURE_E_TIMEOUT: something was still busy; its leases end by their TTL. */
+/* Joins the fleet. */
+TENURE_API int tenure_member_open(tenure_context *context, const tenure_member_options *options,
+                                  tenure_member **ret_member);
+/* Lets work stop, releases everything and leaves; waits up to wait_ms for work that is still busy. TENURE_E_TIMEOUT:
+ * something was still busy; its leases end by their TTL. */
 TENURE_API int tenure_member_stop(tenure_member *member, uint64_t wait_ms);
+/* Stops without waiting for work that is busy, unless it was stopped before, and frees. NULL is ignored. */
 TENURE_API void tenure_member_close(tenure_member *member);
-TENURE_API const char *tenure_member_message(const tenure_member *member);
-TENURE_API const char *tenure_member_instance_id(const tenure_member *member);
 
+enum tenure_target_flag {
+    TENURE_PAUSED = 1 /* known, but not held by anybody */
+};
 /* The fleet member's own list of targets, unless they come from the store. */
-TENURE_API int tenure_member_put_target(tenure_member *member, const char *target, bool paused);
-TENURE_API int tenure_member_remove_target(tenure_member *member, const char *target);
+TENURE_API int tenure_member_put(tenure_member *member, const char *target, unsigned flags);
+TENURE_API int tenure_member_remove(tenure_member *member, const char *target);
 
-/* Takes a target whatever the plan says, and keeps it until it is released. True in *ret_acquired when it was acquired
- * or is held already; waits for the store's answer, not for the lease. */
-TENURE_API int tenure_member_try_acquire(tenure_member *member, const char *target, bool *ret_acquired);
+/* Takes a target whatever the plan says, and keeps it until it is released. TENURE_E_HELD: another instance holds it.
+ * Waits for the store's answer, not for the lease. */
+TENURE_API int tenure_member_acquire(tenure_member *member, const char *target);
 /* Releases a target once it is not busy. */
 TENURE_API int tenure_member_release(tenure_member *member, const char *target);
 
 /* Whether this instance may work on the target now: held, confirmed, before its deadline, and not about to be
  * released. A short lock. */
 TENURE_API bool tenure_member_is_held(tenure_member *member, const char *target);
-/* The same by handle: a wait-free read. The handle is valid until the target is removed or the fleet member closed.
- * NULL: not a target. */
-typedef struct tenure_handle tenure_handle;
-TENURE_API const tenure_handle *tenure_member_handle(tenure_member *member, const char *target);
-TENURE_API bool tenure_handle_is_held(const tenure_handle *handle);
-TENURE_API uint64_t tenure_handle_token(const tenure_handle *handle);
-/* Milliseconds until the local deadline, also while uncertain or about to be released; 0: none. */
-TENURE_API uint64_t tenure_handle_remaining_ms(const tenure_handle *handle);
 
-/* Work on a target begins or ends. A target is not released while it is busy. TENURE_E_LOST: it may not be worked on.
+/*
+ * The same by handle: a wait-free read. A handle is a value: copy it, and forget it when it is of no use. After its
+ * target was removed it is never held again, also if the same or another target is put later. It must not be used after
+ * tenure_member_close().
  */
+typedef struct tenure_handle {
+    const void *belief;
+    uint64_t generation;
+} tenure_handle;
+TENURE_API int tenure_member_handle(tenure_member *member, const char *target, tenure_handle *ret_handle);
+TENURE_API bool tenure_handle_is_held(tenure_handle handle);
+TENURE_API uint64_t tenure_handle_token(tenure_handle handle); /* 0: not held */
+/* Milliseconds until the local deadline, also while uncertain or about to be released; 0: none. */
+TENURE_API uint64_t tenure_handle_remaining_ms(tenure_handle handle);
+
+/* Work on a target begins or ends. A target is not released while it is busy. TENURE_E_LOST: no work may start. */
 TENURE_API int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token);
-TENURE_API void tenure_member_end(tenure_member *member, const char *target);
+TENURE_API int tenure_member_end(tenure_member *member, const char *target);
 
 /* Asks the store whether this instance holds the target at this moment: TENURE_OK, TENURE_E_LOST, or an error. */
-TENURE_API int tenure_member_strict_check(tenure_member *member, const char *target);
+TENURE_API int tenure_member_confirm(tenure_member *member, const char *target);
 
-enum tenure_lease_state {
+enum tenure_member_state {
     TENURE_STATE_UNKNOWN = 0,
-    TENURE_STATE_OWNED = 1,
+    TENURE_STATE_HELD = 1,
     TENURE_STATE_OTHER = 2,
     TENURE_STATE_UNCERTAIN = 3
 };
-typedef struct tenure_lease_info {
+typedef struct tenure_member_info {
+    size_t size;
+    enum tenure_member_state state; /* as seen from this instance */
+    uint64_t token;
+    uint64_t acquired_at_ms; /* Unix time; 0 unless held or uncertain */
+    uint64_t renewed_at_ms;  /* Unix time */
     char target[TENURE_TARGET_MAX + 1];
     char holder[TENURE_HOLDER_MAX + 1];  /* as far as this instance has heard; "" */
-    char planned[TENURE_HOLDER_MAX + 1]; /* whom the plan names; "" */
-    enum tenure_lease_state state;       /* as seen from this instance */
-    uint64_t token;
-    uint64_t acquired_at_ms;     /* Unix time; 0 unless owned or uncertain */
-    uint64_t last_renewed_at_ms; /* Unix time */
-} tenure_lease_info;
-TENURE_API int tenure_member_lease_info(tenure_member *member, const char *target, tenure_lease_info *ret_info);
+    char planned[TENURE_HOLDER_MAX + 1]; /* whom the plan names; "": nobody is there */
+} tenure_member_info;
+TENURE_API int tenure_member_read(tenure_member *member, const char *target, tenure_member_info *ret_info);
 
+/* Calls `each` for the targets that are held, or for the live instances, until it returns non-zero, which is then
+ * returned. */
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
-/* Each calls `each` for a copy of the list, until it returns non-zero, which is then returned. */
-TENURE_API int tenure_member_held(tenure_member *member, tenure_name_fn each, void *userdata);
-TENURE_API int tenure_member_live_instances(tenure_member *member, tenure_name_fn each, void *userdata);
-/* The instance that the plan names; TENURE_E_UNKNOWN_TARGET, or "" when nobody is there. */
-TENURE_API int tenure_member_planned_holder(tenure_member *member, const char *target,
-                                            char ret_instance[TENURE_HOLDER_MAX + 1]);
+TENURE_API int tenure_member_list_held(tenure_member *member, tenure_name_fn each, void *userdata);
+TENURE_API int tenure_member_list_instances(tenure_member *member, tenure_name_fn each, void *userdata);
 /* 0 hands everything over and gets nothing more: draining. */
 TENURE_API int tenure_member_set_weight(tenure_member *member, uint32_t weight);
 
-/* Pulls the next event, when there is no on_event: waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
+/* The next event, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
 TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_event *ret_event);
 
-/* ---- elections: one leader for a role ------------------------------------------------------------------- */
+/* ---- elections ------------------------------------------------------------------------------------------ */
 
 /*
  * A role is a target, of the namespace `leader` unless told otherwise, and its holder is the leader. An election
- * campaigns in a thread of its own: it asks again at the instant when the present leader's lease ends, or when that
- * leader releases it; it renews while it leads; and it stops believing before the store lets anybody else in. What it
- * cannot do is to stop work that is under way: check tenure_is_leader() before each step, and send the token with
- * everything, so that receivers can refuse what a former leader still sends.
+ * campaigns: it asks again at the instant when the present leader's lease ends, or when that leader releases it; it
+ * renews while it leads; and it stops believing before the store lets any other instance in. It cannot stop work that
+ * is under way: check tenure_election_leads() before each step, and send the token with everything, so that receivers
+ * can refuse what a former leader still sends. A context has at most one election for a role.
  */
 typedef struct tenure_election tenure_election;
 
-/* Zero or NULL means the default, as in tenure_options. */
+/* Zero or NULL means the default. */
 typedef struct tenure_election_options {
     size_t size;                /* sizeof(tenure_election_options) */
+    unsigned flags;             /* 0 */
     const char *namespace_name; /* "leader" */
-    const char *instance_name;
-    uint64_t ttl_ms;
-    uint64_t renew_ms; /* ttl / 3 */
-    uint64_t margin_ms;
-    uint64_t timeout_ms;
-    /* Both are called from the election's thread, which must not call tenure_election_stop(), and which renews nothing
-     * while they run: start the work elsewhere and return. */
-    void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);
-    /* The term is over, or is to end: `reason` is resigned, shutdown, expired, taken, forced or store. The work must
-     * have stopped when it returns: only then is the lease released, if there still is one. Renewals go on no longer
-     * than until then, so it returns in a fraction of the TTL, or lets the lease end by itself. */
-    void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
-    tenure_event_fn on_event; /* what the log would say; the same events as a fleet member's */
-    void *userdata;
     /* For work that is not to be repeated soon: from the start of a term the role is kept at least this long, also when
      * the work is over before, or this process has died. 0: it is released when the work is over. */
     uint64_t at_least_ms;
+    /* Start the work elsewhere and return. */
+    void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);
+    /* The term is over, or is to end: `reason` is resigned, shutdown, expired, taken, forced or store. The work must
+     * have stopped when it returns: only then is the lease released, if there still is one. */
+    void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
+    tenure_event_fn on_event; /* what the log would say; NULL: not reported */
+    void *userdata;
 } tenure_election_options;
 
-/* Opens the store and starts to campaign. On failure, tenure_message(NULL) describes the error. */
-TENURE_API int tenure_election_start(const char *url, const char *role, const tenure_election_options *options,
-                                     tenure_election **ret_election);
-/* Steps down, releases the role, ends the thread and frees the election. NULL is ignored. */
-TENURE_API void tenure_election_stop(tenure_election *election);
+/* Starts to campaign. */
+TENURE_API int tenure_election_open(tenure_context *context, const char *role, const tenure_election_options *options,
+                                    tenure_election **ret_election);
+/* Steps down, releases the role and frees the election. NULL is ignored. */
+TENURE_API void tenure_election_close(tenure_election *election);
 
 /* Whether this instance leads at this moment: a wait-free local read, which turns false by itself. */
-TENURE_API bool tenure_is_leader(const tenure_election *election);
+TENURE_API bool tenure_election_leads(const tenure_election *election);
 /* The token of the term; 0 when it does not lead. */
 TENURE_API uint64_t tenure_election_token(const tenure_election *election);
 /* Milliseconds until the local deadline, also while uncertain or stepping down; 0: none. */
 TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election);
-TENURE_API const char *tenure_election_instance_id(const tenure_election *election);
-/* Waits up to wait_ms (UINT64_MAX: without end) until this instance leads. TENURE_E_HELD: another does; TENURE_E_GONE,
- * TENURE_E_TOKEN: it never will. */
+/* Waits up to wait_ms until this instance leads. TENURE_E_HELD: another instance leads; TENURE_E_GONE, TENURE_E_TOKEN:
+ * this one never will. */
 TENURE_API int tenure_election_wait(tenure_election *election, uint64_t wait_ms);
 /* Steps down and lets others go first: it campaigns again after one TTL. */
 TENURE_API int tenure_election_resign(tenure_election *election);
 
 /*
  * Runs fn on the leader only: campaigns for up to wait_ms, calls fn with the election (renewed meanwhile; fn checks
- * tenure_is_leader() to notice a loss), and releases the role. Returns what fn returns (0 or more is meant);
- * TENURE_E_HELD when another leads: fn was not called; TENURE_E_LOST when fn was called and the leadership was lost
- * before it returned.
+ * tenure_election_leads() to notice a loss), and releases the role. In the driven form fn has to call tenure_process().
+ * Returns what fn returns (0 or more is meant); TENURE_E_HELD when another instance leads: fn was not called;
+ * TENURE_E_LOST when fn was called and the leadership was lost before it returned.
  */
-TENURE_API int tenure_leader_only(const char *url, const char *role, const tenure_election_options *options,
-                                  uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
+TENURE_API int tenure_election_run(tenure_context *context, const char *role, const tenure_election_options *options,
+                                   uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
 
-/* ---- looking at roles from outside; the client's namespace is that of the roles, usually `leader` */
-
+/* Roles seen from outside. The context's namespace is that of the roles, usually `leader`. */
 typedef struct tenure_leader {
-    char instance[TENURE_HOLDER_MAX + 1]; /* "": nobody leads */
+    size_t size;
     uint64_t token;
-    uint64_t remaining_ms; /* by the store's clock; 0 when it is told by a change */
-    uint64_t since_ms;     /* Unix time, for display; 0: not known */
+    uint64_t remaining_ms;                /* by the store's clock; 0 when it is told by a change */
+    uint64_t since_ms;                    /* Unix time, for display; 0: not known */
+    char instance[TENURE_HOLDER_MAX + 1]; /* "": there is no leader */
 } tenure_leader;
 
-TENURE_API int tenure_leader_get(tenure_client *client, const char *role, tenure_leader *ret_leader);
-/*
- * Calls `each` for the present leader, and for every change, until it returns non-zero, which is then returned, or
- * tenure_cancel() is called. An error of the store ends it: call it again. `each` must not use this client.
- */
+TENURE_API int tenure_leader_read(tenure_context *context, const char *role, tenure_leader *ret_leader);
+/* Calls `each` for the present leader, and for every change, until it returns non-zero, which is then returned, or
+ * tenure_cancel() is called. An error of the store ends it: call it again. */
 typedef int (*tenure_leader_fn)(const tenure_leader *leader, void *userdata);
-TENURE_API int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn each, void *userdata);
+TENURE_API int tenure_leader_observe(tenure_context *context, const char *role, tenure_leader_fn each, void *userdata);
 /* Asks that instance to step down: it ends its work, releases the role, and lets others go first. Returns when it is
- * asked, not when it has. TENURE_E_HELD: another leads; TENURE_E_LOST: nobody does. */
-TENURE_API int tenure_resign(tenure_client *client, const char *role, const char *instance);
-/* tenure_force_release(), but only if that instance holds the lease. */
-TENURE_API int tenure_force_release_from(tenure_client *client, const char *target, const char *instance, bool now,
-                                         bool *ret_released);
+ * asked, not when it has. TENURE_E_HELD: another instance leads; TENURE_E_LOST: there is no leader. */
+TENURE_API int tenure_leader_resign(tenure_context *context, const char *role, const char *instance);
 
-/* ---- the guard: is this token current? -------------------------------------------------------------------- */
+/* ---- guards --------------------------------------------------------------------------------------------- */
 
 /*
- * For whoever receives what holders send. A message carries the token of the lease under which it was made; a guard
- * says whether that token is current, and its owner drops the message otherwise. docs/FENCING.md tells more, also how
- * to do without a guard where the data lies in SQL or Redis.
+ * For receivers of what holders send. A message carries the token of the lease under which it was made; a guard says
+ * whether that token is current, and its owner drops the message otherwise. docs/FENCING.md tells more, also how to do
+ * without a guard where the data is in SQL or Redis.
  *
  *  - A token below the highest that the guard has accepted or read for its target is never accepted.
  *  - The store is read before the first token of a target is accepted, and before a higher one is believed. A token
  *    that was never granted is refused.
- *  - What was read is remembered, and confirmed by the store's feed of changes, in a thread of the guard's own: so a
- *    check is a look at memory (a short lock, some 100 ns), and a change of hands is known within milliseconds. While
- *    the store cannot be reached, the newest token known is accepted for cache_ttl_ms after it was last confirmed. A
- *    stale holder can pass for at most that long.
+ *  - What was read is remembered, and confirmed by the store's feed of changes: so a check is a look at memory (a short
+ *    lock, some 100 ns), and a change of hands is known within milliseconds. While the store cannot be reached, the
+ *    newest token known is accepted for cache_ttl_ms after it was last confirmed. A stale holder can pass for at most
+ *    that long.
  */
 typedef struct tenure_guard tenure_guard;
 
-/* Zero or NULL means the default, as in tenure_options. */
+enum tenure_guard_flag {
+    TENURE_ACCEPT_EXPIRED = 1 /* the newest token known is still accepted when it can no longer be confirmed */
+};
+
+/* Zero or NULL means the default. */
 typedef struct tenure_guard_options {
     size_t size;                /* sizeof(tenure_guard_options) */
-    const char *namespace_name; /* "poll" */
+    unsigned flags;             /* enum tenure_guard_flag */
+    const char *namespace_name; /* the context's */
     uint64_t cache_ttl_ms;      /* 30,000; between 100 ms and 366 days */
-    uint64_t timeout_ms;        /* cache_ttl / 6, between 50 and 5,000: bound of one call to the store */
-    size_t max_targets;         /* 100,000: what is remembered; the least used are forgotten, and asked for again */
-    bool on_expired_accept;     /* the newest token known goes on being accepted when it can no longer be confirmed */
-    tenure_event_fn
-        on_event; /* store_down, store_up, store_recovering; from the guard's thread, which must not use it */
-    void *userdata;
+    size_t max_targets;         /* 100,000: what is remembered; the least used are evicted, and read again */
+    tenure_event_fn on_event;   /* store_down, store_up, store_recovering; NULL: not reported */
+    void *userdata;             /* for on_event */
 } tenure_guard_options;
 
-/* Opens the store, as tenure_open() does, and starts the thread. On failure,
- * tenure_guard_message(NULL) describes the error. */
-TENURE_API int tenure_guard_open(const char *url, const tenure_guard_options *options, tenure_guard **ret_guard);
-/* NULL is ignored. No check may be under way. In a child of fork() it frees memory only. */
+TENURE_API int tenure_guard_open(tenure_context *context, const tenure_guard_options *options,
+                                 tenure_guard **ret_guard);
+/* NULL is ignored. No check may be under way. */
 TENURE_API void tenure_guard_close(tenure_guard *guard);
-/* What the calling thread's last failed call said, if that was a call on this guard; else "". */
-TENURE_API const char *tenure_guard_message(const tenure_guard *guard);
 
 /*
  * TENURE_OK: the token is current. TENURE_E_STALE: a newer one has been granted. TENURE_E_TOKEN: it was never granted.
- * TENURE_E_UNREACHABLE: nobody can tell, because the store does not answer, or has lost data and is recovering, and
- * what is remembered is too old. TENURE_E_INVALID, TENURE_E_FORKED. Waits only when the store has to be asked, for no
- * longer than two time-outs; while the store is known to be down it does not wait.
+ * TENURE_E_UNREACHABLE: it cannot be confirmed, because the store does not answer, or has lost data and is recovering,
+ * and what is remembered is too old. Waits only when the store has to be read, for no longer than two time-outs; while
+ * the store is known to be down it does not wait.
  */
 TENURE_API int tenure_guard_check(tenure_guard *guard, const char *target, uint64_t token);
 
@@ -591,30 +680,32 @@ typedef struct tenure_guard_item {
     uint64_t newest; /* result: the newest token known; 0: none */
     int verdict;     /* result: as tenure_guard_check() */
 } tenure_guard_item;
-/* The same for many: what has to be asked is asked together. TENURE_OK: every item has its verdict. */
-TENURE_API int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count);
+/* The same for many: what has to be read is read together. stride is sizeof(tenure_guard_item). TENURE_OK: every item
+ * has its verdict. */
+TENURE_API int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count, size_t stride);
 
-typedef struct tenure_guard_counts {
+typedef struct tenure_guard_totals {
+    size_t size;
     uint64_t accepted;
-    uint64_t accepted_expired; /* of them, by on_expired_accept */
+    uint64_t accepted_expired; /* of them, by TENURE_ACCEPT_EXPIRED */
     uint64_t stale;
     uint64_t ungranted;
     uint64_t unconfirmed;
-    uint64_t asked;   /* questions that went to the store */
+    uint64_t reads;   /* of targets in the store */
     uint64_t targets; /* remembered now */
-} tenure_guard_counts;
-TENURE_API void tenure_guard_get_counts(tenure_guard *guard, tenure_guard_counts *ret_counts);
+} tenure_guard_totals;
+TENURE_API int tenure_guard_read(tenure_guard *guard, tenure_guard_totals *ret_totals);
 
-/* ---- health ------------------------------------------------------------------------------------------- */
+/* ---- health --------------------------------------------------------------------------------------------- */
 
 /* One round trip of the kind that a renewal takes; changes nothing that a user can see. */
-TENURE_API int tenure_ping(tenure_client *client, uint64_t *ret_elapsed_us);
+TENURE_API int tenure_store_ping(tenure_context *context, uint64_t *ret_elapsed_us);
 
 enum tenure_check_level { TENURE_CHECK_OK = 0, TENURE_CHECK_WARN = 1, TENURE_CHECK_FAIL = 2 };
 /* What the store knows about its own fitness: name of the check, what was found, and what to do ("" when ok). */
 typedef void (*tenure_check_fn)(enum tenure_check_level level, const char *check, const char *found, const char *advice,
                                 void *userdata);
-TENURE_API int tenure_check(tenure_client *client, tenure_check_fn each, void *userdata);
+TENURE_API int tenure_store_check(tenure_context *context, tenure_check_fn each, void *userdata);
 
 #ifdef __cplusplus
 }

@@ -10,15 +10,14 @@
 #include "store/store.h"
 
 typedef struct ten_election_extras {
-    ten_beliefs *beliefs;   /* NULL: the election keeps its belief itself; else number 0 is its */
-    const ten_clock *clock; /* NULL: the system's */
+    ten_beliefs *beliefs; /* NULL: the election keeps its belief itself; else number 0 is its */
     /* The end of the work is told by ten_candidate_work_over(), not by on_demoted's return; and nothing happens before
      * ten_candidate_begin(). */
     bool works_elsewhere;
     ten_measures *measures; /* NULL: nobody counts */
 } ten_election_extras;
 
-int ten_candidate_open(const char *url, const char *role, const tenure_election_options *options,
+int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,
                        const ten_election_extras *extras, tenure_election **ret_election);
 
 /* Starts to campaign. */

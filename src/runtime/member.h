@@ -20,7 +20,7 @@ typedef struct ten_member_extras {
     ten_measures *measures; /* NULL: nobody counts */
 } ten_member_extras;
 
-int ten_member_open(const char *url, const tenure_member_options *options, const ten_member_extras *extras,
+int ten_member_open(tenure_context *context, const tenure_member_options *options, const ten_member_extras *extras,
                     tenure_member **ret_member);
 
 /* tenure_member_stop() without waiting: TENURE_EVENT_STOPPED tells when everything has been released. */

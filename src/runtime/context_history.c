@@ -1,8 +1,8 @@
 /*
  * The history of a namespace: reads the whole feed, and the fleet's TTL, and lets the core understand them. Called by
- * the client's tenure_history() and by the server.
+ * tenure_history_read() and by the server.
  */
-#include "runtime/client_history.h"
+#include "runtime/context_history.h"
 
 #include "core/history.h"
 #include "core/timing.h"
@@ -28,7 +28,7 @@ static int read_feed(ten_history *history, ten_store *store, const char *namespa
     return r == TENURE_E_RESYNC ? TENURE_OK : r;
 }
 
-int ten_client_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query,
+int ten_context_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query,
                             ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_timing timing = {0};
     ten_timing_defaults(&timing);

@@ -1,0 +1,18 @@
+/*
+ * The context for the layers above: opening one with another clock, and what the C API does not tell.
+ */
+#ifndef TEN_RUNTIME_CONTEXT_H
+#define TEN_RUNTIME_CONTEXT_H
+
+#include <tenure.h>
+
+#include "base/clock.h"
+
+/* tenure_open() with a clock of the caller's, for tests. */
+int ten_context_open(const char *url, const tenure_options *options, const ten_clock *clock,
+                     tenure_context **ret_context);
+
+/* For how long the last acquire of this context was told to wait for a recovering store; 0: it was not. */
+uint64_t ten_context_recovering_ms(tenure_context *context);
+
+#endif
