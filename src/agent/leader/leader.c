@@ -28,7 +28,7 @@
 #define FLUSH_MS       1000u
 #define IDLE_MS        1000u
 
-/* What the election's thread leaves for the loop. */
+/* What the context's thread leaves for the loop. */
 struct heard {
     ten_term_heard term;
     bool lost;          /* somebody else may lead */
@@ -48,7 +48,7 @@ struct leader {
     ten_measures measures;
     ten_exporter *exporter;            /* NULL: nobody asks */
     struct heard heard;                /* under the lock */
-    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: the election's thread's own */
+    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own */
 
     ten_term term;
     ten_child child;
@@ -60,7 +60,7 @@ struct leader {
     bool stop_from_terminal; /* which has told the command, too */
 };
 
-/* ---- what the election's thread hears */
+/* ---- what the context's thread hears */
 
 static bool is_worth_saying(struct leader *leader, const tenure_event *event) {
     if (event->kind != TENURE_EVENT_ACQUIRE_FAILED || event->error != TENURE_E_HELD)

@@ -1,6 +1,6 @@
 /*
  * The agent's loop: targets come from their source, leases from the fleet member, polls start when they are due and the
- * target is held. One thread; the fleet member's thread only queues events. It runs in the worker process, under the
+ * target is held. One thread; the context's thread only queues events. It runs in the worker process, under the
  * warden.
  */
 #include "agent/poller/agent.h"
@@ -21,7 +21,7 @@
 
 #define KILL_AFTER_MS    1000u /* from asking a poll to end to killing it, with the lease still good */
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
-#define RELEASE_MS       2000u /* more, for giving everything back: a store that is away must not keep the agent */
+#define RELEASE_MS       2000u /* more, for releasing everything: a store that is away must not keep the agent */
 #define HURRY_MS         300u  /* the same, when told twice */
 #define FLUSH_MS         2000u
 #define READ_AGAIN_MS    1000u
@@ -57,7 +57,7 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
     return TENURE_OK;
 }
 
-/* ---- events from the fleet member's thread */
+/* ---- events from the context's thread */
 
 static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
     pthread_mutex_lock(&agent->event_lock);

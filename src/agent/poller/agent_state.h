@@ -56,7 +56,7 @@ struct ten_poll {
     CURL *easy;
 };
 
-/* What the fleet member's thread leaves for the loop. */
+/* What the context's thread leaves for the loop. */
 struct ten_agent_event {
     tenure_event event;
     struct ten_agent_target *target; /* a change of the registry instead of an event; owned here */
