@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/url.h"
-#include "runtime/client.h"
+#include "runtime/context.h"
 
 /* Does the work once and returns whether it came out whole. What it returns when an allocation failed is checked. */
 typedef bool (*work_fn)(void *arg);
@@ -190,25 +190,25 @@ static void a_log_line_without_memory_is_counted_as_dropped(void **state) {
     close(ends[1]);
 }
 
-/* ---- the client */
+/* ---- the context */
 
-static bool open_client(void *arg) {
-    tenure_client *client = NULL;
-    int r = tenure_open(arg, NULL, &client);
-    assert_int_equal(client == NULL, r < 0);
-    tenure_close(client);
+static bool open_context(void *arg) {
+    tenure_context *context = NULL;
+    int r = tenure_open(arg, NULL, &context);
+    assert_int_equal(context == NULL, r < 0);
+    tenure_close(context);
     return whole_unless_out_of_memory(r);
 }
 
 static bool acquire(void *arg) {
-    tenure_client *client = arg;
+    tenure_context *context = arg;
     static int number;
     char target[32];
     snprintf(target, sizeof target, "t-%d", ++number);
     tenure_lease *lease = NULL;
-    int r = tenure_try_acquire(client, target, &lease);
+    int r = tenure_acquire(context, target, 0, TENURE_MANUAL, &lease);
     assert_int_equal(lease == NULL, r < 0);
-    assert_true(r == TENURE_OK || tenure_message(client)[0] != '\0');
+    assert_true(r == TENURE_OK || tenure_message(context)[0] != '\0');
     assert_true(r < 0 || tenure_lease_valid(lease));
     tenure_lease_free(lease);
     return whole_unless_out_of_memory(r);
@@ -222,7 +222,7 @@ static int count_info(const tenure_info *info, void *userdata) {
 
 static bool list(void *arg) {
     size_t count = 0;
-    int r = tenure_list(arg, TENURE_ALL, count_info, &count);
+    int r = tenure_target_list(arg, TENURE_ALL, count_info, &count);
     assert_true(r < 0 || count > 0);
     return whole_unless_out_of_memory(r);
 }
@@ -240,58 +240,58 @@ static bool put_targets(void *arg) {
     snprintf(ids[0], sizeof ids[0], "put-%d", ++number);
     snprintf(ids[1], sizeof ids[1], "put-%d", ++number);
     tenure_target targets[] = {{.id = ids[0], .url = "http://h/", .exec = "true", .spec = "{}"}, {.id = ids[1]}};
-    int r = tenure_targets_put(arg, targets, 2, &added);
+    int r = tenure_registry_put(arg, targets, 2, &added);
     assert_int_equal(added, r < 0 ? 77 : 2);
     return whole_unless_out_of_memory(r);
 }
 
 static bool change_target(void *arg) {
     tenure_target target = {.id = "put-1", .url = "http://other/", .exec = "false", .spec = "[]"};
-    return whole_unless_out_of_memory(tenure_targets_put(arg, &target, 1, NULL));
+    return whole_unless_out_of_memory(tenure_registry_put(arg, &target, 1, NULL));
 }
 
 static bool pause_target(void *arg) {
-    return whole_unless_out_of_memory(tenure_target_pause(arg, "put-1", true));
+    return whole_unless_out_of_memory(tenure_registry_pause(arg, "put-1"));
 }
 
-static void the_client_survives_every_failing_allocation(void **state) {
+static void the_context_survives_every_failing_allocation(void **state) {
     (void)state;
-    tenure_client *client = NULL;
+    tenure_context *context = NULL;
     tenure_lease *lease = NULL;
     size_t count = 0;
-    fail_each_in_turn(open_client, (char[]){"memory:"});
-    fail_each_in_turn(open_client, (char[]){"memory:unit-faults?timeout=1s"});
-    assert_int_equal(tenure_open("memory:unit-faults", NULL, &client), TENURE_OK);
-    fail_each_in_turn(acquire, client);
-    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
-    fail_each_in_turn(list, client);
-    fail_each_in_turn(put_targets, client);
-    fail_each_in_turn(change_target, client);
-    fail_each_in_turn(pause_target, client);
+    fail_each_in_turn(open_context, (char[]){"memory:"});
+    fail_each_in_turn(open_context, (char[]){"memory:unit-faults?timeout=1s"});
+    assert_int_equal(tenure_open("memory:unit-faults", NULL, &context), TENURE_OK);
+    fail_each_in_turn(acquire, context);
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
+    fail_each_in_turn(list, context);
+    fail_each_in_turn(put_targets, context);
+    fail_each_in_turn(change_target, context);
+    fail_each_in_turn(pause_target, context);
     assert_int_equal(tenure_renew(lease), TENURE_OK);
-    assert_int_equal(tenure_targets_list(client, count_target, &count), TENURE_OK);
+    assert_int_equal(tenure_registry_list(context, count_target, &count), TENURE_OK);
     assert_true(count >= 2);
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
 }
 
 #ifdef TEN_STORE_SQLITE
-static void a_client_on_sqlite_survives_every_failing_allocation(void **state) {
+static void a_context_on_sqlite_survives_every_failing_allocation(void **state) {
     (void)state;
     char directory[256];
     char url[300];
-    tenure_client *client = NULL;
+    tenure_context *context = NULL;
     tenure_lease *lease = NULL;
     directory_make(directory);
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    fail_each_in_turn(open_client, url);
-    assert_int_equal(tenure_open(url, NULL, &client), TENURE_OK);
-    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
-    fail_each_in_turn(acquire, client);
-    fail_each_in_turn(list, client);
-    fail_each_in_turn(put_targets, client);
+    fail_each_in_turn(open_context, url);
+    assert_int_equal(tenure_open(url, NULL, &context), TENURE_OK);
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
+    fail_each_in_turn(acquire, context);
+    fail_each_in_turn(list, context);
+    fail_each_in_turn(put_targets, context);
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
     directory_remove(directory);
 }
 #endif
@@ -302,9 +302,9 @@ int main(void) {
         cmocka_unit_test(a_bad_url_stays_refused_when_memory_runs_out),
         cmocka_unit_test(an_instance_id_needs_no_memory),
         cmocka_unit_test(a_log_line_without_memory_is_counted_as_dropped),
-        cmocka_unit_test(the_client_survives_every_failing_allocation),
+        cmocka_unit_test(the_context_survives_every_failing_allocation),
 #ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_client_on_sqlite_survives_every_failing_allocation),
+        cmocka_unit_test(a_context_on_sqlite_survives_every_failing_allocation),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

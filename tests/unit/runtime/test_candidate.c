@@ -50,7 +50,7 @@ static tenure_election *start(const char *url, struct witness *witness) {
                                        .on_demoted = on_demoted,
                                        .userdata = witness};
     tenure_election *election = NULL;
-    if (tenure_election_start(url, "web", &options, &election) < 0)
+    if (tenure_election_open(url, "web", &options, &election) < 0)
         fail_msg("%s", tenure_message(NULL));
     return election;
 }
@@ -60,23 +60,23 @@ static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
     struct witness witness = {0};
     tenure_election *election = start("memory:alone", &witness);
     assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
-    assert_true(tenure_is_leader(election));
+    assert_true(tenure_election_leads(election));
     assert_int_equal(tenure_election_token(election), 1);
     assert_in_range(tenure_election_remaining_ms(election), 1, TTL_MS);
     ten_sleep_us(2 * TTL_MS * 1000);
-    assert_true(tenure_is_leader(election)); /* it is renewed */
+    assert_true(tenure_election_leads(election)); /* it is renewed */
     assert_int_equal(tenure_election_token(election), 1);
-    tenure_client *client = NULL;
+    tenure_context *context = NULL;
     tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
-    assert_int_equal(tenure_open("memory:alone", &options, &client), TENURE_OK);
-    tenure_info info;
-    assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
+    assert_int_equal(tenure_open("memory:alone", &options, &context), TENURE_OK);
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_target_read(context, "web", &info), TENURE_OK);
     assert_string_equal(info.holder, tenure_election_instance_id(election));
-    tenure_election_stop(election);
+    tenure_election_close(election);
     assert_string_equal(witness.reason, "shutdown");
-    assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
+    assert_int_equal(tenure_target_read(context, "web", &info), TENURE_OK);
     assert_string_equal(info.holder, "");
-    tenure_close(client);
+    tenure_close(context);
 }
 
 static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void **state) {
@@ -90,12 +90,12 @@ static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void
         size_t leader = COUNT;
         for (int tries = 0; leader == COUNT && tries < 60000; tries++) {
             for (size_t i = 0; i < COUNT; i++)
-                if (candidates[i] && tenure_is_leader(candidates[i]))
+                if (candidates[i] && tenure_election_leads(candidates[i]))
                     leader = i;
             ten_sleep_us(1000);
         }
         assert_true(leader < COUNT);
-        tenure_election_stop(candidates[leader]);
+        tenure_election_close(candidates[leader]);
         candidates[leader] = NULL;
     }
     assert_int_equal(witness.most, 1);
@@ -112,16 +112,16 @@ static void a_leader_that_resigns_lets_another_lead(void **state) {
     assert_int_equal(tenure_election_wait(second, 50), TENURE_E_HELD);
     assert_contains(tenure_message(NULL), tenure_election_instance_id(first));
     assert_int_equal(tenure_election_resign(first), TENURE_OK);
-    assert_false(tenure_is_leader(first));
+    assert_false(tenure_election_leads(first));
     assert_int_equal(tenure_election_wait(second, WAIT_MS), TENURE_OK);
     assert_string_equal(witness.reason, "resigned");
     assert_int_equal(witness.most, 1);
-    tenure_election_stop(first);
-    tenure_election_stop(second);
+    tenure_election_close(first);
+    tenure_election_close(second);
 }
 
 static int count_call(tenure_election *election, void *arg) {
-    assert_true(tenure_is_leader(election));
+    assert_true(tenure_election_leads(election));
     return ++*(int *)arg;
 }
 
@@ -130,13 +130,13 @@ static void a_function_runs_on_the_leader_only(void **state) {
     struct witness witness = {0};
     tenure_election_options options = {.size = sizeof options, .ttl_ms = TTL_MS};
     int calls = 0;
-    assert_int_equal(tenure_leader_only("memory:only", "web", &options, WAIT_MS, count_call, &calls), 1);
+    assert_int_equal(tenure_election_run("memory:only", "web", &options, WAIT_MS, count_call, &calls), 1);
     tenure_election *leader = start("memory:only", &witness);
     assert_int_equal(tenure_election_wait(leader, WAIT_MS), TENURE_OK);
-    assert_int_equal(tenure_leader_only("memory:only", "web", &options, 100, count_call, &calls), TENURE_E_HELD);
+    assert_int_equal(tenure_election_run("memory:only", "web", &options, 100, count_call, &calls), TENURE_E_HELD);
     assert_int_equal(calls, 1);
-    tenure_election_stop(leader);
-    assert_int_equal(tenure_leader_only("memory:only", "web", &options, WAIT_MS, count_call, &calls), 2);
+    tenure_election_close(leader);
+    assert_int_equal(tenure_election_run("memory:only", "web", &options, WAIT_MS, count_call, &calls), 2);
 }
 
 static void a_forced_leader_stops_and_says_so(void **state) {
@@ -144,17 +144,17 @@ static void a_forced_leader_stops_and_says_so(void **state) {
     struct witness witness = {0};
     tenure_election *election = start("memory:forced", &witness);
     assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
-    tenure_client *client = NULL;
+    tenure_context *context = NULL;
     tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
-    assert_int_equal(tenure_open("memory:forced", &options, &client), TENURE_OK);
+    assert_int_equal(tenure_open("memory:forced", &options, &context), TENURE_OK);
     bool released = false;
-    assert_int_equal(tenure_force_release(client, "web", false, &released), TENURE_OK);
-    for (int i = 0; i < 60000 && tenure_is_leader(election); i++)
+    assert_int_equal(tenure_force_release(context, "web", NULL, 0, &released), TENURE_OK);
+    for (int i = 0; i < 60000 && tenure_election_leads(election); i++)
         ten_sleep_us(1000);
-    assert_false(tenure_is_leader(election));
+    assert_false(tenure_election_leads(election));
     assert_string_equal(witness.reason, "forced");
-    tenure_close(client);
-    tenure_election_stop(election);
+    tenure_close(context);
+    tenure_election_close(election);
 }
 
 static void a_forked_child_leads_nothing(void **state) {
@@ -164,27 +164,27 @@ static void a_forked_child_leads_nothing(void **state) {
     assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
     pid_t child = fork();
     if (child == 0)
-        _exit(tenure_is_leader(election) || tenure_election_token(election) ||
+        _exit(tenure_election_leads(election) || tenure_election_token(election) ||
               tenure_election_wait(election, 0) != TENURE_E_FORKED);
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_true(tenure_is_leader(election));
-    tenure_election_stop(election);
+    assert_true(tenure_election_leads(election));
+    tenure_election_close(election);
 }
 
 static void wrong_arguments_are_refused_with_the_reason(void **state) {
     (void)state;
     tenure_election *election = NULL;
     tenure_election_options options = {.size = sizeof options, .ttl_ms = 50};
-    assert_int_equal(tenure_election_start("memory:wrong", "web", &options, &election), TENURE_E_TTL);
-    assert_int_equal(tenure_election_start("memory:wrong", "no role", NULL, &election), TENURE_E_INVALID);
-    assert_int_equal(tenure_election_start("memory:wrong", NULL, NULL, &election), TENURE_E_INVALID);
-    assert_int_equal(tenure_election_start("nowhere:", "web", NULL, &election), TENURE_E_INVALID);
+    assert_int_equal(tenure_election_open("memory:wrong", "web", &options, &election), TENURE_E_TTL);
+    assert_int_equal(tenure_election_open("memory:wrong", "no role", NULL, &election), TENURE_E_INVALID);
+    assert_int_equal(tenure_election_open("memory:wrong", NULL, NULL, &election), TENURE_E_INVALID);
+    assert_int_equal(tenure_election_open("nowhere:", "web", NULL, &election), TENURE_E_INVALID);
     options.size = 0;
-    assert_int_equal(tenure_election_start("memory:wrong", "web", &options, &election), TENURE_E_INVALID);
+    assert_int_equal(tenure_election_open("memory:wrong", "web", &options, &election), TENURE_E_INVALID);
     assert_null(election);
-    tenure_election_stop(NULL);
+    tenure_election_close(NULL);
 }
 
 #ifdef TEN_STORE_SQLITE
@@ -214,7 +214,7 @@ static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_ag
     assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
     await(&witness.terms, 2);
     assert_false(atomic_load(&witness.token_fell));
-    tenure_election_stop(election);
+    tenure_election_close(election);
     directory_remove(directory);
 }
 #endif

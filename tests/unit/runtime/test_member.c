@@ -37,7 +37,7 @@ static int count_one(const char *name, void *userdata) {
 
 static size_t owned(tenure_member *member) {
     size_t count = 0;
-    assert_int_equal(tenure_member_held(member, count_one, &count), TENURE_OK);
+    assert_int_equal(tenure_member_list_held(member, count_one, &count), TENURE_OK);
     return count;
 }
 
@@ -55,7 +55,7 @@ static void put_targets(tenure_member *member, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         char id[16];
         snprintf(id, sizeof id, "t%02u", i);
-        assert_int_equal(tenure_member_put_target(member, id, false), TENURE_OK);
+        assert_int_equal(tenure_member_put(member, id, 0), TENURE_OK);
     }
 }
 
@@ -70,21 +70,21 @@ static void a_single_member_acquires_every_target_and_gives_it_back_when_stopped
     assert_true(tenure_handle_is_held(handle));
     assert_int_equal(tenure_handle_token(handle), 1);
     assert_in_range(tenure_handle_remaining_ms(handle), 1, 1000);
-    assert_int_equal(tenure_member_strict_check(member, "t03"), TENURE_OK);
-    tenure_lease_info info;
-    assert_int_equal(tenure_member_lease_info(member, "t03", &info), TENURE_OK);
+    assert_int_equal(tenure_member_confirm(member, "t03"), TENURE_OK);
+    tenure_member_info info = {.size = sizeof info};
+    assert_int_equal(tenure_member_read(member, "t03", &info), TENURE_OK);
     assert_int_equal(info.state, TENURE_STATE_OWNED);
     assert_string_equal(info.holder, tenure_member_instance_id(member));
     assert_string_equal(info.planned, tenure_member_instance_id(member));
     assert_true(info.acquired_at_ms > 0 && info.last_renewed_at_ms >= info.acquired_at_ms);
     /* Somebody keeps the store alive, to look at it afterwards. */
-    tenure_client *client = NULL;
-    assert_int_equal(tenure_open("memory:fleet member-1", NULL, &client), TENURE_OK);
+    tenure_context *context = NULL;
+    assert_int_equal(tenure_open("memory:fleet member-1", NULL, &context), TENURE_OK);
     stop_member(member);
-    tenure_info after;
-    assert_int_equal(tenure_get_info(client, "t03", &after), TENURE_OK);
+    tenure_info after = {.size = sizeof after};
+    assert_int_equal(tenure_target_read(context, "t03", &after), TENURE_OK);
     assert_string_equal(after.holder, "");
-    tenure_close(client);
+    tenure_close(context);
 }
 
 static void two_members_share_and_agree_and_one_takes_over_from_the_other(void **state) {
@@ -99,7 +99,7 @@ static void two_members_share_and_agree_and_one_takes_over_from_the_other(void *
     assert_in_range(owned(second), 4, 5);
     assert_true(owns_soon(first, 9 - owned(second)));
     size_t live = 0;
-    assert_int_equal(tenure_member_live_instances(first, count_one, &live), TENURE_OK);
+    assert_int_equal(tenure_member_list_instances(first, count_one, &live), TENURE_OK);
     assert_int_equal(live, 2);
     for (unsigned i = 0; i < 9; i++) {
         char id[16];
@@ -124,7 +124,7 @@ static void a_busy_target_is_not_given_back_before_its_work_has_stopped(void **s
     uint64_t token = 0;
     assert_int_equal(tenure_member_begin(member, "t00", &token), TENURE_OK);
     assert_int_equal(token, 1);
-    assert_int_equal(tenure_member_remove_target(member, "t00"), TENURE_OK);
+    assert_int_equal(tenure_member_remove(member, "t00"), TENURE_OK);
     for (int i = 0; i < 40 && tenure_member_is_held(member, "t00"); i++)
         ten_sleep_us(5000);
     /* No new work, but the lease is kept and renewed past its TTL while the old work goes on. */
@@ -208,8 +208,8 @@ static void paused_targets_are_left_alone_and_do_not_count_for_the_balance(void 
     for (unsigned i = 0; i < 4; i++) {
         char id[16];
         snprintf(id, sizeof id, "t%02u", i);
-        assert_int_equal(tenure_member_put_target(first, id, true), TENURE_OK);
-        assert_int_equal(tenure_member_put_target(second, id, true), TENURE_OK);
+        assert_int_equal(tenure_member_put(first, id, TENURE_PAUSED), TENURE_OK);
+        assert_int_equal(tenure_member_put(second, id, TENURE_PAUSED), TENURE_OK);
     }
     assert_true(owns_soon(first, 2) && owns_soon(second, 2));
     assert_false(tenure_member_is_held(first, "t00") || tenure_member_is_held(second, "t00"));
@@ -219,27 +219,27 @@ static void paused_targets_are_left_alone_and_do_not_count_for_the_balance(void 
 
 static void targets_from_the_registry_follow_it(void **state) {
     (void)state;
-    tenure_client *client = NULL;
-    assert_int_equal(tenure_open("memory:fleet member-7", NULL, &client), TENURE_OK);
+    tenure_context *context = NULL;
+    assert_int_equal(tenure_open("memory:fleet member-7", NULL, &context), TENURE_OK);
     tenure_target targets[] = {{.id = "a"}, {.id = "b"}, {.id = "c", .paused = true}};
-    assert_int_equal(tenure_targets_put(client, targets, 3, NULL), TENURE_OK);
+    assert_int_equal(tenure_registry_put(context, targets, 3, NULL), TENURE_OK);
     tenure_member *member = start_member("memory:fleet member-7", true);
     assert_true(owns_soon(member, 2));
-    assert_int_equal(tenure_target_pause(client, "c", false), TENURE_OK);
+    assert_int_equal(tenure_registry_resume(context, "c"), TENURE_OK);
     assert_true(owns_soon(member, 3));
-    assert_int_equal(tenure_target_remove(client, "a"), TENURE_OK);
+    assert_int_equal(tenure_registry_remove(context, "a"), TENURE_OK);
     assert_true(owns_soon(member, 2));
     assert_false(tenure_member_is_held(member, "a"));
-    assert_int_equal(tenure_member_put_target(member, "x", false), TENURE_E_INVALID);
+    assert_int_equal(tenure_member_put(member, "x", 0), TENURE_E_INVALID);
     stop_member(member);
-    tenure_close(client);
+    tenure_close(context);
 }
 
 static void events_can_be_pulled(void **state) {
     (void)state;
     tenure_member *member = start_member("memory:fleet member-8", false);
     put_targets(member, 1);
-    tenure_event event;
+    tenure_event event = {.size = sizeof event};
     bool acquired = false;
     for (int i = 0; i < 50 && !acquired; i++) {
         assert_int_equal(tenure_member_next_event(member, SOON_MS, &event), TENURE_OK);
@@ -261,7 +261,7 @@ static void a_fleet_with_another_ttl_is_refused(void **state) {
     tenure_member *other = NULL;
     assert_int_equal(tenure_member_open("memory:fleet member-9", &options, &other), TENURE_OK);
     assert_int_equal(tenure_member_start(other), TENURE_OK);
-    tenure_event event;
+    tenure_event event = {.size = sizeof event};
     assert_int_equal(tenure_member_next_event(other, SOON_MS, &event), TENURE_OK);
     assert_int_equal(event.kind, TENURE_EVENT_REFUSED);
     assert_int_equal(event.error, TENURE_E_TTL);
@@ -277,8 +277,8 @@ static void unsafe_options_and_bad_names_are_refused(void **state) {
     assert_int_equal(tenure_member_open("memory:", &options, &member), TENURE_E_TTL);
     assert_non_null(strstr(tenure_member_message(NULL), "cannot be safe"));
     member = open_member("memory:", false);
-    assert_int_equal(tenure_member_put_target(member, "a b", false), TENURE_E_INVALID);
-    assert_int_equal(tenure_member_remove_target(member, "x"), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_member_put(member, "a b", 0), TENURE_E_INVALID);
+    assert_int_equal(tenure_member_remove(member, "x"), TENURE_E_UNKNOWN_TARGET);
     assert_null(tenure_member_handle(member, "x"));
     assert_false(tenure_member_is_held(member, "x"));
     bool acquired;

@@ -1,38 +1,38 @@
 /*
- * Clients: opening with options of every age, refusals with their reasons, and messages that belong to a thread and a
- * client.
+ * Contexts: opening with options of every age, refusals with their reasons, and messages that belong to a thread and a
+ * context.
  */
 #include "unit/unit.h"
 
 #include <pthread.h>
 
 #include "base/id.h"
-#include "runtime/client.h"
+#include "runtime/context.h"
 
-static tenure_client *open_memory(const char *url, const tenure_options *options) {
-    tenure_client *client = NULL;
-    if (tenure_open(url, options, &client) != TENURE_OK)
+static tenure_context *open_memory(const char *url, const tenure_options *options) {
+    tenure_context *context = NULL;
+    if (tenure_open(url, options, &context) != TENURE_OK)
         fail_msg("%s", tenure_message(NULL));
-    return client;
+    return context;
 }
 
 static void assert_not_opened(const char *url, const tenure_options *options, int error, const char *why) {
-    tenure_client *client = (tenure_client *)&error;
-    assert_int_equal(tenure_open(url, options, &client), error);
-    assert_ptr_equal(client, &error);
+    tenure_context *context = (tenure_context *)&error;
+    assert_int_equal(tenure_open(url, options, &context), error);
+    assert_ptr_equal(context, &error);
     assert_contains(tenure_message(NULL), why);
 }
 
-static void a_client_without_options_has_the_defaults(void **state) {
+static void a_context_without_options_has_the_defaults(void **state) {
     (void)state;
-    tenure_client *client = open_memory("memory:", NULL);
-    assert_string_equal(client->namespace_name, "poll");
-    assert_int_equal(client->timing.ttl_ms, 30000);
-    assert_int_equal(client->timing.margin_ms, 3750);
-    assert_int_equal(client->timing.timeout_ms, 5000);
+    tenure_context *context = open_memory("memory:", NULL);
+    assert_string_equal(context->namespace_name, "poll");
+    assert_int_equal(context->timing.ttl_ms, 30000);
+    assert_int_equal(context->timing.margin_ms, 3750);
+    assert_int_equal(context->timing.timeout_ms, 5000);
     ten_error error;
-    assert_int_equal(ten_id_check_holder(tenure_instance_id(client), &error), TENURE_OK);
-    tenure_close(client);
+    assert_int_equal(ten_id_check_holder(tenure_instance_id(context), &error), TENURE_OK);
+    tenure_close(context);
     tenure_close(NULL);
 }
 
@@ -44,20 +44,20 @@ static void options_are_taken(void **state) {
                               .ttl_ms = 10000,
                               .margin_ms = 500,
                               .timeout_ms = 700};
-    tenure_client *client = open_memory("memory:", &options);
-    assert_string_equal(client->namespace_name, "scenes");
-    assert_int_equal(strncmp(tenure_instance_id(client), "node-1-", 7), 0);
-    assert_int_equal(client->timing.ttl_ms, 10000);
-    assert_int_equal(client->timing.margin_ms, 500);
-    assert_int_equal(client->timing.timeout_ms, 700);
-    tenure_close(client);
+    tenure_context *context = open_memory("memory:", &options);
+    assert_string_equal(context->namespace_name, "scenes");
+    assert_int_equal(strncmp(tenure_instance_id(context), "node-1-", 7), 0);
+    assert_int_equal(context->timing.ttl_ms, 10000);
+    assert_int_equal(context->timing.margin_ms, 500);
+    assert_int_equal(context->timing.timeout_ms, 700);
+    tenure_close(context);
 }
 
 static void no_two_clients_have_the_same_instance_id(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .instance_name = "same"};
-    tenure_client *a = open_memory("memory:", &options);
-    tenure_client *b = open_memory("memory:", &options);
+    tenure_context *a = open_memory("memory:", &options);
+    tenure_context *b = open_memory("memory:", &options);
     assert_string_not_equal(tenure_instance_id(a), tenure_instance_id(b));
     tenure_close(a);
     tenure_close(b);
@@ -72,19 +72,19 @@ static void fields_beyond_the_callers_size_are_not_read(void **state) {
                               .ttl_ms = 1,
                               .margin_ms = 1,
                               .timeout_ms = 1};
-    tenure_client *client = open_memory("memory:", &options);
-    assert_string_equal(client->namespace_name, "old");
-    assert_int_equal(client->timing.ttl_ms, 30000);
-    assert_int_equal(client->timing.timeout_ms, 5000);
-    tenure_close(client);
+    tenure_context *context = open_memory("memory:", &options);
+    assert_string_equal(context->namespace_name, "old");
+    assert_int_equal(context->timing.ttl_ms, 30000);
+    assert_int_equal(context->timing.timeout_ms, 5000);
+    tenure_close(context);
     options.size = sizeof options.size;
-    client = open_memory("memory:", &options);
-    assert_string_equal(client->namespace_name, "poll");
-    tenure_close(client);
+    context = open_memory("memory:", &options);
+    assert_string_equal(context->namespace_name, "poll");
+    tenure_close(context);
     options.size = offsetof(tenure_options, ttl_ms) + 1; /* half a field is none */
-    client = open_memory("memory:", &options);
-    assert_int_equal(client->timing.ttl_ms, 30000);
-    tenure_close(client);
+    context = open_memory("memory:", &options);
+    assert_int_equal(context->timing.ttl_ms, 30000);
+    tenure_close(context);
 }
 
 static void a_newer_callers_larger_options_are_taken(void **state) {
@@ -93,9 +93,9 @@ static void a_newer_callers_larger_options_are_taken(void **state) {
         tenure_options known;
         uint64_t newer[4];
     } options = {.known = {.size = sizeof options, .ttl_ms = 10000}, .newer = {1, 2, 3, 4}};
-    tenure_client *client = open_memory("memory:", &options.known);
-    assert_int_equal(client->timing.ttl_ms, 10000);
-    tenure_close(client);
+    tenure_context *context = open_memory("memory:", &options.known);
+    assert_int_equal(context->timing.ttl_ms, 10000);
+    tenure_close(context);
 }
 
 static void options_without_a_size_are_refused(void **state) {
@@ -143,27 +143,27 @@ static void a_bad_url_is_refused_without_its_password(void **state) {
 static void a_urls_timeout_counts_unless_the_options_have_one(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .timeout_ms = 700};
-    tenure_client *client = open_memory("memory:?timeout=2s", NULL);
-    assert_int_equal(client->timing.timeout_ms, 2000);
-    tenure_close(client);
-    client = open_memory("memory:?timeout=2s", &options);
-    assert_int_equal(client->timing.timeout_ms, 700);
-    tenure_close(client);
+    tenure_context *context = open_memory("memory:?timeout=2s", NULL);
+    assert_int_equal(context->timing.timeout_ms, 2000);
+    tenure_close(context);
+    context = open_memory("memory:?timeout=2s", &options);
+    assert_int_equal(context->timing.timeout_ms, 700);
+    tenure_close(context);
 }
 
 /* ---- messages */
 
 static void a_message_belongs_to_its_client(void **state) {
     (void)state;
-    tenure_client *a = open_memory("memory:", NULL);
-    tenure_client *b = open_memory("memory:", NULL);
-    tenure_info info;
+    tenure_context *a = open_memory("memory:", NULL);
+    tenure_context *b = open_memory("memory:", NULL);
+    tenure_info info = {.size = sizeof info};
     assert_string_equal(tenure_message(a), "");
-    assert_int_equal(tenure_get_info(a, "nothing", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_target_read(a, "nothing", &info), TENURE_E_UNKNOWN_TARGET);
     assert_contains(tenure_message(a), "nothing");
     assert_string_equal(tenure_message(b), "");
     assert_string_equal(tenure_message(NULL), "");
-    assert_int_equal(tenure_get_info(b, "other", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_target_read(b, "other", &info), TENURE_E_UNKNOWN_TARGET);
     assert_contains(tenure_message(b), "other");
     assert_string_equal(tenure_message(a), ""); /* the last failed call was another's */
     tenure_close(b);
@@ -172,50 +172,50 @@ static void a_message_belongs_to_its_client(void **state) {
 }
 
 struct other_thread {
-    tenure_client *client;
+    tenure_context *context;
     char before[64];
     char after[512];
 };
 
 static void *fail_in_a_thread(void *arg) {
     struct other_thread *job = arg;
-    tenure_info info;
-    snprintf(job->before, sizeof job->before, "%s", tenure_message(job->client));
-    tenure_get_info(job->client, "theirs", &info);
-    snprintf(job->after, sizeof job->after, "%s", tenure_message(job->client));
+    tenure_info info = {.size = sizeof info};
+    snprintf(job->before, sizeof job->before, "%s", tenure_message(job->context));
+    tenure_target_read(job->context, "theirs", &info);
+    snprintf(job->after, sizeof job->after, "%s", tenure_message(job->context));
     return NULL;
 }
 
 static void a_message_belongs_to_its_thread(void **state) {
     (void)state;
-    tenure_client *client = open_memory("memory:", NULL);
-    struct other_thread job = {.client = client};
-    tenure_info info;
+    tenure_context *context = open_memory("memory:", NULL);
+    struct other_thread job = {.context = context};
+    tenure_info info = {.size = sizeof info};
     pthread_t thread;
-    assert_int_equal(tenure_get_info(client, "mine", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_target_read(context, "mine", &info), TENURE_E_UNKNOWN_TARGET);
     assert_int_equal(pthread_create(&thread, NULL, fail_in_a_thread, &job), 0);
     pthread_join(thread, NULL);
     assert_string_equal(job.before, "");
     assert_contains(job.after, "theirs");
-    assert_contains(tenure_message(client), "mine");
-    tenure_close(client);
+    assert_contains(tenure_message(context), "mine");
+    tenure_close(context);
 }
 
-/* ---- threads that use the client for too long */
+/* ---- threads that use the context for too long */
 
-static void a_client_that_others_use_for_too_long_is_a_timeout(void **state) {
+static void a_context_that_others_use_for_too_long_is_a_timeout(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .timeout_ms = 50};
-    tenure_client *client = open_memory("memory:", &options);
-    tenure_info info;
+    tenure_context *context = open_memory("memory:", &options);
+    tenure_info info = {.size = sizeof info};
     uint64_t start_us = ten_boot_us();
-    pthread_mutex_lock(&client->lock);
-    assert_int_equal(tenure_get_info(client, "a", &info), TENURE_E_TIMEOUT);
-    pthread_mutex_unlock(&client->lock);
+    pthread_mutex_lock(&context->lock);
+    assert_int_equal(tenure_target_read(context, "a", &info), TENURE_E_TIMEOUT);
+    pthread_mutex_unlock(&context->lock);
     assert_took(start_us, 50, HANG_MS);
-    assert_contains(tenure_message(client), "other threads");
-    assert_int_equal(tenure_get_info(client, "a", &info), TENURE_E_UNKNOWN_TARGET);
-    tenure_close(client);
+    assert_contains(tenure_message(context), "other threads");
+    assert_int_equal(tenure_target_read(context, "a", &info), TENURE_E_UNKNOWN_TARGET);
+    tenure_close(context);
 }
 
 /* ---- health */
@@ -230,14 +230,14 @@ static void count_check(enum tenure_check_level level, const char *check, const 
 
 static void health_is_told(void **state) {
     (void)state;
-    tenure_client *client = open_memory("memory:", NULL);
+    tenure_context *context = open_memory("memory:", NULL);
     uint64_t elapsed_us = UINT64_MAX;
     size_t count = 0;
-    assert_int_equal(tenure_ping(client, &elapsed_us), TENURE_OK);
+    assert_int_equal(tenure_store_ping(context, &elapsed_us), TENURE_OK);
     assert_in_range(elapsed_us, 0, HANG_MS * 1000);
-    assert_int_equal(tenure_check(client, count_check, &count), TENURE_OK);
+    assert_int_equal(tenure_store_check(context, count_check, &count), TENURE_OK);
     assert_true(count > 0);
-    tenure_close(client);
+    tenure_close(context);
 }
 
 #ifdef TEN_STORE_SQLITE
@@ -247,8 +247,8 @@ static void without_a_url_the_store_is_in_the_state_directory(void **state) {
     char path[300];
     directory_make(directory);
     setenv("XDG_STATE_HOME", directory, 1);
-    tenure_client *client = open_memory(NULL, NULL);
-    tenure_close(client);
+    tenure_context *context = open_memory(NULL, NULL);
+    tenure_close(context);
     snprintf(path, sizeof path, "%s/tenure/tenure.db", directory);
     assert_int_equal(access(path, F_OK), 0);
     snprintf(path, sizeof path, "%s/tenure", directory);
@@ -262,7 +262,7 @@ static void without_a_url_the_store_is_in_the_state_directory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client_without_options_has_the_defaults),
+        cmocka_unit_test(a_context_without_options_has_the_defaults),
         cmocka_unit_test(options_are_taken),
         cmocka_unit_test(no_two_clients_have_the_same_instance_id),
         cmocka_unit_test(fields_beyond_the_callers_size_are_not_read),
@@ -271,9 +271,9 @@ int main(void) {
         cmocka_unit_test(bad_options_are_refused_with_their_rule),
         cmocka_unit_test(a_bad_url_is_refused_without_its_password),
         cmocka_unit_test(a_urls_timeout_counts_unless_the_options_have_one),
-        cmocka_unit_test(a_message_belongs_to_its_client),
+        cmocka_unit_test(a_message_belongs_to_its_context),
         cmocka_unit_test(a_message_belongs_to_its_thread),
-        cmocka_unit_test(a_client_that_others_use_for_too_long_is_a_timeout),
+        cmocka_unit_test(a_context_that_others_use_for_too_long_is_a_timeout),
         cmocka_unit_test(health_is_told),
 #ifdef TEN_STORE_SQLITE
         cmocka_unit_test(without_a_url_the_store_is_in_the_state_directory),

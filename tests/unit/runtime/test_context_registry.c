@@ -4,51 +4,51 @@
  */
 #include "unit/unit.h"
 
-#include "runtime/client.h"
+#include "runtime/context.h"
 
 struct fixture {
     struct fake_clock fake;
     ten_clock clock;
-    tenure_client *client;
+    tenure_context *context;
 };
 
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     fixture->clock = fake_clock_make(&fixture->fake);
-    assert_int_equal(ten_client_open("memory:", NULL, &fixture->clock, &fixture->client), TENURE_OK);
+    assert_int_equal(ten_context_open("memory:", NULL, &fixture->clock, &fixture->context), TENURE_OK);
     *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state) {
     struct fixture *fixture = *state;
-    tenure_close(fixture->client);
+    tenure_close(fixture->context);
     free(fixture);
     return 0;
 }
 
-static void acquire(tenure_client *client, const char *target) {
+static void acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
-    assert_int_equal(tenure_try_acquire(client, target, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(context, target, 0, TENURE_MANUAL, &lease), TENURE_OK);
     tenure_lease_free(lease);
 }
 
-static void put(tenure_client *client, const char *id, bool paused) {
-    assert_int_equal(tenure_targets_put(client, &(tenure_target){.id = id, .paused = paused}, 1, NULL), TENURE_OK);
+static void put(tenure_context *context, const char *id, bool paused) {
+    assert_int_equal(tenure_registry_put(context, &(tenure_target){.id = id, .paused = paused}, 1, NULL), TENURE_OK);
 }
 
 /* ---- looking */
 
 static void a_held_target_is_described(void **state) {
     struct fixture *fixture = *state;
-    tenure_info info;
-    acquire(fixture->client, "x");
+    tenure_info info = {.size = sizeof info};
+    acquire(fixture->context, "x");
     uint64_t acquired_at_ms = fixture->fake.wall_ms;
     fixture->fake.boot_ms += 1000;
     fixture->fake.wall_ms += 1000;
-    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
     assert_string_equal(info.target, "x");
-    assert_string_equal(info.holder, tenure_instance_id(fixture->client));
+    assert_string_equal(info.holder, tenure_instance_id(fixture->context));
     assert_int_equal(info.token, 1);
     assert_int_equal(info.ttl_ms, 30000);
     assert_int_equal(info.remaining_ms, 29000);
@@ -60,16 +60,16 @@ static void a_held_target_is_described(void **state) {
 
 static void a_free_target_keeps_its_last_token(void **state) {
     struct fixture *fixture = *state;
-    tenure_info info;
-    acquire(fixture->client, "x");
+    tenure_info info = {.size = sizeof info};
+    acquire(fixture->context, "x");
     fixture->fake.boot_ms += 30000;
-    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
     assert_string_equal(info.holder, "");
     assert_int_equal(info.token, 1);
     assert_int_equal(info.remaining_ms, 0);
     assert_int_equal(info.expires_at_ms, 0);
-    put(fixture->client, "never", false);
-    assert_int_equal(tenure_get_info(fixture->client, "never", &info), TENURE_OK);
+    put(fixture->context, "never", false);
+    assert_int_equal(tenure_target_read(fixture->context, "never", &info), TENURE_OK);
     assert_true(info.registered);
     assert_int_equal(info.token, 0);
 }
@@ -77,9 +77,9 @@ static void a_free_target_keeps_its_last_token(void **state) {
 static void an_unknown_target_is_said_to_be_unknown(void **state) {
     struct fixture *fixture = *state;
     tenure_info info = {.token = 77};
-    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_E_UNKNOWN_TARGET);
     assert_int_equal(info.token, 77);
-    assert_contains(tenure_message(fixture->client), "no target x in the namespace poll");
+    assert_contains(tenure_message(fixture->context), "no target x in the namespace poll");
 }
 
 /* ---- listing */
@@ -96,27 +96,27 @@ static int note_info(const tenure_info *info, void *userdata) {
     return 0;
 }
 
-static void assert_listed(tenure_client *client, enum tenure_filter filter, const char *expected) {
+static void assert_listed(tenure_context *context, enum tenure_filter filter, const char *expected) {
     struct seen seen = {0};
-    assert_int_equal(tenure_list(client, filter, note_info, &seen), TENURE_OK);
+    assert_int_equal(tenure_target_list(context, filter, note_info, &seen), TENURE_OK);
     assert_string_equal(seen.text, expected);
 }
 
 static void a_listing_is_in_byte_order_and_filtered(void **state) {
     struct fixture *fixture = *state;
-    tenure_client *client = fixture->client;
-    assert_listed(client, TENURE_ALL, "");
-    acquire(client, "d");
+    tenure_context *context = fixture->context;
+    assert_listed(context, TENURE_ALL, "");
+    acquire(context, "d");
     fixture->fake.boot_ms += 30000; /* d is free again */
-    acquire(client, "b");
-    acquire(client, "B");
-    put(client, "a/1", false);
-    put(client, "a", true);
-    put(client, "b", true);
-    assert_listed(client, TENURE_ALL, "B a a/1 b d ");
-    assert_listed(client, TENURE_LEASED, "B b ");
-    assert_listed(client, TENURE_FREE, "a/1 d ");
-    assert_listed(client, TENURE_REGISTERED, "a a/1 b ");
+    acquire(context, "b");
+    acquire(context, "B");
+    put(context, "a/1", false);
+    put(context, "a", true);
+    put(context, "b", true);
+    assert_listed(context, TENURE_ALL, "B a a/1 b d ");
+    assert_listed(context, TENURE_LEASED, "B b ");
+    assert_listed(context, TENURE_FREE, "a/1 d ");
+    assert_listed(context, TENURE_REGISTERED, "a a/1 b ");
 }
 
 static int count_in_order(const tenure_info *info, void *userdata) {
@@ -134,47 +134,47 @@ static void a_listing_of_many_pages_has_every_target_once(void **state) {
     for (size_t i = 0; i < TEN_COUNT(sizes); i++) {
         for (char id[32]; made < sizes[i]; made++) {
             snprintf(id, sizeof id, "t-%zu", made);
-            put(fixture->client, id, false);
+            put(fixture->context, id, false);
         }
         struct seen seen = {0};
-        assert_int_equal(tenure_list(fixture->client, TENURE_ALL, count_in_order, &seen), TENURE_OK);
+        assert_int_equal(tenure_target_list(fixture->context, TENURE_ALL, count_in_order, &seen), TENURE_OK);
         assert_int_equal(seen.count, sizes[i]);
     }
 }
 
 struct stopper {
-    tenure_client *client;
+    tenure_context *context;
     size_t count;
     int answer;
 };
 
 static int stop_at_second(const tenure_info *info, void *userdata) {
     struct stopper *stopper = userdata;
-    tenure_info again;
-    assert_int_equal(tenure_get_info(stopper->client, info->target, &again), TENURE_OK); /* the client may be used */
+    tenure_info again = {.size = sizeof again};
+    assert_int_equal(tenure_target_read(stopper->context, info->target, &again), TENURE_OK); /* the context may be used */
     return ++stopper->count == 2 ? stopper->answer : 0;
 }
 
 static void a_listing_ends_when_it_is_told_to(void **state) {
     struct fixture *fixture = *state;
     static const int answers[] = {1, 42, -5};
-    put(fixture->client, "a", false);
-    put(fixture->client, "b", false);
-    put(fixture->client, "c", false);
+    put(fixture->context, "a", false);
+    put(fixture->context, "b", false);
+    put(fixture->context, "c", false);
     for (size_t i = 0; i < TEN_COUNT(answers); i++) {
-        struct stopper stopper = {.client = fixture->client, .answer = answers[i]};
-        assert_int_equal(tenure_list(fixture->client, TENURE_ALL, stop_at_second, &stopper), answers[i]);
+        struct stopper stopper = {.context = fixture->context, .answer = answers[i]};
+        assert_int_equal(tenure_target_list(fixture->context, TENURE_ALL, stop_at_second, &stopper), answers[i]);
         assert_int_equal(stopper.count, 2);
     }
 }
 
 static void namespaces_do_not_see_each_other(void **state) {
     struct fixture *fixture = *state;
-    tenure_client *poll = NULL;
-    tenure_client *scenes = NULL;
+    tenure_context *poll = NULL;
+    tenure_context *scenes = NULL;
     tenure_options options = {.size = sizeof options, .namespace_name = "scenes"};
-    assert_int_equal(ten_client_open("memory:unit-spaces", NULL, &fixture->clock, &poll), TENURE_OK);
-    assert_int_equal(ten_client_open("memory:unit-spaces", &options, &fixture->clock, &scenes), TENURE_OK);
+    assert_int_equal(ten_context_open("memory:unit-spaces", NULL, &fixture->clock, &poll), TENURE_OK);
+    assert_int_equal(ten_context_open("memory:unit-spaces", &options, &fixture->clock, &scenes), TENURE_OK);
     acquire(poll, "x");
     acquire(scenes, "x");
     acquire(scenes, "y");
@@ -195,72 +195,72 @@ static int note_target(const tenure_target *target, void *userdata) {
     return 0;
 }
 
-static void assert_registry(tenure_client *client, const char *expected) {
+static void assert_registry(tenure_context *context, const char *expected) {
     struct seen seen = {0};
-    assert_int_equal(tenure_targets_list(client, note_target, &seen), TENURE_OK);
+    assert_int_equal(tenure_registry_list(context, note_target, &seen), TENURE_OK);
     assert_string_equal(seen.text, expected);
 }
 
 static void targets_are_registered_changed_and_removed(void **state) {
     struct fixture *fixture = *state;
-    tenure_client *client = fixture->client;
+    tenure_context *context = fixture->context;
     tenure_target targets[] = {{.id = "b", .url = "http://h/", .every_ms = 5000},
                                {.id = "a", .exec = "true", .spec = "{}", .paused = true}};
     size_t added = 77;
-    assert_int_equal(tenure_targets_put(client, targets, 2, &added), TENURE_OK);
+    assert_int_equal(tenure_registry_put(context, targets, 2, &added), TENURE_OK);
     assert_int_equal(added, 2);
-    assert_registry(client, "a,-,true,{},0,1 b,http://h/,-,-,5000,0 ");
+    assert_registry(context, "a,-,true,{},0,1 b,http://h/,-,-,5000,0 ");
     targets[0] = (tenure_target){.id = "b"};
     targets[1] = (tenure_target){.id = "c"};
-    assert_int_equal(tenure_targets_put(client, targets, 2, &added), TENURE_OK);
+    assert_int_equal(tenure_registry_put(context, targets, 2, &added), TENURE_OK);
     assert_int_equal(added, 1);
-    assert_int_equal(tenure_target_pause(client, "a", false), TENURE_OK);
-    assert_int_equal(tenure_target_pause(client, "c", true), TENURE_OK);
-    assert_registry(client, "a,-,true,{},0,0 b,-,-,-,0,0 c,-,-,-,0,1 ");
-    assert_int_equal(tenure_target_remove(client, "a"), TENURE_OK);
-    assert_registry(client, "b,-,-,-,0,0 c,-,-,-,0,1 ");
-    assert_int_equal(tenure_targets_put(client, NULL, 0, &added), TENURE_OK);
+    assert_int_equal(tenure_registry_resume(context, "a"), TENURE_OK);
+    assert_int_equal(tenure_registry_pause(context, "c"), TENURE_OK);
+    assert_registry(context, "a,-,true,{},0,0 b,-,-,-,0,0 c,-,-,-,0,1 ");
+    assert_int_equal(tenure_registry_remove(context, "a"), TENURE_OK);
+    assert_registry(context, "b,-,-,-,0,0 c,-,-,-,0,1 ");
+    assert_int_equal(tenure_registry_put(context, NULL, 0, &added), TENURE_OK);
     assert_int_equal(added, 0);
 }
 
 static void what_is_not_registered_is_neither_removed_nor_paused(void **state) {
     struct fixture *fixture = *state;
-    acquire(fixture->client, "leased");
-    assert_int_equal(tenure_target_remove(fixture->client, "leased"), TENURE_E_UNKNOWN_TARGET);
-    assert_int_equal(tenure_target_pause(fixture->client, "x", true), TENURE_E_UNKNOWN_TARGET);
-    assert_contains(tenure_message(fixture->client), "no target x in the registry");
+    acquire(fixture->context, "leased");
+    assert_int_equal(tenure_registry_remove(fixture->context, "leased"), TENURE_E_UNKNOWN_TARGET);
+    assert_int_equal(tenure_registry_pause(fixture->context, "x"), TENURE_E_UNKNOWN_TARGET);
+    assert_contains(tenure_message(fixture->context), "no target x in the registry");
 }
 
 static void a_bad_target_among_good_ones_registers_none(void **state) {
     struct fixture *fixture = *state;
     tenure_target targets[] = {{.id = "a"}, {.id = "../b"}, {.id = "c"}};
     size_t added = 77;
-    assert_int_equal(tenure_targets_put(fixture->client, targets, 3, &added), TENURE_E_INVALID);
-    assert_contains(tenure_message(fixture->client), "../b");
+    assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->context), "../b");
     targets[1] = (tenure_target){.id = NULL};
-    assert_int_equal(tenure_targets_put(fixture->client, targets, 3, &added), TENURE_E_INVALID);
+    assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
     targets[1] = (tenure_target){.id = "b", .every_ms = TENURE_TTL_MAX_MS + 1};
-    assert_int_equal(tenure_targets_put(fixture->client, targets, 3, &added), TENURE_E_INVALID);
-    assert_contains(tenure_message(fixture->client), "at most 366 days");
+    assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->context), "at most 366 days");
     assert_int_equal(added, 77);
-    assert_registry(fixture->client, "");
-    assert_int_equal(tenure_target_remove(fixture->client, "..\n"), TENURE_E_INVALID);
-    assert_lacks(tenure_message(fixture->client), "\n");
+    assert_registry(fixture->context, "");
+    assert_int_equal(tenure_registry_remove(fixture->context, "..\n"), TENURE_E_INVALID);
+    assert_lacks(tenure_message(fixture->context), "\n");
 }
 
 static void removing_a_target_keeps_its_counter_and_its_lease(void **state) {
     struct fixture *fixture = *state;
-    tenure_info info;
-    put(fixture->client, "x", false);
-    acquire(fixture->client, "x");
-    assert_int_equal(tenure_target_remove(fixture->client, "x"), TENURE_OK);
-    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    tenure_info info = {.size = sizeof info};
+    put(fixture->context, "x", false);
+    acquire(fixture->context, "x");
+    assert_int_equal(tenure_registry_remove(fixture->context, "x"), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
     assert_false(info.registered);
-    assert_string_equal(info.holder, tenure_instance_id(fixture->client));
+    assert_string_equal(info.holder, tenure_instance_id(fixture->context));
     fixture->fake.boot_ms += 30000;
-    put(fixture->client, "x", false);
-    acquire(fixture->client, "x");
-    assert_int_equal(tenure_get_info(fixture->client, "x", &info), TENURE_OK);
+    put(fixture->context, "x", false);
+    acquire(fixture->context, "x");
+    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
     assert_int_equal(info.token, 2);
 }
 
@@ -275,12 +275,12 @@ static void the_registry_is_listed_page_by_page_until_told_to_end(void **state) 
     int count = -1000;
     for (int i = 0; i < 600; i++) {
         snprintf(id, sizeof id, "t-%d", i);
-        put(fixture->client, id, false);
+        put(fixture->context, id, false);
     }
-    assert_int_equal(tenure_targets_list(fixture->client, count_targets, &count), TENURE_OK);
+    assert_int_equal(tenure_registry_list(fixture->context, count_targets, &count), TENURE_OK);
     assert_int_equal(count, -400);
     count = 0;
-    assert_int_equal(tenure_targets_list(fixture->client, count_targets, &count), 9);
+    assert_int_equal(tenure_registry_list(fixture->context, count_targets, &count), 9);
     assert_int_equal(count, 300);
 }
 
@@ -295,27 +295,27 @@ static void note_change(const tenure_change *change, void *userdata) {
 
 static void changes_come_in_order_and_once(void **state) {
     struct fixture *fixture = *state;
-    tenure_client *client = fixture->client;
+    tenure_context *context = fixture->context;
     tenure_lease *lease = NULL;
     uint64_t cursor;
     struct seen seen = {0};
-    acquire(client, "before");
-    assert_int_equal(tenure_watch_start(client, &cursor), TENURE_OK);
-    assert_int_equal(tenure_watch_wait(client, &cursor, 0, note_change, &seen), TENURE_OK);
+    acquire(context, "before");
+    assert_int_equal(tenure_watch_start(context, &cursor), TENURE_OK);
+    assert_int_equal(tenure_watch_wait(context, &cursor, 0, note_change, &seen), TENURE_OK);
     assert_int_equal(seen.count, 0);
-    put(client, "x", false);
-    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
+    put(context, "x", false);
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
     assert_int_equal(tenure_renew(lease), TENURE_OK); /* not a change */
     assert_int_equal(tenure_release(lease), TENURE_OK);
     tenure_lease_free(lease);
-    acquire(client, "y");
-    assert_int_equal(tenure_force_release(client, "y", true, NULL), TENURE_OK);
-    assert_int_equal(tenure_target_pause(client, "x", true), TENURE_OK);
-    assert_int_equal(tenure_target_remove(client, "x"), TENURE_OK);
-    assert_int_equal(tenure_watch_wait(client, &cursor, UINT64_MAX, note_change, &seen), TENURE_OK);
+    acquire(context, "y");
+    assert_int_equal(tenure_force_release(context, "y", NULL, TENURE_NOW, NULL), TENURE_OK);
+    assert_int_equal(tenure_registry_pause(context, "x"), TENURE_OK);
+    assert_int_equal(tenure_registry_remove(context, "x"), TENURE_OK);
+    assert_int_equal(tenure_watch_wait(context, &cursor, UINT64_MAX, note_change, &seen), TENURE_OK);
     assert_string_equal(seen.text, "target_added,x,,0 lease_acquired,x,,1 lease_released,x,done,1 lease_acquired,y,,1 "
                                    "lease_released,y,forced,1,forced target_changed,x,,0 target_removed,x,,0 ");
-    assert_int_equal(tenure_watch_wait(client, &cursor, 0, note_change, &seen), TENURE_OK);
+    assert_int_equal(tenure_watch_wait(context, &cursor, 0, note_change, &seen), TENURE_OK);
     assert_int_equal(seen.count, 7);
 }
 
@@ -323,11 +323,11 @@ static void an_expired_lease_is_reported_when_the_target_is_acquired_next(void *
     struct fixture *fixture = *state;
     uint64_t cursor;
     struct seen seen = {0};
-    acquire(fixture->client, "x");
-    assert_int_equal(tenure_watch_start(fixture->client, &cursor), TENURE_OK);
+    acquire(fixture->context, "x");
+    assert_int_equal(tenure_watch_start(fixture->context, &cursor), TENURE_OK);
     fixture->fake.boot_ms += 30000;
-    acquire(fixture->client, "x");
-    assert_int_equal(tenure_watch_wait(fixture->client, &cursor, 0, note_change, &seen), TENURE_OK);
+    acquire(fixture->context, "x");
+    assert_int_equal(tenure_watch_wait(fixture->context, &cursor, 0, note_change, &seen), TENURE_OK);
     assert_string_equal(seen.text, "lease_lost,x,expired,1 lease_acquired,x,,2 ");
 }
 
@@ -335,11 +335,11 @@ static void a_cursor_that_the_store_no_longer_has_is_set_to_this_moment(void **s
     struct fixture *fixture = *state;
     uint64_t cursor = 999999;
     struct seen seen = {0};
-    acquire(fixture->client, "x");
-    assert_int_equal(tenure_watch_wait(fixture->client, &cursor, UINT64_MAX, note_change, &seen), TENURE_E_RESYNC);
+    acquire(fixture->context, "x");
+    assert_int_equal(tenure_watch_wait(fixture->context, &cursor, UINT64_MAX, note_change, &seen), TENURE_E_RESYNC);
     assert_int_equal(seen.count, 0);
-    acquire(fixture->client, "y");
-    assert_int_equal(tenure_watch_wait(fixture->client, &cursor, 0, note_change, &seen), TENURE_OK);
+    acquire(fixture->context, "y");
+    assert_int_equal(tenure_watch_wait(fixture->context, &cursor, 0, note_change, &seen), TENURE_OK);
     assert_string_equal(seen.text, "lease_acquired,y,,1 ");
 }
 
@@ -348,15 +348,15 @@ static void many_changes_come_in_pieces(void **state) {
     uint64_t cursor;
     char id[32];
     struct seen seen = {0};
-    assert_int_equal(tenure_watch_start(fixture->client, &cursor), TENURE_OK);
+    assert_int_equal(tenure_watch_start(fixture->context, &cursor), TENURE_OK);
     for (int i = 0; i < 700; i++) {
         snprintf(id, sizeof id, "t-%d", i);
-        put(fixture->client, id, false);
+        put(fixture->context, id, false);
     }
     while (seen.count < 700) {
         size_t before = seen.count;
         seen.text[0] = '\0';
-        assert_int_equal(tenure_watch_wait(fixture->client, &cursor, 0, note_change, &seen), TENURE_OK);
+        assert_int_equal(tenure_watch_wait(fixture->context, &cursor, 0, note_change, &seen), TENURE_OK);
         assert_true(seen.count > before);
     }
     assert_int_equal(seen.count, 700);
