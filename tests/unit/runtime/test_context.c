@@ -7,7 +7,9 @@
 #include <pthread.h>
 
 #include "base/id.h"
+#include "base/io.h"
 #include "runtime/context.h"
+#include "store/store.h"
 
 static tenure_context *open_memory(const char *url, const tenure_options *options) {
     tenure_context *context = NULL;
@@ -23,17 +25,56 @@ static void assert_not_opened(const char *url, const tenure_options *options, in
     assert_contains(tenure_message(NULL), why);
 }
 
+/* ---- what the store is asked: the linker puts this one between the runtime and the store (--wrap) */
+
+static struct {
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    uint64_t timeout_ms;
+    atomic_bool hangs;
+    atomic_bool is_hanging;
+} asked;
+
+int __real_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count,
+                           uint64_t timeout_ms) {
+    if (count == 1 && ops[0].kind == TEN_OP_ACQUIRE) {
+        snprintf(asked.namespace_name, sizeof asked.namespace_name, "%s", ops[0].namespace_name);
+        asked.timeout_ms = timeout_ms;
+        while (atomic_load(&asked.hangs)) {
+            atomic_store(&asked.is_hanging, true);
+            ten_sleep_us(500);
+        }
+    }
+    return __real_ten_store_apply(store, ops, results, count, timeout_ms);
+}
+
+/* What a context believes of itself is seen by what it asks for. */
+static void assert_timing(const char *url, const tenure_options *options, uint64_t ttl_ms, uint64_t margin_ms,
+                          uint64_t timeout_ms) {
+    struct fake_clock fake;
+    ten_clock clock = fake_clock_make(&fake);
+    tenure_context *context = NULL;
+    tenure_lease *lease = NULL;
+    assert_int_equal(ten_context_open(url, options, &clock, &context), TENURE_OK);
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
+    assert_int_equal(tenure_lease_ttl_ms(lease), ttl_ms);
+    assert_int_equal(tenure_lease_remaining_ms(lease), ttl_ms - margin_ms);
+    assert_int_equal(asked.timeout_ms, timeout_ms);
+    tenure_lease_free(lease);
+    tenure_close(context);
+}
+
 static void a_context_without_options_has_the_defaults(void **state) {
     (void)state;
+    assert_timing("memory:", NULL, 30000, 3750, 5000);
+    assert_string_equal(asked.namespace_name, "poll");
     tenure_context *context = open_memory("memory:", NULL);
-    assert_string_equal(context->namespace_name, "poll");
-    assert_int_equal(context->timing.ttl_ms, 30000);
-    assert_int_equal(context->timing.margin_ms, 3750);
-    assert_int_equal(context->timing.timeout_ms, 5000);
     ten_error error;
     assert_int_equal(ten_id_check_holder(tenure_instance_id(context), &error), TENURE_OK);
-    tenure_close(context);
-    tenure_close(NULL);
+    assert_int_equal(tenure_close(context), TENURE_OK);
+    assert_int_equal(tenure_close(NULL), TENURE_OK);
 }
 
 static void options_are_taken(void **state) {
@@ -44,16 +85,14 @@ static void options_are_taken(void **state) {
                               .ttl_ms = 10000,
                               .margin_ms = 500,
                               .timeout_ms = 700};
+    assert_timing("memory:", &options, 10000, 500, 700);
+    assert_string_equal(asked.namespace_name, "scenes");
     tenure_context *context = open_memory("memory:", &options);
-    assert_string_equal(context->namespace_name, "scenes");
     assert_int_equal(strncmp(tenure_instance_id(context), "node-1-", 7), 0);
-    assert_int_equal(context->timing.ttl_ms, 10000);
-    assert_int_equal(context->timing.margin_ms, 500);
-    assert_int_equal(context->timing.timeout_ms, 700);
     tenure_close(context);
 }
 
-static void no_two_clients_have_the_same_instance_id(void **state) {
+static void no_two_contexts_have_the_same_instance_id(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .instance_name = "same"};
     tenure_context *a = open_memory("memory:", &options);
@@ -72,30 +111,30 @@ static void fields_beyond_the_callers_size_are_not_read(void **state) {
                               .ttl_ms = 1,
                               .margin_ms = 1,
                               .timeout_ms = 1};
-    tenure_context *context = open_memory("memory:", &options);
-    assert_string_equal(context->namespace_name, "old");
-    assert_int_equal(context->timing.ttl_ms, 30000);
-    assert_int_equal(context->timing.timeout_ms, 5000);
-    tenure_close(context);
+    assert_timing("memory:", &options, 30000, 3750, 5000);
+    assert_string_equal(asked.namespace_name, "old");
     options.size = sizeof options.size;
-    context = open_memory("memory:", &options);
-    assert_string_equal(context->namespace_name, "poll");
-    tenure_close(context);
+    assert_timing("memory:", &options, 30000, 3750, 5000);
+    assert_string_equal(asked.namespace_name, "poll");
     options.size = offsetof(tenure_options, ttl_ms) + 1; /* half a field is none */
-    context = open_memory("memory:", &options);
-    assert_int_equal(context->timing.ttl_ms, 30000);
-    tenure_close(context);
+    assert_timing("memory:", &options, 30000, 3750, 5000);
 }
 
-static void a_newer_callers_larger_options_are_taken(void **state) {
+static void a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero(void **state) {
     (void)state;
     struct {
         tenure_options known;
         uint64_t newer[4];
-    } options = {.known = {.size = sizeof options, .ttl_ms = 10000}, .newer = {1, 2, 3, 4}};
-    tenure_context *context = open_memory("memory:", &options.known);
-    assert_int_equal(context->timing.ttl_ms, 10000);
-    tenure_close(context);
+    } options = {.known = {.size = sizeof options, .ttl_ms = 10000}};
+    assert_timing("memory:", &options.known, 10000, 1250, 1666);
+    options.newer[3] = 1;
+    assert_not_opened("memory:", &options.known, TENURE_E_UNSUPPORTED, "tenure_options");
+}
+
+static void an_unknown_flag_is_refused(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN | 0x100};
+    assert_not_opened("memory:", &options, TENURE_E_UNSUPPORTED, "flag");
 }
 
 static void options_without_a_size_are_refused(void **state) {
@@ -143,17 +182,13 @@ static void a_bad_url_is_refused_without_its_password(void **state) {
 static void a_urls_timeout_counts_unless_the_options_have_one(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .timeout_ms = 700};
-    tenure_context *context = open_memory("memory:?timeout=2s", NULL);
-    assert_int_equal(context->timing.timeout_ms, 2000);
-    tenure_close(context);
-    context = open_memory("memory:?timeout=2s", &options);
-    assert_int_equal(context->timing.timeout_ms, 700);
-    tenure_close(context);
+    assert_timing("memory:?timeout=2s", NULL, 30000, 3750, 2000);
+    assert_timing("memory:?timeout=2s", &options, 30000, 3750, 700);
 }
 
 /* ---- messages */
 
-static void a_message_belongs_to_its_client(void **state) {
+static void a_message_belongs_to_its_context(void **state) {
     (void)state;
     tenure_context *a = open_memory("memory:", NULL);
     tenure_context *b = open_memory("memory:", NULL);
@@ -162,13 +197,32 @@ static void a_message_belongs_to_its_client(void **state) {
     assert_int_equal(tenure_target_read(a, "nothing", &info), TENURE_E_UNKNOWN_TARGET);
     assert_contains(tenure_message(a), "nothing");
     assert_string_equal(tenure_message(b), "");
-    assert_string_equal(tenure_message(NULL), "");
+    assert_contains(tenure_message(NULL), "nothing");
     assert_int_equal(tenure_target_read(b, "other", &info), TENURE_E_UNKNOWN_TARGET);
     assert_contains(tenure_message(b), "other");
     assert_string_equal(tenure_message(a), ""); /* the last failed call was another's */
+    assert_contains(tenure_message(NULL), "other");
     tenure_close(b);
-    assert_string_equal(tenure_message(NULL), ""); /* that was no call of tenure_open() */
     tenure_close(a);
+}
+
+/* The context of what failed, and what was opened on it, both have its message; others on the same context do not. */
+static void a_message_belongs_to_the_handle_and_to_its_context(void **state) {
+    (void)state;
+    tenure_context *context = open_memory("memory:", NULL);
+    tenure_lease *lease = NULL;
+    tenure_lease *other = NULL;
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(context, "y", 0, TENURE_MANUAL, &other), TENURE_OK);
+    assert_int_equal(tenure_release(lease), TENURE_OK);
+    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+    assert_contains(tenure_message(lease), "x");
+    assert_contains(tenure_message(context), "x");
+    assert_contains(tenure_message(NULL), "x");
+    assert_string_equal(tenure_message(other), "");
+    tenure_lease_free(lease);
+    tenure_lease_free(other);
+    tenure_close(context);
 }
 
 struct other_thread {
@@ -203,17 +257,33 @@ static void a_message_belongs_to_its_thread(void **state) {
 
 /* ---- threads that use the context for too long */
 
+static void *hang_in_a_call(void *arg) {
+    tenure_lease *lease = NULL;
+    (void)tenure_acquire(arg, "slow", 0, TENURE_MANUAL, &lease);
+    tenure_lease_free(lease);
+    return NULL;
+}
+
 static void a_context_that_others_use_for_too_long_is_a_timeout(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .timeout_ms = 50};
     tenure_context *context = open_memory("memory:", &options);
     tenure_info info = {.size = sizeof info};
+    pthread_t thread;
+    atomic_store(&asked.hangs, true);
+    assert_int_equal(pthread_create(&thread, NULL, hang_in_a_call, context), 0);
+    while (!atomic_load(&asked.is_hanging))
+        ten_sleep_us(500);
     uint64_t start_us = ten_boot_us();
-    pthread_mutex_lock(&context->lock);
-    assert_int_equal(tenure_target_read(context, "a", &info), TENURE_E_TIMEOUT);
-    pthread_mutex_unlock(&context->lock);
-    assert_took(start_us, 50, HANG_MS);
-    assert_contains(tenure_message(context), "other threads");
+    int r = tenure_target_read(context, "a", &info);
+    char message[512];
+    snprintf(message, sizeof message, "%s", tenure_message(context));
+    uint64_t took_ms = elapsed_ms(start_us);
+    atomic_store(&asked.hangs, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
+    assert_true(took_ms + MACHINE_ROUNDING_MS >= 50);
+    assert_contains(message, "other threads");
     assert_int_equal(tenure_target_read(context, "a", &info), TENURE_E_UNKNOWN_TARGET);
     tenure_close(context);
 }
@@ -264,14 +334,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_context_without_options_has_the_defaults),
         cmocka_unit_test(options_are_taken),
-        cmocka_unit_test(no_two_clients_have_the_same_instance_id),
+        cmocka_unit_test(no_two_contexts_have_the_same_instance_id),
         cmocka_unit_test(fields_beyond_the_callers_size_are_not_read),
-        cmocka_unit_test(a_newer_callers_larger_options_are_taken),
+        cmocka_unit_test(a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero),
+        cmocka_unit_test(an_unknown_flag_is_refused),
         cmocka_unit_test(options_without_a_size_are_refused),
         cmocka_unit_test(bad_options_are_refused_with_their_rule),
         cmocka_unit_test(a_bad_url_is_refused_without_its_password),
         cmocka_unit_test(a_urls_timeout_counts_unless_the_options_have_one),
         cmocka_unit_test(a_message_belongs_to_its_context),
+        cmocka_unit_test(a_message_belongs_to_the_handle_and_to_its_context),
         cmocka_unit_test(a_message_belongs_to_its_thread),
         cmocka_unit_test(a_context_that_others_use_for_too_long_is_a_timeout),
         cmocka_unit_test(health_is_told),

@@ -1,12 +1,15 @@
 /*
- * Leases of the C API on the memory store and a clock that stands still: who may believe what, until when. The last
- * ones use a SQLite file, because a store that is out of reach is their subject.
+ * Leases of the C API on the memory store and a clock that stands still: who may believe what, until when. Nothing is
+ * renewed but by the test: the contexts are driven, and the leases manual. The last ones use a SQLite file, because a
+ * store that is out of reach is their subject.
  */
 #include "unit/unit.h"
 
 #include <pthread.h>
 
+#include "base/io.h"
 #include "runtime/context.h"
+#include "store/store.h"
 
 enum { TTL = 30000, MARGIN = 3750 };
 
@@ -18,7 +21,8 @@ struct fixture {
 };
 
 static tenure_context *open_context(const struct fixture *fixture, const char *url, const char *name) {
-    tenure_options options = {.size = sizeof options, .instance_name = name, .timeout_ms = 2000};
+    tenure_options options = {
+        .size = sizeof options, .flags = TENURE_DRIVEN, .instance_name = name, .timeout_ms = 2000};
     tenure_context *context = NULL;
     if (ten_context_open(url, &options, &fixture->clock, &context) != TENURE_OK)
         fail_msg("%s", tenure_message(NULL));
@@ -364,7 +368,7 @@ static void a_bad_target_is_refused_and_nothing_is_written(void **state) {
         tenure_info info = {.size = sizeof info};
         bool released;
         assert_int_equal(tenure_acquire(fixture->a, bad[i], 0, TENURE_MANUAL, &lease), TENURE_E_INVALID);
-        assert_int_equal(tenure_acquire(fixture->a, bad[i], UINT64_MAX, &lease), TENURE_E_INVALID);
+        assert_int_equal(tenure_acquire(fixture->a, bad[i], UINT64_MAX, 0, &lease), TENURE_E_INVALID);
         assert_null(lease);
         assert_int_equal(tenure_target_read(fixture->a, bad[i], &info), TENURE_E_INVALID);
         assert_int_equal(tenure_token_renew(fixture->a, bad[i], 1, 0), TENURE_E_INVALID);
@@ -379,10 +383,48 @@ static void a_bad_target_is_refused_and_nothing_is_written(void **state) {
     assert_int_equal(before, after);
 }
 
-/* ---- when the context is busy */
+/* ---- when another thread has the context. The linker puts this one between the runtime and the store (--wrap) */
+
+static atomic_bool hangs;
+static atomic_bool is_hanging;
+
+int __real_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count,
+                           uint64_t timeout_ms) {
+    bool slow = count == 1 && ops[0].kind == TEN_OP_ACQUIRE && strcmp(ops[0].target, "slow") == 0;
+    while (slow && atomic_load(&hangs)) {
+        atomic_store(&is_hanging, true);
+        ten_sleep_us(500);
+    }
+    return __real_ten_store_apply(store, ops, results, count, timeout_ms);
+}
+
+static void *hang_in_a_call(void *arg) {
+    tenure_lease *lease = NULL;
+    (void)tenure_acquire(arg, "slow", 0, TENURE_MANUAL, &lease);
+    tenure_lease_free(lease);
+    return NULL;
+}
+
+static pthread_t occupy(tenure_context *context) {
+    pthread_t thread;
+    atomic_store(&is_hanging, false);
+    atomic_store(&hangs, true);
+    assert_int_equal(pthread_create(&thread, NULL, hang_in_a_call, context), 0);
+    while (!atomic_load(&is_hanging))
+        ten_sleep_us(500);
+    return thread;
+}
+
+static void end_occupation(pthread_t thread) {
+    atomic_store(&hangs, false);
+    pthread_join(thread, NULL);
+}
 
 static tenure_context *open_impatient(const struct fixture *fixture) {
-    tenure_options options = {.size = sizeof options, .timeout_ms = 50};
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN, .timeout_ms = 50};
     tenure_context *context = NULL;
     assert_int_equal(ten_context_open("memory:unit-lease", &options, &fixture->clock, &context), TENURE_OK);
     return context;
@@ -392,9 +434,10 @@ static void a_renewal_that_finds_the_context_busy_pauses_the_work(void **state) 
     struct fixture *fixture = *state;
     tenure_context *context = open_impatient(fixture);
     tenure_lease *lease = acquire(context, "x");
-    pthread_mutex_lock(&context->lock);
-    assert_int_equal(tenure_renew(lease), TENURE_E_TIMEOUT);
-    pthread_mutex_unlock(&context->lock);
+    pthread_t other = occupy(context);
+    int r = tenure_renew(lease);
+    end_occupation(other);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN); /* until then what is under way may go on */
     assert_int_equal(tenure_renew(lease), TENURE_OK);
@@ -409,9 +452,10 @@ static void a_release_that_finds_the_context_busy_is_final_all_the_same(void **s
     struct fixture *fixture = *state;
     tenure_context *context = open_impatient(fixture);
     tenure_lease *lease = acquire(context, "x");
-    pthread_mutex_lock(&context->lock);
-    assert_int_equal(tenure_release(lease), TENURE_E_TIMEOUT);
-    pthread_mutex_unlock(&context->lock);
+    pthread_t other = occupy(context);
+    int r = tenure_release(lease);
+    end_occupation(other);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), 0);
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
@@ -419,6 +463,24 @@ static void a_release_that_finds_the_context_busy_is_final_all_the_same(void **s
     assert_int_equal(tenure_lease_remaining_ms(lease), 0);
     assert_held(fixture->b, "x");
     assert_int_equal(tenure_release(lease), TENURE_OK); /* the second try tells the store */
+    tenure_lease_free(acquire(fixture->b, "x"));
+    tenure_lease_free(lease);
+    tenure_close(context);
+}
+
+/* "After an error the context repeats the release until the lease has ended." */
+static void a_release_that_failed_is_repeated_by_the_context(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = open_impatient(fixture);
+    tenure_lease *lease = acquire(context, "x");
+    pthread_t other = occupy(context);
+    int r = tenure_release(lease);
+    end_occupation(other);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
+    assert_held(fixture->b, "x");
+    fixture->fake.boot_ms += 5000; /* far less than the TTL, and more than any pause before it is sent again */
+    assert_true(tenure_timeout_ms(context) >= 0);
+    assert_int_equal(tenure_process(context), TENURE_OK);
     tenure_lease_free(acquire(fixture->b, "x"));
     tenure_lease_free(lease);
     tenure_close(context);
@@ -509,6 +571,7 @@ int main(void) {
         LEASE_TEST(a_bad_target_is_refused_and_nothing_is_written),
         LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work),
         LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same),
+        LEASE_TEST(a_release_that_failed_is_repeated_by_the_context),
 #ifdef TEN_STORE_SQLITE
         LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again),
         LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline),

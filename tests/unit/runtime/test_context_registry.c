@@ -15,7 +15,8 @@ struct fixture {
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     fixture->clock = fake_clock_make(&fixture->fake);
-    assert_int_equal(ten_context_open("memory:", NULL, &fixture->clock, &fixture->context), TENURE_OK);
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN};
+    assert_int_equal(ten_context_open("memory:", &options, &fixture->clock, &fixture->context), TENURE_OK);
     *state = fixture;
     return 0;
 }
@@ -34,7 +35,9 @@ static void acquire(tenure_context *context, const char *target) {
 }
 
 static void put(tenure_context *context, const char *id, bool paused) {
-    assert_int_equal(tenure_registry_put(context, &(tenure_target){.id = id, .paused = paused}, 1, NULL), TENURE_OK);
+    assert_int_equal(tenure_registry_put(
+                         context, &(tenure_target){.size = sizeof(tenure_target), .id = id, .paused = paused}, 1, NULL),
+                     TENURE_OK);
 }
 
 /* ---- looking */
@@ -76,7 +79,7 @@ static void a_free_target_keeps_its_last_token(void **state) {
 
 static void an_unknown_target_is_said_to_be_unknown(void **state) {
     struct fixture *fixture = *state;
-    tenure_info info = {.token = 77};
+    tenure_info info = {.size = sizeof info, .token = 77};
     assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_E_UNKNOWN_TARGET);
     assert_int_equal(info.token, 77);
     assert_contains(tenure_message(fixture->context), "no target x in the namespace poll");
@@ -151,7 +154,8 @@ struct stopper {
 static int stop_at_second(const tenure_info *info, void *userdata) {
     struct stopper *stopper = userdata;
     tenure_info again = {.size = sizeof again};
-    assert_int_equal(tenure_target_read(stopper->context, info->target, &again), TENURE_OK); /* the context may be used */
+    assert_int_equal(tenure_target_read(stopper->context, info->target, &again),
+                     TENURE_OK); /* the context may be used */
     return ++stopper->count == 2 ? stopper->answer : 0;
 }
 
@@ -204,14 +208,15 @@ static void assert_registry(tenure_context *context, const char *expected) {
 static void targets_are_registered_changed_and_removed(void **state) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
-    tenure_target targets[] = {{.id = "b", .url = "http://h/", .every_ms = 5000},
-                               {.id = "a", .exec = "true", .spec = "{}", .paused = true}};
+    tenure_target targets[] = {
+        {.size = sizeof(tenure_target), .id = "b", .url = "http://h/", .every_ms = 5000},
+        {.size = sizeof(tenure_target), .id = "a", .exec = "true", .spec = "{}", .paused = true}};
     size_t added = 77;
     assert_int_equal(tenure_registry_put(context, targets, 2, &added), TENURE_OK);
     assert_int_equal(added, 2);
     assert_registry(context, "a,-,true,{},0,1 b,http://h/,-,-,5000,0 ");
-    targets[0] = (tenure_target){.id = "b"};
-    targets[1] = (tenure_target){.id = "c"};
+    targets[0] = (tenure_target){.size = sizeof(tenure_target), .id = "b"};
+    targets[1] = (tenure_target){.size = sizeof(tenure_target), .id = "c"};
     assert_int_equal(tenure_registry_put(context, targets, 2, &added), TENURE_OK);
     assert_int_equal(added, 1);
     assert_int_equal(tenure_registry_resume(context, "a"), TENURE_OK);
@@ -233,13 +238,15 @@ static void what_is_not_registered_is_neither_removed_nor_paused(void **state) {
 
 static void a_bad_target_among_good_ones_registers_none(void **state) {
     struct fixture *fixture = *state;
-    tenure_target targets[] = {{.id = "a"}, {.id = "../b"}, {.id = "c"}};
+    tenure_target targets[] = {{.size = sizeof(tenure_target), .id = "a"},
+                               {.size = sizeof(tenure_target), .id = "../b"},
+                               {.size = sizeof(tenure_target), .id = "c"}};
     size_t added = 77;
     assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
     assert_contains(tenure_message(fixture->context), "../b");
-    targets[1] = (tenure_target){.id = NULL};
+    targets[1] = (tenure_target){.size = sizeof(tenure_target), .id = NULL};
     assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
-    targets[1] = (tenure_target){.id = "b", .every_ms = TENURE_TTL_MAX_MS + 1};
+    targets[1] = (tenure_target){.size = sizeof(tenure_target), .id = "b", .every_ms = TENURE_TTL_MAX_MS + 1};
     assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
     assert_contains(tenure_message(fixture->context), "at most 366 days");
     assert_int_equal(added, 77);
@@ -286,11 +293,13 @@ static void the_registry_is_listed_page_by_page_until_told_to_end(void **state) 
 
 /* ---- changes */
 
-static void note_change(const tenure_change *change, void *userdata) {
+static int note_change(const tenure_change *change, void *userdata) {
     struct seen *seen = userdata;
     seen->count++;
-    snprintf(seen->text + strlen(seen->text), sizeof seen->text - strlen(seen->text), "%s,%s,%s,%llu%s ", change->event,
-             change->target, change->reason, (unsigned long long)change->token, change->actor[0] ? ",forced" : "");
+    snprintf(seen->text + strlen(seen->text), sizeof seen->text - strlen(seen->text), "%s,%s,%s,%llu%s ",
+             tenure_event_name(change->kind), change->target, change->reason, (unsigned long long)change->token,
+             change->actor[0] ? ",forced" : "");
+    return 0;
 }
 
 static void changes_come_in_order_and_once(void **state) {
@@ -362,6 +371,56 @@ static void many_changes_come_in_pieces(void **state) {
     assert_int_equal(seen.count, 700);
 }
 
+struct reader {
+    tenure_context *context;
+    size_t count;
+    uint64_t last;
+    int answer;
+};
+
+static int stop_at_second_change(const tenure_change *change, void *userdata) {
+    struct reader *reader = userdata;
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_target_read(reader->context, change->target, &info), TENURE_OK); /* it may be used */
+    reader->last = change->cursor;
+    return ++reader->count == 2 ? reader->answer : 0;
+}
+
+static void a_watch_ends_when_it_is_told_to_and_goes_on_after_that_change(void **state) {
+    struct fixture *fixture = *state;
+    struct reader reader = {.context = fixture->context, .answer = 42};
+    struct seen seen = {0};
+    uint64_t cursor;
+    assert_int_equal(tenure_watch_start(fixture->context, &cursor), TENURE_OK);
+    put(fixture->context, "a", false);
+    put(fixture->context, "b", false);
+    put(fixture->context, "c", false);
+    assert_int_equal(tenure_watch_wait(fixture->context, &cursor, 0, stop_at_second_change, &reader), 42);
+    assert_int_equal(reader.count, 2);
+    assert_int_equal(cursor, reader.last);
+    assert_int_equal(tenure_watch_wait(fixture->context, &cursor, 0, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "target_added,c,,0 ");
+}
+
+static void the_history_is_read_until_it_is_told_to_end(void **state) {
+    struct fixture *fixture = *state;
+    struct reader reader = {.context = fixture->context, .answer = 7};
+    struct seen seen = {0};
+    acquire(fixture->context, "a");
+    acquire(fixture->context, "b");
+    acquire(fixture->context, "c");
+    assert_int_equal(tenure_history_read(fixture->context, NULL, 0, 100, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "lease_acquired,a,,1 lease_acquired,b,,1 lease_acquired,c,,1 ");
+    assert_int_equal(tenure_history_read(fixture->context, NULL, 0, 100, stop_at_second_change, &reader), 7);
+    assert_int_equal(reader.count, 2);
+    seen = (struct seen){0};
+    assert_int_equal(tenure_history_read(fixture->context, "b", 0, 100, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "lease_acquired,b,,1 ");
+    seen = (struct seen){0};
+    assert_int_equal(tenure_history_read(fixture->context, NULL, 0, 1, note_change, &seen), TENURE_OK);
+    assert_string_equal(seen.text, "lease_acquired,c,,1 ");
+}
+
 #define REGISTRY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -382,6 +441,8 @@ int main(void) {
         REGISTRY_TEST(an_expired_lease_is_reported_when_the_target_is_acquired_next),
         REGISTRY_TEST(a_cursor_that_the_store_no_longer_has_is_set_to_this_moment),
         REGISTRY_TEST(many_changes_come_in_pieces),
+        REGISTRY_TEST(a_watch_ends_when_it_is_told_to_and_goes_on_after_that_change),
+        REGISTRY_TEST(the_history_is_read_until_it_is_told_to_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ struct waiting {
     pthread_t thread;
     tenure_context *context;
     char target[32];
-    int done;
+    int result;
     uint64_t token;
     char message[512];
 };
@@ -57,8 +57,8 @@ struct waiting {
 static void *wait_for_lease(void *arg) {
     struct waiting *waiting = arg;
     tenure_lease *lease = NULL;
-    waiting->done = tenure_acquire(waiting->context, waiting->target, FOREVER_MS, &lease);
-    if (waiting->done == TENURE_OK)
+    waiting->result = tenure_acquire(waiting->context, waiting->target, FOREVER_MS, TENURE_MANUAL, &lease);
+    if (waiting->result == TENURE_OK)
         waiting->token = tenure_lease_token(lease);
     else
         snprintf(waiting->message, sizeof waiting->message, "%s", tenure_message(waiting->context));
@@ -67,7 +67,7 @@ static void *wait_for_lease(void *arg) {
 }
 
 static void start_waiting(struct waiting *waiting, tenure_context *context, const char *target) {
-    *waiting = (struct waiting){.context = context, .done = 1};
+    *waiting = (struct waiting){.context = context, .result = 1};
     snprintf(waiting->target, sizeof waiting->target, "%s", target);
     assert_int_equal(pthread_create(&waiting->thread, NULL, wait_for_lease, waiting), 0);
 }
@@ -93,7 +93,7 @@ static void a_waiter_is_woken_by_the_release(void **state) {
         ten_sleep_us(i % 2 ? 3000 : 0); /* before and while it sleeps */
         assert_int_equal(tenure_release(lease), TENURE_OK);
         assert_true(ended_soon(&waiting));
-        assert_int_equal(waiting.done, TENURE_OK);
+        assert_int_equal(waiting.result, TENURE_OK);
         assert_int_equal(waiting.token, tenure_lease_token(lease) + 1);
         assert_int_equal(tenure_token_release(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
         tenure_lease_free(lease);
@@ -103,7 +103,7 @@ static void a_waiter_is_woken_by_the_release(void **state) {
 static void a_free_target_is_had_without_waiting(void **state) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_OK);
     tenure_lease_free(lease);
 }
 
@@ -112,7 +112,7 @@ static void a_wait_without_time_is_one_try(void **state) {
     tenure_lease *held = acquire(fixture->holder, "x");
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, &lease), TENURE_E_HELD);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, TENURE_MANUAL, &lease), TENURE_E_HELD);
     assert_took(start_us, 0, HANG_MS);
     tenure_lease_free(held);
 }
@@ -129,10 +129,10 @@ static void a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has(
     tenure_lease *held = acquire(holder, "x");
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
-    assert_int_equal(tenure_acquire(waiter, "x", 50, &lease), TENURE_E_HELD);
+    assert_int_equal(tenure_acquire(waiter, "x", 50, TENURE_MANUAL, &lease), TENURE_E_HELD);
     assert_took(start_us, 50, HANG_MS);
     assert_contains(tenure_message(waiter), tenure_instance_id(holder));
-    assert_int_equal(tenure_acquire(waiter, "x", UINT64_MAX, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(waiter, "x", UINT64_MAX, TENURE_MANUAL, &lease), TENURE_OK);
     assert_took(held_us, 2000, HANG_MS);
     assert_false(tenure_lease_valid(held));
     assert_int_equal(tenure_lease_token(lease), 2);
@@ -152,7 +152,7 @@ static void signals_do_not_end_a_wait(void **state) {
     assert_int_equal(tenure_release(lease), TENURE_OK);
     assert_true(ended_soon(&waiting));
     storm_stop();
-    assert_int_equal(waiting.done, TENURE_OK);
+    assert_int_equal(waiting.result, TENURE_OK);
     tenure_lease_free(lease);
 }
 
@@ -166,10 +166,10 @@ static void cancelling_ends_waits_now_and_from_now_on(void **state) {
     ten_sleep_us(5000);
     tenure_cancel(fixture->waiter);
     assert_true(ended_soon(&waiting));
-    assert_int_equal(waiting.done, TENURE_E_CANCELLED);
+    assert_int_equal(waiting.result, TENURE_E_CANCELLED);
     assert_contains(waiting.message, "cancelled");
     tenure_lease *lease = NULL;
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, &lease), TENURE_E_CANCELLED);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_E_CANCELLED);
     uint64_t cursor;
     assert_int_equal(tenure_watch_start(fixture->waiter, &cursor), TENURE_OK);
     assert_int_equal(tenure_watch_wait(fixture->waiter, &cursor, FOREVER_MS, NULL, NULL), TENURE_E_CANCELLED);
@@ -195,7 +195,7 @@ static void cancelling_works_in_a_signal_handler(void **state) {
     struct itimerval timer = {.it_value = {.tv_usec = 20000}};
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, &lease), TENURE_E_CANCELLED);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_E_CANCELLED);
     signal(SIGALRM, SIG_IGN);
     assert_null(lease);
     tenure_lease_free(held);
@@ -207,21 +207,22 @@ struct watching {
     pthread_t thread;
     tenure_context *context;
     uint64_t cursor;
-    int done;
+    int result;
     size_t count;
 };
 
-static void count_change(const tenure_change *change, void *userdata) {
+static int count_change(const tenure_change *change, void *userdata) {
     (void)change;
     ++*(size_t *)userdata;
+    return 0;
 }
 
 static void *watch(void *arg) {
     struct watching *watching = arg;
     while (watching->count == 0) {
-        watching->done =
+        watching->result =
             tenure_watch_wait(watching->context, &watching->cursor, FOREVER_MS, count_change, &watching->count);
-        if (watching->done < 0)
+        if (watching->result < 0)
             break;
     }
     return NULL;
@@ -235,7 +236,7 @@ static void a_watcher_is_woken_by_a_change(void **state) {
     ten_sleep_us(5000);
     tenure_lease *lease = acquire(fixture->holder, "x");
     pthread_join(watching.thread, NULL);
-    assert_int_equal(watching.done, TENURE_OK);
+    assert_int_equal(watching.result, TENURE_OK);
     assert_int_equal(watching.count, 1);
     tenure_lease_free(lease);
 }
@@ -260,7 +261,7 @@ static void waiters_on_one_context_are_all_woken(void **state) {
             assert_int_equal(tenure_release(leases[i]), TENURE_OK);
         bool all = true;
         for (int i = 0; i < WAITERS; i++) {
-            all &= ended_soon(&waiting[i]) && waiting[i].done == TENURE_OK;
+            all &= ended_soon(&waiting[i]) && waiting[i].result == TENURE_OK;
             tenure_lease_free(leases[i]);
         }
         if (!all)
@@ -271,7 +272,7 @@ static void waiters_on_one_context_are_all_woken(void **state) {
     }
 }
 
-static void a_watcher_does_not_take_a_waiters_news(void **state) {
+static void a_watcher_does_not_take_a_waiters_change(void **state) {
     struct fixture *fixture = *state;
     for (int round = 0; round < 40; round++) {
         tenure_lease *lease = acquire(fixture->holder, "x");
@@ -285,51 +286,64 @@ static void a_watcher_does_not_take_a_waiters_news(void **state) {
         bool woken = ended_soon(&waiting);
         pthread_join(watching.thread, NULL);
         assert_true(woken);
-        assert_int_equal(waiting.done, TENURE_OK);
+        assert_int_equal(waiting.result, TENURE_OK);
         assert_true(watching.count > 0);
         assert_int_equal(tenure_token_release(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
         tenure_lease_free(lease);
     }
 }
 
-/* The same without luck: a third waiter that only looks. Whoever clears the store's descriptor has told it. */
-static void assert_news_are_passed_on(struct fixture *fixture) {
-    ten_waiter looker = {0};
-    assert_int_equal(ten_context_enter(fixture->waiter), TENURE_OK);
-    ten_waiter_add(fixture->waiter, &looker);
-    ten_waiter_clear(fixture->waiter, &looker);
-    assert_int_equal(ten_context_leave(fixture->waiter, TENURE_OK), TENURE_OK);
-    tenure_lease_free(acquire(fixture->holder, "news"));
-    uint64_t start_us = ten_boot_us();
-    while (ten_wait_readable(looker.store_fd, -1, 0) == 1 && elapsed_ms(start_us) < SOON_MS)
-        ten_sleep_us(200);
-    assert_int_equal(ten_wait_readable(looker.store_fd, -1, 0), 0); /* the sleeper has cleared it */
-    assert_int_equal(ten_wait_readable(looker.passed_fd, -1, SOON_MS), 1);
-    assert_int_equal(ten_waiter_sleep(fixture->waiter, &looker, FOREVER_MS, "news"), TENURE_OK);
-    ten_waiter_remove(fixture->waiter, &looker);
+/* ---- any of several */
+
+static const char *const three[] = {"x", "y", "z"};
+
+static void the_first_of_several_targets_is_acquired_in_their_order(void **state) {
+    struct fixture *fixture = *state;
+    for (size_t held = 0; held < 3; held++) {
+        tenure_lease *lease = NULL;
+        assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_MANUAL, &lease), TENURE_OK);
+        assert_string_equal(tenure_lease_target(lease), three[held]);
+        assert_true(tenure_lease_valid(lease));
+        assert_int_equal(tenure_release(lease), TENURE_OK);
+        tenure_lease_free(lease);
+        tenure_lease_free(acquire(fixture->holder, three[held]));
+    }
+    tenure_lease *none = NULL;
+    assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_MANUAL, &none), TENURE_E_HELD);
+    assert_null(none);
+    assert_int_equal(tenure_acquire_any(fixture->waiter, three, 0, 0, TENURE_MANUAL, &none), TENURE_E_INVALID);
+    assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_ASYNC, &none), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->waiter), "TENURE_ASYNC");
+    assert_null(none);
 }
 
-static void a_sleeping_acquire_passes_the_news_on(void **state) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->holder, "x");
-    struct waiting waiting;
-    start_waiting(&waiting, fixture->waiter, "x");
-    ten_sleep_us(2000);
-    assert_news_are_passed_on(fixture);
-    assert_int_equal(tenure_release(lease), TENURE_OK);
-    assert_true(ended_soon(&waiting));
+static void *wait_for_any(void *arg) {
+    struct waiting *waiting = arg;
+    tenure_lease *lease = NULL;
+    waiting->result = tenure_acquire_any(waiting->context, three, 3, FOREVER_MS, TENURE_MANUAL, &lease);
+    if (waiting->result == TENURE_OK) {
+        waiting->token = tenure_lease_token(lease);
+        snprintf(waiting->target, sizeof waiting->target, "%s", tenure_lease_target(lease));
+    }
     tenure_lease_free(lease);
+    return NULL;
 }
 
-static void a_sleeping_watcher_passes_the_news_on(void **state) {
+static void a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one(void **state) {
     struct fixture *fixture = *state;
-    struct watching watching = {.context = fixture->waiter};
-    assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
-    assert_int_equal(pthread_create(&watching.thread, NULL, watch, &watching), 0);
-    ten_sleep_us(2000);
-    assert_news_are_passed_on(fixture);
-    pthread_join(watching.thread, NULL);
-    assert_int_equal(watching.count, 1);
+    tenure_lease *leases[3];
+    for (size_t i = 0; i < 3; i++)
+        leases[i] = acquire(fixture->holder, three[i]);
+    struct waiting waiting = {.context = fixture->waiter, .result = 1};
+    assert_int_equal(pthread_create(&waiting.thread, NULL, wait_for_any, &waiting), 0);
+    ten_sleep_us(3000);
+    assert_int_equal(tenure_release(leases[2]), TENURE_OK);
+    assert_true(ended_soon(&waiting));
+    assert_int_equal(waiting.result, TENURE_OK);
+    assert_string_equal(waiting.target, "z");
+    assert_int_equal(waiting.token, 2);
+    for (size_t i = 0; i < 3; i++)
+        tenure_lease_free(leases[i]);
 }
 
 struct worker {
@@ -370,7 +384,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static void many_threads_share_one_client(void **state) {
+static void many_threads_share_one_context(void **state) {
     struct fixture *fixture = *state;
     struct worker workers[6] = {0};
     for (int i = 0; i < 6; i++) {
@@ -442,9 +456,9 @@ int main(void) {
         WAITING_TEST(cancelling_works_in_a_signal_handler),
         WAITING_TEST(a_watcher_is_woken_by_a_change),
         WAITING_TEST(waiters_on_one_context_are_all_woken),
-        WAITING_TEST(a_watcher_does_not_take_a_waiters_news),
-        WAITING_TEST(a_sleeping_acquire_passes_the_news_on),
-        WAITING_TEST(a_sleeping_watcher_passes_the_news_on),
+        WAITING_TEST(a_watcher_does_not_take_a_waiters_change),
+        WAITING_TEST(the_first_of_several_targets_is_acquired_in_their_order),
+        WAITING_TEST(a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one),
         WAITING_TEST(many_threads_share_one_context),
         WAITING_TEST(a_released_lease_stays_invalid_whatever_other_threads_do),
     };
