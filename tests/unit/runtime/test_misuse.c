@@ -445,6 +445,16 @@ static void a_lease_can_be_dropped_after_its_context_was_closed(void **state) {
     tenure_lease_drop(lease);
 }
 
+static void a_handle_of_another_kind_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    try_context((tenure_context *)fixture->lease, TENURE_E_INVALID, "context");
+    try_lease((tenure_lease *)fixture->member, TENURE_E_INVALID, "lease");
+    try_member((tenure_member *)fixture->context, TENURE_E_INVALID, "member");
+    try_election((tenure_election *)fixture->guard, TENURE_E_INVALID, "election");
+    try_guard((tenure_guard *)fixture->election, TENURE_E_INVALID, "guard");
+    assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
+}
+
 /* ---- flags and sizes */
 
 static void an_unknown_flag_is_not_supported(void **state) {
@@ -612,6 +622,7 @@ int main(void) {
         MISUSE_TEST(what_was_closed_is_refused_and_closed_once),
         cmocka_unit_test(what_was_opened_on_a_closed_context_holds_nothing_and_is_refused),
         cmocka_unit_test(a_lease_can_be_dropped_after_its_context_was_closed),
+        MISUSE_TEST(a_handle_of_another_kind_is_refused),
         MISUSE_TEST(an_unknown_flag_is_not_supported),
         MISUSE_TEST(a_structure_without_a_size_is_refused),
         cmocka_unit_test(a_lease_in_the_namespace_of_a_member_is_refused),

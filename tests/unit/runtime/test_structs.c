@@ -75,7 +75,8 @@ static void assert_untouched(const char *name, size_t size, size_t known) {
     memcpy(&left, bytes, sizeof left);
     if (left != size)
         fail_msg("%s of %zu bytes: its size was changed to %zu", name, size, left);
-    for (size_t i = size < known ? size : known; i < sizeof bytes; i++) {
+    size_t shared = size < known ? size : known;
+    for (size_t i = shared < sizeof size ? sizeof size : shared; i < sizeof bytes; i++) {
         unsigned char expected = i < size ? 0 : FILLER;
         if (bytes[i] != expected)
             fail_msg("%s of %zu bytes: byte %zu was written", name, size, i);
@@ -185,10 +186,10 @@ static void an_event_is_filled_in_as_far_as_it_goes(void **state) {
 
 typedef int (*use_fn)(struct fixture *fixture, const void *options);
 
-/* Behind its size lies what would end badly if it were read. */
+/* Behind its size lies what would end badly if it were read. A structure ends where a field does: at whole words. */
 static void assert_read_by_size(struct fixture *fixture, const char *name, const void *options, size_t known,
                                 use_fn use) {
-    for (size_t size = sizeof(size_t); size <= known + NEWER_BYTES; size++) {
+    for (size_t size = sizeof(size_t); size <= known + NEWER_BYTES; size += sizeof(size_t)) {
         prepare(size, known);
         memcpy(bytes + sizeof(size_t), (const unsigned char *)options + sizeof(size_t),
                (size < known ? size : known) - sizeof(size_t));
@@ -278,7 +279,7 @@ static void a_target_is_read_as_far_as_it_goes(void **state) {
     struct fixture *fixture = *state;
     tenure_target target = {.id = "sized", .url = "http://h/", .exec = "true", .spec = "{}", .every_ms = 1000};
     size_t known = sizeof target;
-    for (size_t size = offsetof(tenure_target, url); size <= known + NEWER_BYTES; size++) {
+    for (size_t size = offsetof(tenure_target, url); size <= known + NEWER_BYTES; size += sizeof(size_t)) {
         prepare(size, known);
         memcpy(bytes + sizeof(size_t), (const unsigned char *)&target + sizeof(size_t),
                (size < known ? size : known) - sizeof(size_t));
