@@ -123,20 +123,31 @@ static bool could_not(const char *what) {
 
 /* ---- a fleet member that owns everything -------------------------------------------------------------------- */
 
-static tenure_member *start_member(const char *url, unsigned count) {
-    tenure_member *member = NULL;
-    tenure_member_options options = {.size = sizeof options, .instance_name = "bench"};
-    bool done = tenure_member_open(url, &options, &member) == TENURE_OK;
+/* A context with nothing but a fleet member. */
+struct instance {
+    tenure_context *context;
+    tenure_member *member;
+};
+
+static void stop_instance(struct instance *instance) {
+    tenure_member_close(instance->member);
+    tenure_close(instance->context);
+    *instance = (struct instance){0};
+}
+
+static bool start_instance(struct instance *instance, const char *url, unsigned count) {
+    tenure_options options = {.size = sizeof options, .instance_name = "bench"};
+    *instance = (struct instance){0};
+    bool done = tenure_open(url, &options, &instance->context) == TENURE_OK &&
+                tenure_member_open(instance->context, NULL, &instance->member) == TENURE_OK;
     for (unsigned i = 0; done && i < count; i++) {
         char id[ID_SIZE];
         target_id(id, i);
-        done = tenure_member_put_target(member, id, false) == TENURE_OK;
+        done = tenure_member_put(instance->member, id, 0) == TENURE_OK;
     }
-    if (done && tenure_member_start(member) == TENURE_OK)
-        return member;
-    fprintf(stderr, "bench: %s\n", tenure_member_message(member));
-    tenure_member_close(member);
-    return NULL;
+    if (!done)
+        fprintf(stderr, "bench: %s\n", tenure_message(NULL));
+    return done;
 }
 
 static bool wait_owned(tenure_member *member, unsigned count) {
@@ -165,8 +176,8 @@ static bool wait_calm(tenure_member *member, unsigned count) {
 /* ---- the check ----------------------------------------------------------------------------------------- */
 
 struct checker {
-    tenure_member *member;
-    const tenure_handle *handle;
+    struct instance instance;
+    tenure_handle handle;
     char id[ID_SIZE];
 };
 
@@ -182,7 +193,7 @@ static bool check_id(void *arg) {
     const struct checker *checker = arg;
     bool owned = true;
     for (unsigned i = 0; i < CALLS; i++)
-        owned &= tenure_member_is_held(checker->member, checker->id);
+        owned &= tenure_member_is_held(checker->instance.member, checker->id);
     return owned;
 }
 
@@ -206,18 +217,19 @@ static bool add_check(bench_report *report, const char *name, const char *agains
 }
 
 bool fleet_measure_owned(bench_report *report, const char *directory) {
-    struct checker checker = {.member = start_member("memory:", OWNED_TARGETS)};
+    struct checker checker = {0};
     bench_side sides[] = {{.turn = check_handle, .arg = &checker, .per_turn = CALLS},
                           {.turn = check_id, .arg = &checker, .per_turn = CALLS},
                           {.turn = read_clock, .per_turn = CALLS}};
     (void)directory;
     target_id(checker.id, OWNED_TARGETS / 2);
-    bool done = checker.member && wait_owned(checker.member, OWNED_TARGETS);
-    checker.handle = done ? tenure_member_handle(checker.member, checker.id) : NULL;
-    done = done && checker.handle && bench_race(sides, TEN_COUNT(sides), OWNED_ROUNDS, 10) &&
+    bool done = start_instance(&checker.instance, "memory:", OWNED_TARGETS) &&
+                wait_owned(checker.instance.member, OWNED_TARGETS) &&
+                tenure_member_handle(checker.instance.member, checker.id, &checker.handle) == TENURE_OK;
+    done = done && bench_race(sides, TEN_COUNT(sides), OWNED_ROUNDS, 10) &&
            add_check(report, "is-owned", "clock_gettime(CLOCK_BOOTTIME); by handle", 0.5, &sides[0], &sides[2]) &&
            add_check(report, "is-owned/by-id", "the same; by id", 0, &sides[1], &sides[2]);
-    tenure_member_close(checker.member);
+    stop_instance(&checker.instance);
     return done || could_not("the check");
 }
 
@@ -333,12 +345,11 @@ static bool weigh_member(unsigned count, void *ret_answer) {
     struct bytes *answer = ret_answer;
     ten_error error;
     ten_store *store = NULL;
-    tenure_member *member = NULL;
+    struct instance instance = {0};
     bool done = ten_store_open("memory:weighed", &(ten_store_config){.clock = &ten_system_clock}, &store, &error) == 0;
-    member = done ? start_member("memory:weighed", count) : NULL;
-    done = member && wait_calm(member, count);
+    done = done && start_instance(&instance, "memory:weighed", count) && wait_calm(instance.member, count);
     size_t before = allocated();
-    tenure_member_close(member);
+    stop_instance(&instance);
     size_t ids = bytes_of_ids(count);
     *answer = (struct bytes){.lease = (double)(before - allocated() - ids) / count + (double)sizeof(ten_belief),
                              .id = (double)ids / count};
@@ -431,8 +442,8 @@ static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
 
 static bool rest(unsigned count, void *ret_answer) {
     struct idle *answer = ret_answer;
-    tenure_member *member = start_member("memory:", count);
-    bool done = member && wait_calm(member, count);
+    struct instance instance;
+    bool done = start_instance(&instance, "memory:", count) && wait_calm(instance.member, count);
     unsigned long allocations_before = atomic_load(&allocations);
     uint64_t start_us = ten_boot_us();
     double start_s = cpu_seconds();
@@ -441,8 +452,8 @@ static bool rest(unsigned count, void *ret_answer) {
     answer->cpu_s = cpu_seconds() - start_s;
     answer->seconds = (double)(ten_boot_us() - start_us) / 1e6;
     answer->allocations = (double)(atomic_load(&allocations) - allocations_before);
-    done = done && wait_owned(member, count); /* and it still has all of them */
-    tenure_member_close(member);
+    done = done && wait_owned(instance.member, count); /* and it still has all of them */
+    stop_instance(&instance);
     return done && renew_bare(count, answer->seconds, &answer->bare_s);
 }
 

@@ -43,7 +43,7 @@ struct runner {
     ground_leases leases;
     ten_store *store;
     ten_store *watcher; /* another handle on the same database, so that changes have to be told */
-    tenure_client *client;
+    tenure_context *context;
     tenure_lease *lease;
     bare_db bare;
     size_t next;
@@ -88,11 +88,11 @@ static bool pair(void *arg) {
 static bool public_pair(void *arg) {
     struct runner *runner = arg;
     tenure_lease *lease = NULL;
-    bool done = tenure_try_acquire(runner->client, next_op(runner)->target, &lease) == TENURE_OK &&
+    bool done = tenure_acquire(runner->context, next_op(runner)->target, 0, 0, &lease) == TENURE_OK &&
                 tenure_release(lease) == TENURE_OK;
     tenure_lease_free(lease);
     if (!done)
-        fprintf(stderr, "bench: %s\n", tenure_message(runner->client));
+        fprintf(stderr, "bench: %s\n", tenure_message(runner->context));
     return done;
 }
 
@@ -126,13 +126,13 @@ static bool read_clock(void *arg) {
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
-enum handle { STORE, CLIENT, BARE_NORMAL, BARE_FULL };
+enum handle { STORE, CONTEXT, BARE_NORMAL, BARE_FULL };
 
-static bool open_client(struct runner *runner) {
+static bool open_context(struct runner *runner) {
     char url[GROUND_PATH_SIZE + 16];
     tenure_options options = {.size = sizeof options, .ttl_ms = GROUND_TTL_MS, .instance_name = "bench"};
     snprintf(url, sizeof url, "sqlite:%s", runner->path);
-    if (tenure_open(url, &options, &runner->client) == TENURE_OK)
+    if (tenure_open(url, &options, &runner->context) == TENURE_OK)
         return true;
     fprintf(stderr, "bench: %s\n", tenure_message(NULL));
     return false;
@@ -156,7 +156,7 @@ static bool open_runner(struct runner *runner, const char *directory, const char
         return true;
     ten_store_close(runner->store);
     runner->store = NULL;
-    return handle == CLIENT ? open_client(runner) : bare_open(&runner->bare, runner->path, handle == BARE_FULL);
+    return handle == CONTEXT ? open_context(runner) : bare_open(&runner->bare, runner->path, handle == BARE_FULL);
 }
 
 static bool add_watcher(struct runner *runner) {
@@ -169,8 +169,7 @@ static void close_runner(struct runner *runner) {
     ten_store_close(runner->store);
     ten_store_close(runner->watcher);
     tenure_lease_free(runner->lease);
-    if (runner->client)
-        tenure_close(runner->client);
+    (void)tenure_close(runner->context);
     if (runner->bare.connection)
         bare_close(&runner->bare);
     ground_free(&runner->leases);
@@ -226,7 +225,7 @@ static bool measure_pairs(bench_report *report, const char *directory) {
                           {.turn = public_pair, .arg = &public, .per_turn = 1},
                           {.turn = pair, .arg = &watched, .per_turn = 1}};
     bool done = open_runner(&ours, directory, "pair-ours", STORE, PAIR_TARGETS, false) &&
-                open_runner(&public, directory, "pair-public", CLIENT, PAIR_TARGETS, false) &&
+                open_runner(&public, directory, "pair-public", CONTEXT, PAIR_TARGETS, false) &&
                 open_runner(&alone, directory, "pair-bare", BARE_FULL, PAIR_TARGETS, false) &&
                 open_runner(&feed, directory, "pair-feed", BARE_FULL, PAIR_TARGETS, false) &&
                 open_runner(&watched, directory, "pair-watched", STORE, PAIR_TARGETS, false) && add_watcher(&watched) &&
@@ -234,7 +233,7 @@ static bool measure_pairs(bench_report *report, const char *directory) {
                 add_rate(report, "acquire-release", "the same SQL, bare: FULL, with the feed's INSERTs", 0.8, &sides[0],
                          &sides[2]) &&
                 add_rate(report, "acquire-release/least", "bare SQL, FULL, without a feed", 0, &sides[0], &sides[1]) &&
-                add_rate(report, "acquire-release/public", "tenure_try_acquire and tenure_release against the first", 0,
+                add_rate(report, "acquire-release/public", "tenure_acquire and tenure_release against the first", 0,
                          &sides[3], &sides[2]) &&
                 add_rate(report, "acquire-release/watched", "the store with somebody watching, against the first", 0,
                          &sides[4], &sides[2]);
@@ -250,8 +249,8 @@ static bool measure_lease_valid(bench_report *report, const char *directory) {
     struct runner ours = {0};
     bench_side sides[] = {{.turn = check_lease, .arg = &ours, .per_turn = LOCAL_CALLS},
                           {.turn = read_clock, .per_turn = LOCAL_CALLS}};
-    bool done = open_runner(&ours, directory, "valid", CLIENT, 1, false) &&
-                tenure_try_acquire(ours.client, "site-1/checked", &ours.lease) == TENURE_OK &&
+    bool done = open_runner(&ours, directory, "valid", CONTEXT, 1, false) &&
+                tenure_acquire(ours.context, "site-1/checked", 0, 0, &ours.lease) == TENURE_OK &&
                 bench_race(sides, TEN_COUNT(sides), ROUNDS, 10) &&
                 add_rate(report, "lease-valid", "clock_gettime(CLOCK_BOOTTIME)", 0, &sides[0], &sides[1]);
     close_runner(&ours);
