@@ -9,13 +9,13 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "child.h"
 #include "core/fleet.h"
 #include "runtime/beliefs.h"
 #include "store/store.h"
@@ -78,47 +78,6 @@ static void target_id(char id[ID_SIZE], unsigned i) {
 static size_t allocated(void) {
     struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;
-}
-
-static double cpu_seconds(void) {
-    struct timespec used = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
-}
-
-/* What a child found out; `size` is that of the answer. */
-typedef bool (*child_fn)(unsigned count, void *ret_answer);
-
-struct child {
-    pid_t pid;
-    int from;
-};
-
-static bool begin(struct child *child, child_fn work, unsigned count, void *answer, size_t size) {
-    int ends[2];
-    fflush(NULL);
-    if (pipe(ends) < 0)
-        return false;
-    child->pid = fork();
-    if (child->pid == 0) {
-        (void)mallopt(M_ARENA_MAX, 1); /* the statistics are those of one arena */
-        _exit(work(count, answer) && ten_write_all(ends[1], answer, size) == 0 ? 0 : 1);
-    }
-    close(ends[1]);
-    child->from = ends[0];
-    return child->pid > 0;
-}
-
-static bool end(struct child *child, void *answer, size_t size) {
-    int status = 0;
-    bool told = read(child->from, answer, size) == (ssize_t)size;
-    close(child->from);
-    return waitpid(child->pid, &status, 0) == child->pid && told && status == 0;
-}
-
-static bool could_not(const char *what) {
-    fprintf(stderr, "bench: %s could not be measured\n", what);
-    return false;
 }
 
 /* ---- a fleet member that owns everything -------------------------------------------------------------------- */
@@ -230,7 +189,7 @@ bool fleet_measure_owned(bench_report *report, const char *directory) {
            add_check(report, "is-owned", "clock_gettime(CLOCK_BOOTTIME); by handle", 0.5, &sides[0], &sides[2]) &&
            add_check(report, "is-owned/by-id", "the same; by id", 0, &sides[1], &sides[2]);
     stop_instance(&checker.instance);
-    return done || could_not("the check");
+    return done || bench_could_not("the check");
 }
 
 /* ---- a fleet without a store --------------------------------------------------------------------------- */
@@ -357,11 +316,12 @@ static bool weigh_member(unsigned count, void *ret_answer) {
     return done;
 }
 
-static bool add_bytes(bench_report *report, const char *name, child_fn weigh, double goal) {
+static bool add_bytes(bench_report *report, const char *name, bench_child_fn weigh, double goal) {
     struct bytes bytes = {0};
-    struct child child;
-    if (!begin(&child, weigh, MILLION, &bytes, sizeof bytes) || !end(&child, &bytes, sizeof bytes))
-        return could_not(name);
+    bench_child child;
+    if (!bench_child_begin(&child, weigh, MILLION, &bytes, sizeof bytes) ||
+        !bench_child_end(&child, &bytes, sizeof bytes))
+        return bench_could_not(name);
     bench_row head = {.name = name,
                       .against = "the id itself, as allocated; a million held leases",
                       .kind = BENCH_SIZE,
@@ -384,7 +344,7 @@ bool fleet_measure_allocations(bench_report *report, const char *directory) {
     (void)directory;
     struct driven *driven = open_driven(STEADY_TARGETS);
     if (!driven)
-        return could_not("renewals");
+        return bench_could_not("renewals");
     unsigned long before = atomic_load(&allocations);
     drive(driven, driven->now_ms + STEADY_CYCLES * TENURE_TTL_DEFAULT_MS / 3);
     double made = (double)(atomic_load(&allocations) - before);
@@ -408,8 +368,7 @@ struct idle {
     double allocations; /* by our own code, store included */
 };
 
-/* The same renewals as bare batches, as often as in `seconds` at default timings. */
-static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
+bool fleet_renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
     static ten_op ops[BATCH];
     static ten_result results[BATCH];
     char(*ids)[ID_SIZE] = ten_calloc(count, sizeof *ids);
@@ -432,9 +391,9 @@ static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
             }
             done = ten_store_apply(store, ops, results, BATCH, 1000) == TENURE_OK && results[0].outcome == TEN_OK;
         }
-        start_s = cycle ? start_s : cpu_seconds(); /* the first was the acquisition */
+        start_s = cycle ? start_s : bench_cpu_seconds(); /* the first was the acquisition */
     }
-    *ret_cpu_s = cpu_seconds() - start_s;
+    *ret_cpu_s = bench_cpu_seconds() - start_s;
     ten_store_close(store);
     ten_free(ids);
     return done;
@@ -446,15 +405,15 @@ static bool rest(unsigned count, void *ret_answer) {
     bool done = start_instance(&instance, "memory:", count) && wait_calm(instance.member, count);
     unsigned long allocations_before = atomic_load(&allocations);
     uint64_t start_us = ten_boot_us();
-    double start_s = cpu_seconds();
+    double start_s = bench_cpu_seconds();
     if (done)
         ten_sleep_us(IDLE_MS * 1000u);
-    answer->cpu_s = cpu_seconds() - start_s;
+    answer->cpu_s = bench_cpu_seconds() - start_s;
     answer->seconds = (double)(ten_boot_us() - start_us) / 1e6;
     answer->allocations = (double)(atomic_load(&allocations) - allocations_before);
     done = done && wait_owned(instance.member, count); /* and it still has all of them */
     stop_instance(&instance);
-    return done && renew_bare(count, answer->seconds, &answer->bare_s);
+    return done && fleet_renew_bare(count, answer->seconds, &answer->bare_s);
 }
 
 static bool add_idle(bench_report *report, const char *name, unsigned count, const struct idle *idle) {
@@ -481,14 +440,14 @@ bool fleet_measure_idle(bench_report *report, const char *directory) {
         const char *name;
         unsigned leases;
     } sizes[] = {{"idle-1000", 1000}, {"idle-10000", 10000}, {"idle-100000", 100000}};
-    struct child children[TEN_COUNT(sizes)];
+    bench_child children[TEN_COUNT(sizes)];
     struct idle idles[TEN_COUNT(sizes)] = {0};
     bool done = true;
     (void)directory;
     for (size_t i = 0; done && i < TEN_COUNT(sizes); i++)
-        done = begin(&children[i], rest, sizes[i].leases, &idles[i], sizeof idles[i]);
+        done = bench_child_begin(&children[i], rest, sizes[i].leases, &idles[i], sizeof idles[i]);
     for (size_t i = 0; done && i < TEN_COUNT(sizes); i++)
-        done = end(&children[i], &idles[i], sizeof idles[i]) &&
+        done = bench_child_end(&children[i], &idles[i], sizeof idles[i]) &&
                add_idle(report, sizes[i].name, sizes[i].leases, &idles[i]);
-    return done || could_not("an idle fleet member");
+    return done || bench_could_not("an idle fleet member");
 }

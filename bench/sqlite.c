@@ -1,6 +1,6 @@
 /*
  * The benchmarks as a program: `bench [--json FILE] [NAME-PREFIX]`; and those of the SQLite store, of which each row is
- * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). plan.c, fleet.c and redis.c have
+ * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). context.c, plan.c, fleet.c and redis.c have
  * the others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
  *
  * Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see src/store/sqlite/sqlite.c).
@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bare.h"
 #include "base/alloc.h"
 #include "bench.h"
+#include "context.h"
 #include "crowd.h"
 #include "elections.h"
 #include "etcd.h"
@@ -33,7 +33,6 @@
 #define CROWD_RUN_MS UINT64_C(1800)
 #define BATCH        1000u
 #define PAIR_TARGETS 100u
-#define LOCAL_CALLS  1000u
 
 /* ---- what takes turns ---------------------------------------------------------------------------------- */
 
@@ -44,7 +43,6 @@ struct runner {
     ten_store *store;
     ten_store *watcher; /* another handle on the same database, so that changes have to be told */
     tenure_context *context;
-    tenure_lease *lease;
     bare_db bare;
     size_t next;
 };
@@ -106,24 +104,6 @@ static bool bare_pair_with_feed(void *arg) {
     return bare_pair(&runner->bare, next_op(runner), true);
 }
 
-static bool check_lease(void *arg) {
-    struct runner *runner = arg;
-    bool valid = true;
-    for (unsigned i = 0; i < LOCAL_CALLS; i++)
-        valid &= tenure_lease_valid(runner->lease);
-    return valid;
-}
-
-static bool read_clock(void *arg) {
-    (void)arg;
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < LOCAL_CALLS; i++) {
-        struct timespec now;
-        sum += clock_gettime(CLOCK_BOOTTIME, &now) == 0 ? (uint64_t)now.tv_nsec | 1u : 0;
-    }
-    return sum != 0;
-}
-
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
 enum handle { STORE, CONTEXT, BARE_NORMAL, BARE_FULL };
@@ -168,7 +148,6 @@ static bool add_watcher(struct runner *runner) {
 static void close_runner(struct runner *runner) {
     ten_store_close(runner->store);
     ten_store_close(runner->watcher);
-    tenure_lease_free(runner->lease);
     (void)tenure_close(runner->context);
     if (runner->bare.connection)
         bare_close(&runner->bare);
@@ -242,18 +221,6 @@ static bool measure_pairs(bench_report *report, const char *directory) {
     close_runner(&alone);
     close_runner(&feed);
     close_runner(&watched);
-    return done;
-}
-
-static bool measure_lease_valid(bench_report *report, const char *directory) {
-    struct runner ours = {0};
-    bench_side sides[] = {{.turn = check_lease, .arg = &ours, .per_turn = LOCAL_CALLS},
-                          {.turn = read_clock, .per_turn = LOCAL_CALLS}};
-    bool done = open_runner(&ours, directory, "valid", CONTEXT, 1, false) &&
-                tenure_acquire(ours.context, "site-1/checked", 0, 0, &ours.lease) == TENURE_OK &&
-                bench_race(sides, TEN_COUNT(sides), ROUNDS, 10) &&
-                add_rate(report, "lease-valid", "clock_gettime(CLOCK_BOOTTIME)", 0, &sides[0], &sides[1]);
-    close_runner(&ours);
     return done;
 }
 
@@ -352,7 +319,10 @@ static const struct {
     {"renew-batch-1000", measure_renew_batch},
     {"renew-one", measure_renew_one},
     {"acquire-release", measure_pairs},
-    {"lease-valid", measure_lease_valid},
+    {"context-open", context_measure_open},
+    {"context-pair", context_measure_pairs},
+    {"context-rest", context_measure_rest},
+    {"lease-valid", context_measure_valid},
     {"worst-wait-100", measure_crowd_100},
     {"worst-wait-1", measure_crowd_1},
     {"plan-10", plan_measure_10},
