@@ -42,7 +42,12 @@ class Lease(_context.Lease):
     async def lost(self) -> str:
         """Waits until the lease ends without having been released; returns the reason."""
         future: "asyncio.Future[str]" = self._aio._loop.create_future()
-        self.on_lost(lambda reason: None if future.done() else future.set_result(reason))
+
+        def set_reason(reason: str) -> None:
+            if not future.done():
+                future.set_result(reason)
+
+        self.on_lost(set_reason)
         return await future
 
     def release(self) -> None:
