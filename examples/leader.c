@@ -43,6 +43,11 @@ static void pause_ms(unsigned ms) {
     (void)nanosleep(&pause, NULL); /* a signal cuts it short, which is intended */
 }
 
+static void on_elected(tenure_election *election, uint64_t token, void *userdata) {
+    (void)election;
+    printf("%s: elected with token %" PRIu64 "\n", (const char *)userdata, token);
+}
+
 /*
  * The role passes to another instance when this returns, so it waits for the step that is under way. No further step
  * begins: tenure_election_leads() is false by now. Nothing is renewed meanwhile, so steps must be short.
@@ -64,15 +69,15 @@ static bool do_step(const tenure_election *election, const char *name, unsigned 
     return leads;
 }
 
-/* One term of office: from the election to the loss of the role, or until this process is told to stop. */
+/* Works until the role is lost, or in doubt because a renewal failed, or until this process is told to stop. */
 static void lead(tenure_election *election, const char *name) {
-    printf("%s: elected with token %" PRIu64 "\n", name, tenure_election_token(election));
     for (unsigned step = 1; !stopping && do_step(election, name, step); step++) {
         pause_ms(STEP_MS);
         if (resigning && tenure_election_resign(election) < 0)
             fprintf(stderr, "%s: cannot resign: %s\n", name, tenure_message(election));
         resigning = 0;
     }
+    pause_ms(STEP_MS); /* if it is in doubt: look again a little later */
 }
 
 static int campaign(tenure_election *election, const char *name) {
@@ -105,7 +110,8 @@ int main(int argc, char **argv) {
     printf("%s: started as %s\n", name, tenure_instance_id(context));
 
     /* The context's thread campaigns from here on, and renews while this instance leads. */
-    tenure_election_options role = {.size = sizeof role, .on_demoted = on_demoted, .userdata = name};
+    tenure_election_options role = {
+        .size = sizeof role, .on_elected = on_elected, .on_demoted = on_demoted, .userdata = name};
     tenure_election *election = NULL;
     int error = tenure_election_open(context, argv[2], &role, &election);
     if (error == TENURE_OK)
