@@ -472,9 +472,9 @@ static void a_renewal_that_finds_the_context_busy_pauses_the_work(void **state) 
     (void)state;
     tenure_context *context = open_impatient();
     tenure_lease *lease = acquire(context, "x");
-    pthread_t other = occupy(context);
+    pthread_t busy = occupy(context);
     int r = tenure_renew(lease);
-    end_occupation(other);
+    end_occupation(busy);
     assert_int_equal(r, TENURE_E_TIMEOUT);
     assert_false(tenure_lease_valid(lease));
     assert_true(tenure_lease_remaining_ms(lease) > 0); /* until then what is under way may go on */
@@ -490,9 +490,9 @@ static void a_release_that_finds_the_context_busy_is_final_all_the_same(void **s
     (void)state;
     tenure_context *context = open_impatient();
     tenure_lease *lease = acquire(context, "x");
-    pthread_t other = occupy(context);
+    pthread_t busy = occupy(context);
     int r = tenure_release(lease);
-    end_occupation(other);
+    end_occupation(busy);
     assert_int_equal(r, TENURE_E_TIMEOUT);
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), 0);
@@ -512,9 +512,9 @@ static void a_release_that_failed_is_repeated_by_the_context(void **state) {
     (void)state;
     tenure_context *context = open_impatient();
     tenure_lease *lease = acquire(context, "x");
-    pthread_t other = occupy(context);
+    pthread_t busy = occupy(context);
     int r = tenure_release(lease);
-    end_occupation(other);
+    end_occupation(busy);
     assert_int_equal(r, TENURE_E_TIMEOUT);
     tenure_context *other = open_impatient();
     tenure_lease *next = NULL;

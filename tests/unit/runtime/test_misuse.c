@@ -341,15 +341,15 @@ static void a_missing_place_for_the_result_is_refused(void **state) {
 static void a_missing_function_is_refused(void **state) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
-    REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_leader_observe(context, "web", NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_member_list_held(fixture->member, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_member_list_instances(fixture->member, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_election_run(context, "other", NULL, 0, NULL, NULL), TENURE_E_INVALID, "fn");
-    REFUSED(tenure_store_check(context, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_leader_observe(context, "web", NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_member_list_held(fixture->member, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_member_list_instances(fixture->member, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_election_run(context, "other", NULL, 0, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_store_check(context, NULL, NULL), TENURE_E_INVALID, "function");
 }
 
 static void a_value_out_of_its_range_is_refused(void **state) {
