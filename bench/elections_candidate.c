@@ -28,21 +28,46 @@ static void work(tenure_election *election, uint64_t token, void *userdata) {
 static void step_until_told(const tenure_election *election, int beats) {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     while (election && beats >= 0 && poll(&in, 1, JOBS_BEAT_MS) == 0)
-        if (tenure_is_leader(election))
+        if (tenure_election_leads(election))
             jobs_beat(beats);
+}
+
+struct campaign {
+    tenure_context *context;
+    tenure_election *election;
+};
+
+static bool start_campaign(struct campaign *campaign, char **argv) {
+    tenure_options options = {.size = sizeof options, .ttl_ms = strtoull(argv[3], NULL, 10)};
+    tenure_election_options role = {.size = sizeof role, .namespace_name = argv[2], .on_elected = work};
+    if (tenure_open(argv[1], &options, &campaign->context) == TENURE_OK &&
+        tenure_election_open(campaign->context, ROLE, &role, &campaign->election) == TENURE_OK)
+        return true;
+    fprintf(stderr, "%s\n", tenure_message(NULL));
+    return false;
+}
+
+static void stop_campaign(struct campaign *campaign) {
+    tenure_election_close(campaign->election);
+    tenure_close(campaign->context);
+    *campaign = (struct campaign){0};
 }
 
 /* ---- jobs ---- */
 
 struct jobs {
-    tenure_client *client;
+    tenure_context *context;
     tenure_lease *lease;
 };
 
 static unsigned acquire_and_release(void *arg) {
     struct jobs *jobs = arg;
     tenure_lease *lease;
-    return tenure_try_acquire(jobs->client, "pair", &lease) == TENURE_OK && tenure_release(lease) == TENURE_OK;
+    if (tenure_acquire(jobs->context, "pair", 0, 0, &lease) < 0)
+        return 0;
+    bool released = tenure_release(lease) == TENURE_OK;
+    tenure_lease_free(lease);
+    return released;
 }
 
 static unsigned renew(void *arg) {
@@ -52,14 +77,14 @@ static unsigned renew(void *arg) {
 
 static bool open_jobs(struct jobs *jobs, char **argv) {
     tenure_options options = {.size = sizeof options, .namespace_name = argv[2], .ttl_ms = strtoull(argv[3], NULL, 10)};
-    return jobs->client || (tenure_open(argv[1], &options, &jobs->client) == TENURE_OK &&
-                            tenure_acquire(jobs->client, "renewed", 20000, &jobs->lease) == TENURE_OK);
+    return jobs->context || (tenure_open(argv[1], &options, &jobs->context) == TENURE_OK &&
+                             tenure_acquire(jobs->context, "renewed", 20000, TENURE_MANUAL, &jobs->lease) == TENURE_OK);
 }
 
 static bool do_job(struct jobs *jobs, const char *line, char **argv) {
     long pairs_ms = jobs_is(line, "pairs"), renew_ms = jobs_is(line, "renew");
     if (!open_jobs(jobs, argv)) {
-        fprintf(stderr, "%s\n", tenure_message(jobs->client));
+        fprintf(stderr, "%s\n", tenure_message(NULL));
         return false;
     }
     (void)tenure_renew(jobs->lease); /* it may have been a while */
@@ -72,31 +97,26 @@ static bool do_job(struct jobs *jobs, const char *line, char **argv) {
 
 int main(int argc, char **argv) {
     char line[64];
-    tenure_election *election = NULL;
+    struct campaign campaign = {0};
     struct jobs jobs = {0};
     if (argc < 4)
         return 2;
     int beats = argc > 4 ? open(argv[4], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
-    tenure_election_options options = {
-        .size = sizeof options, .namespace_name = argv[2], .ttl_ms = strtoull(argv[3], NULL, 10), .on_elected = work};
     setvbuf(stdin, NULL, _IONBF, 0); /* it is polled */
     while (fgets(line, sizeof line, stdin)) {
         if (strcmp(line, "campaign\n") == 0) {
-            if (tenure_election_start(argv[1], ROLE, &options, &election) < 0) {
-                fprintf(stderr, "%s\n", tenure_message(NULL));
+            if (!start_campaign(&campaign, argv))
                 return 1;
-            }
         } else if (strcmp(line, "stop\n") == 0) {
             long long start_ns = jobs_now_ns();
-            tenure_election_stop(election);
-            election = NULL;
+            stop_campaign(&campaign);
             jobs_say("stopping", start_ns);
         } else if (!do_job(&jobs, line, argv))
             return 1;
-        step_until_told(election, beats);
+        step_until_told(campaign.election, beats);
     }
-    tenure_election_stop(election);
+    stop_campaign(&campaign);
     tenure_lease_free(jobs.lease);
-    tenure_close(jobs.client);
+    tenure_close(jobs.context);
     return 0;
 }

@@ -9,13 +9,13 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "child.h"
 #include "core/fleet.h"
 #include "runtime/beliefs.h"
 #include "store/store.h"
@@ -80,63 +80,33 @@ static size_t allocated(void) {
     return info.uordblks + info.hblkhd;
 }
 
-static double cpu_seconds(void) {
-    struct timespec used = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
-}
-
-/* What a child found out; `size` is that of the answer. */
-typedef bool (*child_fn)(unsigned count, void *ret_answer);
-
-struct child {
-    pid_t pid;
-    int from;
-};
-
-static bool begin(struct child *child, child_fn work, unsigned count, void *answer, size_t size) {
-    int ends[2];
-    fflush(NULL);
-    if (pipe(ends) < 0)
-        return false;
-    child->pid = fork();
-    if (child->pid == 0) {
-        (void)mallopt(M_ARENA_MAX, 1); /* the statistics are those of one arena */
-        _exit(work(count, answer) && ten_write_all(ends[1], answer, size) == 0 ? 0 : 1);
-    }
-    close(ends[1]);
-    child->from = ends[0];
-    return child->pid > 0;
-}
-
-static bool end(struct child *child, void *answer, size_t size) {
-    int status = 0;
-    bool told = read(child->from, answer, size) == (ssize_t)size;
-    close(child->from);
-    return waitpid(child->pid, &status, 0) == child->pid && told && status == 0;
-}
-
-static bool could_not(const char *what) {
-    fprintf(stderr, "bench: %s could not be measured\n", what);
-    return false;
-}
-
 /* ---- a fleet member that owns everything -------------------------------------------------------------------- */
 
-static tenure_member *start_member(const char *url, unsigned count) {
-    tenure_member *member = NULL;
-    tenure_member_options options = {.size = sizeof options, .instance_name = "bench"};
-    bool done = tenure_member_open(url, &options, &member) == TENURE_OK;
+/* A context with nothing but a fleet member. */
+struct instance {
+    tenure_context *context;
+    tenure_member *member;
+};
+
+static void stop_instance(struct instance *instance) {
+    tenure_member_close(instance->member);
+    tenure_close(instance->context);
+    *instance = (struct instance){0};
+}
+
+static bool start_instance(struct instance *instance, const char *url, unsigned count) {
+    tenure_options options = {.size = sizeof options, .instance_name = "bench"};
+    *instance = (struct instance){0};
+    bool done = tenure_open(url, &options, &instance->context) == TENURE_OK &&
+                tenure_member_open(instance->context, NULL, &instance->member) == TENURE_OK;
     for (unsigned i = 0; done && i < count; i++) {
         char id[ID_SIZE];
         target_id(id, i);
-        done = tenure_member_put_target(member, id, false) == TENURE_OK;
+        done = tenure_member_put(instance->member, id, 0) == TENURE_OK;
     }
-    if (done && tenure_member_start(member) == TENURE_OK)
-        return member;
-    fprintf(stderr, "bench: %s\n", tenure_member_message(member));
-    tenure_member_close(member);
-    return NULL;
+    if (!done)
+        fprintf(stderr, "bench: %s\n", tenure_message(NULL));
+    return done;
 }
 
 static bool wait_owned(tenure_member *member, unsigned count) {
@@ -165,8 +135,8 @@ static bool wait_calm(tenure_member *member, unsigned count) {
 /* ---- the check ----------------------------------------------------------------------------------------- */
 
 struct checker {
-    tenure_member *member;
-    const tenure_handle *handle;
+    struct instance instance;
+    tenure_handle handle;
     char id[ID_SIZE];
 };
 
@@ -182,7 +152,7 @@ static bool check_id(void *arg) {
     const struct checker *checker = arg;
     bool owned = true;
     for (unsigned i = 0; i < CALLS; i++)
-        owned &= tenure_member_is_held(checker->member, checker->id);
+        owned &= tenure_member_is_held(checker->instance.member, checker->id);
     return owned;
 }
 
@@ -206,19 +176,20 @@ static bool add_check(bench_report *report, const char *name, const char *agains
 }
 
 bool fleet_measure_owned(bench_report *report, const char *directory) {
-    struct checker checker = {.member = start_member("memory:", OWNED_TARGETS)};
+    struct checker checker = {0};
     bench_side sides[] = {{.turn = check_handle, .arg = &checker, .per_turn = CALLS},
                           {.turn = check_id, .arg = &checker, .per_turn = CALLS},
                           {.turn = read_clock, .per_turn = CALLS}};
     (void)directory;
     target_id(checker.id, OWNED_TARGETS / 2);
-    bool done = checker.member && wait_owned(checker.member, OWNED_TARGETS);
-    checker.handle = done ? tenure_member_handle(checker.member, checker.id) : NULL;
-    done = done && checker.handle && bench_race(sides, TEN_COUNT(sides), OWNED_ROUNDS, 10) &&
+    bool done = start_instance(&checker.instance, "memory:", OWNED_TARGETS) &&
+                wait_owned(checker.instance.member, OWNED_TARGETS) &&
+                tenure_member_handle(checker.instance.member, checker.id, &checker.handle) == TENURE_OK;
+    done = done && bench_race(sides, TEN_COUNT(sides), OWNED_ROUNDS, 10) &&
            add_check(report, "is-owned", "clock_gettime(CLOCK_BOOTTIME); by handle", 0.5, &sides[0], &sides[2]) &&
            add_check(report, "is-owned/by-id", "the same; by id", 0, &sides[1], &sides[2]);
-    tenure_member_close(checker.member);
-    return done || could_not("the check");
+    stop_instance(&checker.instance);
+    return done || bench_could_not("the check");
 }
 
 /* ---- a fleet without a store --------------------------------------------------------------------------- */
@@ -333,12 +304,11 @@ static bool weigh_member(unsigned count, void *ret_answer) {
     struct bytes *answer = ret_answer;
     ten_error error;
     ten_store *store = NULL;
-    tenure_member *member = NULL;
+    struct instance instance = {0};
     bool done = ten_store_open("memory:weighed", &(ten_store_config){.clock = &ten_system_clock}, &store, &error) == 0;
-    member = done ? start_member("memory:weighed", count) : NULL;
-    done = member && wait_calm(member, count);
+    done = done && start_instance(&instance, "memory:weighed", count) && wait_calm(instance.member, count);
     size_t before = allocated();
-    tenure_member_close(member);
+    stop_instance(&instance);
     size_t ids = bytes_of_ids(count);
     *answer = (struct bytes){.lease = (double)(before - allocated() - ids) / count + (double)sizeof(ten_belief),
                              .id = (double)ids / count};
@@ -346,11 +316,12 @@ static bool weigh_member(unsigned count, void *ret_answer) {
     return done;
 }
 
-static bool add_bytes(bench_report *report, const char *name, child_fn weigh, double goal) {
+static bool add_bytes(bench_report *report, const char *name, bench_child_fn weigh, double goal) {
     struct bytes bytes = {0};
-    struct child child;
-    if (!begin(&child, weigh, MILLION, &bytes, sizeof bytes) || !end(&child, &bytes, sizeof bytes))
-        return could_not(name);
+    bench_child child;
+    if (!bench_child_begin(&child, weigh, MILLION, &bytes, sizeof bytes) ||
+        !bench_child_end(&child, &bytes, sizeof bytes))
+        return bench_could_not(name);
     bench_row head = {.name = name,
                       .against = "the id itself, as allocated; a million held leases",
                       .kind = BENCH_SIZE,
@@ -373,7 +344,7 @@ bool fleet_measure_allocations(bench_report *report, const char *directory) {
     (void)directory;
     struct driven *driven = open_driven(STEADY_TARGETS);
     if (!driven)
-        return could_not("renewals");
+        return bench_could_not("renewals");
     unsigned long before = atomic_load(&allocations);
     drive(driven, driven->now_ms + STEADY_CYCLES * TENURE_TTL_DEFAULT_MS / 3);
     double made = (double)(atomic_load(&allocations) - before);
@@ -397,8 +368,7 @@ struct idle {
     double allocations; /* by our own code, store included */
 };
 
-/* The same renewals as bare batches, as often as in `seconds` at default timings. */
-static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
+bool fleet_renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
     static ten_op ops[BATCH];
     static ten_result results[BATCH];
     char(*ids)[ID_SIZE] = ten_calloc(count, sizeof *ids);
@@ -421,9 +391,9 @@ static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
             }
             done = ten_store_apply(store, ops, results, BATCH, 1000) == TENURE_OK && results[0].outcome == TEN_OK;
         }
-        start_s = cycle ? start_s : cpu_seconds(); /* the first was the acquisition */
+        start_s = cycle ? start_s : bench_cpu_seconds(); /* the first was the acquisition */
     }
-    *ret_cpu_s = cpu_seconds() - start_s;
+    *ret_cpu_s = bench_cpu_seconds() - start_s;
     ten_store_close(store);
     ten_free(ids);
     return done;
@@ -431,19 +401,19 @@ static bool renew_bare(unsigned count, double seconds, double *ret_cpu_s) {
 
 static bool rest(unsigned count, void *ret_answer) {
     struct idle *answer = ret_answer;
-    tenure_member *member = start_member("memory:", count);
-    bool done = member && wait_calm(member, count);
+    struct instance instance;
+    bool done = start_instance(&instance, "memory:", count) && wait_calm(instance.member, count);
     unsigned long allocations_before = atomic_load(&allocations);
     uint64_t start_us = ten_boot_us();
-    double start_s = cpu_seconds();
+    double start_s = bench_cpu_seconds();
     if (done)
         ten_sleep_us(IDLE_MS * 1000u);
-    answer->cpu_s = cpu_seconds() - start_s;
+    answer->cpu_s = bench_cpu_seconds() - start_s;
     answer->seconds = (double)(ten_boot_us() - start_us) / 1e6;
     answer->allocations = (double)(atomic_load(&allocations) - allocations_before);
-    done = done && wait_owned(member, count); /* and it still has all of them */
-    tenure_member_close(member);
-    return done && renew_bare(count, answer->seconds, &answer->bare_s);
+    done = done && wait_owned(instance.member, count); /* and it still has all of them */
+    stop_instance(&instance);
+    return done && fleet_renew_bare(count, answer->seconds, &answer->bare_s);
 }
 
 static bool add_idle(bench_report *report, const char *name, unsigned count, const struct idle *idle) {
@@ -470,14 +440,14 @@ bool fleet_measure_idle(bench_report *report, const char *directory) {
         const char *name;
         unsigned leases;
     } sizes[] = {{"idle-1000", 1000}, {"idle-10000", 10000}, {"idle-100000", 100000}};
-    struct child children[TEN_COUNT(sizes)];
+    bench_child children[TEN_COUNT(sizes)];
     struct idle idles[TEN_COUNT(sizes)] = {0};
     bool done = true;
     (void)directory;
     for (size_t i = 0; done && i < TEN_COUNT(sizes); i++)
-        done = begin(&children[i], rest, sizes[i].leases, &idles[i], sizeof idles[i]);
+        done = bench_child_begin(&children[i], rest, sizes[i].leases, &idles[i], sizeof idles[i]);
     for (size_t i = 0; done && i < TEN_COUNT(sizes); i++)
-        done = end(&children[i], &idles[i], sizeof idles[i]) &&
+        done = bench_child_end(&children[i], &idles[i], sizeof idles[i]) &&
                add_idle(report, sizes[i].name, sizes[i].leases, &idles[i]);
-    return done || could_not("an idle fleet member");
+    return done || bench_could_not("an idle fleet member");
 }

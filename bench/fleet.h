@@ -12,4 +12,8 @@ bool fleet_measure_bytes(bench_report *report, const char *directory);
 bool fleet_measure_allocations(bench_report *report, const char *directory);
 bool fleet_measure_idle(bench_report *report, const char *directory);
 
+/* The processor time of `count` renewals in bare batches on the memory store, as often as in `seconds` at default
+ * timings. */
+bool fleet_renew_bare(unsigned count, double seconds, double *ret_cpu_s);
+
 #endif

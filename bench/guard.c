@@ -27,7 +27,7 @@ static bool check_turn(void *arg) {
         const ten_op *op = &checker->leases->ops[i];
         if (tenure_guard_check(checker->guard, op->target, op->token) == TENURE_OK)
             continue;
-        fprintf(stderr, "bench: %s\n", tenure_guard_message(checker->guard));
+        fprintf(stderr, "bench: %s\n", tenure_message(checker->guard));
         return false;
     }
     return true;
@@ -55,16 +55,15 @@ static bool race(bench_report *report, struct checker *checker) {
     bench_side sides[] = {{.turn = check_turn, .arg = checker, .per_turn = TARGETS},
                           {.turn = look_turn, .arg = checker, .per_turn = TARGETS}};
     double ours_ns[ROUNDS], bare_ns[ROUNDS];
-    tenure_guard_counts before, after;
-    if (!check_turn(checker)) /* the store is asked about each */
+    tenure_guard_totals before = {.size = sizeof before}, after = {.size = sizeof after};
+    if (!check_turn(checker)) /* each target is read from the store */
         return false;
-    tenure_guard_get_counts(checker->guard, &before);
-    if (!bench_race(sides, TEN_COUNT(sides), ROUNDS, SLICE_MS))
+    if (tenure_guard_read(checker->guard, &before) < 0 || !bench_race(sides, TEN_COUNT(sides), ROUNDS, SLICE_MS) ||
+        tenure_guard_read(checker->guard, &after) < 0)
         return false;
-    tenure_guard_get_counts(checker->guard, &after);
-    if (after.asked != before.asked)
-        fprintf(stderr, "bench: the store was asked %llu times: not all was remembered\n",
-                (unsigned long long)(after.asked - before.asked));
+    if (after.reads != before.reads)
+        fprintf(stderr, "bench: %llu targets were read from the store: not all was remembered\n",
+                (unsigned long long)(after.reads - before.reads));
     for (size_t i = 0; i < ROUNDS; i++) {
         ours_ns[i] = 1e9 / sides[0].rates[i];
         bare_ns[i] = 1e9 / sides[1].rates[i];
@@ -81,7 +80,7 @@ static bool race(bench_report *report, struct checker *checker) {
 bool guard_measure(bench_report *report, const char *directory) {
     char path[GROUND_PATH_SIZE];
     char url[GROUND_PATH_SIZE + 16];
-    tenure_guard_options options = {.size = sizeof options};
+    tenure_context *context = NULL;
     ground_leases leases = {0};
     struct checker checker = {.leases = &leases};
     ground_path(path, directory, "guard");
@@ -90,12 +89,13 @@ bool guard_measure(bench_report *report, const char *directory) {
     bool done = store && ground_acquire(store, 1, TARGETS, &leases);
     for (size_t i = 0; done && i < TARGETS; i++)
         done = ten_map_put(&checker.map, leases.targets[i], &leases.ops[i]);
-    if (done && tenure_guard_open(url, &options, &checker.guard) < 0) {
-        fprintf(stderr, "bench: %s\n", tenure_guard_message(NULL));
+    if (done && (tenure_open(url, NULL, &context) < 0 || tenure_guard_open(context, NULL, &checker.guard) < 0)) {
+        fprintf(stderr, "bench: %s\n", tenure_message(NULL));
         done = false;
     }
     done = done && race(report, &checker);
     tenure_guard_close(checker.guard);
+    tenure_close(context);
     ten_map_free(&checker.map);
     ground_free(&leases);
     ten_store_close(store);

@@ -1,6 +1,6 @@
 /*
  * The benchmarks as a program: `bench [--json FILE] [NAME-PREFIX]`; and those of the SQLite store, of which each row is
- * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). plan.c, fleet.c and redis.c have
+ * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). context.c, plan.c, fleet.c and redis.c have
  * the others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
  *
  * Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see src/store/sqlite/sqlite.c).
@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bare.h"
 #include "base/alloc.h"
 #include "bench.h"
+#include "context.h"
 #include "crowd.h"
 #include "elections.h"
 #include "etcd.h"
@@ -33,7 +33,6 @@
 #define CROWD_RUN_MS UINT64_C(1800)
 #define BATCH        1000u
 #define PAIR_TARGETS 100u
-#define LOCAL_CALLS  1000u
 
 /* ---- what takes turns ---------------------------------------------------------------------------------- */
 
@@ -43,8 +42,7 @@ struct runner {
     ground_leases leases;
     ten_store *store;
     ten_store *watcher; /* another handle on the same database, so that changes have to be told */
-    tenure_client *client;
-    tenure_lease *lease;
+    tenure_context *context;
     bare_db bare;
     size_t next;
 };
@@ -88,11 +86,11 @@ static bool pair(void *arg) {
 static bool public_pair(void *arg) {
     struct runner *runner = arg;
     tenure_lease *lease = NULL;
-    bool done = tenure_try_acquire(runner->client, next_op(runner)->target, &lease) == TENURE_OK &&
+    bool done = tenure_acquire(runner->context, next_op(runner)->target, 0, 0, &lease) == TENURE_OK &&
                 tenure_release(lease) == TENURE_OK;
     tenure_lease_free(lease);
     if (!done)
-        fprintf(stderr, "bench: %s\n", tenure_message(runner->client));
+        fprintf(stderr, "bench: %s\n", tenure_message(runner->context));
     return done;
 }
 
@@ -106,33 +104,15 @@ static bool bare_pair_with_feed(void *arg) {
     return bare_pair(&runner->bare, next_op(runner), true);
 }
 
-static bool check_lease(void *arg) {
-    struct runner *runner = arg;
-    bool valid = true;
-    for (unsigned i = 0; i < LOCAL_CALLS; i++)
-        valid &= tenure_lease_valid(runner->lease);
-    return valid;
-}
-
-static bool read_clock(void *arg) {
-    (void)arg;
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < LOCAL_CALLS; i++) {
-        struct timespec now;
-        sum += clock_gettime(CLOCK_BOOTTIME, &now) == 0 ? (uint64_t)now.tv_nsec | 1u : 0;
-    }
-    return sum != 0;
-}
-
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
-enum handle { STORE, CLIENT, BARE_NORMAL, BARE_FULL };
+enum handle { STORE, CONTEXT, BARE_NORMAL, BARE_FULL };
 
-static bool open_client(struct runner *runner) {
+static bool open_context(struct runner *runner) {
     char url[GROUND_PATH_SIZE + 16];
     tenure_options options = {.size = sizeof options, .ttl_ms = GROUND_TTL_MS, .instance_name = "bench"};
     snprintf(url, sizeof url, "sqlite:%s", runner->path);
-    if (tenure_open(url, &options, &runner->client) == TENURE_OK)
+    if (tenure_open(url, &options, &runner->context) == TENURE_OK)
         return true;
     fprintf(stderr, "bench: %s\n", tenure_message(NULL));
     return false;
@@ -156,7 +136,7 @@ static bool open_runner(struct runner *runner, const char *directory, const char
         return true;
     ten_store_close(runner->store);
     runner->store = NULL;
-    return handle == CLIENT ? open_client(runner) : bare_open(&runner->bare, runner->path, handle == BARE_FULL);
+    return handle == CONTEXT ? open_context(runner) : bare_open(&runner->bare, runner->path, handle == BARE_FULL);
 }
 
 static bool add_watcher(struct runner *runner) {
@@ -168,9 +148,7 @@ static bool add_watcher(struct runner *runner) {
 static void close_runner(struct runner *runner) {
     ten_store_close(runner->store);
     ten_store_close(runner->watcher);
-    tenure_lease_free(runner->lease);
-    if (runner->client)
-        tenure_close(runner->client);
+    (void)tenure_close(runner->context);
     if (runner->bare.connection)
         bare_close(&runner->bare);
     ground_free(&runner->leases);
@@ -226,7 +204,7 @@ static bool measure_pairs(bench_report *report, const char *directory) {
                           {.turn = public_pair, .arg = &public, .per_turn = 1},
                           {.turn = pair, .arg = &watched, .per_turn = 1}};
     bool done = open_runner(&ours, directory, "pair-ours", STORE, PAIR_TARGETS, false) &&
-                open_runner(&public, directory, "pair-public", CLIENT, PAIR_TARGETS, false) &&
+                open_runner(&public, directory, "pair-public", CONTEXT, PAIR_TARGETS, false) &&
                 open_runner(&alone, directory, "pair-bare", BARE_FULL, PAIR_TARGETS, false) &&
                 open_runner(&feed, directory, "pair-feed", BARE_FULL, PAIR_TARGETS, false) &&
                 open_runner(&watched, directory, "pair-watched", STORE, PAIR_TARGETS, false) && add_watcher(&watched) &&
@@ -234,7 +212,7 @@ static bool measure_pairs(bench_report *report, const char *directory) {
                 add_rate(report, "acquire-release", "the same SQL, bare: FULL, with the feed's INSERTs", 0.8, &sides[0],
                          &sides[2]) &&
                 add_rate(report, "acquire-release/least", "bare SQL, FULL, without a feed", 0, &sides[0], &sides[1]) &&
-                add_rate(report, "acquire-release/public", "tenure_try_acquire and tenure_release against the first", 0,
+                add_rate(report, "acquire-release/public", "tenure_acquire and tenure_release against the first", 0,
                          &sides[3], &sides[2]) &&
                 add_rate(report, "acquire-release/watched", "the store with somebody watching, against the first", 0,
                          &sides[4], &sides[2]);
@@ -243,18 +221,6 @@ static bool measure_pairs(bench_report *report, const char *directory) {
     close_runner(&alone);
     close_runner(&feed);
     close_runner(&watched);
-    return done;
-}
-
-static bool measure_lease_valid(bench_report *report, const char *directory) {
-    struct runner ours = {0};
-    bench_side sides[] = {{.turn = check_lease, .arg = &ours, .per_turn = LOCAL_CALLS},
-                          {.turn = read_clock, .per_turn = LOCAL_CALLS}};
-    bool done = open_runner(&ours, directory, "valid", CLIENT, 1, false) &&
-                tenure_try_acquire(ours.client, "site-1/checked", &ours.lease) == TENURE_OK &&
-                bench_race(sides, TEN_COUNT(sides), ROUNDS, 10) &&
-                add_rate(report, "lease-valid", "clock_gettime(CLOCK_BOOTTIME)", 0, &sides[0], &sides[1]);
-    close_runner(&ours);
     return done;
 }
 
@@ -353,7 +319,10 @@ static const struct {
     {"renew-batch-1000", measure_renew_batch},
     {"renew-one", measure_renew_one},
     {"acquire-release", measure_pairs},
-    {"lease-valid", measure_lease_valid},
+    {"context-open", context_measure_open},
+    {"context-pair", context_measure_pairs},
+    {"context-rest", context_measure_rest},
+    {"lease-valid", context_measure_valid},
     {"worst-wait-100", measure_crowd_100},
     {"worst-wait-1", measure_crowd_1},
     {"plan-10", plan_measure_10},

@@ -1,6 +1,6 @@
 /*
- * guarded_write: the shortest useful program. It takes a lease if it can, appends three lines to a file while the lease
- * is valid, each with the token, and gives the lease back.
+ * guarded_write: the shortest useful program. It acquires a lease if the target is free, appends three lines to a file
+ * while the lease is valid, each with the token, and releases the lease.
  *
  *     guarded_write STORE TARGET FILE
  *     guarded_write sqlite:/tmp/jobs.db report /tmp/report.txt
@@ -13,8 +13,8 @@
 
 enum { WRITTEN = 0, FAILED = 1, WRONG_USAGE = 2, HELD = 4, LOST = 5 };
 
-/* Does the work in small steps and asks before each one: a process that was suspended for longer than its lease lasts
- * finds out here, without asking anybody. */
+/* Works in small steps and checks the lease before each one: a process that was suspended for longer than its lease
+ * lasts notices here, without a call to the store. */
 static int write_lines(const tenure_lease *lease, const char *path) {
     FILE *file = fopen(path, "a");
     if (!file) {
@@ -40,32 +40,32 @@ int main(int argc, char **argv) {
     }
 
     /* NULL for the options: namespace "poll", a TTL of 30 s, the host's name in the instance id. */
-    tenure_client *client = NULL;
-    int error = tenure_open(argv[1], NULL, &client);
+    tenure_context *context = NULL;
+    int error = tenure_open(argv[1], NULL, &context);
     if (error < 0) {
         fprintf(stderr, "guarded_write: %s (%s)\n", tenure_message(NULL), tenure_error_name(error));
         return FAILED;
     }
 
-    /* The lease, or the reason why not: TENURE_E_HELD is the ordinary one, and its message names the holder. */
+    /* No wait and no flags: it asks once. TENURE_E_HELD is the ordinary failure, and its message names the holder. */
     tenure_lease *lease = NULL;
-    error = tenure_try_acquire(client, argv[2], &lease);
+    error = tenure_acquire(context, argv[2], 0, 0, &lease);
     if (error < 0) {
-        fprintf(stderr, "guarded_write: %s (%s)\n", tenure_message(client), tenure_error_name(error));
-        tenure_close(client);
+        fprintf(stderr, "guarded_write: %s (%s)\n", tenure_message(context), tenure_error_name(error));
+        tenure_close(context);
         return error == TENURE_E_HELD ? HELD : FAILED;
     }
 
     int outcome = write_lines(lease, argv[3]);
 
-    /* Releasing comes after the work. If it fails the lease ends by itself, at its TTL. */
+    /* Release after the work. If that fails, the lease ends by its TTL. */
     if (tenure_release(lease) < 0)
-        fprintf(stderr, "guarded_write: not released: %s\n", tenure_message(client));
+        fprintf(stderr, "guarded_write: not released: %s\n", tenure_message(lease));
     if (outcome == WRITTEN)
         printf("written under token %" PRIu64 "\n", tenure_lease_token(lease));
     else
         fprintf(stderr, "guarded_write: %s\n", outcome == LOST ? "the lease ended first" : "cannot write");
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
     return outcome;
 }

@@ -1,12 +1,12 @@
 /*
- * holder: one of several processes that want to do the same job, of which exactly one does it at a time.
+ * holder: one of several processes that can do the same job, of which at most one does it at a time.
  *
  *     holder STORE TARGET NAME TTL_MS
  *     holder sqlite:/tmp/jobs.db job-1 alice 3000
  *
- * Start it twice. The second one waits. Kill the first, with any signal: the second goes on, under a higher token.
- * The whole life of a lease is in main(), from top to bottom; the functions above it are the steps.
- * './dev demo' runs this program. It uses the public API only: <tenure.h> and -ltenure.
+ * Start it twice. The second one waits. Kill the first, with any signal: the second takes over, under a higher token.
+ * The whole life of a lease is in main(), from top to bottom. The context renews the lease in the background, so the
+ * work only checks it. The program uses the public API only: <tenure.h> and -ltenure.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -15,15 +15,15 @@
 #include <tenure.h>
 #include <time.h>
 
-static tenure_client *volatile client;
+static tenure_context *volatile cancelled_by_signal;
 static volatile sig_atomic_t stopping;
 
-/* tenure_cancel() may be called in a signal handler: it ends the waiting for the lease. */
+/* tenure_cancel() is safe in a signal handler: it ends the wait for the lease. */
 static void on_signal(int number) {
     (void)number;
     stopping = 1;
-    if (client)
-        tenure_cancel(client);
+    if (cancelled_by_signal)
+        tenure_cancel(cancelled_by_signal);
 }
 
 static void catch_signals(void) {
@@ -33,42 +33,27 @@ static void catch_signals(void) {
     sigaction(SIGINT, &action, NULL);
 }
 
-/* Every failing call has a message: which target, who holds it, what to do. */
-static int failed(const char *name, const char *what) {
-    fprintf(stderr, "%s: %s: %s\n", name, what, tenure_message(client));
-    return EXIT_FAILURE;
-}
-
 static void pause_ms(uint64_t ms) {
     struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&pause, NULL); /* a signal cuts it short, and that is meant */
-}
-
-/* The work itself. What it sends or writes carries the token, so that the receiver can refuse an older holder. */
-static void do_step(const char *name, const tenure_lease *lease, unsigned step) {
-    printf("%s: step %u of %s under token %" PRIu64 ", %" PRIu64 " ms left\n", name, step, tenure_lease_target(lease),
-           tenure_lease_token(lease), tenure_lease_remaining_ms(lease));
+    (void)nanosleep(&pause, NULL); /* a signal cuts it short, which is intended */
 }
 
 /*
- * Works in steps of a sixth of the TTL and renews after every second one, which is at a third of the TTL: two renewals
- * may fail before the lease ends. Returns when it is told to stop (true), or when the lease is over (false).
+ * The work, in steps of a sixth of the TTL. Before each step it checks the lease, which is a read of the local clock.
+ * What a step sends or writes carries the token, so that the receiver can refuse an older holder. Returns true when it
+ * was told to stop, and false when the lease is over.
  */
-static bool work(const char *name, tenure_lease *lease) {
+static bool work(const char *name, const tenure_lease *lease) {
     for (unsigned step = 1; !stopping; step++) {
-        /* Before each step, and from the local clock alone: may this process still believe in its lease? */
+        uint64_t left_ms = tenure_lease_remaining_ms(lease);
         if (tenure_lease_valid(lease))
-            do_step(name, lease, step);
+            printf("%s: step %u of %s under token %" PRIu64 ", %" PRIu64 " ms left\n", name, step,
+                   tenure_lease_target(lease), tenure_lease_token(lease), left_ms);
+        else if (left_ms > 0)
+            printf("%s: the last renewal failed; no work until one succeeds\n", name);
         else
-            printf("%s: not sure of the lease: no work until a renewal succeeds\n", name);
-        pause_ms(tenure_lease_ttl_ms(lease) / 6);
-        if (stopping || (step % 2 != 0 && tenure_lease_valid(lease)))
-            continue;
-        int error = tenure_renew(lease);
-        if (error < 0)
-            (void)failed(name, "cannot renew");
-        if (error == TENURE_E_LOST || tenure_lease_remaining_ms(lease) == 0)
             return false;
+        pause_ms(tenure_lease_ttl_ms(lease) / 6);
     }
     return true;
 }
@@ -78,46 +63,45 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: holder STORE TARGET NAME TTL_MS\n");
         return 2;
     }
-    const char *store = argv[1];
     const char *target = argv[2];
     const char *name = argv[3];
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a line at a time, also into a pipe */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* line by line, also into a pipe */
     catch_signals();
 
-    /* Open a client. It gets an instance id of its own, which is the holder of its leases. */
+    /* The context gets an instance id of its own, which is the holder of all its leases. */
     tenure_options options = {.size = sizeof options, .instance_name = name, .ttl_ms = strtoull(argv[4], NULL, 10)};
-    tenure_client *opened = NULL;
-    if (tenure_open(store, &options, &opened) < 0)
-        return failed(name, "cannot open the store");
-    client = opened;
-    printf("%s: started as %s\n", name, tenure_instance_id(opened));
+    tenure_context *context = NULL;
+    if (tenure_open(argv[1], &options, &context) < 0) {
+        fprintf(stderr, "%s: cannot open the store: %s\n", name, tenure_message(NULL));
+        return EXIT_FAILURE;
+    }
+    cancelled_by_signal = context;
+    printf("%s: started as %s\n", name, tenure_instance_id(context));
 
-    /* Wait for the lease, without end. It comes when the holder releases it, or when the holder's lease expires. */
+    /* Wait for the lease, without end. It is granted when its holder releases it, or when the holder's lease expires. */
     tenure_lease *lease = NULL;
-    int error = tenure_acquire(opened, target, UINT64_MAX, &lease);
+    int error = tenure_acquire(context, target, UINT64_MAX, 0, &lease);
     if (error == TENURE_OK) {
         printf("%s: acquired %s with token %" PRIu64 "\n", name, target, tenure_lease_token(lease));
-
         bool told_to_stop = work(name, lease);
 
-        /* The work has stopped: only now give the lease back, so that another may enter at once. */
-        if (told_to_stop)
-            error = tenure_release(lease);
-        printf("%s: %s %s with token %" PRIu64 "\n", name,
-               !told_to_stop ? "lost"
-               : error < 0   ? "could not release"
-                             : "released",
-               target, tenure_lease_token(lease));
+        /* The work has stopped, and only now is the lease released: the next holder enters at once. */
+        error = tenure_release(lease);
+        if (error < 0)
+            fprintf(stderr, "%s: cannot release: %s\n", name, tenure_message(lease));
+        printf("%s: %s %s with token %" PRIu64 "\n", name, told_to_stop ? "released" : "lost", target,
+               tenure_lease_token(lease));
+        if (!told_to_stop)
+            error = TENURE_E_LOST;
         tenure_lease_free(lease);
-        error = told_to_stop ? error : TENURE_E_LOST;
     } else if (error == TENURE_E_CANCELLED) {
         printf("%s: stopped while waiting for %s\n", name, target);
         error = TENURE_OK;
     } else {
-        (void)failed(name, "cannot acquire");
+        fprintf(stderr, "%s: cannot acquire: %s\n", name, tenure_message(context));
     }
 
-    client = NULL; /* the handler must not touch what is freed next */
-    tenure_close(opened);
+    cancelled_by_signal = NULL; /* the handler must not use what is freed next */
+    tenure_close(context);
     return error < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

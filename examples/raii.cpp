@@ -1,15 +1,13 @@
-// raii: a lease as a C++17 value. It renews itself while it lives, and gives the lease back when it goes out of scope.
+// raii: a lease as a C++17 value. The context renews it while it lives, and it is released when it goes out of scope.
 //
 //     raii STORE TARGET
 //     c++ -std=c++17 raii.cpp $(pkg-config --cflags --libs tenure)
 //
-// It uses the public C API only. Take Client and Lease as they are, or as a start.
+// It uses the public C API only. Copy Context and Lease as they are, or as a start.
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -18,7 +16,7 @@
 
 namespace tenure {
 
-// What failed, with the library's own words; `code` is a TENURE_E...
+// What failed, with the library's message; `code` is a TENURE_E_...
 class Error : public std::runtime_error {
   public:
     Error(int code, const char *message)
@@ -35,92 +33,64 @@ class Error : public std::runtime_error {
     int code_;
 };
 
-class Client {
+// An instance on a store. Destroying it releases what is still held, and waits for that at most two time-outs.
+class Context {
   public:
-    explicit Client(const std::string &url, std::chrono::milliseconds ttl = std::chrono::seconds(30)) {
+    explicit Context(const std::string &url, std::chrono::milliseconds ttl = std::chrono::seconds(30)) {
         tenure_options options{};
         options.size = sizeof options;
         options.ttl_ms = static_cast<std::uint64_t>(ttl.count());
-        tenure_client *opened = nullptr;
-        if (int done = tenure_open(url.c_str(), &options, &opened); done < 0)
-            throw Error(done, tenure_message(nullptr));
-        client_.reset(opened);
+        tenure_context *opened = nullptr;
+        if (int error = tenure_open(url.c_str(), &options, &opened); error < 0)
+            throw Error(error, tenure_message(nullptr));
+        context_.reset(opened);
     }
-    tenure_client *get() const noexcept {
-        return client_.get();
+    tenure_context *get() const noexcept {
+        return context_.get();
     }
 
   private:
     struct Close {
-        void operator()(tenure_client *client) const noexcept {
-            tenure_close(client);
+        void operator()(tenure_context *context) const noexcept {
+            tenure_close(context);
         }
     };
-    std::unique_ptr<tenure_client, Close> client_;
+    std::unique_ptr<tenure_context, Close> context_;
 };
 
-// Must not outlive its client. Not copied, not moved: a lease has one owner, and its thread refers to it.
+// It can be moved, and not copied: a lease has one holder. A lease that outlives its context is not valid any more.
 class Lease {
   public:
-    Lease(Client &client, const std::string &target, std::chrono::milliseconds wait = {}) {
-        auto wait_ms = static_cast<std::uint64_t>(wait.count());
-        if (int done = tenure_acquire(client.get(), target.c_str(), wait_ms, &lease_); done < 0)
-            throw Error(done, tenure_message(client.get()));
-        try {
-            renewer_ = std::thread([this] { renew(); });
-        } catch (...) {
-            tenure_release(lease_);
-            tenure_lease_free(lease_);
-            throw;
-        }
-    }
-    Lease(const Lease &) = delete;
-    Lease &operator=(const Lease &) = delete;
-
-    // The work has stopped when this runs: that is what scope is for. What cannot be released ends by its TTL.
-    ~Lease() {
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            stopping_ = true;
-        }
-        wake_.notify_one();
-        renewer_.join();
-        tenure_release(lease_);
-        tenure_lease_free(lease_);
+    Lease(const Context &context, const std::string &target, std::chrono::milliseconds wait = {}) {
+        tenure_lease *acquired = nullptr;
+        const auto wait_ms = static_cast<std::uint64_t>(wait.count());
+        if (int error = tenure_acquire(context.get(), target.c_str(), wait_ms, 0, &acquired); error < 0)
+            throw Error(error, tenure_message(context.get()));
+        lease_.reset(acquired);
     }
 
-    // A clock read. Ask before each step and before each message; it turns false by itself.
+    // A clock read. Check before each step and before each message; it turns false by itself.
     explicit operator bool() const noexcept {
-        return tenure_lease_valid(lease_);
+        return lease_ && tenure_lease_valid(lease_.get());
     }
     std::uint64_t token() const noexcept {
-        return tenure_lease_token(lease_);
+        return tenure_lease_token(lease_.get());
     }
-    // For loops that would rather throw than look.
+    // For loops that prefer an exception.
     void check() const {
         if (!*this)
             throw Error(TENURE_E_LOST, nullptr);
     }
 
   private:
-    // At a third of the TTL: two renewals may fail before the lease ends. No error is told here: operator bool tells.
-    void renew() {
-        const auto pause = std::chrono::milliseconds(tenure_lease_ttl_ms(lease_) / 3);
-        std::unique_lock<std::mutex> lock(mutex_);
-        while (!wake_.wait_for(lock, pause, [this] { return stopping_; })) {
-            lock.unlock();
-            const int done = tenure_renew(lease_);
-            lock.lock();
-            if (done == TENURE_E_LOST)
-                return;
+    // The work has stopped when this runs: that is what the scope is for. What cannot be released ends by its TTL.
+    struct Release {
+        void operator()(tenure_lease *lease) const noexcept {
+            tenure_release(lease);
+            tenure_lease_free(lease);
         }
-    }
-
-    tenure_lease *lease_ = nullptr;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool stopping_ = false;
-    std::thread renewer_;
+    };
+    std::unique_ptr<tenure_lease, Release> lease_;
 };
 
 } // namespace tenure
@@ -131,9 +101,9 @@ int main(int argc, char **argv) {
         return 2;
     }
     try {
-        tenure::Client client(argv[1], std::chrono::milliseconds(600));
-        tenure::Lease lease(client, argv[2]);
-        // Longer than the TTL: the lease lives on renewals.
+        const tenure::Context context(argv[1], std::chrono::milliseconds(600));
+        const tenure::Lease lease(context, argv[2]);
+        // Longer than the TTL: the context renews the lease.
         for (int step = 1; step <= 5; step++) {
             lease.check();
             std::cout << "step " << step << " under token " << lease.token() << std::endl;

@@ -16,15 +16,15 @@ FUNCTION = re.compile(r"^TENURE_API .*?[ *](tenure_\w+)\(", re.M)
 # The parts of the header by the first words of their headings, and what their pages are called.
 PARTS = [
     ("", "errors", "versions and errors"),
-    ("clients", "client", "opening a store"),
+    ("events", "event", "what happens, and its words in the log"),
+    ("contexts", "context", "opening a store, events, and the driven form"),
     ("leases", "lease", "acquiring, checking, renewing and releasing a lease"),
-    ("looking ---", "look", "who holds what, and which instances live"),
+    ("reading targets", "read", "who holds what, and which instances live"),
     ("the target registry", "targets", "the registry of targets"),
-    ("changes", "watch", "following changes"),
+    ("changes", "watch", "following changes, and the history"),
     ("the fleet member", "member", "one instance of a fleet"),
-    ("elections", "election", "one leader for a role"),
-    ("looking at roles", "leader", "looking at roles from outside"),
-    ("the guard", "guard", "whether a token is current"),
+    ("elections", "election", "one leader for a role, and who leads"),
+    ("guards", "guard", "whether a token is current"),
     ("health", "health", "whether the store is fit"),
 ]
 
@@ -54,7 +54,7 @@ def page_of_part(name, summary, text):
     functions = FUNCTION.findall(text)
     lines = [f"libtenure-{name}(3)", "", "# NAME", "", f"libtenure-{name} - {escape(summary)}", "", "# SYNOPSIS", ""]
     lines += ["*\\#include <tenure.h>*", "", "Functions: " + ", ".join(f"*{escape(f)}*" for f in functions), ""]
-    lines += ["# DESCRIPTION", "", "From the header, which is the manual of each function:", "", "```"]
+    lines += ["# DESCRIPTION", "", "From the header, which is the reference of each function:", "", "```"]
     lines += re.sub(r"\n{3,}", "\n\n", text.strip("\n").replace("TENURE_API ", "").replace("```", "")).splitlines()
     return functions, "\n".join(lines + ["```", "", "# SEE ALSO", "", "*libtenure*(3)", ""])
 

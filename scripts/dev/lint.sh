@@ -12,6 +12,7 @@ Options:
 
 Arguments:
   NAME...      only these checks:
+                 abi        the library's ABI is the one in src/libtenure.abi (builds the library with debug information)
                  commands   ./dev itself: each command has its help, and building again keeps what is built
                  core       src/core reaches no clock, no I/O and no threads through its includes
                  cppcheck   static analysis
@@ -21,12 +22,13 @@ Arguments:
                  names      the header, the lists of exported names and the library agree (builds the library)
                  prefixes   the prefix of a function shows its layer (builds the program)
                  shell      shellcheck
+                 version    the version is the same in the header, the build, the packages and the bindings
 
 Examples:
   ./dev lint
   ./dev lint layers core
 
-Time: about a minute; most checks take less than a second, cppcheck most of the minute.
+Time: about two minutes; most checks take less than a second, cppcheck and the build for abi most of the time.
 END
 }
 
@@ -38,7 +40,13 @@ checks() {
 # run_check NAME
 run_check() {
     require "lint/$1"
-    case $1 in names | prefixes) build_program ;; esac
+    case $1 in
+    names | prefixes) build_program ;;
+    abi)
+        . scripts/lib/abi.sh
+        build_abi_library
+        ;;
+    esac
     "scripts/lint/$1"
 }
 

@@ -12,7 +12,7 @@ Options:
   -h, --help   show this text
 
 Examples:
-  ./dev package && apt install ./build/packages/tenure_*.deb ./build/packages/libtenure1_*.deb
+  ./dev package && apt install ./build/packages/tenure_*.deb ./build/packages/libtenure0_*.deb
 
 Time: two minutes on two cores.
 END

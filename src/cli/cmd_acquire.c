@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "runtime/client.h"
+#include "runtime/context.h"
 
 static void print_token(const ten_session *session, const tenure_lease *lease) {
     if (!session->json) {
@@ -17,7 +17,7 @@ static void print_token(const ten_session *session, const tenure_lease *lease) {
     ten_json_open(&line);
     ten_json_text(&line, "target", tenure_lease_target(lease));
     ten_json_text(&line, "namespace", session->namespace_name);
-    ten_json_text(&line, "instance", tenure_instance_id(session->client));
+    ten_json_text(&line, "instance", tenure_instance_id(session->context));
     ten_json_number(&line, "token", tenure_lease_token(lease));
     ten_json_number(&line, "ttl_ms", tenure_lease_ttl_ms(lease));
     ten_json_close(&line);
@@ -53,17 +53,18 @@ int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
         return exit_code;
     const char *target = session.arguments[0];
     tenure_lease *lease = NULL;
-    int r = tenure_acquire(session.client, target, wait_ms, &lease);
+    int r = tenure_acquire(session.context, target, wait_ms, TENURE_MANUAL, &lease);
     if (r == TENURE_OK) {
         TEN_LOG(session.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", target),
                 TEN_NUMBER("token", tenure_lease_token(lease)), TEN_NUMBER("ttl_ms", tenure_lease_ttl_ms(lease)));
         exit_code = hand_over(&session, lease);
-        tenure_lease_free(lease);
+        tenure_lease_free(lease); /* which does not release: the lease is the caller's now */
     } else {
         exit_code = ten_session_error(&session, r);
-        if (r == TENURE_E_HELD && session.client->recovering_ms > 0)
+        uint64_t recovering_ms = ten_context_recovering_ms(session.context);
+        if (r == TENURE_E_HELD && recovering_ms > 0)
             TEN_LOG(session.log, TEN_LOG_WARN, "store_recovering", TEN_TEXT("target", target),
-                    TEN_NUMBER("remaining_ms", session.client->recovering_ms));
+                    TEN_NUMBER("remaining_ms", recovering_ms));
         else if (r != TENURE_E_INVALID && r != TENURE_E_CANCELLED)
             TEN_LOG(session.log, TEN_LOG_WARN, "lease_acquire_failed", TEN_TEXT("target", target),
                     TEN_TEXT("error", tenure_strerror(r)));

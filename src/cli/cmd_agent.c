@@ -32,13 +32,9 @@ static void configure(ten_agent_config *config, ten_session *session, uint64_t s
                       uint32_t weight, const ten_option_list *sinks) {
     ten_timing_defaults(&session->timing);
     config->store = session->store;
-    config->member = (tenure_member_options){.namespace_name = session->namespace_name,
-                                             .instance_name = session->name,
-                                             .ttl_ms = session->timing.ttl_ms,
-                                             .renew_ms = session->timing.renew_ms,
-                                             .margin_ms = session->timing.margin_ms,
-                                             .settle_ms = settle_ms,
-                                             .weight = weight};
+    config->context = ten_session_options(session);
+    config->weight = weight;
+    config->settle_ms = settle_ms;
     config->grace_ms = grace_ms;
     config->sinks = sinks->items;
     config->sink_count = sinks->count;

@@ -77,7 +77,7 @@ static int compare(const void *a, const void *b) {
 static int check_latency(struct report *report) {
     uint64_t elapsed_us[PINGS];
     for (size_t i = 0; i < PINGS; i++) {
-        int r = tenure_ping(report->session->client, &elapsed_us[i]);
+        int r = tenure_store_ping(report->session->context, &elapsed_us[i]);
         if (r < 0)
             return r;
     }
@@ -129,7 +129,7 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     print_check(TENURE_CHECK_OK, "store", shown, "", &report);
     check_clock(&report);
     check_isolation(&report);
-    int r = tenure_check(session.client, print_check, &report);
+    int r = tenure_store_check(session.context, print_check, &report);
     if (r == TENURE_OK)
         r = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
     if (r == TENURE_OK)

@@ -19,10 +19,12 @@ int ten_cmd_drain(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "drain takes one instance id; 'tenure nodes' lists them");
     if (!ten_session_open(&session, &exit_code))
         return exit_code;
-    int r = tenure_drain(session.client, session.arguments[0], undo);
+    const char *instance = session.arguments[0];
+    int r =
+        undo ? tenure_instance_undrain(session.context, instance) : tenure_instance_drain(session.context, instance);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK)
-        fprintf(stderr, "tenure: %s was asked to %s\n", session.arguments[0],
+        fprintf(stderr, "tenure: %s was asked to %s\n", instance,
                 undo ? "take its share again" : "hand over its targets; 'tenure nodes' shows how far it is");
     return ten_session_close(&session, exit_code);
 }

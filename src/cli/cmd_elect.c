@@ -63,12 +63,12 @@ static int observe(ten_session *session) {
         return exit_code;
     int r;
     for (;;) {
-        r = tenure_observe(session->client, session->arguments[0], print_leader, &observer);
+        r = tenure_leader_observe(session->context, session->arguments[0], print_leader, &observer);
         if (r >= 0 || !tenure_error_retryable(r) || r == TENURE_E_CANCELLED)
             break;
         /* A store that is out of reach for a while must not end what runs for weeks. */
         if (!observer.down)
-            TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->client)));
+            TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->context)));
         observer.down = true;
         ten_sleep_us(RETRY_US);
         if (ten_session_signal())

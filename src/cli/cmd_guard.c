@@ -13,7 +13,6 @@
 #include "agent/common/exporter.h"
 #include "agent/guard/guard_lines.h"
 #include "agent/guard/guard_topic.h"
-#include "base/id.h"
 #include "base/io.h"
 #include "cli/commands.h"
 
@@ -38,7 +37,6 @@ struct flow {
     ten_measures measures;
     ten_exporter *exporter;
     ten_log *log;
-    char instance[TENURE_HOLDER_MAX + 1];
 };
 
 static int say(const char *text, int exit_code) {
@@ -127,9 +125,9 @@ static void log_event(const tenure_event *event, void *userdata) {
     if (event->kind == TENURE_EVENT_STORE_DOWN || event->kind == TENURE_EVENT_STORE_UP)
         ten_measures_answered(&flow->measures, event->error);
     if (event->kind == TENURE_EVENT_STORE_DOWN)
-        TEN_LOG(log, TEN_LOG_WARN, event->name, TEN_TEXT("error", tenure_strerror(event->error)));
+        TEN_LOG(log, TEN_LOG_WARN, tenure_event_name(event->kind), TEN_TEXT("error", tenure_strerror(event->error)));
     else
-        ten_log_event(log, TEN_LOG_INFO, event->name, NULL, 0);
+        ten_log_event(log, TEN_LOG_INFO, tenure_event_name(event->kind), NULL, 0);
 }
 
 static void log_summary(ten_log *log, const ten_guard_filter_counts *counts) {
@@ -160,24 +158,34 @@ static int pass_messages(const ten_session *session, const struct guard_options 
     return say(error.message, TEN_EXIT_FAILED);
 }
 
-static int open_guard(const ten_session *session, const struct guard_options *options, struct flow *flow) {
-    tenure_guard_options config = {.size = sizeof config,
-                                   .namespace_name = session->namespace_name,
-                                   .cache_ttl_ms = options->cache_ttl_ms,
-                                   .on_expired_accept = options->on_expired == 1,
-                                   .on_event = log_event,
-                                   .userdata = flow};
-    int r = tenure_guard_open(session->store, &config, &flow->guard);
-    return r < 0 ? say(tenure_guard_message(NULL), ten_exit_code(r)) : TEN_EXIT_DONE;
+/* Not ten_session_open(): signals are the descriptor's, and a guard holds nothing that --ttl would be about. */
+static int open_context(ten_session *session, struct flow *flow) {
+    tenure_options config = {
+        .size = sizeof config, .namespace_name = session->namespace_name, .instance_name = session->name};
+    int r = tenure_open(session->store, &config, &session->context);
+    if (r < 0)
+        return ten_session_error(session, r);
+    ten_session_open_log(session, tenure_instance_id(session->context));
+    flow->log = session->log;
+    return TEN_EXIT_DONE;
 }
 
-static int open_exporter(const ten_session *session, const struct guard_options *options, const char *instance,
-                         struct flow *flow) {
+static int open_guard(const ten_session *session, const struct guard_options *options, struct flow *flow) {
+    tenure_guard_options config = {.size = sizeof config,
+                                   .flags = options->on_expired == 1 ? TENURE_ACCEPT_EXPIRED : 0,
+                                   .cache_ttl_ms = options->cache_ttl_ms,
+                                   .on_event = log_event,
+                                   .userdata = flow};
+    int r = tenure_guard_open(session->context, &config, &flow->guard);
+    return r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
+}
+
+static int open_exporter(const ten_session *session, const struct guard_options *options, struct flow *flow) {
     ten_error error = {0};
     ten_exporter_config config = {.address = options->metrics,
                                   .kind = TEN_EXPORTS_GUARD,
                                   .measures = &flow->measures,
-                                  .instance = instance,
+                                  .instance = tenure_instance_id(session->context),
                                   .namespace_name = session->namespace_name,
                                   .store = session->store,
                                   .log = session->log};
@@ -186,21 +194,16 @@ static int open_exporter(const ten_session *session, const struct guard_options 
 }
 
 static int run_guard(ten_session *session, const struct guard_options *options, struct flow *flow) {
-    char *instance = flow->instance;
-    ten_error error;
     int exit_code = TEN_EXIT_DONE;
     if (!is_topic(options->in))
         exit_code = open_stream(options->in, STDIN_FILENO, O_RDONLY, &flow->in_fd);
-    if (exit_code != TEN_EXIT_DONE)
-        return exit_code;
-    if (ten_id_make_instance(session->name, instance, &error) < 0)
-        return say(error.message, TEN_EXIT_FAILED);
-    ten_session_open_log(session, instance);
-    flow->log = session->log;
+    if (exit_code == TEN_EXIT_DONE)
+        exit_code = open_context(session, flow);
     ten_measures_answered(&flow->measures, TENURE_OK);
-    exit_code = open_guard(session, options, flow);
+    if (exit_code == TEN_EXIT_DONE)
+        exit_code = open_guard(session, options, flow);
     if (exit_code == TEN_EXIT_DONE && options->metrics)
-        exit_code = open_exporter(session, options, instance, flow);
+        exit_code = open_exporter(session, options, flow);
     if (exit_code == TEN_EXIT_DONE && !is_topic(options->out))
         exit_code = open_stream(options->out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &flow->out_fd);
     if (exit_code == TEN_EXIT_DONE && is_same_file(flow->in_fd, flow->out_fd))
@@ -212,8 +215,7 @@ static void close_flow(struct flow *flow) {
     ten_exporter_close(flow->exporter);
     ten_guard_out_close(flow->out);
     ten_guard_filter_close(flow->filter);
-    if (flow->guard)
-        tenure_guard_close(flow->guard);
+    tenure_guard_close(flow->guard);
     ten_close_fd(&flow->in_fd);
     ten_close_fd(&flow->out_fd);
 }

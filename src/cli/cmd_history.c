@@ -21,7 +21,7 @@ static void print_json(const tenure_change *change, const char *namespace_name) 
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_time(&line, "at", change->at_ms);
-    ten_json_text(&line, "event", change->event);
+    ten_json_text(&line, "event", tenure_event_name(change->kind));
     ten_json_text(&line, "namespace", namespace_name);
     ten_json_text(&line, "target", change->target[0] ? change->target : NULL);
     ten_json_text(&line, "instance", change->instance[0] ? change->instance : NULL);
@@ -41,11 +41,11 @@ static const char *or_dash(const char *text) {
     return text[0] ? text : "-";
 }
 
-static void add_row(const tenure_change *change, void *userdata) {
+static int add_row(const tenure_change *change, void *userdata) {
     struct listing *listing = userdata;
     if (listing->session->json) {
         print_json(change, listing->session->namespace_name);
-        return;
+        return ferror(stdout) ? 1 : 0;
     }
     char at[TEN_RFC3339_SIZE];
     char token[24] = "-";
@@ -58,9 +58,10 @@ static void add_row(const tenure_change *change, void *userdata) {
         ten_duration_show(change->held_ms, held);
     if (change->free_ms)
         ten_duration_show(change->free_ms, unheld);
-    ten_table_row(&listing->table,
-                  (const char *const[]){at, or_dash(change->target), change->event, or_dash(change->instance), token,
-                                        or_dash(change->reason), or_dash(change->actor), held, unheld});
+    ten_table_row(&listing->table, (const char *const[]){at, or_dash(change->target), tenure_event_name(change->kind),
+                                                         or_dash(change->instance), token, or_dash(change->reason),
+                                                         or_dash(change->actor), held, unheld});
+    return ferror(stdout) ? 1 : 0;
 }
 
 int ten_cmd_history(const ten_command *command, int argc, char **argv) {
@@ -85,8 +86,8 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
         return exit_code;
     struct listing listing = {.session = &session};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int r =
-        tenure_history(session.client, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row, &listing);
+    int r = tenure_history_read(session.context, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row,
+                                &listing);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;

@@ -54,11 +54,11 @@ int ten_cmd_ls(const ten_command *command, int argc, char **argv) {
         return exit_code;
     struct listing listing = {.session = &session};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int r = tenure_list(session.client,
-                        only_held   ? TENURE_LEASED
-                        : only_free ? TENURE_FREE
-                                    : TENURE_ALL,
-                        add_row, &listing);
+    int r = tenure_target_list(session.context,
+                               only_held   ? TENURE_LEASED
+                               : only_free ? TENURE_FREE
+                                           : TENURE_ALL,
+                               add_row, &listing);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;

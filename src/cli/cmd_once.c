@@ -32,6 +32,6 @@ int ten_cmd_once(const ten_command *command, int argc, char **argv) {
     if (exit_code)
         return exit_code;
     config.not_elected_exit = (int)not_elected_exit;
-    config.election.at_least_ms = at_least_ms == UINT64_MAX ? session.timing.ttl_ms : at_least_ms;
+    config.at_least_ms = at_least_ms == UINT64_MAX ? session.timing.ttl_ms : at_least_ms;
     return ten_role_work_run(&session, &config);
 }

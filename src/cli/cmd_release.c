@@ -1,5 +1,5 @@
 /*
- * tenure release: gives a lease back by target and token, or takes it away from whoever holds it.
+ * tenure release: releases a lease by target and token, or takes it away from whoever holds it.
  */
 #include <stdio.h>
 
@@ -62,8 +62,8 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
         return exit_code;
     const char *target = session.arguments[0];
     bool released = false;
-    int r = force ? tenure_force_release(session.client, target, now, &released)
-                  : tenure_release_token(session.client, target, token, &released);
+    int r = force ? tenure_force_release(session.context, target, NULL, now ? TENURE_NOW : 0, &released)
+                  : tenure_token_release(session.context, target, token, &released);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK) {
         if (released)

@@ -21,7 +21,7 @@ int ten_cmd_renew(const ten_command *command, int argc, char **argv) {
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     const char *target = session.arguments[0];
-    int r = tenure_renew_token(session.client, target, token, session.timing.ttl_ms);
+    int r = tenure_token_renew(session.context, target, token, session.timing.ttl_ms);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK)
         TEN_LOG(session.log, TEN_LOG_INFO, "lease_renewed", TEN_TEXT("target", target), TEN_NUMBER("token", token));

@@ -14,23 +14,23 @@
 static int wait_for_end(const ten_session *session, const char *from, uint64_t wait_ms) {
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
     uint64_t cursor = 0;
-    int r = tenure_watch_start(session->client, &cursor);
+    int r = tenure_watch_start(session->context, &cursor);
     while (r == TENURE_OK || r == TENURE_E_RESYNC) {
-        tenure_leader leader;
-        r = tenure_leader_get(session->client, session->arguments[0], &leader);
+        tenure_leader leader = {.size = sizeof leader};
+        r = tenure_leader_read(session->context, session->arguments[0], &leader);
         uint64_t left_ms = ten_sub_saturating(end_ms, ten_now_ms());
         if (r < 0 || strcmp(leader.instance, from) != 0)
             break;
         if (left_ms == 0)
             return TENURE_E_HELD;
-        r = tenure_watch_wait(session->client, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
+        r = tenure_watch_wait(session->context, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
     }
     return r;
 }
 
 static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
     const char *role = session->arguments[0];
-    int r = tenure_resign(session->client, role, from);
+    int r = tenure_leader_resign(session->context, role, from);
     if (r < 0) {
         int exit_code = ten_session_error(session, r);
         return r == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
@@ -49,7 +49,7 @@ static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
 static int force(const ten_session *session, const char *from, bool now) {
     const char *role = session->arguments[0];
     bool released = false;
-    int r = tenure_force_release_from(session->client, role, from, now, &released);
+    int r = tenure_force_release(session->context, role, from, now ? TENURE_NOW : 0, &released);
     if (r < 0)
         return ten_session_error(session, r);
     if (!released) {

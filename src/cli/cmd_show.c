@@ -48,8 +48,8 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
-    tenure_info info;
-    int r = tenure_get_info(session.client, session.arguments[0], &info);
+    tenure_info info = {.size = sizeof info};
+    int r = tenure_target_read(session.context, session.arguments[0], &info);
     if (r < 0)
         exit_code = ten_session_error(&session, r);
     else if (session.json)

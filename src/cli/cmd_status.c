@@ -100,19 +100,14 @@ static int show_once(ten_session *session, bool live) {
     return complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
 }
 
-static void ignore_change(const tenure_change *change, void *userdata) {
-    (void)change;
-    (void)userdata;
-}
-
 /* Redrawn when something changes, and once a second for the times. */
 static int show_live(ten_session *session) {
     uint64_t cursor = 0;
     int exit_code = TEN_EXIT_DONE;
-    (void)tenure_watch_start(session->client, &cursor);
+    (void)tenure_watch_start(session->context, &cursor);
     while (!ten_session_signal() && !ferror(stdout)) {
         exit_code = show_once(session, isatty(STDOUT_FILENO) == 1);
-        int r = tenure_watch_wait(session->client, &cursor, REDRAW_MS, ignore_change, NULL);
+        int r = tenure_watch_wait(session->context, &cursor, REDRAW_MS, NULL, NULL);
         if (r < 0 && r != TENURE_E_RESYNC && !tenure_error_retryable(r))
             return exit_code;
     }

@@ -42,14 +42,15 @@ static int add(ten_session *session, const struct given *given) {
         return TEN_EXIT_FAILED;
     }
     for (size_t i = 0; i < count; i++)
-        targets[i] = (tenure_target){.id = session->arguments[i + 1],
+        targets[i] = (tenure_target){.size = sizeof targets[i],
+                                     .id = session->arguments[i + 1],
                                      .url = given->url,
                                      .exec = given->exec,
                                      .spec = given->spec,
                                      .every_ms = given->every_ms,
                                      .paused = given->paused};
     size_t added = 0;
-    int r = tenure_targets_put(session->client, targets, count, &added);
+    int r = tenure_registry_put(session->context, targets, count, &added);
     ten_free(targets);
     if (r < 0)
         return ten_session_error(session, r);
@@ -61,11 +62,13 @@ static int add(ten_session *session, const struct given *given) {
 
 static int edit_each(ten_session *session) {
     const char *verb = session->arguments[0];
+    int (*edit)(tenure_context * context, const char *id) = strcmp(verb, "rm") == 0      ? tenure_registry_remove
+                                                            : strcmp(verb, "pause") == 0 ? tenure_registry_pause
+                                                                                         : tenure_registry_resume;
     int exit_code = TEN_EXIT_DONE;
     for (int i = 1; i < session->count; i++) {
         const char *id = session->arguments[i];
-        int r = strcmp(verb, "rm") == 0 ? tenure_target_remove(session->client, id)
-                                        : tenure_target_pause(session->client, id, strcmp(verb, "pause") == 0);
+        int r = edit(session->context, id);
         /* One that is not there does not keep the others from being dealt with. */
         if (r < 0)
             exit_code = ten_session_error(session, r);
@@ -122,7 +125,7 @@ static int list(ten_session *session) {
     static const char *const headings[] = {"TARGET", "STATE", "EVERY", "URL", "EXEC"};
     struct listing listing = {.session = session};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int r = tenure_targets_list(session->client, add_row, &listing);
+    int r = tenure_registry_list(session->context, add_row, &listing);
     int exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
     return ten_table_end(&listing.table) ? exit_code : TEN_EXIT_FAILED;
 }

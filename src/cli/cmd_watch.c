@@ -15,7 +15,7 @@ static void print_json(const tenure_change *change, const char *namespace_name) 
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_time(&line, "at", change->at_ms);
-    ten_json_text(&line, "event", change->event);
+    ten_json_text(&line, "event", tenure_event_name(change->kind));
     ten_json_text(&line, "namespace", namespace_name);
     if (change->target[0])
         ten_json_text(&line, "target", change->target);
@@ -36,7 +36,7 @@ static void print_json(const tenure_change *change, const char *namespace_name) 
 static void print_words(const tenure_change *change) {
     char at[TEN_RFC3339_SIZE];
     ten_rfc3339(change->at_ms, at);
-    printf("%s  %-16s", at, change->event);
+    printf("%s  %-16s", at, tenure_event_name(change->kind));
     if (change->target[0])
         printf("  %s", change->target);
     if (change->instance[0])
@@ -48,24 +48,25 @@ static void print_words(const tenure_change *change) {
     printf("\n");
 }
 
-static void print_change(const tenure_change *change, void *userdata) {
+static int print_change(const tenure_change *change, void *userdata) {
     const ten_session *session = userdata;
     if (session->json)
         print_json(change, session->namespace_name);
     else
         print_words(change);
+    return ferror(stdout) ? 1 : 0;
 }
 
 /* A store that is out of reach for a while must not end a watch that runs for weeks. */
 static int go_on_after(const ten_session *session, int error, bool *down) {
     if (error == TENURE_E_RESYNC) {
-        fprintf(stderr, "tenure: %s\n", tenure_message(session->client));
+        fprintf(stderr, "tenure: %s\n", tenure_message(session->context));
         return TENURE_OK;
     }
     if (!tenure_error_retryable(error) || error == TENURE_E_CANCELLED)
         return error;
     if (!*down)
-        TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->client)));
+        TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->context)));
     *down = true;
     ten_sleep_us(RETRY_US);
     return ten_session_signal() ? TENURE_E_CANCELLED : TENURE_OK;
@@ -74,9 +75,9 @@ static int go_on_after(const ten_session *session, int error, bool *down) {
 static int watch(ten_session *session) {
     uint64_t cursor = 0;
     bool down = false;
-    int r = tenure_watch_start(session->client, &cursor);
+    int r = tenure_watch_start(session->context, &cursor);
     while (r == TENURE_OK && !ferror(stdout)) {
-        r = tenure_watch_wait(session->client, &cursor, UINT64_MAX, print_change, session);
+        r = tenure_watch_wait(session->context, &cursor, UINT64_MAX, print_change, session);
         (void)fflush(stdout);
         if (r < 0) {
             r = go_on_after(session, r, &down);

@@ -72,15 +72,16 @@ struct beats {
     uintptr_t count;
 };
 
-static void take_change(const tenure_change *change, void *userdata) {
+static int take_change(const tenure_change *change, void *userdata) {
     struct beats *beats = userdata;
-    if (strcmp(change->event, "instance_changed") != 0 || change->actor[0] != '\0')
-        return;
+    if (change->kind != TENURE_EVENT_INSTANCE_CHANGED || change->actor[0] != '\0')
+        return 0;
     uintptr_t count = (uintptr_t)ten_map_get(&beats->changes, change->instance) + 1;
     if (!ten_map_put(&beats->changes, change->instance, (void *)count) || count <= beats->count)
-        return;
+        return 0;
     beats->count = count;
     snprintf(beats->worst, sizeof beats->worst, "%s", change->instance);
+    return 0;
 }
 
 static void tell_ids(const struct beats *beats, tenure_check_fn each, void *userdata) {
@@ -100,9 +101,9 @@ static void tell_ids(const struct beats *beats, tenure_check_fn each, void *user
 int ten_fleet_check(const ten_session *session, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms) {
     struct versions versions = {0};
     struct beats beats = {0};
-    int r = tenure_instances_list(session->client, take_instance, &versions);
+    int r = tenure_instance_list(session->context, take_instance, &versions);
     if (r == TENURE_OK)
-        r = tenure_history(session->client, NULL, LOOK_BACK_MS, 0, take_change, &beats);
+        r = tenure_history_read(session->context, NULL, LOOK_BACK_MS, SIZE_MAX, take_change, &beats);
     if (r == TENURE_OK) {
         tell_versions(&versions, each, userdata);
         tell_ids(&beats, each, userdata);

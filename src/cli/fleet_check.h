@@ -7,7 +7,7 @@
 
 #include "cli/session.h"
 
-/* *ret_ttl_ms: the fleet's TTL; 0: there is none. An error is the client's. */
+/* *ret_ttl_ms: the fleet's TTL; 0: there is none. An error is the context's. */
 int ten_fleet_check(const ten_session *session, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms);
 
 #endif

@@ -69,9 +69,9 @@ static bool make_plan(ten_view *view) {
 
 int ten_view_read(const ten_session *session, ten_view *view) {
     *view = (ten_view){0};
-    int r = tenure_list(session->client, TENURE_ALL, take_target, view);
+    int r = tenure_target_list(session->context, TENURE_ALL, take_target, view);
     if (r == TENURE_OK)
-        r = tenure_instances_list(session->client, take_instance, view);
+        r = tenure_instance_list(session->context, take_instance, view);
     if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
         qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
     if (r == TENURE_OK && !make_plan(view))

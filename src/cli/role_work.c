@@ -41,11 +41,7 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     exit_code = ten_session_check_targets(session, 0);
     ten_timing_defaults(&session->timing);
     config->store = session->store;
-    config->election.namespace_name = session->namespace_name;
-    config->election.instance_name = session->name;
-    config->election.ttl_ms = session->timing.ttl_ms;
-    config->election.renew_ms = session->timing.renew_ms;
-    config->election.margin_ms = session->timing.margin_ms;
+    config->context = ten_session_options(session);
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;

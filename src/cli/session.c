@@ -102,7 +102,7 @@ int ten_exit_code(int error) {
 }
 
 int ten_session_error(const ten_session *session, int error) {
-    const char *message = tenure_message(session->client);
+    const char *message = tenure_message(session->context);
     /* The user who pressed ^C knows. */
     if (error != TENURE_E_CANCELLED)
         say(message[0] ? message : tenure_strerror(error));
@@ -112,12 +112,12 @@ int ten_session_error(const ten_session *session, int error) {
 /* ---- signals */
 
 static volatile sig_atomic_t received;
-static tenure_client *volatile waiting_client;
+static tenure_context *volatile waiting_context;
 
 static void on_signal(int number) {
     received = number;
-    if (waiting_client)
-        tenure_cancel(waiting_client);
+    if (waiting_context)
+        tenure_cancel(waiting_context);
 }
 
 int ten_session_signal(void) {
@@ -218,33 +218,38 @@ void ten_session_open_log(ten_session *session, const char *instance) {
         say(error.message); /* lease work does not need a log */
 }
 
+tenure_options ten_session_options(const ten_session *session) {
+    return (tenure_options){.size = sizeof(tenure_options),
+                            .namespace_name = session->namespace_name,
+                            .instance_name = session->name,
+                            .ttl_ms = session->timing.ttl_ms,
+                            .renew_ms = session->timing.renew_ms,
+                            .margin_ms = session->timing.margin_ms};
+}
+
 bool ten_session_open(ten_session *session, int *ret_exit) {
     if (!ten_session_check(session, ret_exit))
         return false;
     catch_signals();
-    tenure_options options = {.size = sizeof options,
-                              .namespace_name = session->namespace_name,
-                              .instance_name = session->name,
-                              .ttl_ms = session->timing.ttl_ms,
-                              .margin_ms = session->timing.margin_ms};
-    int r = tenure_open(session->store, &options, &session->client);
+    tenure_options options = ten_session_options(session);
+    int r = tenure_open(session->store, &options, &session->context);
     if (r < 0) {
         *ret_exit = ten_session_error(session, r);
         return false;
     }
-    waiting_client = session->client;
-    ten_session_open_log(session, tenure_instance_id(session->client));
+    waiting_context = session->context;
+    ten_session_open_log(session, tenure_instance_id(session->context));
     return true;
 }
 
 int ten_session_close(ten_session *session, int exit_code) {
-    waiting_client = NULL;
+    waiting_context = NULL;
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_code == TEN_EXIT_DONE) {
         if (errno != EPIPE)
             say("cannot write to standard output");
         exit_code = TEN_EXIT_FAILED;
     }
-    tenure_close(session->client);
+    (void)tenure_close(session->context);
     ten_log_close(session->log, LOG_FLUSH_MS);
     return exit_code;
 }

@@ -1,5 +1,5 @@
 /*
- * What every command starts and ends with: its options, the client, the log, signals, and how an error becomes a
+ * What every command starts and ends with: its options, the context, the log, signals, and how an error becomes a
  * message and an exit code.
  */
 #ifndef TEN_CLI_SESSION_H
@@ -38,7 +38,7 @@ typedef struct ten_session {
     bool json;
     char **arguments; /* what is left after the options */
     int count;
-    tenure_client *client;
+    tenure_context *context;
     ten_log *log;
 } ten_session;
 
@@ -50,21 +50,23 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
  * exit code; 0: all valid. */
 int ten_session_check_targets(const ten_session *session, int first);
 /* What can be checked without the store: times, namespace, name. False: it has been said; end with *ret_exit. For
- * commands that open no client; ten_session_open() does it, too. */
+ * commands that open no context; ten_session_open() does it, too. */
 bool ten_session_check(const ten_session *session, int *ret_exit);
-/* Opens the log and the client. False: it has been said why; end with *ret_exit. */
+/* The options of a context that the command line gives. */
+tenure_options ten_session_options(const ten_session *session);
+/* Opens the log and the context. False: it has been said why; end with *ret_exit. */
 bool ten_session_open(ten_session *session, int *ret_exit);
-/* Opens the log alone, for commands that open no client. Going without one is no error. */
+/* Opens the log alone, for commands that open no context. Going without one is no error. */
 void ten_session_open_log(ten_session *session, const char *instance);
 /* Closes both. Returns the exit code, changed when standard output could not be written. */
 int ten_session_close(ten_session *session, int exit_code);
 
-/* Says what the client's last call said, prefixed with `tenure: `, and returns the exit code for that error. */
+/* Says what the context's last failed call said, prefixed with `tenure: `, and returns the exit code for that error. */
 int ten_session_error(const ten_session *session, int error);
 /* Says that the command was not used as it should be; returns TEN_EXIT_USAGE. */
 int ten_session_usage(const ten_session *session, const char *format, ...) TEN_PRINTF(2, 3);
 
-/* The signal that has asked the command to end, or 0. It also cancelled the client's waiting. */
+/* The signal that has asked the command to end, or 0. It also cancelled the context's waiting. */
 int ten_session_signal(void);
 
 /* The help of one command, on standard output. */

@@ -54,6 +54,11 @@ static void start_over(ten_driver *driver, uint64_t at_ms) {
     driver->due_ms[TEN_CALL_CHANGES] = at_ms;
 }
 
+static bool follows(const ten_driver *driver) {
+    const ten_driver_part *part = driver->config.part;
+    return !part->follows || part->follows(driver->config.self);
+}
+
 static uint64_t due_ms(const ten_driver *driver, enum ten_call_kind kind, uint64_t now_ms) {
     const ten_driver_part *part = driver->config.part;
     switch (kind) {
@@ -64,6 +69,7 @@ static uint64_t due_ms(const ten_driver *driver, enum ten_call_kind kind, uint64
     case TEN_CALL_READ:
         return driver->changed_at < driver->changed_count ? 0 : UINT64_MAX;
     case TEN_CALL_CHANGES:
+        return follows(driver) ? driver->due_ms[kind] : UINT64_MAX;
     case TEN_CALL_LIST:
         return driver->due_ms[kind];
     case TEN_CALL_NONE:
@@ -123,14 +129,14 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
     return call;
 }
 
-static bool is_urgent(const ten_driver *driver, uint64_t now_ms) {
+bool ten_driver_is_urgent(const ten_driver *driver, uint64_t now_ms) {
     const ten_driver_part *part = driver->config.part;
     return !part->urgent_ms || now_ms >= part->urgent_ms(driver->config.self);
 }
 
 /* While nothing is held, nothing can be late: the feed is followed first, so that it tells of all that comes then. */
 static bool follows_first(const ten_driver *driver, uint64_t now_ms) {
-    return !driver->followed && now_ms >= driver->due_ms[TEN_CALL_CHANGES] &&
+    return !driver->followed && now_ms >= due_ms(driver, TEN_CALL_CHANGES, now_ms) &&
            driver->config.part->deadline_ms(driver->config.self) == UINT64_MAX;
 }
 
@@ -145,9 +151,11 @@ ten_call ten_driver_next(ten_driver *driver, uint64_t now_ms) {
         driver->config.part->expire(driver->config.self, now_ms);
         return (ten_call){0};
     }
+    if (driver->followed && !follows(driver)) /* what it misses from now on, it does not want to know */
+        start_over(driver, 0);
     if (follows_first(driver, now_ms))
         return send(driver, TEN_CALL_CHANGES, now_ms);
-    driver->urgent = is_urgent(driver, now_ms);
+    driver->urgent = ten_driver_is_urgent(driver, now_ms);
     if (driver->urgent && send(driver, TEN_CALL_APPLY, now_ms).kind != TEN_CALL_NONE)
         return driver->call;
     /* Whoever is due takes turns, beginning behind the one that was last. */
@@ -321,8 +329,12 @@ void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *ch
 
 /* ---- notices */
 
-bool ten_driver_reads_soon(const ten_driver *driver) {
-    return driver->noticed;
+void ten_driver_hurry(ten_driver *driver) {
+    driver->retry_ms = 0;
+}
+
+bool ten_driver_listens(const ten_driver *driver) {
+    return !driver->noticed && follows(driver);
 }
 
 void ten_driver_notice(ten_driver *driver, uint64_t now_ms) {

@@ -22,8 +22,8 @@
 
 /* ---- what is driven */
 
-/* Functions that may be NULL: urgent_ms (every request is urgent), fed, and those of instances and of the listing (the
- * part does not list). */
+/* Functions that may be NULL: urgent_ms (every request is urgent), follows (always), fed, and those of instances and of
+ * the listing (the part does not list). */
 typedef struct ten_driver_part {
     /* What to apply now; NULL: nothing. Valid until answer(). Notices deadlines. */
     const ten_op *(*request)(void *part, uint64_t now_ms, size_t *ret_count);
@@ -34,6 +34,7 @@ typedef struct ten_driver_part {
     uint64_t (*deadline_ms)(const void *part);
     uint64_t (*urgent_ms)(const void *part);
 
+    bool (*follows)(const void *part); /* whether it wants the feed at present */
     /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. */
     void (*follow)(void *part, uint64_t now_ms);
     void (*change)(void *part, uint64_t now_ms, const ten_change *change);
@@ -132,8 +133,13 @@ void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *ch
 /* results: of an apply. cursor: of changes, where the feed goes on. */
 void ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten_result *results, uint64_t cursor);
 
-/* Whether the feed is going to be read anyway: then no notice has to be waited for. */
-bool ten_driver_reads_soon(const ten_driver *driver);
+/* Whether a request is due that goes before everything else. */
+bool ten_driver_is_urgent(const ten_driver *driver, uint64_t now_ms);
+/* A caller waits for the next request: it is tried at once, also after a failure. */
+void ten_driver_hurry(ten_driver *driver);
+
+/* Whether notices of changes are wanted: not if the feed is not followed, or is going to be read anyway. */
+bool ten_driver_listens(const ten_driver *driver);
 /* Something in the store has changed. */
 void ten_driver_notice(ten_driver *driver, uint64_t now_ms);
 /* Whether the store sends notices at all. Without them the feed is read several times a second. */

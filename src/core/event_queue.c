@@ -36,7 +36,7 @@ void ten_event_queue_put(ten_event_queue *events, tenure_event event) {
         events->first = (events->first + 1) % events->room;
         events->count--;
     }
-    event.name = ten_event_name(event.kind);
+    event.size = sizeof event;
     if (!event.reason)
         event.reason = "";
     events->ring[(events->first + events->count++) % events->room] = event;

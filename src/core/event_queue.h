@@ -25,7 +25,7 @@ typedef struct ten_event_queue {
 bool ten_event_queue_open(ten_event_queue *events);
 void ten_event_queue_free(ten_event_queue *events);
 
-/* Adds an event; its name is filled in. */
+/* Adds an event; its size is filled in. */
 void ten_event_queue_put(ten_event_queue *events, tenure_event event);
 /* The same about an instance, which may be NULL. */
 void ten_event_queue_put_about(ten_event_queue *events, tenure_event event, const char *target, const char *instance);

@@ -130,7 +130,7 @@ static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
     uint32_t number = ten_plan_add_target(fleet->plan, id);
     if (number == TEN_NOBODY)
         return TEN_NOBODY;
-    if (!make_room(fleet, number)) {
+    if (number >= fleet->targets_max || !make_room(fleet, number)) {
         ten_plan_remove_target(fleet->plan, number);
         return TEN_NOBODY;
     }
@@ -237,6 +237,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
         config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
     fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
+    fleet->targets_max = config->targets_max ? config->targets_max : UINT32_MAX;
     fleet->metadata = config->metadata;
     fleet->registry = config->registry;
     fleet->listing = 1;
@@ -270,6 +271,17 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_free(fleet->ops);
     ten_free(fleet->op_targets);
     ten_free(fleet);
+}
+
+bool ten_fleet_is_busy(const ten_fleet *fleet) {
+    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = fleet->targets[number].newer)
+        if (fleet->targets[number].busy)
+            return true;
+    return false;
+}
+
+bool ten_fleet_knows(const ten_fleet *fleet, uint32_t number) {
+    return number < fleet->target_room && fleet->targets[number].known;
 }
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {

@@ -36,6 +36,7 @@ typedef struct ten_fleet_config {
     const char *metadata;       /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
     bool registry;              /* the targets are those of the store's registry */
+    uint32_t targets_max;       /* the numbers of targets are below this; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
     /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
      * It must not call the fleet, except for reading. */
@@ -118,11 +119,15 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms);
 /* ---- reading */
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet);
+/* Whether this is the number of a target. A number that was given up may become another target's. */
+bool ten_fleet_knows(const ten_fleet *fleet, uint32_t target);
 /* What may be believed about the target; the holding belongs to the fleet. */
 const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
 /* Whether new work on the target may start now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);
+/* Whether work on a target that is held is under way. */
+bool ten_fleet_is_busy(const ten_fleet *fleet);
 /* How many targets are planned for this instance. */
 size_t ten_fleet_planned_count(const ten_fleet *fleet);
 ten_fleet_unowned ten_fleet_get_unowned(const ten_fleet *fleet);

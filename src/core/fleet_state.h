@@ -63,6 +63,7 @@ struct ten_fleet {
     uint32_t self; /* in the plan; TEN_NOBODY until announced */
     struct ten_fleet_target *targets;
     uint32_t target_room;
+    uint32_t targets_max;
     struct ten_fleet_instance *instances;
     uint32_t instance_room;
     ten_timers looks; /* when to decide about a target again */

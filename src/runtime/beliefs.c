@@ -9,7 +9,7 @@ static size_t size_of(uint32_t room) {
     return (size_t)room * sizeof(ten_belief) + sizeof(uint64_t);
 }
 
-bool ten_beliefs_make(ten_beliefs *beliefs, uint32_t room) {
+bool ten_beliefs_share(ten_beliefs *beliefs, uint32_t room) {
     void *memory = mmap(NULL, size_of(room), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;

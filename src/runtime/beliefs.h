@@ -1,6 +1,6 @@
 /*
  * Beliefs: what may be believed about each target of a fleet member, as atomics that any thread, and a warden in
- * another process, can read without waiting. The fleet member's thread writes them; a handle of the C API is a belief.
+ * another process, can read without waiting. The carrier writes them; a handle of the C API points to one.
  */
 #ifndef TEN_RUNTIME_BELIEFS_H
 #define TEN_RUNTIME_BELIEFS_H
@@ -11,10 +11,11 @@
 #include <stdint.h>
 
 /* One target. Times are of the boot clock. */
-typedef struct tenure_handle {
+typedef struct ten_belief {
     _Atomic(uint64_t) deadline; /* see below; one word, so that nobody reads half of a change */
     _Atomic(uint64_t) token;
-    _Atomic(uint64_t) process; /* of its fleet member; see base/fork.h */
+    _Atomic(uint64_t) process;    /* of its fleet member; see base/fork.h */
+    _Atomic(uint64_t) generation; /* how many targets have had this place: a handle is about one of them */
 } ten_belief;
 
 #define TEN_BELIEF_MAY_WORK UINT64_C(1) /* the rest, halved, is when the lease ends */
@@ -35,6 +36,8 @@ static inline uint64_t ten_belief_work_until_ms(const ten_belief *belief) {
     return deadline & TEN_BELIEF_MAY_WORK ? deadline >> 1 : 0;
 }
 
+#define TEN_BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member; address space only until they are used */
+
 /* All of them, by the number of the target; reserved once, touched when used, shared with child processes. */
 typedef struct ten_beliefs {
     ten_belief *beliefs;
@@ -43,7 +46,12 @@ typedef struct ten_beliefs {
 } ten_beliefs;
 
 /* False: the kernel refused the memory. */
-bool ten_beliefs_make(ten_beliefs *beliefs, uint32_t room);
+bool ten_beliefs_share(ten_beliefs *beliefs, uint32_t room);
 void ten_beliefs_free(ten_beliefs *beliefs);
+
+/* NULL: there is no such place. */
+static inline ten_belief *ten_beliefs_at(const ten_beliefs *beliefs, uint32_t number) {
+    return number < beliefs->room ? &beliefs->beliefs[number] : NULL;
+}
 
 #endif

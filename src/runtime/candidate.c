@@ -1,60 +1,51 @@
 /*
- * The C API of elections. A candidate's core (core/election.h) decides, and its carrier makes its calls; here the
- * program is told what came of it.
+ * The C API of elections: the core's candidate (core/election.h) as a task of its context's carrier. Here the program is
+ * told what came of it.
  */
-#include "core/election.h"
+#include "runtime/candidate.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/id.h"
-#include "base/io.h"
 #include "base/random.h"
-#include "runtime/candidate.h"
-#include "runtime/carrier.h"
-#include "runtime/client.h"
+#include "core/election.h"
+#include "runtime/context_state.h"
 
 #define FEED_SIZE  100u
 #define RELEASE_MS 1000u
 
 struct tenure_election {
-    ten_carrier carrier;
+    ten_object object;
+    ten_carrier *carrier;
+    const ten_clock *clock;
+    ten_task task;
     ten_timing timing;
-    char instance[TENURE_HOLDER_MAX + 1];
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    char role[TENURE_TARGET_MAX + 1];
     tenure_election_options options;
     ten_belief own_belief;
     ten_belief *belief;
     _Atomic(uint64_t) *last_end_ms; /* of the warden's beliefs, or NULL */
+    ten_measures *measures;
+    const char *instance; /* the context's */
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    char role[TENURE_TARGET_MAX + 1];
 
     /* Under the carrier's lock. */
     ten_election core;
-    bool quit;  /* by the carrier's end_ms also if the store does not answer: the lease ends by its TTL */
-    bool ended; /* the thread has */
+    bool begun; /* its task is the carrier's */
+    bool ending;
     int refused;
     int trouble; /* why the last campaign failed; 0: it did not */
-    /* The work is not over when on_demoted has returned: tenure_leader_only()'s function, or a command. */
+    /* The work is not over when on_demoted has returned: tenure_election_run()'s function, or a command. */
     bool works_elsewhere;
     bool told_to_stop;                  /* meanwhile */
+    bool in_term;                       /* the program was told that it leads, and not yet that it no longer does */
     char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
-
-    /* The thread's own. */
-    ten_measures *measures;
-    bool in_term; /* the program was told that it leads, and not yet that it no longer does */
 };
 
 static uint64_t now_ms(const tenure_election *election) {
-    return ten_carrier_now_ms(&election->carrier);
-}
-
-static void lock(tenure_election *election) {
-    pthread_mutex_lock(&election->carrier.lock);
-}
-
-static void unlock(tenure_election *election) {
-    pthread_mutex_unlock(&election->carrier.lock);
+    return ten_boot_ms(election->clock);
 }
 
 /* ---- what may be believed, for readers */
@@ -62,29 +53,29 @@ static void unlock(tenure_election *election) {
 static void publish(void *owner) {
     tenure_election *election = owner;
     const ten_holding *holding = &election->core.holding;
-    atomic_store_explicit(&election->belief->process, election->carrier.process, memory_order_relaxed);
+    atomic_store_explicit(&election->belief->process, election->object.process, memory_order_relaxed);
     atomic_store_explicit(&election->belief->token, holding->token, memory_order_relaxed);
     ten_belief_set(election->belief, holding->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
     if (election->last_end_ms)
         atomic_store_explicit(election->last_end_ms, holding->deadline_ms, memory_order_release);
 }
 
-bool tenure_is_leader(const tenure_election *election) {
-    return now_ms(election) < ten_belief_work_until_ms(election->belief) && ten_process_is(election->carrier.process);
+static bool is_before(const tenure_election *election, uint64_t until_ms) {
+    return until_ms != 0 && now_ms(election) < until_ms &&
+           ten_process_is(election->object.process);
+}
+
+bool tenure_election_leads(const tenure_election *election) {
+    return election && is_before(election, ten_belief_work_until_ms(election->belief));
 }
 
 uint64_t tenure_election_token(const tenure_election *election) {
-    return tenure_is_leader(election) ? atomic_load_explicit(&election->belief->token, memory_order_acquire) : 0;
+    return tenure_election_leads(election) ? atomic_load_explicit(&election->belief->token, memory_order_acquire) : 0;
 }
 
 uint64_t tenure_election_remaining_ms(const tenure_election *election) {
-    return ten_process_is(election->carrier.process)
-               ? ten_sub_saturating(ten_belief_ends_ms(election->belief), now_ms(election))
-               : 0;
-}
-
-const char *tenure_election_instance_id(const tenure_election *election) {
-    return election->instance;
+    uint64_t ends_ms = election ? ten_belief_ends_ms(election->belief) : 0;
+    return ends_ms && is_before(election, ends_ms) ? ten_sub_saturating(ends_ms, now_ms(election)) : 0;
 }
 
 /* ---- events */
@@ -103,7 +94,7 @@ static void on_put(void *userdata, const tenure_event *event) {
         ten_measures_taken_over(election->measures, ten_reason_parse(event->reason));
 }
 
-/* Outside of the lock. */
+/* Without the lock. */
 static void tell_program(tenure_election *election, tenure_event *event) {
     const tenure_election_options *options = &election->options;
     if (event->kind == TENURE_EVENT_ACQUIRED)
@@ -124,22 +115,23 @@ static void tell_program(tenure_election *election, tenure_event *event) {
     }
     if (!ends)
         return;
-    lock(election);
+    ten_carrier_lock(election->carrier);
     election->told_to_stop = true;
     if (!election->works_elsewhere)
         ten_election_stopped(&election->core);
-    unlock(election);
+    ten_carrier_unlock(election->carrier);
 }
 
-/* ---- for the carrier */
+static bool pending(const void *owner) {
+    const tenure_election *election = owner;
+    return election->task.events.count > 0;
+}
 
-static bool deliver(void *owner) {
+static void tell(void *owner) {
     tenure_election *election = owner;
     tenure_event event;
-    bool any = false;
-    for (; ten_carrier_take_event(&election->carrier, &event); any = true)
+    while (ten_task_take_event(&election->task, &event))
         tell_program(election, &event);
-    return any;
 }
 
 /* What a request tells, before its answer is taken. */
@@ -152,247 +144,308 @@ static void measure(void *owner, const ten_call *call, uint64_t took_us, int err
         ten_measures_renewed(election->measures, took_us,
                              ten_sub_saturating(election->core.holding.deadline_ms, now_ms(election)), error);
     if (call->ops->kind != TEN_OP_RELEASE && error == TENURE_OK && results->outcome == TEN_OK)
-        ten_measures_led(election->measures, ten_wall_ms(election->carrier.clock));
+        ten_measures_led(election->measures, ten_wall_ms(election->clock));
 }
 
-static bool is_over(void *owner) {
-    tenure_election *election = owner;
-    const ten_election *core = &election->core;
-    bool released = core->state == TEN_ELECTION_IDLE && core->holding.state != TEN_HOLDING_RELEASING;
-    bool over = election->quit &&
-                ((released && election->carrier.events.count == 0) || now_ms(election) >= election->carrier.end_ms);
-    if (over)
-        ten_belief_set(election->belief, 0, false);
-    election->ended |= over;
-    if (over)
-        pthread_cond_broadcast(&election->carrier.changed);
-    return over;
-}
+static const ten_task_hooks hooks = {.answered = measure, .changed = publish, .pending = pending, .tell = tell};
 
-static const ten_carrier_hooks hooks = {
-    .is_over = is_over, .answered = measure, .changed = publish, .deliver = deliver};
-
-/* ---- opening and closing */
-
-static int fail(int code, const char *message) {
-    return ten_last_error_say(NULL, code, "%s", message);
-}
-
-static void free_election(tenure_election *election) {
-    ten_carrier_free(&election->carrier);
-    ten_free(election);
-}
-
-/* What the caller's version of the options has, and the defaults. */
-static int configure(tenure_election *election, const char *url, const char *role, ten_error *error) {
-    const tenure_election_options *options = &election->options;
-    const char *namespace_name = options->namespace_name ? options->namespace_name : "leader";
-    election->timing = (ten_timing){.ttl_ms = options->ttl_ms,
-                                    .renew_ms = options->renew_ms,
-                                    .margin_ms = options->margin_ms,
-                                    .timeout_ms = options->timeout_ms};
-    ten_timing_defaults(&election->timing);
-    int r = role ? ten_id_check_target(role, error) : ten_fail(error, TENURE_E_INVALID, "no role was given");
-    if (r == TENURE_OK)
-        r = ten_id_check_namespace(namespace_name, error);
-    if (r == TENURE_OK)
-        r = ten_id_make_instance(options->instance_name, election->instance, error);
-    if (r == TENURE_OK)
-        r = ten_timing_check(&election->timing, TENURE_TTL_MIN_MS, NULL, error);
-    if (r < 0)
-        return r;
-    snprintf(election->namespace_name, sizeof election->namespace_name, "%s", namespace_name);
-    snprintf(election->role, sizeof election->role, "%s", role);
-    ten_carrier *carrier = &election->carrier;
-    ten_store_config config = {.clock = carrier->clock, .timeout_ms = election->timing.timeout_ms};
-    r = ten_store_open(url, &config, &carrier->store, error);
-    if (r < 0)
-        return r;
-    if (!options->timeout_ms && carrier->store->timeout_ms)
-        election->timing.timeout_ms = carrier->store->timeout_ms;
-    carrier->timeout_ms = election->timing.timeout_ms;
-    return ten_timing_check(&election->timing, carrier->store->capabilities.ttl_min_ms,
-                            carrier->store->capabilities.ttl_min_reason, error);
-}
+/* ---- opening */
 
 static void make_core(tenure_election *election) {
+    const ten_capabilities *capabilities = &election->task.channel->store->capabilities;
     ten_election_config config = {.namespace_name = election->namespace_name,
                                   .role = election->role,
                                   .instance = election->instance,
                                   .timing = election->timing,
                                   .at_least_ms = election->options.at_least_ms,
-                                  .ttl_min_ms = election->carrier.store->capabilities.ttl_min_ms,
-                                  .expiry_late_ms = election->carrier.store->capabilities.expiry_late_ms,
+                                  .ttl_min_ms = capabilities->ttl_min_ms,
+                                  .expiry_late_ms = capabilities->expiry_late_ms,
                                   .seed = ten_random_u64(),
-                                  .events = &election->carrier.events};
+                                  .events = &election->task.events};
     ten_election_init(&election->core, &config);
     ten_driver_config driver = {.part = &ten_election_part,
                                 .self = &election->core,
-                                .events = &election->carrier.events,
+                                .events = &election->task.events,
                                 .seed = ten_random_u64(),
                                 .backoff_max_ms = election->timing.renew_ms / 4,
                                 .feed_size = FEED_SIZE};
-    ten_driver_init(&election->carrier.driver, &driver, now_ms(election));
+    ten_driver_init(&election->task.driver, &driver, now_ms(election));
 }
 
 int ten_candidate_begin(tenure_election *election) {
-    ten_election_campaign(&election->core, now_ms(election));
-    int refused = ten_carrier_start(&election->carrier);
-    return refused ? fail(TENURE_E_SYSTEM, "cannot start the election's thread") : TENURE_OK;
+    ten_error error;
+    int r = ten_object_check(election, TEN_OBJECT_ELECTION);
+    if (r < 0)
+        return r;
+    if (ten_carrier_start(election->carrier, &error) < 0)
+        return ten_last_error_set(election, &error);
+    ten_carrier_lock(election->carrier);
+    bool again = election->begun;
+    election->begun = true;
+    if (!again)
+        ten_election_campaign(&election->core, now_ms(election));
+    ten_carrier_unlock(election->carrier);
+    if (!again)
+        ten_task_add(&election->task);
+    return TENURE_OK;
 }
 
-static tenure_election *new_election(const tenure_election_options *options, const ten_election_extras *extras) {
+static tenure_election *new_election(tenure_context *context, const char *role, const tenure_election_options *options,
+                                     const ten_election_extras *extras) {
     tenure_election *election = ten_calloc(1, sizeof *election);
     if (!election)
         return NULL;
-    if (options)
-        memcpy(&election->options, options, ten_min_u64(options->size, sizeof election->options));
+    election->options = *options;
+    election->carrier = &context->carrier;
+    election->clock = context->carrier.clock;
+    election->timing = context->timing;
+    election->instance = context->instance;
+    snprintf(election->namespace_name, sizeof election->namespace_name, "%s",
+             options->namespace_name ? options->namespace_name : "leader");
+    snprintf(election->role, sizeof election->role, "%s", role);
     election->works_elsewhere = extras && extras->works_elsewhere;
     election->measures = extras ? extras->measures : NULL;
-    election->carrier.hooks = &hooks;
-    election->carrier.owner = election;
-    election->carrier.namespace_name = election->namespace_name;
-    election->belief = extras && extras->beliefs ? &extras->beliefs->beliefs[0] : &election->own_belief;
+    election->belief = extras && extras->beliefs ? ten_beliefs_at(extras->beliefs, 0) : &election->own_belief;
     election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
+    election->task.hooks = &hooks;
+    election->task.owner = election;
     return election;
 }
 
-int ten_candidate_open(const char *url, const char *role, const tenure_election_options *options,
+static void free_election(tenure_election *election) {
+    ten_task_free(&election->task);
+    ten_free(election);
+}
+
+static int check_options(tenure_context *context, const char *role, const tenure_election_options *options,
+                         const void *ret_election) {
+    ten_error error;
+    const char *namespace_name = options->namespace_name ? options->namespace_name : "leader";
+    int r = ten_flags_check(context, options->flags, 0);
+    if (r == TENURE_OK && !role)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no role was given");
+    if (r == TENURE_OK)
+        r = ten_context_check_target(context, role);
+    if (r == TENURE_OK && !ret_election)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the election for %s", role);
+    if (r == TENURE_OK && ten_id_check_namespace(namespace_name, &error) < 0)
+        r = ten_last_error_set(context, &error);
+    if (r == TENURE_OK)
+        r = ten_context_check_free(context, namespace_name, role);
+    ten_carrier_lock(&context->carrier);
+    bool leased = r == TENURE_OK && strcmp(namespace_name, context->namespace_name) == 0 &&
+                  ten_lease_book_find(context->book, role);
+    ten_carrier_unlock(&context->carrier);
+    return leased ? ten_last_error_say(context, TENURE_E_INVALID, "this context has a lease on %s", role) : r;
+}
+
+static int open_checked(tenure_context *context, tenure_election *election) {
+    ten_error error;
+    int r = ten_task_open(&election->task, election->carrier, 1, &error);
+    if (r == TENURE_OK)
+        r = ten_carrier_open_channel(election->carrier, election->namespace_name, &election->task.channel, &error);
+    if (r < 0)
+        return ten_last_error_set(context, &error);
+    election->task.events.seen = on_put;
+    election->task.events.userdata = election;
+    election->task.events.unbounded = true;
+    make_core(election);
+    r = ten_context_adopt(context, &election->object, TEN_OBJECT_ELECTION);
+    if (r < 0)
+        ten_carrier_close_channel(election->carrier, election->task.channel);
+    return r;
+}
+
+int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,
                        const ten_election_extras *extras, tenure_election **ret_election) {
-    ten_error error = {0};
-    if (options && options->size < sizeof options->size)
-        return fail(TENURE_E_INVALID, "tenure_election_options.size is not set: it is sizeof(tenure_election_options)");
-    tenure_election *election = new_election(options, extras);
+    tenure_election_options own;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_struct_read(context, "tenure_election_options", options, &own, sizeof own);
+    if (r == TENURE_OK)
+        r = check_options(context, role, &own, ret_election);
+    if (r < 0)
+        return r;
+    tenure_election *election = new_election(context, role, &own, extras);
     if (!election)
-        return fail(TENURE_E_NOMEM, "out of memory for an election");
-    int r = ten_carrier_open(&election->carrier, extras && extras->clock ? extras->clock : &ten_system_clock, &error);
-    election->carrier.events.seen = on_put;
-    election->carrier.events.userdata = election;
-    if (r == TENURE_OK)
-        r = ten_carrier_reserve(&election->carrier, 1, &error);
-    if (r == TENURE_OK)
-        r = configure(election, url, role, &error);
-    if (r < 0) {
-        ten_last_error_set(NULL, &error);
-    } else {
-        make_core(election);
-        r = election->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
-    }
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for an election");
+    r = open_checked(context, election);
     if (r < 0) {
         free_election(election);
         return r;
     }
-    *ret_election = election;
-    return TENURE_OK;
+    *ret_election = election; /* before the first event */
+    r = election->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
+    if (r < 0) {
+        *ret_election = NULL;
+        tenure_election_close(election);
+    }
+    return r;
 }
 
-int tenure_election_start(const char *url, const char *role, const tenure_election_options *options,
-                          tenure_election **ret_election) {
-    return ten_candidate_open(url, role, options, NULL, ret_election);
+int tenure_election_open(tenure_context *context, const char *role, const tenure_election_options *options,
+                         tenure_election **ret_election) {
+    return ten_candidate_open(context, role, options, NULL, ret_election);
 }
 
-void tenure_election_stop(tenure_election *election) {
+/* ---- the end */
+
+const char *ten_candidate_namespace(const ten_object *object) {
+    return ((const tenure_election *)object)->namespace_name;
+}
+
+const char *ten_candidate_role(const ten_object *object) {
+    return ((const tenure_election *)object)->role;
+}
+
+void ten_candidate_begin_end(ten_object *object) {
+    tenure_election *election = (tenure_election *)object;
+    if (!election->ending && election->begun)
+        ten_election_withdraw(&election->core, TEN_REASON_SHUTDOWN);
+    election->ending = true;
+    if (election->begun)
+        publish(election);
+}
+
+/* The role has been released, and the program was told. */
+bool ten_candidate_is_ended(const ten_object *object) {
+    const tenure_election *election = (const tenure_election *)object;
+    const ten_election *core = &election->core;
+    bool released = core->state == TEN_ELECTION_IDLE && core->holding.state != TEN_HOLDING_RELEASING &&
+                    core->holding.flight == TEN_FLIGHT_NONE;
+    return !election->begun || (released && election->task.events.count == 0 && !election->task.telling);
+}
+
+void ten_candidate_end(ten_object *object) {
+    tenure_election *election = (tenure_election *)object;
+    if (election->begun)
+        ten_task_remove(&election->task);
+    ten_carrier_close_channel(election->carrier, election->task.channel);
+    ten_belief_set(election->belief, 0, false);
+    if (election->last_end_ms)
+        atomic_store_explicit(election->last_end_ms, 0, memory_order_release);
+}
+
+static bool is_ended(const void *arg) {
+    return ten_candidate_is_ended(arg);
+}
+
+void tenure_election_close(tenure_election *election) {
     if (!election)
         return;
-    if (ten_process_is(election->carrier.process) && election->carrier.started) {
-        lock(election);
-        ten_election_withdraw(&election->core, TEN_REASON_SHUTDOWN);
-        election->quit = true;
-        election->carrier.end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
-        unlock(election);
-        ten_carrier_join(&election->carrier);
+    int usable = ten_object_check(election, TEN_OBJECT_ELECTION);
+    if (!ten_object_close(election, TEN_OBJECT_ELECTION))
+        return;
+    if (usable == TENURE_OK) {
+        tenure_context *context = atomic_load(&election->object.context);
+        ten_carrier *carrier = election->carrier;
+        ten_carrier_lock(carrier);
+        ten_candidate_begin_end(&election->object);
+        uint64_t end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
+        bool was_cancelled = atomic_exchange(&carrier->cancelled, false);
+        (void)ten_carrier_wait(carrier, &election->task, is_ended, election, end_ms);
+        if (was_cancelled)
+            atomic_store(&carrier->cancelled, true);
+        ten_carrier_unlock(carrier);
+        ten_candidate_end(&election->object);
+        ten_context_disown(context, &election->object);
     }
+    ten_last_error_forget(election);
     free_election(election);
 }
 
 /* ---- using it */
 
-static int belongs_here(const tenure_election *election) {
-    return ten_process_is(election->carrier.process)
-               ? TENURE_OK
-               : fail(TENURE_E_FORKED, "this election belongs to the parent of this process");
+static bool leads_or_never(const void *arg) {
+    const tenure_election *election = arg;
+    return tenure_election_leads(election) || election->refused || election->ending;
 }
 
 int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
-    int r = belongs_here(election);
+    int r = ten_object_check_waiting(election, TEN_OBJECT_ELECTION);
     if (r < 0)
         return r;
-    struct timespec end = ten_monotonic_end(wait_ms);
-    int waited = 0;
-    lock(election);
-    while (!tenure_is_leader(election) && !election->refused && !election->ended && waited == 0)
-        waited = pthread_cond_timedwait(&election->carrier.changed, &election->carrier.lock, &end);
+    ten_carrier_lock(election->carrier);
+    r = ten_carrier_wait(election->carrier, &election->task, leads_or_never, election,
+                         ten_add_saturating(now_ms(election), wait_ms));
     int refused = election->refused;
     int trouble = election->trouble;
     char leader[TENURE_HOLDER_MAX + 1];
     memcpy(leader, election->leader, sizeof leader);
-    unlock(election);
-    if (tenure_is_leader(election))
+    ten_carrier_unlock(election->carrier);
+    if (tenure_election_leads(election))
         return TENURE_OK;
+    if (r == TENURE_E_CANCELLED)
+        return ten_last_error_say(election, r, "waiting to lead %s was cancelled", election->role);
     if (refused)
-        return ten_last_error_say(NULL, refused, "%s cannot lead %s: %s", election->instance, election->role,
+        return ten_last_error_say(election, refused, "%s cannot lead %s: %s", election->instance, election->role,
                                   tenure_strerror(refused));
     if (trouble && trouble != TENURE_E_HELD)
-        return ten_last_error_say(NULL, trouble, "it is not known who leads %s: %s", election->role,
+        return ten_last_error_say(election, trouble, "it is not known who leads %s: %s", election->role,
                                   trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"
                                                                   : tenure_strerror(trouble));
-    return ten_last_error_say(NULL, TENURE_E_HELD, "%s is led by %s", election->role,
+    return ten_last_error_say(election, TENURE_E_HELD, "%s is led by %s", election->role,
                               leader[0] ? leader : "nobody yet");
 }
 
 int tenure_election_resign(tenure_election *election) {
-    int r = belongs_here(election);
-    if (r < 0)
-        return r;
-    ten_candidate_end_term(election, TEN_REASON_RESIGNED, election->timing.ttl_ms);
-    return TENURE_OK;
+    int r = ten_object_check(election, TEN_OBJECT_ELECTION);
+    if (r == TENURE_OK)
+        ten_candidate_end_term(election, TEN_REASON_RESIGNED, election->timing.ttl_ms);
+    return r;
 }
 
 void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, uint64_t pause_ms) {
-    lock(election);
+    ten_carrier_lock(election->carrier);
     if (pause_ms == UINT64_MAX)
         ten_election_withdraw(&election->core, reason);
     else
         ten_election_resign(&election->core, reason, pause_ms);
     publish(election);
-    unlock(election);
-    ten_carrier_wake(&election->carrier);
+    ten_carrier_unlock(election->carrier);
 }
 
 void ten_candidate_work_over(tenure_election *election) {
-    lock(election);
+    ten_carrier_lock(election->carrier);
     ten_election_stopped(&election->core);
-    unlock(election);
-    ten_carrier_wake(&election->carrier);
+    ten_carrier_unlock(election->carrier);
 }
 
-int tenure_leader_only(const char *url, const char *role, const tenure_election_options *options, uint64_t wait_ms,
-                       int (*fn)(tenure_election *election, void *arg), void *arg) {
+int tenure_election_run(tenure_context *context, const char *role, const tenure_election_options *options,
+                        uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg) {
     tenure_election *election = NULL;
-    int r = tenure_election_start(url, role, options, &election);
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !fn)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    if (r == TENURE_OK)
+        r = tenure_election_open(context, role, options, &election);
     if (r < 0)
         return r;
     /* Without a wait, too, the store is given the time to answer once. */
     r = tenure_election_wait(election, ten_max_u64(wait_ms, election->timing.timeout_ms));
-    lock(election);
+    ten_carrier_lock(election->carrier);
     uint64_t token = r == TENURE_OK ? tenure_election_token(election) : 0;
     election->works_elsewhere = token != 0;
     election->told_to_stop = false;
-    unlock(election);
+    ten_carrier_unlock(election->carrier);
     if (token != 0)
         r = fn(election, arg);
     else if (r == TENURE_OK)
-        r = ten_last_error_say(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work could begin", role);
-    lock(election);
+        r = ten_last_error_say(context, TENURE_E_LOST, "the leadership of %s was lost before the work could begin",
+                               role);
+    ten_carrier_lock(election->carrier);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
     bool lost =
         token != 0 && !(now_ms(election) < election->core.holding.deadline_ms && election->core.holding.token == token);
     election->works_elsewhere = false;
     if (election->told_to_stop)
         ten_election_stopped(&election->core);
-    unlock(election);
-    tenure_election_stop(election);
-    return lost
-               ? ten_last_error_say(NULL, TENURE_E_LOST, "the leadership of %s was lost before the work was done", role)
-               : r;
+    ten_carrier_unlock(election->carrier);
+    ten_error error = {.code = r};
+    snprintf(error.message, sizeof error.message, "%s", tenure_message(election));
+    tenure_election_close(election);
+    if (lost)
+        return ten_last_error_say(context, TENURE_E_LOST, "the leadership of %s was lost before the work was done",
+                                  role);
+    return r < 0 && token == 0 ? ten_last_error_set(context, &error) : r;
 }

@@ -1,65 +1,98 @@
 /*
- * The carrier's thread. See carrier.h.
+ * The carrier: its life, channels, tasks, turns, and one call of a task. See carrier.h; carrier_loop.c has what waits.
  */
 #include "runtime/carrier.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
 #include "base/io.h"
-#include "base/thread.h"
 
-uint64_t ten_carrier_now_ms(const ten_carrier *carrier) {
-    return ten_boot_ms(carrier->clock);
+/* ---- turns */
+
+void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn) {
+    ten_turn **end = &carrier->turns;
+    while (*end)
+        end = &(*end)->next;
+    *turn = (ten_turn){.given = carrier->turns == NULL};
+    *end = turn;
+    while (!turn->given)
+        pthread_cond_wait(&carrier->turned, &carrier->lock);
 }
 
-void ten_carrier_wake(const ten_carrier *carrier) {
-    ten_eventfd_poke(carrier->wake_fd);
+void ten_carrier_pass_turn(ten_carrier *carrier) {
+    carrier->turns = carrier->turns->next;
+    if (carrier->turns)
+        carrier->turns->given = true;
+    pthread_cond_broadcast(&carrier->turned);
 }
 
-static void tell_changed(ten_carrier *carrier) {
-    if (carrier->hooks->changed)
-        carrier->hooks->changed(carrier->owner);
+static bool take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms) {
+    struct timespec end = ten_monotonic_end(wait_ms);
+    ten_turn **at = &carrier->turns;
+    while (*at)
+        at = &(*at)->next;
+    *turn = (ten_turn){.given = carrier->turns == NULL};
+    *at = turn;
+    int waited = 0;
+    while (!turn->given && waited == 0)
+        waited = pthread_cond_timedwait(&carrier->turned, &carrier->lock, &end);
+    if (turn->given)
+        return true;
+    for (at = &carrier->turns; *at != turn; at = &(*at)->next)
+        continue;
+    *at = turn->next;
+    return false;
 }
 
-bool ten_carrier_take_event(ten_carrier *carrier, tenure_event *ret_event) {
-    pthread_mutex_lock(&carrier->lock);
-    bool found = ten_event_queue_take(&carrier->events, ret_event);
-    if (found) {
-        tell_changed(carrier);
-        /* Whoever waits for what it says goes on when the program is told, not before. */
-        pthread_cond_broadcast(&carrier->changed);
-    }
+int ten_carrier_enter(ten_carrier *carrier) {
+    ten_turn *turn = ten_malloc(sizeof *turn); /* it outlives this call */
+    if (!turn)
+        return TENURE_E_NOMEM;
+    ten_carrier_lock(carrier);
+    bool taken = take_turn_within(carrier, turn, carrier->timeout_ms);
     pthread_mutex_unlock(&carrier->lock);
-    return found;
+    if (!taken)
+        ten_free(turn);
+    return taken ? TENURE_OK : TENURE_E_TIMEOUT;
+}
+
+void ten_carrier_leave(ten_carrier *carrier) {
+    ten_carrier_lock(carrier);
+    ten_turn *turn = carrier->turns;
+    ten_carrier_pass_turn(carrier);
+    ten_carrier_unlock(carrier);
+    ten_free(turn);
 }
 
 /* ---- what a call brings */
 
 static int take_row(const ten_row *row, void *userdata) {
-    ten_carrier *carrier = userdata;
-    pthread_mutex_lock(&carrier->lock);
-    ten_driver_row(&carrier->driver, ten_carrier_now_ms(carrier), row);
-    pthread_mutex_unlock(&carrier->lock);
-    if (carrier->hooks->row)
-        carrier->hooks->row(carrier->owner, row);
+    ten_task *task = userdata;
+    ten_carrier_lock(task->carrier);
+    ten_driver_row(&task->driver, ten_carrier_now_ms(task->carrier), row);
+    pthread_mutex_unlock(&task->carrier->lock);
+    if (task->hooks->row)
+        task->hooks->row(task->owner, row);
     return 0;
 }
 
 static int take_instance(const ten_instance *instance, void *userdata) {
-    ten_carrier *carrier = userdata;
-    pthread_mutex_lock(&carrier->lock);
-    ten_driver_instance(&carrier->driver, ten_carrier_now_ms(carrier), instance);
-    pthread_mutex_unlock(&carrier->lock);
+    ten_task *task = userdata;
+    ten_carrier_lock(task->carrier);
+    ten_driver_instance(&task->driver, ten_carrier_now_ms(task->carrier), instance);
+    pthread_mutex_unlock(&task->carrier->lock);
     return 0;
 }
 
 static int take_change(const ten_change *change, void *userdata) {
-    ten_carrier *carrier = userdata;
-    pthread_mutex_lock(&carrier->lock);
-    ten_driver_change(&carrier->driver, ten_carrier_now_ms(carrier), change);
-    pthread_mutex_unlock(&carrier->lock);
+    ten_task *task = userdata;
+    ten_carrier_lock(task->carrier);
+    ten_driver_change(&task->driver, ten_carrier_now_ms(task->carrier), change);
+    pthread_mutex_unlock(&task->carrier->lock);
     return 0;
 }
 
@@ -72,31 +105,38 @@ static bool only_reads(const ten_call *call) {
     return true;
 }
 
-static int apply(ten_carrier *carrier, const ten_call *call) {
-    int r = ten_store_apply(carrier->store, call->ops, carrier->results, call->count, carrier->timeout_ms);
+static uint64_t timeout_of(const ten_task *task) {
+    return task->timeout_ms ? task->timeout_ms : task->carrier->timeout_ms;
+}
+
+static int apply(ten_task *task, const ten_call *call) {
+    ten_store *store = task->channel->store;
+    uint64_t timeout_ms = timeout_of(task);
+    int r = ten_store_apply(store, call->ops, task->results, call->count, timeout_ms);
     /* A connection that the server closed in the meantime is found out by using it: once more, on a new one. */
     if (r < 0 && r != TENURE_E_TIMEOUT && tenure_error_retryable(r) && only_reads(call))
-        r = ten_store_apply(carrier->store, call->ops, carrier->results, call->count, carrier->timeout_ms);
+        r = ten_store_apply(store, call->ops, task->results, call->count, timeout_ms);
     return r;
 }
 
-static int make_call(ten_carrier *carrier, const ten_call *call, uint64_t *ret_cursor) {
-    ten_store *store = carrier->store;
+static int make_call(ten_task *task, const ten_call *call, uint64_t *ret_cursor) {
+    ten_store *store = task->channel->store;
+    const char *namespace_name = task->channel->namespace_name;
+    uint64_t timeout_ms = timeout_of(task);
     ten_query query = {
-        .namespace_name = carrier->namespace_name, .filter = TENURE_ALL, .after = call->target, .limit = call->limit};
+        .namespace_name = namespace_name, .filter = TENURE_ALL, .after = call->target, .limit = call->limit};
     *ret_cursor = call->cursor;
     switch (call->kind) {
     case TEN_CALL_APPLY:
-        return apply(carrier, call);
+        return apply(task, call);
     case TEN_CALL_CHANGES:
-        return store->ops->changes(store, carrier->namespace_name, ret_cursor, call->limit, take_change, carrier,
-                                   carrier->timeout_ms);
+        return store->ops->changes(store, namespace_name, ret_cursor, call->limit, take_change, task, timeout_ms);
     case TEN_CALL_INSTANCES:
-        return store->ops->list_instances(store, carrier->namespace_name, take_instance, carrier, carrier->timeout_ms);
+        return store->ops->list_instances(store, namespace_name, take_instance, task, timeout_ms);
     case TEN_CALL_LIST:
-        return store->ops->list(store, &query, take_row, carrier, carrier->timeout_ms);
+        return store->ops->list(store, &query, take_row, task, timeout_ms);
     case TEN_CALL_READ:
-        return ten_store_list_one(store, carrier->namespace_name, call->target, take_row, carrier, carrier->timeout_ms);
+        return ten_store_list_one(store, namespace_name, call->target, take_row, task, timeout_ms);
     case TEN_CALL_NONE:
     case TEN_CALL_COUNT:
         break;
@@ -104,125 +144,200 @@ static int make_call(ten_carrier *carrier, const ten_call *call, uint64_t *ret_c
     return TENURE_OK;
 }
 
-/* True: a call was made. */
-static bool carry(ten_carrier *carrier) {
+static void tell_changed(const ten_task *task) {
+    if (task->hooks->changed)
+        task->hooks->changed(task->owner);
+}
+
+bool ten_carrier_step(ten_carrier *carrier, ten_task *task) {
     uint64_t cursor;
-    pthread_mutex_lock(&carrier->lock);
-    ten_call call = ten_driver_next(&carrier->driver, ten_carrier_now_ms(carrier));
-    tell_changed(carrier); /* what is being released is no longer believed when it is sent */
-    pthread_mutex_unlock(&carrier->lock);
-    if (call.kind == TEN_CALL_NONE)
+    ten_call call = ten_driver_next(&task->driver, ten_carrier_now_ms(carrier));
+    tell_changed(task); /* what is being released is no longer believed when it is sent */
+    if (call.kind == TEN_CALL_NONE) {
+        pthread_cond_broadcast(&carrier->changed); /* a deadline may have passed */
         return false;
-    uint64_t sent_us = ten_boot_us();
-    int r = make_call(carrier, &call, &cursor);
-    uint64_t took_us = ten_boot_us() - sent_us;
-    pthread_mutex_lock(&carrier->lock);
-    if (call.kind == TEN_CALL_APPLY && carrier->hooks->answered)
-        carrier->hooks->answered(carrier->owner, &call, took_us, r, carrier->results);
-    ten_driver_answer(&carrier->driver, ten_carrier_now_ms(carrier), r, carrier->results, cursor);
-    tell_changed(carrier);
+    }
     pthread_mutex_unlock(&carrier->lock);
+    uint64_t sent_us = ten_boot_us();
+    int r = make_call(task, &call, &cursor);
+    uint64_t took_us = ten_boot_us() - sent_us;
+    ten_carrier_lock(carrier);
+    if (r < 0)
+        task->error = task->channel->store->error;
+    if (call.kind == TEN_CALL_APPLY && task->hooks->answered)
+        task->hooks->answered(task->owner, &call, took_us, r, task->results);
+    ten_driver_answer(&task->driver, ten_carrier_now_ms(carrier), r, task->results, cursor);
+    tell_changed(task);
+    pthread_cond_broadcast(&carrier->changed);
     return true;
 }
 
-/* ---- the thread */
+/* ---- channels */
 
-static void sleep_until_due(ten_carrier *carrier) {
-    int watch_fd = -1;
-    bool watched = carrier->store->ops->watch(carrier->store, carrier->namespace_name, &watch_fd) == TENURE_OK;
-    pthread_mutex_lock(&carrier->lock);
-    uint64_t now_ms = ten_carrier_now_ms(carrier);
-    ten_driver_watched(&carrier->driver, now_ms, watched);
-    uint64_t next_ms = ten_min_u64(ten_driver_next_ms(&carrier->driver, now_ms), carrier->end_ms);
-    bool listens = watched && !ten_driver_reads_soon(&carrier->driver);
-    pthread_mutex_unlock(&carrier->lock);
-    uint64_t wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : ten_sub_saturating(next_ms, now_ms);
-    int woken = ten_wait_readable(carrier->wake_fd, listens ? watch_fd : -1, wait_ms);
-    if (woken <= 0)
-        return;
-    if (woken & 1)
-        ten_eventfd_clear(carrier->wake_fd);
-    if (woken & 2) {
-        carrier->store->ops->watch_clear(carrier->store);
-        pthread_mutex_lock(&carrier->lock);
-        ten_driver_notice(&carrier->driver, ten_carrier_now_ms(carrier));
+static ten_channel *find_channel(const ten_carrier *carrier, const char *namespace_name) {
+    ten_channel *channel = carrier->channels;
+    while (channel && strcmp(channel->namespace_name, namespace_name) != 0)
+        channel = channel->next;
+    return channel;
+}
+
+static void free_channel(ten_channel *channel, bool forked) {
+    if (!forked)
+        ten_store_close(channel->store); /* a connection of the parent is not the child's to close */
+    ten_free(channel);
+}
+
+static int make_channel(const ten_carrier *carrier, const char *namespace_name, ten_channel **ret_channel,
+                        ten_error *error) {
+    ten_channel *channel = ten_calloc(1, sizeof *channel);
+    if (!channel)
+        return ten_fail_memory(error, "a connection");
+    snprintf(channel->namespace_name, sizeof channel->namespace_name, "%s", namespace_name);
+    channel->watch_fd = -1;
+    channel->watched = true; /* until the store refuses */
+    ten_store_config config = {.clock = carrier->clock, .timeout_ms = carrier->timeout_ms};
+    int r = ten_store_open(carrier->url, &config, &channel->store, error);
+    if (r < 0) {
+        ten_free(channel);
+        return r;
+    }
+    *ret_channel = channel;
+    return TENURE_OK;
+}
+
+int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, ten_channel **ret_channel,
+                             ten_error *error) {
+    ten_channel *made = NULL;
+    ten_carrier_lock(carrier);
+    ten_channel *channel = find_channel(carrier, namespace_name);
+    if (!channel) {
         pthread_mutex_unlock(&carrier->lock);
+        int r = make_channel(carrier, namespace_name, &made, error);
+        if (r < 0)
+            return r;
+        ten_carrier_lock(carrier);
+        channel = find_channel(carrier, namespace_name); /* another thread may have been quicker */
+        if (!channel) {
+            made->next = carrier->channels;
+            carrier->channels = channel = made;
+            made = NULL;
+        }
     }
-}
-
-static bool is_over(ten_carrier *carrier) {
-    pthread_mutex_lock(&carrier->lock);
-    bool over = carrier->hooks->is_over(carrier->owner);
+    channel->users++;
     pthread_mutex_unlock(&carrier->lock);
-    return over;
+    if (made)
+        free_channel(made, false);
+    *ret_channel = channel;
+    return TENURE_OK;
 }
 
-static bool deliver(ten_carrier *carrier) {
-    return carrier->hooks->deliver && carrier->hooks->deliver(carrier->owner);
-}
-
-static void *run(void *arg) {
-    ten_carrier *carrier = arg;
-    int watch_fd;
-    /* From here on a change makes the descriptor readable, so none after the feed's first reading is slept through. */
-    (void)carrier->store->ops->watch(carrier->store, carrier->namespace_name, &watch_fd);
-    for (;;) {
-        /* The program learns what has happened before anything new begins. */
-        bool worked = deliver(carrier);
-        worked |= carry(carrier); /* also once after the end: it sends a release that is due */
-        worked |= carrier->hooks->serve && carrier->hooks->serve(carrier->owner);
-        if (is_over(carrier))
-            break;
-        /* A deadline that has passed is told before this sleeps: it may be all that happens. */
-        if (!worked && !deliver(carrier))
-            sleep_until_due(carrier);
+/* Its store is closed with the turn: nobody uses it then. */
+void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
+    ten_turn turn;
+    ten_carrier_lock(carrier);
+    ten_carrier_take_turn(carrier, &turn);
+    bool last = --channel->users == 0;
+    if (last) {
+        ten_channel **at = &carrier->channels;
+        while (*at != channel)
+            at = &(*at)->next;
+        *at = channel->next;
+        if (channel->watch_fd >= 0)
+            epoll_ctl(carrier->poll_fd, EPOLL_CTL_DEL, channel->watch_fd, NULL);
     }
-    (void)deliver(carrier);
-    return NULL;
+    pthread_mutex_unlock(&carrier->lock);
+    if (last)
+        free_channel(channel, false);
+    ten_carrier_lock(carrier);
+    ten_carrier_pass_turn(carrier);
+    ten_carrier_unlock(carrier);
+}
+
+/* ---- tasks */
+
+int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error) {
+    task->carrier = carrier;
+    task->results = ten_calloc(operations, sizeof *task->results);
+    return ten_event_queue_open(&task->events) && task->results ? TENURE_OK : ten_fail_memory(error, "requests");
+}
+
+void ten_task_add(ten_task *task) {
+    ten_carrier *carrier = task->carrier;
+    ten_carrier_lock(carrier);
+    ten_task **end = &carrier->tasks;
+    while (*end)
+        end = &(*end)->next;
+    *end = task;
+    ten_carrier_unlock(carrier);
+}
+
+void ten_task_remove(ten_task *task) {
+    ten_carrier *carrier = task->carrier;
+    ten_turn turn;
+    ten_carrier_lock(carrier);
+    ten_carrier_take_turn(carrier, &turn);
+    for (ten_task **at = &carrier->tasks; *at; at = &(*at)->next) {
+        if (*at == task) {
+            *at = task->next;
+            break;
+        }
+    }
+    ten_carrier_pass_turn(carrier);
+    while (task->telling)
+        pthread_cond_wait(&carrier->changed, &carrier->lock);
+    ten_carrier_unlock(carrier);
+}
+
+void ten_task_free(ten_task *task) {
+    ten_driver_free(&task->driver);
+    ten_event_queue_free(&task->events);
+    ten_free(task->results);
+    task->results = NULL;
+}
+
+bool ten_task_take_event(ten_task *task, tenure_event *ret_event) {
+    ten_carrier_lock(task->carrier);
+    bool found = ten_event_queue_take(&task->events, ret_event);
+    if (found) {
+        tell_changed(task); /* what it says may be believed when the program is told, not before */
+        pthread_cond_broadcast(&task->carrier->changed);
+    }
+    pthread_mutex_unlock(&task->carrier->lock);
+    return found;
 }
 
 /* ---- its life */
 
-int ten_carrier_open(ten_carrier *carrier, const ten_clock *clock, ten_error *error) {
+int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&carrier->lock, NULL);
     pthread_cond_init(&carrier->changed, &monotonic);
+    pthread_cond_init(&carrier->turned, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    carrier->clock = clock;
-    carrier->end_ms = UINT64_MAX;
-    carrier->process = ten_process_number();
     carrier->wake_fd = ten_eventfd_open();
-    if (carrier->wake_fd < 0 || carrier->process == 0)
-        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot prepare a thread");
-    return ten_event_queue_open(&carrier->events) ? TENURE_OK : ten_fail_memory(error, "events");
+    carrier->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = NULL};
+    if (carrier->wake_fd < 0 || carrier->poll_fd < 0 ||
+        epoll_ctl(carrier->poll_fd, EPOLL_CTL_ADD, carrier->wake_fd, &wake) < 0)
+        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open a context");
+    carrier->url = url ? ten_strdup(url) : NULL;
+    return url && !carrier->url ? ten_fail_memory(error, "a context") : TENURE_OK;
 }
 
-int ten_carrier_reserve(ten_carrier *carrier, size_t operations, ten_error *error) {
-    carrier->results = ten_calloc(operations, sizeof *carrier->results);
-    return carrier->results ? TENURE_OK : ten_fail_memory(error, "requests");
-}
-
-int ten_carrier_start(ten_carrier *carrier) {
-    int refused = ten_thread_start(&carrier->thread, run, carrier);
-    carrier->started = refused == 0;
-    return refused;
-}
-
-void ten_carrier_join(ten_carrier *carrier) {
-    ten_carrier_wake(carrier);
-    pthread_join(carrier->thread, NULL);
-    carrier->started = false;
-}
-
-void ten_carrier_free(ten_carrier *carrier) {
-    if (ten_process_is(carrier->process))
-        ten_store_close(carrier->store);
-    ten_driver_free(&carrier->driver);
-    ten_event_queue_free(&carrier->events);
-    ten_free(carrier->results);
+void ten_carrier_free(ten_carrier *carrier, bool forked) {
+    while (carrier->channels) {
+        ten_channel *channel = carrier->channels;
+        carrier->channels = channel->next;
+        free_channel(channel, forked);
+    }
     ten_close_fd(&carrier->wake_fd);
+    ten_close_fd(&carrier->poll_fd);
+    ten_free(carrier->url);
+    if (forked)
+        return; /* another thread may have been inside at that moment */
     pthread_mutex_destroy(&carrier->lock);
     pthread_cond_destroy(&carrier->changed);
+    pthread_cond_destroy(&carrier->turned);
 }

@@ -1,68 +1,170 @@
 /*
- * The carrier: the one kind of thread that the runtime has. It makes the calls on the store that a driver
- * (core/driver.h) wants, one at a time, brings the answers back, tells the program what has happened, and sleeps until
- * something is due or happens. It decides nothing. A slow store delays it, but no deadline: those are in the beliefs
- * (runtime/beliefs.h), which expire without any thread.
+ * The carrier of a context: it makes the calls on the store that its tasks want, brings the answers back, and tells the
+ * program what has happened. It decides nothing. A slow store delays it, but no deadline: those are in the beliefs,
+ * which expire without any thread.
  *
- * A fleet member, an election and a guard each own one, and keep what they know under its lock.
+ *  - A task is a part of the core with its driver (core/driver.h): the book of leases, the fleet member, an election, a
+ *    guard. A channel is the store handle of one namespace; the tasks of that namespace share it.
+ *  - A call is made by whoever has the turn: one at a time, in the order in which they came. That is the carrier's
+ *    thread, a thread inside tenure_process(), a thread that waits for an answer and makes the call itself, or a thread
+ *    with a call of its own (ten_carrier_enter). So a caller that waits costs no change of threads.
+ *  - The threaded form is a thread that loops over ten_carrier_timeout_ms(), poll() on ten_carrier_fd() and
+ *    ten_carrier_process(). The driven form leaves that loop to the program.
+ *  - What tasks know is kept under one lock, which is held for microseconds and never during a call on the store or on
+ *    the program.
  */
 #ifndef TEN_RUNTIME_CARRIER_H
 #define TEN_RUNTIME_CARRIER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/driver.h"
 #include "store/store.h"
 
-/* What the owner does. All but is_over() may be NULL. */
-typedef struct ten_carrier_hooks {
-    /* With the lock. */
-    bool (*is_over)(void *owner);
-    /* An apply has come back; its answer has not been taken yet. */
-    void (*answered)(void *owner, const ten_call *call, uint64_t took_us, int error, const ten_result *results);
-    /* What is known may have changed: before a call is made, after its answer was taken, and before the program is
-     * told of an event. */
-    void (*changed)(void *owner);
-    /* Without the lock. */
-    void (*row)(void *owner, const ten_row *row); /* after it was taken */
-    bool (*deliver)(void *owner);                 /* tells the program; true: there was something to tell */
-    bool (*serve)(void *owner);                   /* makes a call of the owner's own; true: it did */
-} ten_carrier_hooks;
+typedef struct ten_carrier ten_carrier;
 
-typedef struct ten_carrier {
-    ten_store *store; /* used by the thread alone once it runs */
-    const ten_clock *clock;
-    uint64_t process; /* see base/fork.h */
-    uint64_t timeout_ms;
-    const char *namespace_name; /* these three are set before the thread starts */
-    const ten_carrier_hooks *hooks;
+/* ---- channels and tasks */
+
+typedef struct ten_channel {
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    ten_store *store; /* used with the turn */
+    uint32_t users;
+    uint32_t watchers; /* threads in ten_carrier_wait_notice() */
+    uint64_t notices;  /* that have come */
+    bool watched;      /* the store makes watch_fd readable */
+    int watch_fd;      /* as the poll descriptor has it; -1: it does not */
+    bool armed;        /* the poll descriptor waits for it */
+    struct ten_channel *next;
+} ten_channel;
+
+/* What the owner of a task does. All may be NULL. */
+typedef struct ten_task_hooks {
+    /* With the lock: an apply has come back; its answer has not been taken yet. */
+    void (*answered)(void *owner, const ten_call *call, uint64_t took_us, int error, const ten_result *results);
+    /* With the lock: what is known may have changed, before a call is made and after its answer was taken. */
+    void (*changed)(void *owner);
+    /* With the turn, without the lock: after a row was taken. */
+    void (*row)(void *owner, const ten_row *row);
+    /* With the lock: whether there is something to tell the program. */
+    bool (*pending)(const void *owner);
+    /* Without the lock: tells it. */
+    void (*tell)(void *owner);
+} ten_task_hooks;
+
+typedef struct ten_task {
+    ten_carrier *carrier;
+    ten_channel *channel;
+    const ten_task_hooks *hooks;
     void *owner;
+    ten_driver driver;
+    ten_event_queue events;
     ten_result *results; /* of an apply */
+    uint64_t timeout_ms; /* of one call; 0: the carrier's */
+    ten_error error;     /* of the last call that failed */
+    bool telling;        /* the program is being told */
+    struct ten_task *next;
+} ten_task;
+
+typedef struct ten_turn {
+    bool given;
+    struct ten_turn *next;
+} ten_turn;
+
+struct ten_carrier {
+    const ten_clock *clock;
+    char *url;
+    uint64_t timeout_ms; /* of one call */
+    bool driven;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* something that a waiting thread may want to know */
+    ten_channel *channels;
+    ten_task *tasks;
+    ten_turn *turns; /* whoever has the turn, and those who wait for it */
+    pthread_cond_t turned;
+    int poll_fd; /* of epoll: the wake-up and the watched channels */
+    int wake_fd;
+    _Atomic(bool) cancelled;
+    uint64_t sleeps_until_ms; /* when whoever polls comes back by itself; 0: nobody polls */
+    bool polled;              /* a thread of the library polls */
+    bool telling;
 
     pthread_t thread;
     bool started;
-    int wake_fd;
+    bool quit;
+};
 
-    pthread_mutex_t lock; /* around all that the owner knows; held for microseconds, never during a call on the store */
-    pthread_cond_t changed;
-    uint64_t end_ms; /* is_over() is asked then, whatever else happens; UINT64_MAX: not */
-    ten_event_queue events;
-    ten_driver driver;
-} ten_carrier;
+/* ---- its life. The clock, the time-out and the form are set before */
 
-/* Prepares lock, events and descriptor. On an error, ten_carrier_free() cleans up. */
-int ten_carrier_open(ten_carrier *carrier, const ten_clock *clock, ten_error *error);
-/* Room for the results of requests of so many operations. */
-int ten_carrier_reserve(ten_carrier *carrier, size_t operations, ten_error *error);
-/* Starts the thread; the store, the driver and the hooks are set. Returns 0, or an errno. */
-int ten_carrier_start(ten_carrier *carrier);
-/* Waits for the thread, whose owner says that it is over. */
-void ten_carrier_join(ten_carrier *carrier);
-void ten_carrier_free(ten_carrier *carrier);
+int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error);
+/* Ends the thread. */
+void ten_carrier_stop(ten_carrier *carrier);
+/* In a child of fork() it frees memory only. */
+void ten_carrier_free(ten_carrier *carrier, bool forked);
 
-uint64_t ten_carrier_now_ms(const ten_carrier *carrier);
-void ten_carrier_wake(const ten_carrier *carrier);
+static inline uint64_t ten_carrier_now_ms(const ten_carrier *carrier) {
+    return ten_boot_ms(carrier->clock);
+}
+
+static inline void ten_carrier_lock(ten_carrier *carrier) {
+    pthread_mutex_lock(&carrier->lock);
+}
+
+/* Also wakes whoever polls, if there is something to do earlier than planned. */
+void ten_carrier_unlock(ten_carrier *carrier);
+
+/* ---- tasks; without the lock */
+
+/* The channel of a namespace; opened if there is none. */
+int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, ten_channel **ret_channel,
+                             ten_error *error);
+void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel);
+
+/* Prepares events and room for the results of requests of so many operations. ten_task_free() cleans up, also after an
+ * error. The driver is initialized by the owner. */
+int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error);
+/* From now on its driver is asked. */
+void ten_task_add(ten_task *task);
+/* Waits until no call is made for it and the program is not being told. */
+void ten_task_remove(ten_task *task);
+void ten_task_free(ten_task *task);
 /* Takes the next event, with the lock taken meanwhile. */
-bool ten_carrier_take_event(ten_carrier *carrier, tenure_event *ret_event);
+bool ten_task_take_event(ten_task *task, tenure_event *ret_event);
+
+/* ---- calls of a thread's own */
+
+/* Takes the turn; TENURE_E_TIMEOUT: others had it for the whole time-out. */
+int ten_carrier_enter(ten_carrier *carrier);
+void ten_carrier_leave(ten_carrier *carrier);
+
+/* ---- waiting. With the lock, which is released meanwhile */
+
+/* Waits until done(arg), and makes the calls of the task that are due itself; in the driven form all calls. Returns
+ * TENURE_OK, TENURE_E_TIMEOUT at end_ms, or TENURE_E_CANCELLED. */
+int ten_carrier_wait(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
+                     uint64_t end_ms);
+/* Waits until there is a notice after the one with this number, or the store cannot be watched and some time has
+ * passed. The same results. */
+int ten_carrier_wait_notice(ten_carrier *carrier, ten_channel *channel, uint64_t seen, uint64_t end_ms);
+/* In the threaded form, the thread runs from now on. Without the lock. */
+int ten_carrier_start(ten_carrier *carrier, ten_error *error);
+
+/* ---- driving; without the lock */
+
+/* When ten_carrier_process() has something to do; UINT64_MAX: not before something happens. */
+uint64_t ten_carrier_next_ms(ten_carrier *carrier);
+void ten_carrier_process(ten_carrier *carrier);
+/* Whether this thread is inside an on_... function of this context. */
+bool ten_carrier_is_telling(const ten_carrier *carrier);
+/* Ends waits. Safe in a signal handler. */
+void ten_carrier_cancel(ten_carrier *carrier);
+
+/* ---- between carrier.c and carrier_loop.c; with the lock */
+
+void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn);
+void ten_carrier_pass_turn(ten_carrier *carrier);
+/* Makes the next call of the task, with the turn. False: there is none. */
+bool ten_carrier_step(ten_carrier *carrier, ten_task *task);
 
 #endif

@@ -12,9 +12,7 @@
 #include "base/fork.h"
 #include "base/id.h"
 #include "base/random.h"
-#include "runtime/carrier.h"
-#include "runtime/guard_reader.h"
-#include "runtime/last_error.h"
+#include "runtime/context_state.h"
 
 #define FEED_SIZE       500u
 #define QUESTIONS_MAX   1000u /* of one request */
@@ -34,7 +32,9 @@ struct question {
 };
 
 struct tenure_guard {
-    ten_carrier carrier;
+    ten_object object;
+    ten_carrier *carrier;
+    ten_task task;
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     tenure_guard_options options;
 
@@ -43,27 +43,13 @@ struct tenure_guard {
     struct question *questions;
     struct question **questions_end;
     struct question *asked; /* those of the request in flight */
-    tenure_guard_counts counts;
-    ten_error trouble; /* of the last call that failed */
-    bool quit;
+    tenure_guard_totals totals;
     ten_map batch; /* target to its operation, while a request is put together */
     ten_op ops[QUESTIONS_MAX];
 };
 
 static uint64_t now_ms(const tenure_guard *guard) {
-    return ten_carrier_now_ms(&guard->carrier);
-}
-
-static void lock(tenure_guard *guard) {
-    pthread_mutex_lock(&guard->carrier.lock);
-}
-
-static void unlock(tenure_guard *guard) {
-    pthread_mutex_unlock(&guard->carrier.lock);
-}
-
-const char *tenure_guard_message(const tenure_guard *guard) {
-    return ten_last_error_message(guard);
+    return ten_carrier_now_ms(guard->carrier);
 }
 
 /* ---- as a part of the driver: questions */
@@ -100,7 +86,7 @@ static const ten_op *request(void *self, uint64_t now, size_t *ret_count) {
     guard->questions = rest;
     if (!rest)
         guard->questions_end = &guard->questions;
-    guard->counts.asked += count;
+    guard->totals.reads += count;
     ten_map_free(&guard->batch);
     *ret_count = count;
     return guard->ops;
@@ -108,11 +94,11 @@ static const ten_op *request(void *self, uint64_t now, size_t *ret_count) {
 
 static void answer_all(tenure_guard *guard, struct question *first, uint64_t now, const ten_result *results) {
     for (struct question *at = first; at; at = at->next) {
-        at->verdict = ten_guard_answer(&guard->core, now, guard->carrier.driver.sent_ms, at->target, at->token,
+        at->verdict = ten_guard_answer(&guard->core, now, guard->task.driver.sent_ms, at->target, at->token,
                                        results ? &results[at->op] : NULL, &at->newest);
         at->answered = true;
     }
-    pthread_cond_broadcast(&guard->carrier.changed);
+    pthread_cond_broadcast(&guard->carrier->changed);
 }
 
 /* If the store does not answer, nobody waits for the next try. */
@@ -153,7 +139,7 @@ static uint64_t urgent_ms(const void *self) {
 static void follow(void *self, uint64_t now) {
     tenure_guard *guard = self;
     (void)now;
-    ten_guard_follow(&guard->core, guard->carrier.driver.sent_ms);
+    ten_guard_follow(&guard->core, guard->task.driver.sent_ms);
 }
 
 static void change(void *self, uint64_t now, const ten_change *entry) {
@@ -163,12 +149,12 @@ static void change(void *self, uint64_t now, const ten_change *entry) {
         return;
     }
     follow(guard, now);
-    ten_event_queue_put(&guard->carrier.events, (tenure_event){.kind = TENURE_EVENT_RECOVERING});
+    ten_event_queue_put(&guard->task.events, (tenure_event){.kind = TENURE_EVENT_RECOVERING});
 }
 
 static void fed(void *self) {
     tenure_guard *guard = self;
-    ten_guard_fed(&guard->core, guard->carrier.driver.sent_ms);
+    ten_guard_fed(&guard->core, guard->task.driver.sent_ms);
 }
 
 static const ten_driver_part guard_part = {.request = request,
@@ -183,134 +169,135 @@ static const ten_driver_part guard_part = {.request = request,
 
 /* ---- for the carrier */
 
-static bool is_over(void *owner) {
+static bool pending(const void *owner) {
     const tenure_guard *guard = owner;
-    return guard->quit && !guard->questions;
+    return guard->task.events.count > 0;
 }
 
-static bool deliver(void *owner) {
+static void tell(void *owner) {
     tenure_guard *guard = owner;
     tenure_event event;
-    bool any = false;
-    for (; ten_carrier_take_event(&guard->carrier, &event); any = true)
+    while (ten_task_take_event(&guard->task, &event))
         if (guard->options.on_event)
             guard->options.on_event(&event, guard->options.userdata);
-    return any;
 }
 
-/* Whether the store was reached, also by a reading of the feed, and why it was not. */
+/* Whether the store was reached, also by a reading of the feed. */
 static void changed(void *owner) {
     tenure_guard *guard = owner;
-    bool down = guard->carrier.driver.down;
-    ten_guard_reached(&guard->core, !down);
-    if (down && guard->carrier.store->error.code)
-        guard->trouble = guard->carrier.store->error;
+    ten_guard_reached(&guard->core, !guard->task.driver.down);
 }
 
-static const ten_carrier_hooks hooks = {.is_over = is_over, .changed = changed, .deliver = deliver};
+static const ten_task_hooks hooks = {.changed = changed, .pending = pending, .tell = tell};
 
 /* ---- opening and closing */
 
 static void free_guard(tenure_guard *guard) {
-    ten_carrier_free(&guard->carrier);
+    ten_task_free(&guard->task);
     ten_guard_free(&guard->core);
     ten_free(guard);
-}
-
-static tenure_guard *new_guard(const tenure_guard_options *options) {
-    tenure_guard *guard = ten_calloc(1, sizeof *guard);
-    if (!guard)
-        return NULL;
-    if (options)
-        memcpy(&guard->options, options, ten_min_u64(options->size, sizeof guard->options));
-    guard->carrier.hooks = &hooks;
-    guard->carrier.owner = guard;
-    guard->carrier.namespace_name = guard->namespace_name;
-    guard->questions_end = &guard->questions;
-    return guard;
 }
 
 static void make_driver(tenure_guard *guard, uint64_t cache_ttl_ms) {
     ten_driver_config config = {.part = &guard_part,
                                 .self = guard,
-                                .events = &guard->carrier.events,
+                                .events = &guard->task.events,
                                 .seed = ten_random_u64(),
                                 .backoff_max_ms = BACKOFF_MAX_MS,
                                 .feed_max_ms = ten_min_u64(cache_ttl_ms / 3, LOOK_MAX_MS),
                                 .feed_size = FEED_SIZE,
                                 .feed_is_pulse = true};
-    ten_driver_init(&guard->carrier.driver, &config, now_ms(guard));
+    ten_driver_init(&guard->task.driver, &config, now_ms(guard));
 }
 
-static int configure(tenure_guard *guard, const char *url, ten_error *error) {
-    const tenure_guard_options *options = &guard->options;
-    const char *namespace_name = options->namespace_name ? options->namespace_name : "poll";
-    uint64_t cache_ttl_ms = options->cache_ttl_ms ? options->cache_ttl_ms : TENURE_TTL_DEFAULT_MS;
-    int r = ten_id_check_namespace(namespace_name, error);
-    if (r == TENURE_OK && (cache_ttl_ms < TENURE_TTL_MIN_MS || cache_ttl_ms > TENURE_TTL_MAX_MS))
-        r = ten_fail(error, TENURE_E_TTL, "a cache TTL of %llu ms cannot be used: between 100 ms and 366 days",
-                     (unsigned long long)cache_ttl_ms);
-    if (r < 0)
-        return r;
-    snprintf(guard->namespace_name, sizeof guard->namespace_name, "%s", namespace_name);
-    ten_carrier *carrier = &guard->carrier;
-    carrier->timeout_ms =
-        options->timeout_ms ? options->timeout_ms : ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000);
-    make_driver(guard, cache_ttl_ms);
-    ten_guard_init(&guard->core,
-                   &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,
-                                       .accept_expired = options->on_expired_accept,
-                                       .max_targets = options->max_targets ? options->max_targets : TARGETS_DEFAULT});
-    ten_store_config config = {.clock = carrier->clock, .timeout_ms = options->timeout_ms};
-    r = ten_store_open(url, &config, &carrier->store, error);
-    if (r == TENURE_OK && !options->timeout_ms && carrier->store->timeout_ms)
-        carrier->timeout_ms = carrier->store->timeout_ms;
+static int check_options(tenure_context *context, const tenure_guard_options *options, const void *ret_guard) {
+    ten_error error;
+    uint64_t cache_ttl_ms = options->cache_ttl_ms;
+    int r = ten_flags_check(context, options->flags, TENURE_ACCEPT_EXPIRED);
+    if (r == TENURE_OK && !ret_guard)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the guard");
+    if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
+        r = ten_last_error_set(context, &error);
+    if (r == TENURE_OK && cache_ttl_ms && (cache_ttl_ms < TENURE_TTL_MIN_MS || cache_ttl_ms > TENURE_TTL_MAX_MS))
+        r = ten_last_error_say(context, TENURE_E_TTL,
+                               "a cache TTL of %llu ms cannot be used: between 100 ms and 366 days",
+                               (unsigned long long)cache_ttl_ms);
     return r;
 }
 
-static int start(tenure_guard *guard, ten_error *error) {
-    int refused = ten_carrier_start(&guard->carrier);
-    return refused ? ten_fail_errno(error, TENURE_E_SYSTEM, refused, "cannot start the guard's thread") : TENURE_OK;
+static int prepare(tenure_guard *guard, tenure_context *context, ten_error *error) {
+    const tenure_guard_options *options = &guard->options;
+    ten_task *task = &guard->task;
+    uint64_t cache_ttl_ms = options->cache_ttl_ms ? options->cache_ttl_ms : TENURE_TTL_DEFAULT_MS;
+    guard->carrier = &context->carrier;
+    guard->questions_end = &guard->questions;
+    snprintf(guard->namespace_name, sizeof guard->namespace_name, "%s",
+             options->namespace_name ? options->namespace_name : context->namespace_name);
+    int r = ten_task_open(task, guard->carrier, QUESTIONS_MAX, error);
+    if (r < 0)
+        return r;
+    task->hooks = &hooks;
+    task->owner = guard;
+    /* A store that hangs is given up while the cache still answers. */
+    task->timeout_ms =
+        ten_min_u64(context->timing.timeout_ms, ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000));
+    make_driver(guard, cache_ttl_ms);
+    ten_guard_init(&guard->core,
+                   &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,
+                                       .accept_expired = options->flags & TENURE_ACCEPT_EXPIRED,
+                                       .max_targets = options->max_targets ? options->max_targets : TARGETS_DEFAULT});
+    r = ten_carrier_open_channel(guard->carrier, guard->namespace_name, &task->channel, error);
+    return r < 0 ? r : ten_carrier_start(guard->carrier, error);
 }
 
-int ten_guard_reader_open(const char *url, const tenure_guard_options *options, const ten_clock *clock,
-                          tenure_guard **ret_guard) {
+int tenure_guard_open(tenure_context *context, const tenure_guard_options *options, tenure_guard **ret_guard) {
     ten_error error = {0};
-    if (options && options->size < sizeof options->size)
-        return ten_last_error_say(NULL, TENURE_E_INVALID,
-                                  "tenure_guard_options.size is not set: it is sizeof(tenure_guard_options)");
-    tenure_guard *guard = new_guard(options);
+    tenure_guard_options own;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_struct_read(context, "tenure_guard_options", options, &own, sizeof own);
+    if (r == TENURE_OK)
+        r = check_options(context, &own, ret_guard);
+    if (r < 0)
+        return r;
+    tenure_guard *guard = ten_calloc(1, sizeof *guard);
     if (!guard)
-        return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory for a guard");
-    int r = ten_carrier_open(&guard->carrier, clock, &error);
-    if (r == TENURE_OK)
-        r = ten_carrier_reserve(&guard->carrier, QUESTIONS_MAX, &error);
-    if (r == TENURE_OK)
-        r = configure(guard, url, &error);
-    if (r == TENURE_OK)
-        r = start(guard, &error);
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a guard");
+    guard->options = own;
+    r = prepare(guard, context, &error);
+    if (r < 0)
+        ten_last_error_set(context, &error);
+    else
+        r = ten_context_adopt(context, &guard->object, TEN_OBJECT_GUARD);
     if (r < 0) {
+        if (guard->task.channel)
+            ten_carrier_close_channel(guard->carrier, guard->task.channel);
         free_guard(guard);
-        return ten_last_error_set(NULL, &error);
+        return r;
     }
-    *ret_guard = guard;
+    *ret_guard = guard; /* before the first event */
+    ten_task_add(&guard->task);
     return TENURE_OK;
 }
 
-int tenure_guard_open(const char *url, const tenure_guard_options *options, tenure_guard **ret_guard) {
-    return ten_guard_reader_open(url, options, &ten_system_clock, ret_guard);
+void ten_guard_reader_end(ten_object *object) {
+    tenure_guard *guard = (tenure_guard *)object;
+    ten_task_remove(&guard->task);
+    ten_carrier_close_channel(guard->carrier, guard->task.channel);
 }
 
 void tenure_guard_close(tenure_guard *guard) {
     if (!guard)
         return;
-    ten_last_error_forget(guard);
-    if (ten_process_is(guard->carrier.process) && guard->carrier.started) {
-        lock(guard);
-        guard->quit = true;
-        unlock(guard);
-        ten_carrier_join(&guard->carrier);
+    int usable = ten_object_check(guard, TEN_OBJECT_GUARD);
+    if (!ten_object_close(guard, TEN_OBJECT_GUARD))
+        return;
+    if (usable == TENURE_OK) {
+        tenure_context *context = atomic_load(&guard->object.context);
+        ten_guard_reader_end(&guard->object);
+        ten_context_disown(context, &guard->object);
     }
+    ten_last_error_forget(guard);
     free_guard(guard);
 }
 
@@ -323,13 +310,47 @@ static void ask(tenure_guard *guard, struct question *question) {
     guard->questions_end = &question->next;
 }
 
-static void wait_for(tenure_guard *guard, const struct question *question) {
-    while (!question->answered)
-        pthread_cond_wait(&guard->carrier.changed, &guard->carrier.lock);
+static bool is_answered(const void *arg) {
+    const struct question *question = arg;
+    return question->answered;
+}
+
+/* Takes back a question that nobody answers. */
+static void take_back(tenure_guard *guard, struct question *question) {
+    for (struct question **at = &guard->questions; *at; at = &(*at)->next) {
+        if (*at == question) {
+            *at = question->next;
+            if (!*at)
+                guard->questions_end = at;
+            break;
+        }
+    }
+}
+
+/* A question that is being asked is answered: the call is bounded. One that cannot be asked is taken back. */
+static void wait_for(tenure_guard *guard, struct question *question) {
+    uint64_t end_ms = now_ms(guard) + 2 * guard->task.timeout_ms;
+    while (!question->answered) {
+        int r = ten_carrier_wait(guard->carrier, &guard->task, is_answered, question, end_ms);
+        if (r == TENURE_OK || question->answered)
+            return;
+        take_back(guard, question);
+        bool in_flight = false;
+        for (const struct question *at = guard->asked; at; at = at->next)
+            in_flight |= at == question;
+        if (!in_flight) {
+            question->verdict = ten_guard_answer(&guard->core, now_ms(guard), now_ms(guard), question->target,
+                                                 question->token, NULL, &question->newest);
+            question->answered = true;
+            return;
+        }
+        while (!question->answered)
+            pthread_cond_wait(&guard->carrier->changed, &guard->carrier->lock);
+    }
 }
 
 static int count_verdict(tenure_guard *guard, enum ten_guard_verdict verdict) {
-    tenure_guard_counts *counts = &guard->counts;
+    tenure_guard_totals *counts = &guard->totals;
     switch (verdict) {
     case TEN_GUARD_ACCEPT_EXPIRED:
         counts->accepted_expired++;
@@ -355,13 +376,6 @@ static int count_verdict(tenure_guard *guard, enum ten_guard_verdict verdict) {
 
 /* ---- checking; without the lock */
 
-static int belongs_here(const tenure_guard *guard) {
-    return ten_process_is(guard->carrier.process)
-               ? TENURE_OK
-               : ten_last_error_say(guard, TENURE_E_FORKED,
-                                    "this guard belongs to the parent of this process; open another one after fork()");
-}
-
 /* What can be said about a message without knowing its target. */
 static int check_input(const tenure_guard *guard, const char *target, uint64_t token) {
     ten_error error;
@@ -384,77 +398,86 @@ static int explain(tenure_guard *guard, const tenure_guard_item *item) {
     if (item->verdict == TENURE_E_TOKEN)
         return ten_last_error_say(guard, TENURE_E_TOKEN, "token %llu of %s was never granted: the newest is %llu",
                                   token, item->target, newest);
-    lock(guard);
+    ten_carrier_lock(guard->carrier);
     bool down = guard->core.down;
-    ten_error trouble = guard->trouble;
-    unlock(guard);
+    ten_error trouble = guard->task.error;
+    ten_carrier_unlock(guard->carrier);
     return ten_last_error_say(guard, TENURE_E_UNREACHABLE, "token %llu of %s cannot be confirmed: %s", token,
                               item->target, down ? trouble.message : "the store is recovering from a loss of data");
 }
 
-int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count) {
-    int r = belongs_here(guard);
+static tenure_guard_item *item_at(tenure_guard_item *items, size_t number, size_t stride) {
+    return (tenure_guard_item *)((char *)items + number * stride);
+}
+
+int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count, size_t stride) {
+    int r = ten_object_check_waiting(guard, TEN_OBJECT_GUARD);
+    if (r == TENURE_OK && count > 0 && (!items || stride < sizeof *items))
+        r = ten_last_error_say(guard, TENURE_E_INVALID,
+                               items ? "the stride is less than sizeof(tenure_guard_item)" : "no items were given");
     if (r < 0)
         return r;
     struct question *questions = ten_calloc(count ? count : 1, sizeof *questions);
     if (!questions)
         return ten_last_error_say(guard, TENURE_E_NOMEM, "out of memory for %zu checks", count);
-    for (size_t i = 0; i < count; i++)
-        items[i].verdict = check_input(guard, items[i].target, items[i].token);
-    bool asked = false;
-    lock(guard);
+    for (size_t i = 0; i < count; i++) {
+        tenure_guard_item *item = item_at(items, i, stride);
+        item->verdict = check_input(guard, item->target, item->token);
+    }
+    ten_carrier_lock(guard->carrier);
     uint64_t now = now_ms(guard);
     for (size_t i = 0; i < count; i++) {
+        const tenure_guard_item *item = item_at(items, i, stride);
         struct question *question = &questions[i];
-        *question = (struct question){.target = items[i].target, .token = items[i].token, .answered = true};
-        if (items[i].verdict < 0)
+        *question = (struct question){.target = item->target, .token = item->token, .answered = true};
+        if (item->verdict < 0)
             continue;
         question->verdict = ten_guard_check(&guard->core, now, question->target, question->token, &question->newest);
-        if (question->verdict == TEN_GUARD_ASK) {
+        if (question->verdict == TEN_GUARD_ASK)
             ask(guard, question);
-            asked = true;
-        }
     }
-    if (asked)
-        ten_carrier_wake(&guard->carrier);
     for (size_t i = 0; i < count; i++) {
+        tenure_guard_item *item = item_at(items, i, stride);
         wait_for(guard, &questions[i]);
-        items[i].newest = questions[i].newest;
-        if (items[i].verdict == TENURE_OK)
-            items[i].verdict = count_verdict(guard, questions[i].verdict);
+        item->newest = questions[i].newest;
+        if (item->verdict == TENURE_OK)
+            item->verdict = count_verdict(guard, questions[i].verdict);
     }
-    unlock(guard);
+    ten_carrier_unlock(guard->carrier);
     ten_free(questions);
     return TENURE_OK;
 }
 
 int tenure_guard_check(tenure_guard *guard, const char *target, uint64_t token) {
-    int r = belongs_here(guard);
+    int r = ten_object_check_waiting(guard, TEN_OBJECT_GUARD);
     tenure_guard_item item = {.target = target, .token = token};
     if (r == TENURE_OK)
         r = check_input(guard, target, token);
     if (r < 0)
         return r;
     struct question question = {.target = target, .token = token, .answered = true};
-    lock(guard);
+    ten_carrier_lock(guard->carrier);
     question.verdict = ten_guard_check(&guard->core, now_ms(guard), target, token, &question.newest);
     if (question.verdict == TEN_GUARD_ASK) {
         ask(guard, &question);
-        ten_carrier_wake(&guard->carrier);
         wait_for(guard, &question);
     }
     item.newest = question.newest;
     item.verdict = count_verdict(guard, question.verdict);
-    unlock(guard);
+    ten_carrier_unlock(guard->carrier);
     return item.verdict == TENURE_OK ? TENURE_OK : explain(guard, &item);
 }
 
-void tenure_guard_get_counts(tenure_guard *guard, tenure_guard_counts *ret_counts) {
-    *ret_counts = (tenure_guard_counts){0};
-    if (!ten_process_is(guard->carrier.process))
-        return;
-    lock(guard);
-    *ret_counts = guard->counts;
-    ret_counts->targets = guard->core.entries.count;
-    unlock(guard);
+int tenure_guard_read(tenure_guard *guard, tenure_guard_totals *ret_totals) {
+    int r = ten_object_check(guard, TEN_OBJECT_GUARD);
+    if (r == TENURE_OK)
+        r = ten_struct_check(guard, "tenure_guard_totals", ret_totals);
+    if (r < 0)
+        return r;
+    ten_carrier_lock(guard->carrier);
+    tenure_guard_totals totals = guard->totals;
+    totals.targets = guard->core.entries.count;
+    ten_carrier_unlock(guard->carrier);
+    ten_struct_write(ret_totals, &totals, sizeof totals);
+    return TENURE_OK;
 }

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "runtime/object.h"
+
 static _Thread_local struct {
     const void *handle;
     ten_error error;
@@ -27,13 +29,12 @@ int ten_last_error_say(const void *handle, int code, const char *format, ...) {
     return code;
 }
 
-const char *ten_last_error_message(const void *handle) {
-    return last.handle == handle ? last.error.message : "";
+const char *tenure_message(const void *handle) {
+    bool meant = !handle || last.handle == handle || (last.handle && ten_object_are_related(last.handle, handle));
+    return meant ? last.error.message : "";
 }
 
 void ten_last_error_forget(const void *handle) {
-    if (last.handle != handle)
-        return;
-    last.handle = NULL;
-    last.error = (ten_error){0}; /* NULL stands for an opening, which did not fail */
+    if (last.handle == handle)
+        last.handle = NULL;
 }

@@ -1,208 +1,327 @@
 /*
- * The fleet member of the C API: one instance of a fleet. It keeps the fleet (src/core/fleet.h) under the lock of its
- * carrier, which drives it. Here is its life; see member_state.h for its other files.
+ * The fleet member of the C API: the fleet (core/fleet.h) as a task of its context's carrier. Here are its life and what
+ * the carrier does for it: it publishes what may be believed, counts, and tells the program.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
 #include "base/id.h"
-#include "base/io.h"
 #include "base/random.h"
 #include "runtime/member_state.h"
 
-#define BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member; address space only until they are used */
-#define SETTLE_MS   2000u
-#define BATCH_MAX   1000u
-#define PAGE_SIZE   1000u
-#define FEED_SIZE   1000u
-#define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
+#define SETTLE_MS    2000u
+#define BATCH_MAX    1000u
+#define PAGE_SIZE    1000u
+#define FEED_SIZE    1000u
+#define FEED_PART    480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
+#define STOP_MIN_MS  1000u
 
-const char *tenure_member_message(const tenure_member *member) {
-    return ten_last_error_message(member);
+/* ---- what changes; with the lock */
+
+static void publish(void *userdata, uint32_t number) {
+    tenure_member *member = userdata;
+    ten_belief *belief = ten_beliefs_at(member->beliefs, number);
+    const ten_holding *holding = ten_fleet_holding(member->fleet, number);
+    if (!belief)
+        return; /* the fleet has no such number: see targets_max */
+    bool known = ten_fleet_knows(member->fleet, number);
+    ten_belief_set(belief, 0, false);
+    if (!known) /* handles on the target that it was are about none any more */
+        atomic_fetch_add_explicit(&belief->generation, 1, memory_order_release);
+    atomic_store_explicit(&belief->process, member->object.process, memory_order_relaxed);
+    atomic_store_explicit(&belief->token, holding->token, memory_order_relaxed);
+    ten_belief_set(belief, holding->deadline_ms, ten_holding_may_work(holding, ten_member_now_ms(member)));
+    uint64_t last_end_ms = atomic_load_explicit(member->beliefs->last_end_ms, memory_order_relaxed);
+    if (ten_fleet_owned_count(member->fleet) == 0)
+        last_end_ms = 0;
+    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding->deadline_ms),
+                          memory_order_release);
 }
 
-/* ---- opening */
+static void answer_claims(tenure_member *member, const tenure_event *event) {
+    bool acquired = event->kind == TENURE_EVENT_ACQUIRED;
+    bool refused = event->kind == TENURE_EVENT_ACQUIRE_FAILED || event->kind == TENURE_EVENT_RECOVERING ||
+                   event->kind == TENURE_EVENT_STORE_DOWN || event->kind == TENURE_EVENT_REFUSED;
+    for (struct ten_claim *claim = member->claims; claim; claim = claim->next) {
+        bool concerned = event->target[0] == '\0' || strcmp(event->target, claim->target) == 0;
+        if (!claim->answered && concerned && (acquired || refused)) {
+            claim->answered = true;
+            claim->acquired = acquired;
+            claim->error = acquired ? TENURE_OK : event->error ? event->error : TENURE_E_HELD;
+        }
+    }
+}
 
-#define OPTION(options, field)                                                                                         \
-    ((options) && (options)->size >= offsetof(tenure_member_options, field) + sizeof((options)->field)                 \
-         ? (options)->field                                                                                            \
-         : 0)
+/* Each event, as it happens. */
+static void on_put(void *userdata, const tenure_event *event) {
+    tenure_member *member = userdata;
+    if (member->extras.measures && event->kind == TENURE_EVENT_ACQUIRED)
+        ten_measures_taken_over(member->extras.measures, ten_reason_parse(event->reason));
+    answer_claims(member, event);
+    if (event->kind == TENURE_EVENT_STOPPED)
+        member->stopped = true;
+    pthread_cond_broadcast(&member->carrier->changed);
+}
+
+/* ---- for the carrier */
+
+/* What a request tells about this instance, before its answer is taken. */
+static void measure(void *owner, const ten_call *call, uint64_t took_us, int error, const ten_result *results) {
+    const tenure_member *member = owner;
+    ten_measures *measures = member->extras.measures;
+    (void)results;
+    if (!measures)
+        return;
+    ten_measures_answered(measures, error);
+    /* The oldest lease is renewed first: if there is a renewal at all, it stands right behind the heartbeat. */
+    bool renewal = call->ops[0].kind == TEN_OP_RENEW || (call->count > 1 && call->ops[1].kind == TEN_OP_RENEW);
+    if (renewal)
+        ten_measures_renewed(measures, took_us, ten_fleet_margin_ms(member->fleet, ten_member_now_ms(member)), error);
+}
+
+static void measure_fleet(void *owner) {
+    const tenure_member *member = owner;
+    ten_measures *measures = member->extras.measures;
+    if (!measures)
+        return;
+    ten_fleet_unowned unowned = ten_fleet_get_unowned(member->fleet);
+    ten_measures_fleet(measures, ten_fleet_owned_count(member->fleet), ten_fleet_planned_count(member->fleet),
+                       unowned.count, unowned.since_ms);
+}
+
+static void take_row(void *owner, const ten_row *row) {
+    const tenure_member *member = owner;
+    if (member->targets_from_store && row->registered && member->extras.on_target)
+        member->extras.on_target(&row->target, false, member->extras.userdata);
+}
+
+static bool pending(const void *owner) {
+    const tenure_member *member = owner;
+    return member->on_event && member->task.events.count > 0;
+}
+
+static void tell(void *owner) {
+    tenure_member *member = owner;
+    tenure_event event;
+    while (ten_task_take_event(&member->task, &event)) {
+        ten_member_hide_reason(&event);
+        if (event.kind != TENURE_EVENT_TARGET_REMOVED)
+            member->on_event(&event, member->userdata);
+        else if (member->extras.on_target)
+            member->extras.on_target(&(tenure_target){.id = event.target}, true, member->extras.userdata);
+    }
+}
+
+static const ten_task_hooks hooks = {
+    .answered = measure, .changed = measure_fleet, .row = take_row, .pending = pending, .tell = tell};
+
+/* ---- opening */
 
 static void make_driver(tenure_member *member) {
     ten_driver_config config = {.part = &ten_fleet_part,
                                 .self = member->fleet,
-                                .events = &member->carrier.events,
+                                .events = &member->task.events,
                                 .seed = ten_random_u64(),
                                 .backoff_max_ms = member->timing.renew_ms / 4,
                                 .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / FEED_PART, 1),
                                 .feed_size = FEED_SIZE,
                                 .page_size = PAGE_SIZE,
                                 .registrations = member->targets_from_store};
-    ten_driver_init(&member->carrier.driver, &config, ten_member_now_ms(member));
+    ten_driver_init(&member->task.driver, &config, ten_member_now_ms(member));
 }
 
 static int make_fleet(tenure_member *member, const tenure_member_options *options, ten_error *error) {
-    uint32_t weight = OPTION(options, weight);
-    uint64_t settle_ms = OPTION(options, settle_ms);
     if (member->extras.beliefs)
         member->beliefs = member->extras.beliefs;
-    else if (ten_beliefs_make(&member->own_beliefs, BELIEFS_MAX))
+    else if (ten_beliefs_share(&member->own_beliefs, TEN_BELIEFS_MAX))
         member->beliefs = &member->own_beliefs;
     else
         return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot reserve memory for the targets");
     ten_fleet_config config = {.namespace_name = member->namespace_name,
                                .instance = member->instance,
                                .timing = member->timing,
-                               .settle_ms = settle_ms ? settle_ms : SETTLE_MS,
-                               .weight = weight ? weight : 1,
+                               .settle_ms = options->settle_ms ? options->settle_ms : SETTLE_MS,
+                               .weight = options->weight ? options->weight : 1,
                                .seed = ten_random_u64(),
                                .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
                                .batch_max = BATCH_MAX,
                                .registry = member->targets_from_store,
-                               .events = &member->carrier.events,
-                               .changed = ten_member_publish,
+                               .targets_max = member->beliefs->room,
+                               .events = &member->task.events,
+                               .changed = publish,
                                .userdata = member};
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     if (!member->fleet)
         return ten_fail_memory(error, "a fleet member");
     make_driver(member);
-    return ten_carrier_reserve(&member->carrier, BATCH_MAX + 2, error);
+    return TENURE_OK;
 }
 
-static int configure(tenure_member *member, const char *url, const tenure_member_options *options, ten_error *error) {
-    const char *namespace_name = OPTION(options, namespace_name);
-    member->timing = (ten_timing){.ttl_ms = OPTION(options, ttl_ms),
-                                  .renew_ms = OPTION(options, renew_ms),
-                                  .margin_ms = OPTION(options, margin_ms),
-                                  .timeout_ms = OPTION(options, timeout_ms)};
-    bool own_timeout = member->timing.timeout_ms != 0;
-    ten_timing_defaults(&member->timing);
-    member->targets_from_store = OPTION(options, targets_from_store);
-    member->on_event = OPTION(options, on_event);
-    member->userdata = OPTION(options, userdata);
-    int r = ten_id_check_namespace(namespace_name ? namespace_name : "poll", error);
-    if (r == TENURE_OK)
-        r = ten_id_make_instance(OPTION(options, instance_name), member->instance, error);
-    if (r == TENURE_OK)
-        r = ten_timing_check(&member->timing, TENURE_TTL_MIN_MS, NULL, error);
+static int prepare(tenure_member *member, tenure_context *context, const tenure_member_options *options,
+                   ten_error *error) {
+    ten_task *task = &member->task;
+    member->carrier = &context->carrier;
+    member->timing = context->timing;
+    member->targets_from_store = options->flags & TENURE_TARGETS_FROM_STORE;
+    member->on_event = options->on_event;
+    member->userdata = options->userdata;
+    memcpy(member->instance, context->instance, sizeof member->instance);
+    snprintf(member->namespace_name, sizeof member->namespace_name, "%s",
+             options->namespace_name ? options->namespace_name : context->namespace_name);
+    int r = ten_task_open(task, member->carrier, BATCH_MAX + 2, error);
     if (r < 0)
         return r;
-    snprintf(member->namespace_name, sizeof member->namespace_name, "%s", namespace_name ? namespace_name : "poll");
-    ten_carrier *carrier = &member->carrier;
-    ten_store_config config = {.clock = carrier->clock, .timeout_ms = member->timing.timeout_ms};
-    r = ten_store_open(url, &config, &carrier->store, error);
-    if (r < 0)
-        return r;
-    if (!own_timeout && carrier->store->timeout_ms)
-        member->timing.timeout_ms = carrier->store->timeout_ms;
-    carrier->timeout_ms = member->timing.timeout_ms;
-    r = ten_timing_check(&member->timing, carrier->store->capabilities.ttl_min_ms,
-                         carrier->store->capabilities.ttl_min_reason, error);
-    return r < 0 ? r : make_fleet(member, options, error);
+    task->hooks = &hooks;
+    task->owner = member;
+    task->events.seen = on_put;
+    task->events.userdata = member;
+    task->events.unbounded = member->on_event != NULL;
+    r = make_fleet(member, options, error);
+    if (r == TENURE_OK)
+        r = ten_carrier_open_channel(member->carrier, member->namespace_name, &task->channel, error);
+    return r;
 }
 
 static void free_member(tenure_member *member) {
-    ten_carrier_free(&member->carrier);
+    ten_task_free(&member->task);
     ten_fleet_free(member->fleet);
     ten_beliefs_free(&member->own_beliefs);
     ten_free(member);
 }
 
-int ten_member_open(const char *url, const tenure_member_options *options, const ten_member_extras *extras,
+static int check_options(tenure_context *context, const tenure_member_options *options, tenure_member **ret_member) {
+    ten_error error;
+    int r = ten_flags_check(context, options->flags, TENURE_TARGETS_FROM_STORE);
+    if (r == TENURE_OK && !ret_member)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the fleet member");
+    if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
+        r = ten_last_error_set(context, &error);
+    return r < 0 ? r
+                 : ten_context_check_free(context,
+                                          options->namespace_name ? options->namespace_name : context->namespace_name,
+                                          NULL);
+}
+
+int ten_member_open(tenure_context *context, const tenure_member_options *options, const ten_member_extras *extras,
                     tenure_member **ret_member) {
     ten_error error = {0};
-    if (options && options->size < sizeof options->size)
-        return ten_last_error_say(NULL, TENURE_E_INVALID,
-                                  "tenure_member_options.size is not set: it is sizeof(tenure_member_options)");
+    tenure_member_options own;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_struct_read(context, "tenure_member_options", options, &own, sizeof own);
+    if (r == TENURE_OK)
+        r = check_options(context, &own, ret_member);
+    if (r < 0)
+        return r;
     tenure_member *member = ten_calloc(1, sizeof *member);
     if (!member)
-        return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory while opening a fleet member");
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a fleet member");
     if (extras)
         member->extras = *extras;
-    member->carrier.hooks = &ten_member_hooks;
-    member->carrier.owner = member;
-    member->carrier.namespace_name = member->namespace_name;
-    int r = ten_carrier_open(&member->carrier, &ten_system_clock, &error);
-    member->carrier.events.seen = ten_member_on_put;
-    member->carrier.events.userdata = member;
+    r = prepare(member, context, &own, &error);
     if (r == TENURE_OK)
-        r = configure(member, url, options, &error);
-    member->carrier.events.unbounded = member->on_event != NULL;
+        r = ten_carrier_start(member->carrier, &error);
+    if (r < 0)
+        ten_last_error_set(context, &error);
+    else
+        r = ten_context_adopt(context, &member->object, TEN_OBJECT_MEMBER);
     if (r < 0) {
+        if (member->task.channel)
+            ten_carrier_close_channel(member->carrier, member->task.channel);
         free_member(member);
-        return ten_last_error_set(NULL, &error);
+        return r;
     }
-    *ret_member = member;
+    *ret_member = member; /* before the first event */
+    ten_task_add(&member->task);
     return TENURE_OK;
 }
 
-int tenure_member_open(const char *url, const tenure_member_options *options, tenure_member **ret_member) {
-    return ten_member_open(url, options, NULL, ret_member);
+int tenure_member_open(tenure_context *context, const tenure_member_options *options, tenure_member **ret_member) {
+    return ten_member_open(context, options, NULL, ret_member);
 }
 
-int tenure_member_start(tenure_member *member) {
-    if (!ten_process_is(member->carrier.process))
-        return ten_last_error_say(member, TENURE_E_FORKED, "this fleet member belongs to the parent of this process");
-    if (member->carrier.started)
-        return ten_last_error_say(member, TENURE_E_INVALID, "the fleet member has been started before");
-    int refused = ten_carrier_start(&member->carrier);
-    return refused ? ten_last_error_say(member, TENURE_E_SYSTEM, "cannot start the fleet member's thread: %s",
-                                        strerrordesc_np(refused))
-                   : TENURE_OK;
+/* ---- the end */
+
+const char *ten_member_namespace(const ten_object *object) {
+    return ((const tenure_member *)object)->namespace_name;
 }
 
-/* ---- waiting; the lock is held */
-
-/* The thread has ended: nobody answers any more. */
-static void cancel_questions(tenure_member *member) {
-    for (struct ten_question *question = member->questions; question; question = question->next) {
-        question->answer = question->answered ? question->answer : TENURE_E_CANCELLED;
-        question->answered = true;
-    }
-    member->stopped = true;
-    pthread_cond_broadcast(&member->carrier.changed);
+void ten_member_begin_end(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
+    if (!member->stopping)
+        ten_fleet_stop(member->fleet, ten_member_now_ms(member));
+    member->stopping = true;
 }
 
-int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
-    ten_carrier *carrier = &member->carrier;
-    if (!ten_process_is(carrier->process) || !carrier->started)
-        return TENURE_OK;
-    struct timespec end = ten_monotonic_end(wait_ms);
-    ten_member_begin_stop(member);
-    ten_member_lock(member);
-    int waited = 0;
-    while (!member->stopped && waited == 0)
-        waited = pthread_cond_timedwait(&carrier->changed, &carrier->lock, &end);
-    bool in_time = member->stopped;
-    member->quit = true;
-    ten_member_unlock(member);
-    ten_carrier_join(carrier);
-    ten_member_lock(member);
-    cancel_questions(member);
-    ten_member_unlock(member);
-    return in_time ? TENURE_OK
-                   : ten_last_error_say(member, TENURE_E_TIMEOUT,
-                                        "not everything could be released in time; the rest ends by its TTL");
+bool ten_member_is_ended(const ten_object *object) {
+    return ((const tenure_member *)object)->stopped;
+}
+
+/* Nobody answers any more, and nothing is believed. */
+void ten_member_end(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
+    ten_task_remove(&member->task);
+    ten_carrier_close_channel(member->carrier, member->task.channel);
+    uint32_t bound = ten_plan_target_bound(ten_fleet_plan(member->fleet));
+    for (uint32_t i = 0; i < bound; i++)
+        if (ten_beliefs_at(member->beliefs, i))
+            ten_belief_set(ten_beliefs_at(member->beliefs, i), 0, false);
 }
 
 void ten_member_begin_stop(tenure_member *member) {
-    ten_member_lock(member);
-    ten_fleet_stop(member->fleet, ten_member_now_ms(member));
-    ten_member_unlock(member);
-    ten_carrier_wake(&member->carrier);
+    if (ten_object_check(member, TEN_OBJECT_MEMBER) < 0)
+        return;
+    ten_carrier_lock(member->carrier);
+    ten_member_begin_end(&member->object);
+    ten_carrier_unlock(member->carrier);
+}
+
+static bool is_stopped(const void *arg) {
+    const tenure_member *member = arg;
+    return member->stopped;
+}
+
+static int stop(tenure_member *member, uint64_t wait_ms) {
+    ten_carrier *carrier = member->carrier;
+    ten_carrier_lock(carrier);
+    ten_member_begin_end(&member->object);
+    int r = ten_carrier_wait(carrier, &member->task, is_stopped, member,
+                             ten_add_saturating(ten_member_now_ms(member), wait_ms));
+    ten_carrier_unlock(carrier);
+    return r;
+}
+
+int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
+    int r = ten_object_check_waiting(member, TEN_OBJECT_MEMBER);
+    if (r == TENURE_OK)
+        r = stop(member, wait_ms);
+    if (r == TENURE_E_CANCELLED)
+        return ten_last_error_say(member, r, "waiting for the end of the fleet member's work was cancelled");
+    return r == TENURE_E_TIMEOUT
+               ? ten_last_error_say(member, r, "not everything could be released in time; the rest ends by its TTL")
+               : r;
 }
 
 void tenure_member_close(tenure_member *member) {
     if (!member)
         return;
-    (void)tenure_member_stop(member, 0);
+    int usable = ten_object_check(member, TEN_OBJECT_MEMBER);
+    if (!ten_object_close(member, TEN_OBJECT_MEMBER))
+        return;
+    if (usable == TENURE_OK) {
+        tenure_context *context = atomic_load(&member->object.context);
+        if (!member->stopping) {
+            bool busy;
+            ten_carrier_lock(member->carrier);
+            ten_member_begin_end(&member->object);
+            busy = ten_fleet_is_busy(member->fleet);
+            ten_carrier_unlock(member->carrier);
+            (void)stop(member, busy ? 0 : ten_max_u64(2 * member->timing.timeout_ms, STOP_MIN_MS));
+        }
+        ten_member_end(&member->object);
+        ten_context_disown(context, &member->object);
+    }
     ten_last_error_forget(member);
     free_member(member);
-}
-
-const char *tenure_member_instance_id(const tenure_member *member) {
-    return member->instance;
 }

@@ -6,7 +6,7 @@
 #include "base/duration.h"
 #include "base/id.h"
 #include "base/json.h"
-#include "runtime/client_history.h"
+#include "runtime/context_history.h"
 #include "server/server_state.h"
 
 static int write_change(const ten_change *change, void *userdata) {
@@ -43,7 +43,7 @@ static int read_changes(ten_job *job, ten_store *store) {
     if (r == TENURE_OK && list->recent) {
         ten_history_query query = {
             .target = list->after[0] ? list->after : NULL, .for_ms = list->for_ms, .limit = list->limit};
-        r = ten_client_history_list(store, where, &query, write_change, request, timeout_ms);
+        r = ten_context_history_list(store, where, &query, write_change, request, timeout_ms);
     }
     list->resync = r == TENURE_E_RESYNC;
     ten_buf_text(&request->reply, "]\n");

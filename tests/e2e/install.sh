@@ -39,7 +39,19 @@ example_builds() {
     exits 0 "$CASE/program" "$TENURE_STORE" report "$CASE/report"
     out_is 'written under token 1'
     exits 0 ldd "$CASE/program"
-    out_has "$(library_directory)/libtenure.so.1"
+    out_has "$(library_directory)/libtenure.so."
+}
+
+# Each can be copied into a project that has warnings, by either compiler.
+examples_build_everywhere() {
+    for compiler in gcc clang; do
+        command -v "$compiler" >/dev/null || continue
+        for source in "$TENURE_SOURCE"/examples/*.c; do
+            # shellcheck disable=SC2046 # flags
+            exits 0 "$compiler" -Wall -Wextra -Wshadow -Wconversion -Werror -o "$CASE/program" "$source" \
+                $(pkg_config --cflags --libs) -lpthread
+        done
+    done
 }
 
 example_links_statically() {
@@ -92,7 +104,8 @@ it './dev install puts the program, the libraries, the header and the pkg-config
 it './dev install puts the manual, the completions and the units there' manual_is_installed
 it 'the installed program runs' program_runs
 it 'an example is built with pkg-config against the installed library, and runs' example_builds
+it 'every example compiles without a warning against the installed header' examples_build_everywhere
 it 'an example is linked with the static library, and runs' example_links_statically
-it 'a lease is a C++17 value that gives itself back' cplusplus_example_builds
+it 'a lease is a C++17 value that releases itself' cplusplus_example_builds
 it 'the installed header compiles as C11 without a warning' header_is_clean
 finish

@@ -10,11 +10,12 @@
 #include "base/io.h"
 #include "fuzz.h"
 
-int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count);
-const char *__wrap_tenure_guard_message(const tenure_guard *guard);
+int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count, size_t stride);
+const char *__wrap_tenure_message(const void *handle);
 
-int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count) {
+int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count, size_t stride) {
     (void)guard;
+    FUZZ_CHECK(stride == sizeof items[0]);
     for (size_t i = 0; i < count; i++) {
         FUZZ_CHECK(items[i].token >= 1 && items[i].token <= TENURE_TOKEN_MAX);
         FUZZ_CHECK(items[i].target[0] != '\0' && strlen(items[i].target) <= TENURE_TARGET_MAX);
@@ -25,8 +26,8 @@ int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items
     return TENURE_OK;
 }
 
-const char *__wrap_tenure_guard_message(const tenure_guard *guard) {
-    (void)guard;
+const char *__wrap_tenure_message(const void *handle) {
+    (void)handle;
     return "";
 }
 

@@ -14,10 +14,11 @@ static void check_string(const char *text) {
     ten_buf_free(&out);
 }
 
-int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count);
+int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count, size_t stride);
 
-int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count) {
+int __wrap_tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_t count, size_t stride) {
     (void)guard;
+    FUZZ_CHECK(stride == sizeof items[0]);
     for (size_t i = 0; i < count; i++)
         items[i].verdict = strcmp(items[i].target, "scene-1") == 0 && items[i].token == 7 ? TENURE_OK : TENURE_E_STALE;
     return TENURE_OK;

@@ -1,4 +1,9 @@
-"""Every piece of work has exactly one owner: libtenure for Python, by ctypes, without a compiler.
+"""At most one owner for every piece of work: libtenure for Python, by ctypes, without a compiler.
+
+    with Context() as context, context.acquire("job-1") as lease: ...   # renewed until the block is left
+
+    with Context() as context, Member(context, ["s1", "s2"]) as member:   # one instance of a fleet
+        with member.work("s1") as token: ...
 
     with LeaderElection("daily-report") as election:     # one-shot: one replica gets in
         if election.is_leader:
@@ -7,21 +12,22 @@
     @leader_only("aggregation")                           # the same, for a function; async ones, too
     def aggregate(): ...
 
-    with LeaseManager(targets=["s1", "s2"]) as manager:   # one instance of a fleet
-        with manager.work("s1") as token: ...
-
-    with Client() as client, client.acquire("job-1") as lease: ...
+tenure.aio has contexts, leases and elections for asyncio, without a thread.
 """
 
-from ._client import Client, Info, Lease
-from ._election import LeaderElection, leader_only
-from ._errors import Denied, Held, Lost, Stale, TenureError, Unreachable
+from ._context import Context, Event, Info, Lease
+from ._election import Election, LeaderElection, leader_only
+from ._errors import Cancelled, Denied, Held, Lost, Stale, TenureError, Unreachable
 from ._guard import Guard
-from ._manager import Event, LeaseInfo, LeaseManager, LeaseState
+from ._member import LeaseManager, Member, MemberInfo, MemberState
 from ._native import library_version
 
+LeaseInfo = MemberInfo
+LeaseState = MemberState
+
 __all__ = [
-    "Client", "Denied", "Event", "Guard", "Held", "Info", "LeaderElection", "Lease", "LeaseInfo", "LeaseManager",
-    "LeaseState", "Lost", "Stale", "TenureError", "Unreachable", "leader_only", "library_version",
+    "Cancelled", "Context", "Denied", "Election", "Event", "Guard", "Held", "Info", "LeaderElection", "Lease",
+    "LeaseInfo", "LeaseManager", "LeaseState", "Lost", "Member", "MemberInfo", "MemberState", "Stale", "TenureError",
+    "Unreachable", "leader_only", "library_version",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,6 +1,6 @@
-"""Leader election: continuous (start, is_leader, stop), for a block (with, async with), and for a function.
+"""Leader election: on a context (Election), or with one of its own: continuous, for a block, and for a function.
 
-The one-shot forms run inside tenure_leader_only(), in a thread: a leader that is asked to resign then keeps the role
+The one-shot forms run inside tenure_election_run(), in a thread: a leader that is asked to resign then keeps the role
 until the block is left, and a late replica does not run the same job again (at_least).
 """
 
@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Callable, Iterator, Optional, Type, TypeVar, cast
 
 from . import _native as native
-from ._errors import E_HELD, E_LOST, error_of
+from ._context import Context
+from ._errors import E_HELD, E_LOST, check, error_of
 from ._native import lib, text, utf8
 
 DEFAULT_TTL = 30.0
@@ -38,33 +39,44 @@ class _Work:
             self.changed.wait_for(lambda: self.count == 0, seconds)
 
 
-def _demoted(work: _Work) -> Any:
-    """The role is given back when this returns: when the work has stopped, or its lease is over by itself."""
+def _elected(function: Optional[Callable[[int], None]]) -> Any:
+    if function is None:
+        return native.ElectedFunction()
+    wanted = function
+    return native.ElectedFunction(lambda _election, token, _userdata: wanted(token))
 
-    def on_demoted(election: Any, _token: int, _reason: bytes, _userdata: Any) -> None:
-        work.wait_until_none(lib.tenure_election_remaining_ms(election) / 1000)
+
+def _demoted(work: _Work, function: Optional[Callable[[int, str], None]]) -> Any:
+    """The role is released when this returns: when the work has stopped, or its lease has expired."""
+
+    def on_demoted(election: Any, token: int, reason: bytes, _userdata: Any) -> None:
+        try:
+            if function is not None:
+                function(token, text(reason))
+        finally:
+            work.wait_until_none(lib.tenure_election_remaining_ms(election) / 1000)
 
     return native.DemotedFunction(on_demoted)
 
 
 class _Term:
-    """One call of tenure_leader_only() in a thread of its own, from the answer of the store to leave()."""
+    """One call of tenure_election_run() in a thread of its own, from the answer of the store to leave()."""
 
-    def __init__(self, url: Optional[bytes], role: str, options: native.ElectionOptions, wait_ms: int) -> None:
+    def __init__(self, context: Context, role: str, options: native.ElectionOptions, wait_ms: int) -> None:
         self.handle: Any = None
         self.token = 0
-        self.done = 0
+        self.code = 0
         self.message = b""
         self._answered = threading.Event()
         self._left = threading.Event()
-        self._arguments = (url, utf8(role), byref(options), wait_ms, native.LeaderFunction(self._lead), None)
+        self._arguments = (context._open(), utf8(role), byref(options), wait_ms, native.LeaderFunction(self._lead), None)
         self._thread = threading.Thread(target=self._run, name=f"tenure-{role}", daemon=True)
         self._thread.start()
         self._answered.wait()
 
     def _run(self) -> None:
-        self.done = lib.tenure_leader_only(*self._arguments)
-        self.message = lib.tenure_message(None) if self.done < 0 else b""
+        self.code = lib.tenure_election_run(*self._arguments)
+        self.message = lib.tenure_message(None) if self.code < 0 else b""
         self._answered.set()
 
     def _lead(self, election: Any, _argument: Any) -> int:
@@ -78,11 +90,85 @@ class _Term:
     def leave(self) -> int:
         self._left.set()
         self._thread.join()
-        return self.done
+        return self.code
+
+
+class Election:
+    """A candidate for a role, on a context, which must stay open. It campaigns until it is closed.
+
+    `at_least`: from the start of a term the role is kept this long, also when the work is over before. `on_elected`
+    gets the token, `on_demoted` the token and the reason. They run in the context's thread and must return soon; the
+    role is released when on_demoted has returned and no work() is under way.
+    """
+
+    def __init__(self, context: Context, role: str, *, namespace: Optional[str] = None, at_least: float = 0.0,
+                 on_elected: Optional[Callable[[int], None]] = None,
+                 on_demoted: Optional[Callable[[int, str], None]] = None) -> None:
+        self.role = role
+        self.context = context
+        self._work = _Work()
+        callbacks = (_elected(on_elected), _demoted(self._work, on_demoted))
+        options = native.ElectionOptions(
+            size=sizeof(native.ElectionOptions), namespace_name=utf8(namespace),
+            at_least_ms=native.milliseconds(at_least), on_elected=callbacks[0], on_demoted=callbacks[1])
+        self._handle = c_void_p()
+        check(lib.tenure_election_open(context._open(), utf8(role), byref(options), byref(self._handle)))
+        # The callbacks must live as long as the election does.
+        self._close = weakref.finalize(self, lambda handle, _callbacks: lib.tenure_election_close(handle), self._handle,
+                                       callbacks)
+
+    @property
+    def leads(self) -> bool:
+        """A local read that turns false by itself. Check before each step of the work."""
+        return self._close.alive and bool(lib.tenure_election_leads(self._handle))
+
+    @property
+    def token(self) -> int:
+        """The token of the term; 0 when it does not lead. Everything that the work sends should carry it."""
+        return int(lib.tenure_election_token(self._handle)) if self._close.alive else 0
+
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Whether it leads, after up to that long. Raises what makes it impossible to know."""
+        code = lib.tenure_election_wait(self._open(), native.milliseconds(seconds, native.FOREVER_MS))
+        if code != E_HELD:
+            check(code)
+        return bool(code == 0)
+
+    def resign(self) -> None:
+        """Steps down and lets others go first, for one TTL."""
+        check(lib.tenure_election_resign(self._open()))
+
+    @contextmanager
+    def work(self) -> Iterator[int]:
+        """Work that is not cut in two: the role is not released before it is left. Raises Lost when not leading."""
+        self._work.add(1)
+        try:
+            token = self.token
+            if token == 0 or not self.leads:
+                raise error_of(E_LOST, f"this instance does not lead {self.role}".encode())
+            yield token
+        finally:
+            self._work.add(-1)
+
+    def close(self) -> None:
+        """Steps down once the work is done, and releases the role. Twice does nothing."""
+        self._close()
+
+    def _open(self) -> c_void_p:
+        if not self._close.alive:
+            raise ValueError(f"the election of {self.role} is closed")
+        return self._handle
+
+    def __enter__(self) -> "Election":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
 
 
 class LeaderElection:
-    """One candidate for a role. Durations are seconds.
+    """A candidate with a context of its own. Durations are seconds.
 
     `at_least`: from the start of a term the role is kept this long, also when the work is over before, so that a
     replica whose clock is behind does not run it again. None is the TTL for the one-shot forms, and 0 for start().
@@ -93,119 +179,109 @@ class LeaderElection:
                  name: Optional[str] = None, ttl: Optional[float] = None, renew: Optional[float] = None,
                  wait: float = 0.0, at_least: Optional[float] = None) -> None:
         self.role = role
-        self._url = native.store_url(store)
-        self._settings = (utf8(namespace), utf8(name), native.milliseconds(ttl), native.milliseconds(renew))
+        self._store = store
+        self._settings = {"name": name, "ttl": ttl, "renew": renew}
+        self._namespace = namespace
         self._ttl = ttl or DEFAULT_TTL
         self._wait_ms = native.milliseconds(wait)
         self._at_least = at_least
+        self._context: Optional[Context] = None
         self._term: Optional[_Term] = None
-        self._handle: Optional[c_void_p] = None
-        self._stop: Any = None
-        self._work = _Work()
-        self._on_demoted = _demoted(self._work)
+        self._election: Optional[Election] = None
 
-    def _options(self, at_least: float) -> native.ElectionOptions:
-        namespace, name, ttl_ms, renew_ms = self._settings
-        return native.ElectionOptions(size=sizeof(native.ElectionOptions), namespace_name=namespace, instance_name=name,
-                                      ttl_ms=ttl_ms, renew_ms=renew_ms, at_least_ms=native.milliseconds(at_least))
+    def _open(self) -> Context:
+        if self._context is not None:
+            raise RuntimeError(f"the election of {self.role} has been started already")
+        return Context(self._store, **self._settings)  # type: ignore[arg-type]
 
-    def _current(self) -> Any:
-        term = self._term
-        return term.handle if term else self._handle
-
-    # ---- looking
+    # ---- reading
 
     @property
     def is_leader(self) -> bool:
-        """A local read that turns false by itself. Ask before each step of the work."""
-        handle = self._current()
-        return handle is not None and bool(lib.tenure_is_leader(handle))
+        """A local read that turns false by itself. Check before each step of the work."""
+        term, election = self._term, self._election
+        if term:
+            handle = term.handle
+            return handle is not None and bool(lib.tenure_election_leads(handle))
+        return election is not None and election.leads
 
     @property
     def token(self) -> int:
         """The token of the term; 0 when it does not lead. Everything that the work sends should carry it."""
-        handle = self._current()
-        return int(lib.tenure_election_token(handle)) if handle is not None else 0
+        term, election = self._term, self._election
+        if term:
+            handle = term.handle
+            return int(lib.tenure_election_token(handle)) if handle is not None else 0
+        return election.token if election else 0
 
     @property
     def instance_id(self) -> str:
-        handle = self._current()
-        return text(lib.tenure_election_instance_id(handle)) if handle is not None else ""
+        return self._context.instance_id if self._context else ""
 
     # ---- continuous
 
     def start(self) -> "LeaderElection":
         """Campaigns in a thread of the library's, until stop()."""
-        if self._current() is not None:
-            raise RuntimeError(f"the election of {self.role} has been started already")
-        options = self._options(self._at_least or 0.0)
-        options.on_demoted = self._on_demoted
-        handle = c_void_p()
-        done = lib.tenure_election_start(self._url, utf8(self.role), byref(options), byref(handle))
-        if done < 0:
-            raise error_of(done, lib.tenure_message(None))
-        self._handle = handle
-        # The callback must live as long as the election does.
-        self._stop = weakref.finalize(self, lambda _callback: lib.tenure_election_stop(handle), self._on_demoted)
+        context = self._open()
+        self._election = Election(context, self.role, namespace=self._namespace, at_least=self._at_least or 0.0)
+        self._context = context
         return self
 
     def stop(self) -> None:
-        """Steps down once the work is done, gives the role back. Twice is nothing."""
-        stop, self._stop = self._stop, None
-        if stop:
-            stop()
-        self._handle = None
+        """Steps down once the work is done, and releases the role. Twice does nothing."""
+        election, self._election = self._election, None
+        if election:
+            election.close()
+            election.context.close()
+            self._context = None
 
     def wait(self, seconds: Optional[float] = None) -> bool:
         """Whether it leads, after up to that long. Raises what makes it impossible to know."""
-        if self._handle is None:
-            raise RuntimeError("start() it first")
-        done = lib.tenure_election_wait(self._handle, native.milliseconds(seconds, native.FOREVER_MS))
-        if done < 0 and done != E_HELD:
-            raise error_of(done, lib.tenure_message(None))
-        return bool(done == 0)
+        return self._started().wait(seconds)
 
     def resign(self) -> None:
         """Steps down and lets others go first, for one TTL."""
-        if self._handle is None:
-            raise RuntimeError("start() it first")
-        done = lib.tenure_election_resign(self._handle)
-        if done < 0:
-            raise error_of(done, lib.tenure_message(None))
+        self._started().resign()
 
     @contextmanager
     def work(self) -> Iterator[int]:
-        """Work that is not cut in two: the role is not handed over before it is left. Raises Lost when not leading."""
-        self._work.add(1)
-        try:
-            token = self.token
-            if token == 0 or not self.is_leader:
-                raise error_of(E_LOST, f"this instance does not lead {self.role}".encode())
+        """Work that is not cut in two: the role is not released before it is left. Raises Lost when not leading."""
+        with self._started().work() as token:
             yield token
-        finally:
-            self._work.add(-1)
+
+    def _started(self) -> Election:
+        if self._election is None:
+            raise RuntimeError("start() it first")
+        return self._election
 
     # ---- for a block
 
     def __enter__(self) -> "LeaderElection":
         """Comes back when it is known who leads: look at is_leader."""
-        if self._current() is not None or self._term:
-            raise RuntimeError(f"the election of {self.role} has been started already")
-        options = self._options(self._ttl if self._at_least is None else self._at_least)
-        term = _Term(self._url, self.role, options, self._wait_ms)
-        if term.token == 0:
-            done = term.leave()
-            if done < 0 and done != E_HELD:
-                raise error_of(done, term.message)
-        else:
-            self._term = term
+        context = self._open()
+        at_least = self._ttl if self._at_least is None else self._at_least
+        options = native.ElectionOptions(size=sizeof(native.ElectionOptions), namespace_name=utf8(self._namespace),
+                                         at_least_ms=native.milliseconds(at_least))
+        term = _Term(context, self.role, options, self._wait_ms)
+        if term.token:
+            self._context, self._term = context, term
+            return self
+        code = term.leave()
+        context.close()
+        if code < 0 and code != E_HELD:
+            raise error_of(code, term.message)
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         """Raises Lost when the leadership was lost before the block was left, unless something else went wrong in it."""
         term, self._term = self._term, None
-        if term and term.leave() == E_LOST and value is None:
+        context, self._context = self._context, None
+        if not term or not context:
+            return
+        code = term.leave()
+        context.close()
+        if code == E_LOST and value is None:
             raise error_of(E_LOST, term.message)
 
     async def __aenter__(self) -> "LeaderElection":

@@ -35,6 +35,10 @@ class Stale(TenureError):
     """The token is not the newest."""
 
 
+class Cancelled(TenureError):
+    """Context.cancel() ended the wait."""
+
+
 E_HELD, E_LOST, E_UNKNOWN_TARGET, E_TIMEOUT = -3, -4, -5, -6
 _CLASSES: Dict[str, Type[TenureError]] = {
     "TENURE_E_HELD": Held,
@@ -43,8 +47,16 @@ _CLASSES: Dict[str, Type[TenureError]] = {
     "TENURE_E_UNREACHABLE": Unreachable,
     "TENURE_E_DENIED": Denied,
     "TENURE_E_STALE": Stale,
+    "TENURE_E_CANCELLED": Cancelled,
 }
 
 
 def error_of(code: int, message: Optional[bytes] = None) -> TenureError:
     return _CLASSES.get(text(lib.tenure_error_name(code)), TenureError)(code, text(message))
+
+
+def check(code: int) -> int:
+    """Raises what the calling thread's last call said, if it failed."""
+    if code < 0:
+        raise error_of(code, lib.tenure_message(None))
+    return code

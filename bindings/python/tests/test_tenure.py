@@ -10,6 +10,7 @@ import unittest
 import uuid
 
 import tenure
+from tenure import aio
 
 TENURE = os.environ.get("TENURE", "tenure")
 
@@ -26,13 +27,18 @@ def until(condition, seconds=10.0):
         time.sleep(0.02)
 
 
+def force(target, *options):
+    subprocess.run([TENURE, "release", target, "--force", *options], check=True, capture_output=True)
+
+
 class Leases(unittest.TestCase):
     def test_a_lease_excludes_others_until_it_is_released(self):
         job = fresh("job")
-        with tenure.Client(name="one", ttl=5) as one, tenure.Client(name="two", ttl=5) as two:
+        with tenure.Context(name="one", ttl=5) as one, tenure.Context(name="two", ttl=5) as two:
             with one.acquire(job) as lease:
                 self.assertTrue(lease.valid)
                 self.assertGreater(lease.token, 0)
+                self.assertEqual(lease.target, job)
                 self.assertEqual(one.info(job).holder, one.instance_id)
                 self.assertLessEqual(lease.remaining, 5)
                 with self.assertRaises(tenure.Held) as caught:
@@ -46,39 +52,193 @@ class Leases(unittest.TestCase):
                 self.assertGreater(next_lease.token, first)
             self.assertIn(job, [info.target for info in two.list()])
 
+    def test_a_lease_is_renewed_until_it_is_released(self):
+        job = fresh("job")
+        with tenure.Context(ttl=0.6) as context, tenure.Context() as other:
+            with context.acquire(job) as lease:
+                token = lease.token
+                time.sleep(1.5)
+                self.assertTrue(lease.valid)
+                self.assertEqual(other.info(job).token, token)
+            self.assertEqual(other.info(job).holder, "")
+
+    def test_a_manual_lease_that_is_not_renewed_turns_invalid_by_itself(self):
+        with tenure.Context(ttl=0.3) as context:
+            lease = context.acquire(fresh("job"), manual=True)
+            until(lambda: not lease.valid, 2)
+            self.assertEqual(lease.remaining, 0)
+
     def test_a_lost_lease_says_so(self):
         job = fresh("job")
-        with tenure.Client(ttl=5) as client:
-            lease = client.acquire(job)
-            subprocess.run([TENURE, "release", job, "--force", "--now"], check=True, capture_output=True)
+        reasons = []
+        with tenure.Context(ttl=5) as context:
+            lease = context.acquire(job)
+            lease.on_lost(reasons.append)
+            force(job, "--now")
+            until(lambda: reasons, 5)
+            self.assertFalse(lease.valid)
+            with self.assertRaises(tenure.Lost):
+                lease.renew()
+            lease.release()
+        self.assertEqual(len(reasons), 1)
+
+    def test_a_manual_lease_that_was_lost_says_so_at_its_renewal(self):
+        job = fresh("job")
+        with tenure.Context(ttl=5) as context:
+            lease = context.acquire(job, manual=True)
+            force(job, "--now")
             with self.assertRaises(tenure.Lost):
                 lease.renew()
             self.assertFalse(lease.valid)
 
-    def test_a_lease_that_is_not_renewed_turns_invalid_by_itself(self):
-        with tenure.Client(ttl=0.3) as client:
-            lease = client.acquire(fresh("job"))
-            until(lambda: not lease.valid, 2)
-            self.assertEqual(lease.remaining, 0)
+    def test_one_of_many_can_be_acquired(self):
+        jobs = [fresh("job"), fresh("job")]
+        with tenure.Context(ttl=5) as one, tenure.Context(ttl=5) as two:
+            with one.acquire_any(jobs) as first, two.acquire_any(jobs) as second:
+                self.assertEqual([first.target, second.target], jobs)
+                with self.assertRaises(tenure.Held):
+                    tenure.Context(ttl=5).acquire_any(jobs)
+
+    def test_events_are_called_back_or_taken(self):
+        job = fresh("job")
+        events = []
+        with tenure.Context(ttl=5, on_event=events.append) as one, tenure.Context(ttl=5) as two:
+            one.acquire(job).release()
+            until(lambda: {"lease_acquired", "lease_released"} <= {event.name for event in events}, 5)
+            self.assertEqual({event.target for event in events if event.target}, {job})
+            names = set()
+            with two.acquire(job):
+                until(lambda: names.add(getattr(two.next_event(0.1), "name", "")) or "lease_acquired" in names)
+
+    def test_a_wait_can_be_cancelled(self):
+        job = fresh("job")
+        with tenure.Context(ttl=5) as one, tenure.Context(ttl=5) as two, one.acquire(job):
+            timer = threading.Timer(0.3, two.cancel)
+            timer.start()
+            with self.assertRaises(tenure.Cancelled):
+                two.acquire(job, wait=None)
+            timer.join()
+
+    def test_closing_releases_what_is_held(self):
+        job = fresh("job")
+        context = tenure.Context(ttl=30)
+        lease = context.acquire(job)
+        context.close()
+        self.assertFalse(lease.valid)
+        with tenure.Context() as other, other.acquire(job):
+            pass
 
     def test_mistakes_are_exceptions_and_not_crashes(self):
         with self.assertRaises(tenure.TenureError) as caught:
-            tenure.Client("nonsense")
+            tenure.Context("nonsense")
         self.assertEqual(caught.exception.name, "TENURE_E_INVALID")
-        client = tenure.Client()
-        for target in ("", "a b", "x" * 300, "..", "ä"):
+        context = tenure.Context()
+        for target in ("", "a b", "x" * 300, "..", "\u00e4"):
             with self.assertRaises(tenure.TenureError):
-                client.acquire(target)
+                context.acquire(target)
         with self.assertRaises(ValueError):
-            client.acquire("a\0b")
-        lease = client.acquire(fresh("job"))
-        client.close()
-        client.close()
+            context.acquire("a\0b")
+        lease = context.acquire(fresh("job"))
+        context.close()
+        context.close()
         self.assertFalse(lease.valid)
-        for use in (lease.renew, lambda: lease.token, lambda: client.acquire("job"), lambda: client.instance_id):
+        for use in (lease.renew, lambda: lease.token, lambda: context.acquire("job"), lambda: context.instance_id):
             with self.assertRaises(ValueError):
                 use()
         lease.release()
+
+
+class Asyncio(unittest.TestCase):
+    def test_a_lease_is_renewed_by_the_loop_without_a_thread(self):
+        job = fresh("job")
+
+        async def run():
+            before = os.listdir("/proc/self/task")
+            async with aio.Context(name="one", ttl=0.6) as context, await context.acquire(job) as lease:
+                await asyncio.sleep(1.5)
+                self.assertTrue(lease.valid)
+                self.assertEqual(context.info(job).token, lease.token)
+                self.assertEqual(os.listdir("/proc/self/task"), before)
+                return lease
+
+        lease = asyncio.run(run())
+        self.assertFalse(lease.valid)
+        with tenure.Context() as other, other.acquire(job, wait=5):
+            pass
+
+    def test_a_wait_ends_when_the_lease_is_released(self):
+        job = fresh("job")
+
+        async def run():
+            async with aio.Context(name="one", ttl=10) as one, aio.Context(name="two", ttl=10) as two:
+                first = await one.acquire(job)
+                with self.assertRaises(tenure.Held):
+                    await two.acquire(job)
+                waiting = asyncio.ensure_future(two.acquire(job, wait=30))
+                await asyncio.sleep(0.3)
+                self.assertFalse(waiting.done())
+                token = first.token
+                first.release()
+                second = await asyncio.wait_for(waiting, 5)
+                self.assertGreater(second.token, token)
+                second.release()
+
+        asyncio.run(run())
+
+    def test_many_leases_are_acquired_at_once(self):
+        async def run():
+            async with aio.Context(ttl=10) as context:
+                names = [fresh("job") for _ in range(50)]
+                leases = await asyncio.gather(*[context.acquire(name) for name in names])
+                self.assertTrue(all(lease.valid for lease in leases))
+                self.assertEqual([lease.target for lease in leases], names)
+
+        asyncio.run(run())
+
+    def test_a_cancelled_acquire_leaves_nothing_behind(self):
+        job = fresh("job")
+
+        async def run():
+            async with aio.Context(ttl=10) as one, aio.Context(ttl=10) as two:
+                first = await one.acquire(job)
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(two.acquire(job, wait=None), 0.3)
+                first.release()
+                await asyncio.sleep(0.5)
+                self.assertEqual(one.info(job).holder, "")
+
+        asyncio.run(run())
+
+    def test_a_lost_lease_says_so(self):
+        job = fresh("job")
+
+        async def run():
+            async with aio.Context(ttl=5) as context:
+                lease = await context.acquire(job)
+                lost = asyncio.ensure_future(lease.lost())
+                await asyncio.sleep(0)
+                await asyncio.get_running_loop().run_in_executor(None, force, job, "--now")
+                reason = await asyncio.wait_for(lost, 10)
+                self.assertFalse(lease.valid)
+                return reason
+
+        self.assertTrue(asyncio.run(run()))
+
+    def test_an_election_hands_over(self):
+        role = fresh("role")
+
+        async def run():
+            async with aio.Context(name="one", ttl=2) as one, aio.Context(name="two", ttl=2) as two:
+                first = aio.Election(one, role)
+                token = await asyncio.wait_for(first.wait(), 10)
+                self.assertTrue(first.leads)
+                async with aio.Election(two, role) as second:
+                    self.assertFalse(second.leads)
+                    await first.close()
+                    self.assertGreater(await asyncio.wait_for(second.wait(), 10), token)
+                self.assertFalse(second.leads)
+
+        asyncio.run(run())
 
 
 class Elections(unittest.TestCase):
@@ -188,7 +348,49 @@ class Elections(unittest.TestCase):
                 self.fail("it got in")
 
 
+class ElectionsOnAContext(unittest.TestCase):
+    def test_terms_are_called_back_and_a_context_can_have_several(self):
+        roles = [fresh("role"), fresh("role")]
+        calls = []
+        with tenure.Context(ttl=3) as context:
+            first = tenure.Election(context, roles[0], on_elected=lambda token: calls.append(("elected", token)),
+                                    on_demoted=lambda token, reason: calls.append((reason, token)))
+            with tenure.Election(context, roles[1]) as second:
+                self.assertTrue(first.wait(10))
+                self.assertTrue(second.wait(10))
+                self.assertEqual(first.context.instance_id, second.context.instance_id)
+                token = first.token
+                with first.work() as number:
+                    self.assertEqual(number, token)
+            first.close()
+            first.close()
+            self.assertFalse(first.leads)
+            self.assertFalse(second.leads)
+        self.assertEqual(calls, [("elected", token), ("shutdown", token)])
+        with self.assertRaises(ValueError):
+            first.wait(0)
+
+
 class Fleet(unittest.TestCase):
+    def test_members_on_contexts_share_the_targets(self):
+        namespace = fresh("fleet")
+        targets = [f"s{i}" for i in range(4)]
+        with tenure.Context(name="one", namespace=namespace, ttl=2) as one_context, \
+                tenure.Context(name="two", namespace=namespace, ttl=2) as two_context, \
+                tenure.Member(one_context, targets, settle=0.2) as one:
+            until(lambda: len(one.held()) == 4)
+            with tenure.Member(two_context, targets, settle=0.2) as two:
+                until(lambda: len(one.held()) == 2 and len(two.held()) == 2)
+                mine = one.held()[0]
+                self.assertTrue(one.is_held(mine))
+                self.assertEqual(one.read(mine).state, tenure.MemberState.HELD)
+                self.assertEqual(two.read(mine).planned, one.instance_id)
+                one.confirm(mine)
+                with self.assertRaises(tenure.Held):
+                    two.acquire(mine)
+                self.assertEqual(sorted(one.instances()), sorted([one.instance_id, two.instance_id]))
+            until(lambda: len(one.held()) == 4)
+
     def test_two_instances_share_the_targets(self):
         namespace = fresh("fleet")
         targets = [f"s{i}" for i in range(6)]
@@ -227,11 +429,11 @@ class Fleet(unittest.TestCase):
 class Fencing(unittest.TestCase):
     def test_a_stale_token_is_refused(self):
         job = fresh("job")
-        with tenure.Client(ttl=5) as client, tenure.Guard() as guard:
-            with client.acquire(job) as lease:
+        with tenure.Context(ttl=5) as context, tenure.Guard(context) as guard:
+            with context.acquire(job) as lease:
                 old = lease.token
                 guard.check(job, old)
-            with client.acquire(job, wait=5) as lease:
+            with context.acquire(job, wait=5) as lease:
                 guard.check(job, lease.token)
                 with self.assertRaises(tenure.Stale):
                     guard.check(job, old)
@@ -250,9 +452,16 @@ class Ends(unittest.TestCase):
         with tenure.LeaderElection(role, wait=5) as election:
             self.assertTrue(election.is_leader)
 
+    def test_a_forgotten_lease_is_released_at_the_end_of_the_program(self):
+        job = fresh("forgotten")
+        done = self.run_program(f"import tenure\nc = tenure.Context()\nl = c.acquire({job!r})\nprint(l.valid)")
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("True\n", "", 0))
+        with tenure.Context() as context, context.acquire(job):
+            pass
+
     def test_the_child_of_a_fork_holds_nothing(self):
         done = self.run_program(
-            "import os, tenure\nc = tenure.Client(ttl=5)\nl = c.acquire('forked')\n"
+            "import os, tenure\nc = tenure.Context(ttl=5)\nl = c.acquire('forked')\n"
             "if os.fork() == 0:\n    print('child', l.valid, flush=True)\n    os._exit(0)\nos.wait()\n"
             "print('parent', l.valid)\nl.release()")
         self.assertEqual((done.stdout, done.stderr), ("child False\nparent True\n", ""))

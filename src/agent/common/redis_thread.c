@@ -48,7 +48,7 @@ int ten_redis_thread_open(ten_redis_thread *thread, const ten_agent_config *conf
     thread->side.interrupt = interrupt;
     int r = read_url(config, what, &url, error);
     if (r == TENURE_OK)
-        r = ten_endpoint_timeout(&url, config->member.ttl_ms, &thread->timeout_ms, error);
+        r = ten_endpoint_timeout(&url, config->context.ttl_ms, &thread->timeout_ms, error);
     if (r == TENURE_OK)
         r = ten_redis_settings_make(&url, &thread->settings, error);
     ten_url_free(&url);

@@ -172,7 +172,7 @@ bool ten_guard_filter_still_passes(ten_guard_filter *filter, uint64_t number, co
     tenure_guard_item item = {.target = target, .token = token};
     ten_guard_filter_message message = {.number = number};
     filter->counts.passed--; /* it is counted by its last verdict */
-    int r = tenure_guard_check_many(filter->config.guard, &item, 1);
+    int r = tenure_guard_check_many(filter->config.guard, &item, 1, sizeof item);
     if (r < 0)
         item.verdict = r;
     take_verdict(filter, &item, &message);
@@ -188,9 +188,9 @@ int ten_guard_filter_judge(ten_guard_filter *filter, ten_guard_filter_message *m
         if (read_message(filter, &messages[i], asked))
             filter->messages[asked++] = i;
     }
-    int r = tenure_guard_check_many(filter->config.guard, filter->items, asked);
+    int r = tenure_guard_check_many(filter->config.guard, filter->items, asked, sizeof filter->items[0]);
     if (r < 0)
-        return ten_fail(error, r, "%s", tenure_guard_message(filter->config.guard));
+        return ten_fail(error, r, "%s", tenure_message(filter->config.guard));
     for (size_t i = 0; i < asked; i++) {
         take_verdict(filter, &filter->items[i], &messages[filter->messages[i]]);
         ten_measure_add(&filter->config.measures->passed, messages[filter->messages[i]].passes);

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "runtime/candidate.h"
-#include "runtime/client.h"
 
 #define BACKOFF_MIN_MS 200u
 #define BACKOFF_MAX_MS 10000u
@@ -29,7 +28,7 @@
 #define FLUSH_MS       1000u
 #define IDLE_MS        1000u
 
-/* What the election's thread leaves for the loop. */
+/* What the context's thread leaves for the loop. */
 struct heard {
     ten_term_heard term;
     bool lost;          /* somebody else may lead */
@@ -41,6 +40,7 @@ struct leader {
     ten_shared *shared;
     ten_children children;
     ten_log *log;
+    tenure_context *context;
     tenure_election *election;
     int signal_fd;
     int heard_fd;
@@ -48,7 +48,7 @@ struct leader {
     ten_measures measures;
     ten_exporter *exporter;            /* NULL: nobody asks */
     struct heard heard;                /* under the lock */
-    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: the election's thread's own */
+    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own */
 
     ten_term term;
     ten_child child;
@@ -60,7 +60,7 @@ struct leader {
     bool stop_from_terminal; /* which has told the command, too */
 };
 
-/* ---- what the election's thread hears */
+/* ---- what the context's thread hears */
 
 static bool is_worth_saying(struct leader *leader, const tenure_event *event) {
     if (event->kind != TENURE_EVENT_ACQUIRE_FAILED || event->error != TENURE_E_HELD)
@@ -90,7 +90,7 @@ static void log_event(struct leader *leader, const tenure_event *event) {
         fields[count++] = TEN_TEXT("error", tenure_strerror(event->error));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
-    ten_log_event(leader->log, level, event->name, fields, count);
+    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
 }
 
 static void note(struct heard *heard, const tenure_event *event) {
@@ -140,7 +140,7 @@ static void on_event(const tenure_event *event, void *userdata) {
 
 /* With what may be believed of the lease at this moment. */
 static struct heard look_at_heard(struct leader *leader) {
-    const ten_belief *belief = &leader->shared->beliefs.beliefs[0];
+    const ten_belief *belief = ten_beliefs_at(&leader->shared->beliefs, 0);
     pthread_mutex_lock(&leader->lock);
     struct heard heard = leader->heard;
     pthread_mutex_unlock(&leader->lock);
@@ -159,7 +159,7 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)++leader->mark);
     const char *const ours[][2] = {{"TENURE_ROLE", leader->config->role},
                                    {"TENURE_TOKEN", token},
-                                   {"TENURE_INSTANCE", tenure_election_instance_id(leader->election)},
+                                   {"TENURE_INSTANCE", tenure_instance_id(leader->context)},
                                    {TEN_POLL_MARK, mark},
                                    {"TENURE_REASON", reason}};
     char **variables = ten_environment_make(ours, TEN_COUNT(ours), true);
@@ -355,7 +355,7 @@ static int open_loop(struct leader *leader, ten_error *error) {
 }
 
 static bool leads(const void *userdata) {
-    return tenure_is_leader(userdata);
+    return tenure_election_leads(userdata);
 }
 
 static int open_exporter(struct leader *leader, ten_error *error) {
@@ -364,7 +364,7 @@ static int open_exporter(struct leader *leader, ten_error *error) {
                                     .kind = TEN_EXPORTS_ROLE,
                                     .measures = &leader->measures,
                                     .instance = leader->shared->state->instance,
-                                    .namespace_name = config->election.namespace_name,
+                                    .namespace_name = config->context.namespace_name,
                                     .role = config->role,
                                     .store = config->store,
                                     .leads = leads,
@@ -373,33 +373,41 @@ static int open_exporter(struct leader *leader, ten_error *error) {
     return ten_exporter_open(&exporter, &leader->exporter, error);
 }
 
-/* The log needs the instance's name, and the election's thread the log. */
-static int open_election(struct leader *leader, ten_error *error) {
+static int open_context(struct leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    tenure_election_options options = config->election;
-    options.size = sizeof options;
-    options.on_event = on_event;
-    options.userdata = leader;
-    ten_election_extras extras = {
-        .beliefs = &leader->shared->beliefs, .works_elsewhere = true, .measures = &leader->measures};
-    int r = ten_candidate_open(config->store, config->role, &options, &extras, &leader->election);
+    int r = tenure_open(config->store, &config->context, &leader->context);
     if (r < 0)
         return ten_fail(error, r, "%s", tenure_message(NULL));
     struct ten_shared_state *state = leader->shared->state;
-    snprintf(state->instance, sizeof state->instance, "%s", tenure_election_instance_id(leader->election));
+    snprintf(state->instance, sizeof state->instance, "%s", tenure_instance_id(leader->context));
     atomic_store(&state->ready, true);
     ten_log_config log = {.fd = STDERR_FILENO,
                           .format = config->log_format,
                           .level = config->log_level,
                           .clock = &ten_system_clock,
                           .instance = state->instance,
-                          .namespace_name = options.namespace_name};
-    r = ten_log_open(&log, &leader->log, error);
-    if (r == TENURE_OK && config->metrics)
+                          .namespace_name = config->context.namespace_name};
+    return ten_log_open(&log, &leader->log, error);
+}
+
+static int open_election(struct leader *leader, ten_error *error) {
+    const ten_leader_config *config = leader->config;
+    tenure_election_options options = {.size = sizeof options,
+                                       .namespace_name = config->context.namespace_name,
+                                       .at_least_ms = config->at_least_ms,
+                                       .on_event = on_event,
+                                       .userdata = leader};
+    ten_election_extras extras = {
+        .beliefs = &leader->shared->beliefs, .works_elsewhere = true, .measures = &leader->measures};
+    int r = ten_candidate_open(leader->context, config->role, &options, &extras, &leader->election);
+    if (r < 0)
+        return ten_fail(error, r, "%s", tenure_message(NULL));
+    if (config->metrics)
         r = open_exporter(leader, error);
-    if (r == TENURE_OK)
-        ten_candidate_begin(leader->election);
-    return r;
+    if (r < 0)
+        return r;
+    r = ten_candidate_begin(leader->election);
+    return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
 /* What came of it, after the loop. */
@@ -442,7 +450,7 @@ static void open_term(struct leader *leader) {
                             .once = config->once,
                             .has_begin_hook = config->on_elected != NULL,
                             .has_end_hook = config->on_demoted != NULL,
-                            .at_least_ms = config->election.at_least_ms,
+                            .at_least_ms = config->at_least_ms,
                             .wait_until_ms = ten_add_saturating(ten_now_ms(), config->wait_ms)};
     ten_backoff backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS, .steady_ms = STEADY_MS};
     ten_term_init(&leader->term, &rules, &backoff);
@@ -460,13 +468,16 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
     ten_tree_adopt();
     int r = open_loop(&leader, error);
     if (r == TENURE_OK)
+        r = open_context(&leader, error);
+    if (r == TENURE_OK)
         r = open_election(&leader, error);
     if (r == TENURE_OK)
         loop(&leader);
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);
     ten_exporter_close(leader.exporter);
-    tenure_election_stop(leader.election);
+    tenure_election_close(leader.election);
+    (void)tenure_close(leader.context);
     if (r == TENURE_OK)
         r = conclude(&leader, ret_exit, error);
     ten_log_close(leader.log, FLUSH_MS);

@@ -14,9 +14,10 @@
 typedef struct ten_leader_config {
     const char *store; /* NULL: the default */
     const char *role;
-    tenure_election_options election; /* without its callbacks */
-    char **command;                   /* ends with NULL */
-    const char *on_elected;           /* run by /bin/sh -c; NULL: none */
+    tenure_options context; /* its namespace is that of the role */
+    uint64_t at_least_ms;   /* as in tenure_election_options */
+    char **command;         /* ends with NULL */
+    const char *on_elected; /* run by /bin/sh -c; NULL: none */
     const char *on_demoted;
     enum ten_restart restart;
     uint64_t grace_ms;      /* ending the command starts this long before the deadline */

@@ -1,6 +1,6 @@
 /*
  * The agent's loop: targets come from their source, leases from the fleet member, polls start when they are due and the
- * target is held. One thread; the fleet member's thread only queues events. It runs in the worker process, under the
+ * target is held. One thread; the context's thread only queues events. It runs in the worker process, under the
  * warden.
  */
 #include "agent/poller/agent.h"
@@ -21,7 +21,7 @@
 
 #define KILL_AFTER_MS    1000u /* from asking a poll to end to killing it, with the lease still good */
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
-#define RELEASE_MS       2000u /* more, for giving everything back: a store that is away must not keep the agent */
+#define RELEASE_MS       2000u /* more, for releasing everything: a store that is away must not keep the agent */
 #define HURRY_MS         300u  /* the same, when told twice */
 #define FLUSH_MS         2000u
 #define READ_AGAIN_MS    1000u
@@ -46,7 +46,7 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
     int r = ten_source_check(config, error);
     if (r < 0)
         return r;
-    uint64_t room_ms = config->member.ttl_ms - config->member.margin_ms;
+    uint64_t room_ms = config->context.ttl_ms - config->context.margin_ms;
     if (config->grace_ms < 10 || config->grace_ms > room_ms / 2)
         return ten_fail(
             error, TENURE_E_TTL,
@@ -57,7 +57,7 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
     return TENURE_OK;
 }
 
-/* ---- events from the fleet member's thread */
+/* ---- events from the context's thread */
 
 static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
     pthread_mutex_lock(&agent->event_lock);
@@ -137,7 +137,12 @@ static void schedule_now(struct ten_agent *agent, struct ten_agent_target *targe
 /* Whether there is a lease at all: also one that may not be used right now, because it is uncertain, or about to be
  * released, which can still change without an event. */
 static bool is_held(const struct ten_agent_target *target) {
-    return target->handle && ten_belief_ends_ms(target->handle) != 0;
+    return target->handle.belief && ten_belief_ends_ms(target->handle.belief) != 0;
+}
+
+/* If the fleet member does not know the target any more, the handle stays what it was: it is never held again. */
+static void take_handle(struct ten_agent *agent, struct ten_agent_target *target) {
+    (void)tenure_member_handle(agent->member, target->id, &target->handle);
 }
 
 static bool give_number(struct ten_agent *agent, struct ten_agent_target *target) {
@@ -209,7 +214,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
         free_target(event);
     }
     target->seen = agent->readings;
-    target->handle = tenure_member_handle(agent->member, target->id);
+    take_handle(agent, target);
     if (is_held(target) && !target->due_ms)
         schedule_now(agent, target);
 }
@@ -218,9 +223,9 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
 
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
     struct ten_agent_target *copy = copy_target(target);
-    if (!copy || tenure_member_put_target(agent->member, target->id, target->paused) < 0) {
+    if (!copy || tenure_member_put(agent->member, target->id, target->paused ? TENURE_PAUSED : 0) < 0) {
         TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
-                TEN_TEXT("error", copy ? tenure_member_message(agent->member) : "out of memory"));
+                TEN_TEXT("error", copy ? tenure_message(agent->member) : "out of memory"));
         free_target(copy);
         return;
     }
@@ -228,7 +233,7 @@ void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) 
 }
 
 void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target) {
-    (void)tenure_member_remove_target(agent->member, target->id);
+    (void)tenure_member_remove(agent->member, target->id);
     ten_agent_drop_target(agent, target);
 }
 
@@ -256,7 +261,7 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
         fields[count++] = TEN_NUMBER("free_ms", event->free_ms);
     if (event->count)
         fields[count++] = TEN_NUMBER("count", event->count);
-    ten_log_event(agent->log, level, event->name, fields, count);
+    ten_log_event(agent->log, level, tenure_event_name(event->kind), fields, count);
 }
 
 /* A large request is reported by one event with the count of its renewals. */
@@ -273,7 +278,7 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         if (target && !target->removed) {
-            target->handle = tenure_member_handle(agent->member, target->id);
+            take_handle(agent, target);
             schedule_now(agent, target);
         }
         break;
@@ -491,20 +496,13 @@ static int open_sinks(struct ten_agent *agent, ten_error *error) {
     return r;
 }
 
-static int open_member(struct ten_agent *agent, ten_error *error) {
+static int open_context(struct ten_agent *agent, ten_error *error) {
     const ten_agent_config *config = agent->config;
-    tenure_member_options options = config->member;
-    options.size = sizeof options;
-    options.targets_from_store = strcmp(config->targets, "store") == 0;
-    options.on_event = on_event;
-    options.userdata = agent;
-    ten_member_extras extras = {
-        .beliefs = &agent->shared->beliefs, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
-    int r = ten_member_open(config->store, &options, &extras, &agent->member);
+    int r = tenure_open(config->store, &config->context, &agent->context);
     if (r < 0)
-        return ten_fail(error, r, "%s", tenure_member_message(NULL));
-    agent->instance = tenure_member_instance_id(agent->member);
-    agent->namespace_name = options.namespace_name;
+        return ten_fail(error, r, "%s", tenure_message(NULL));
+    agent->instance = tenure_instance_id(agent->context);
+    agent->namespace_name = config->context.namespace_name;
     struct ten_shared_state *state = agent->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", agent->instance);
     atomic_store(&state->ready, true);
@@ -515,6 +513,22 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                           .instance = agent->instance,
                           .namespace_name = agent->namespace_name};
     return ten_log_open(&log, &agent->log, error);
+}
+
+/* Joins the fleet. */
+static int open_member(struct ten_agent *agent, ten_error *error) {
+    const ten_agent_config *config = agent->config;
+    tenure_member_options options = {.size = sizeof options,
+                                     .flags = strcmp(config->targets, "store") == 0 ? TENURE_TARGETS_FROM_STORE : 0,
+                                     .weight = config->weight,
+                                     .namespace_name = config->context.namespace_name,
+                                     .settle_ms = config->settle_ms,
+                                     .on_event = on_event,
+                                     .userdata = agent};
+    ten_member_extras extras = {
+        .beliefs = &agent->shared->beliefs, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
+    int r = ten_member_open(agent->context, &options, &extras, &agent->member);
+    return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
 static int open_source(struct ten_agent *agent, ten_error *error) {
@@ -546,8 +560,7 @@ static int open_exporter(struct ten_agent *agent, ten_error *error) {
 static void close_agent(struct ten_agent *agent) {
     ten_exporter_close(agent->exporter);
     ten_source_close(agent);
-    if (agent->member)
-        tenure_member_close(agent->member);
+    tenure_member_close(agent->member);
     take_events(agent);
     for (uint32_t i = 0; i < agent->target_room; i++) {
         if (agent->targets[i])
@@ -565,6 +578,7 @@ static void close_agent(struct ten_agent *agent) {
     ten_close_fd(&agent->epoll_fd);
     ten_close_fd(&agent->signal_fd);
     ten_close_fd(&agent->event_fd);
+    (void)tenure_close(agent->context);
     ten_log_close(agent->log, FLUSH_MS);
     pthread_mutex_destroy(&agent->event_lock);
 }
@@ -585,14 +599,15 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     if (r == TENURE_OK)
         r = open_sinks(&agent, error);
     if (r == TENURE_OK)
-        r = open_member(&agent, error);
+        r = open_context(&agent, error);
     if (r == TENURE_OK)
         r = open_source(&agent, error);
     if (r == TENURE_OK && config->metrics)
         r = open_exporter(&agent, error);
-    if (r == TENURE_OK && tenure_member_start(agent.member) < 0)
-        r = ten_fail(error, TENURE_E_SYSTEM, "%s", tenure_member_message(agent.member));
+    if (r == TENURE_OK)
+        r = open_member(&agent, error);
     if (r == TENURE_OK) {
+        ten_source_reread(&agent);
         loop(&agent);
         if (agent.refused)
             r = ten_fail(error, agent.refused,

@@ -12,11 +12,13 @@
 enum ten_poll_how { TEN_POLL_EXEC, TEN_POLL_HTTP, TEN_POLL_SPEC };
 
 typedef struct ten_agent_config {
-    const char *store;            /* NULL: the default */
-    tenure_member_options member; /* without its callbacks */
-    uint64_t grace_ms;            /* ending a process starts this long before the deadline */
-    const char *targets;          /* `store`, `file:PATH`, `redis-keys:PREFIX`, `redis-set:KEY[,PREFIX]` or a URL */
-    const char *redis;            /* the Redis of such targets and sinks; NULL: the store */
+    const char *store;      /* NULL: the default */
+    tenure_options context; /* its namespace is that of the fleet */
+    uint32_t weight;        /* these two as in tenure_member_options */
+    uint64_t settle_ms;
+    uint64_t grace_ms;   /* ending a process starts this long before the deadline */
+    const char *targets; /* `store`, `file:PATH`, `redis-keys:PREFIX`, `redis-set:KEY[,PREFIX]` or a URL */
+    const char *redis;   /* the Redis of such targets and sinks; NULL: the store */
     enum ten_poll_how how;
     const char *command; /* of TEN_POLL_EXEC */
     bool trust_targets;  /* a target's own command may be run */

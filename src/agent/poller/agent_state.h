@@ -31,10 +31,10 @@ struct ten_agent_target {
     char *spec;
     uint64_t every_ms; /* 0: the agent's */
     bool paused;
-    bool removed;    /* freed when its poll is over */
-    uint32_t number; /* in the agent's arrays and timers */
-    uint32_t seen;   /* the reading of the file that last had it */
-    const tenure_handle *handle;
+    bool removed;          /* freed when its poll is over */
+    uint32_t number;       /* in the agent's arrays and timers */
+    uint32_t seen;         /* the reading of the file that last had it */
+    tenure_handle handle;  /* without a belief: the fleet member never knew the target */
     uint64_t due_ms;       /* the next poll, without its jitter */
     unsigned failures;     /* in a row */
     struct ten_poll *poll; /* under way, or NULL */
@@ -56,7 +56,7 @@ struct ten_poll {
     CURL *easy;
 };
 
-/* What the fleet member's thread leaves for the loop. */
+/* What the context's thread leaves for the loop. */
 struct ten_agent_event {
     tenure_event event;
     struct ten_agent_target *target; /* a change of the registry instead of an event; owned here */
@@ -67,6 +67,7 @@ struct ten_agent {
     const ten_agent_config *config;
     ten_work_rules work_rules;
     ten_shared *shared;
+    tenure_context *context;
     tenure_member *member;
     const char *instance;
     const char *namespace_name;
@@ -114,6 +115,7 @@ void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *tar
 
 /* source.c */
 int ten_source_check(const ten_agent_config *config, ten_error *error);
+/* Puts no targets yet. */
 int ten_source_open(struct ten_agent *agent, ten_error *error);
 /* Its descriptor is readable. */
 void ten_source_take(struct ten_agent *agent);

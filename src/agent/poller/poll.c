@@ -23,13 +23,13 @@ void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
 
 /* The deadline is read first: of what is lost in between, it is of no use. */
 static ten_work_lease lease_of(const struct ten_agent *agent, const struct ten_agent_target *target) {
-    tenure_lease_info info;
-    ten_work_lease lease = {.ends_ms = ten_belief_ends_ms(target->handle),
-                            .closing = ten_belief_work_until_ms(target->handle) == 0};
-    if (tenure_member_lease_info(agent->member, target->id, &info) < 0)
+    tenure_member_info info = {.size = sizeof info};
+    const ten_belief *belief = target->handle.belief;
+    ten_work_lease lease = {.ends_ms = ten_belief_ends_ms(belief), .closing = ten_belief_work_until_ms(belief) == 0};
+    if (tenure_member_read(agent->member, target->id, &info) < 0)
         return (ten_work_lease){0};
     lease.token = info.token;
-    lease.confirmed = info.state == TENURE_STATE_OWNED;
+    lease.confirmed = info.state == TENURE_STATE_HELD;
     if (!lease.confirmed && info.state != TENURE_STATE_UNCERTAIN)
         lease.ends_ms = 0;
     return lease;
@@ -57,7 +57,7 @@ static bool start_kind(struct ten_agent *agent, struct ten_poll *poll) {
 
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     uint64_t token;
-    if (target->poll || !target->handle || !tenure_handle_is_held(target->handle) || agent->stop_ms)
+    if (target->poll || !target->handle.belief || !tenure_handle_is_held(target->handle) || agent->stop_ms)
         return;
     if (tenure_member_begin(agent->member, target->id, &token) < 0)
         return;
@@ -67,7 +67,7 @@ void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     if (lease.token == token && ten_work_may_start(&agent->work_rules, &lease, now_ms))
         poll = ten_calloc(1, sizeof *poll);
     if (!poll) {
-        tenure_member_end(agent->member, target->id);
+        (void)tenure_member_end(agent->member, target->id);
         return;
     }
     ten_work_start(&poll->work, &agent->work_rules, &lease, now_ms + agent->config->timeout_ms, now_ms);
@@ -137,7 +137,7 @@ static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
     ten_buf_free(&poll->output);
     target->poll = NULL;
     agent->running--;
-    tenure_member_end(agent->member, target->id);
+    (void)tenure_member_end(agent->member, target->id);
     ten_free(poll);
     if (target->removed)
         ten_agent_drop_target(agent, target);

@@ -43,10 +43,11 @@ static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const 
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = poll};
     char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)command, NULL};
+    const ten_belief *belief = poll->target->handle.belief;
     ten_child_config config = {.arguments = arguments,
                                .variables = variables,
                                .mark = poll->number,
-                               .belief = (uint32_t)(poll->target->handle - agent->shared->beliefs.beliefs),
+                               .belief = (uint32_t)(belief - ten_beliefs_at(&agent->shared->beliefs, 0)),
                                .in_fd = null_fd,
                                .out_fd = ends[1],
                                .alive_fd = ends[1],

@@ -173,7 +173,7 @@ static int open_sink(const char *text, const ten_agent_config *config, void **re
     ten_side_thread_init(&sink->thread);
     sink->thread.backoff_max_ms = BACKOFF_MS;
     ten_outbox_init(&sink->outbox);
-    int r = ten_mqtt_settings_read(text, config->member.ttl_ms, &sink->settings, error);
+    int r = ten_mqtt_settings_read(text, config->context.ttl_ms, &sink->settings, error);
     if (r == TENURE_OK)
         r = ten_side_thread_start(&sink->thread, sink->settings.name, run, free_sink, error);
     if (r < 0)

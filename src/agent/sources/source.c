@@ -92,11 +92,9 @@ static int open_file(struct ten_agent *agent, const char *path, ten_error *error
     int r = ten_target_file_open(path, &agent->file, error);
     if (r == TENURE_OK && access(path, R_OK) != 0)
         r = ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the targets from %s", path);
-    if (r < 0)
-        return r;
-    agent->source_fd = ten_target_file_fd(agent->file);
-    ten_source_reread(agent);
-    return TENURE_OK;
+    if (r == TENURE_OK)
+        agent->source_fd = ten_target_file_fd(agent->file);
+    return r;
 }
 
 /* ---- a source with a thread */

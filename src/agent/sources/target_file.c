@@ -94,7 +94,7 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
     ten_target_line *storage = ten_calloc(1, sizeof *storage);
     if (!storage)
         return ten_fail_memory(error, "a target");
-    tenure_target target = {0};
+    tenure_target target = {.size = sizeof target};
     int r = TENURE_OK;
     if (line[0] == '{') {
         json_error_t problem;
@@ -160,7 +160,7 @@ int ten_target_file_session_parse(const char *id, const char *text, size_t size,
         return ten_fail_memory(error, "a target");
     }
     snprintf(storage->id, sizeof storage->id, "%s", id);
-    tenure_target target = {.id = storage->id, .spec = storage->spec};
+    tenure_target target = {.size = sizeof target, .id = storage->id, .spec = storage->spec};
     json_error_t problem;
     storage->json = json_loadb(text, size, flags, &problem);
     int r = TENURE_OK;

@@ -255,7 +255,7 @@ static int make(const ten_agent_config *config, target_http **ret_source, ten_er
         return ten_fail_memory(error, "the targets");
     ten_side_thread_init(&source->thread);
     source->thread.backoff_max_ms = BACKOFF_MS;
-    ten_source_feed_init(&source->feed, config->member.ttl_ms);
+    ten_source_feed_init(&source->feed, config->context.ttl_ms);
     int r = read_url(source, config->targets, error);
     if (r < 0)
         free_source(&source->thread);

@@ -325,7 +325,7 @@ static int make(const ten_agent_config *config, target_redis **ret_source, ten_e
     target_redis *source = ten_calloc(1, sizeof *source);
     if (!source)
         return ten_fail_memory(error, "the targets");
-    ten_source_feed_init(&source->feed, config->member.ttl_ms);
+    ten_source_feed_init(&source->feed, config->context.ttl_ms);
     source->flushes = FLUSHES_UNKNOWN;
     int r = ten_redis_thread_open(&source->thread, config, config->targets, error);
     if (r == TENURE_OK)

@@ -47,7 +47,7 @@ static bool make_shared(struct warden *warden) {
     if (memory == MAP_FAILED)
         return false;
     warden->shared.state = memory;
-    if (ten_beliefs_make(&warden->shared.beliefs, TEN_SHARED_TARGETS))
+    if (ten_beliefs_share(&warden->shared.beliefs, TEN_SHARED_TARGETS))
         return true;
     munmap(memory, sizeof(struct ten_shared_state));
     return false;
@@ -100,7 +100,7 @@ static uint64_t watch_polls(struct warden *warden) {
         int32_t pid = atomic_load(&place->pid);
         if (belief == 0 || belief == TEN_SHARED_UNBOUND)
             continue;
-        uint64_t ends_ms = ten_belief_ends_ms(&warden->shared.beliefs.beliefs[belief - 1]);
+        uint64_t ends_ms = ten_belief_ends_ms(ten_beliefs_at(&warden->shared.beliefs, belief - 1));
         uint64_t now = ten_now_ms();
         enum ten_work_step step = ten_work_pressure(ends_ms, grace_ms, now);
         if (step == TEN_WORK_NOTHING) {

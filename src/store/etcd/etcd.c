@@ -140,6 +140,7 @@ const ten_store_ops ten_etcd_ops = {
                      .expiry_late_ms = LATE_MS,
                      .shared_between_processes = true,
                      .survives_restart = true,
+                     .watches_in_thread = true,
                      .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
                      .change_notice = "watch"},
     .open = open_store,

@@ -4,25 +4,33 @@
 #include <string.h>
 
 #include "base/id.h"
-#include "runtime/client.h"
+#include "runtime/context_state.h"
 
-static int read_leader(tenure_client *client, const char *role, tenure_leader *ret_leader) {
-    tenure_info info;
-    int r = tenure_get_info(client, role, &info);
-    *ret_leader = (tenure_leader){0};
-    if (r == TENURE_E_UNKNOWN_TARGET)
-        return TENURE_OK; /* nobody ever was */
+static int read_leader(tenure_context *context, const char *role, tenure_leader *ret_leader) {
+    tenure_info info = {.size = sizeof info};
+    int r = tenure_target_read(context, role, &info);
+    if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
+        return r;
+    *ret_leader = (tenure_leader){.size = sizeof *ret_leader};
     if (r == TENURE_OK && info.holder[0] != '\0') {
         memcpy(ret_leader->instance, info.holder, sizeof ret_leader->instance);
         ret_leader->token = info.token;
         ret_leader->remaining_ms = info.remaining_ms;
         ret_leader->since_ms = info.acquired_at_ms;
     }
-    return r;
+    return TENURE_OK; /* a role that was never led has no leader */
 }
 
-int tenure_leader_get(tenure_client *client, const char *role, tenure_leader *ret_leader) {
-    return read_leader(client, role, ret_leader);
+int tenure_leader_read(tenure_context *context, const char *role, tenure_leader *ret_leader) {
+    tenure_leader leader;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_struct_check(context, "tenure_leader", ret_leader);
+    if (r == TENURE_OK)
+        r = read_leader(context, role, &leader);
+    if (r == TENURE_OK)
+        ten_struct_write(ret_leader, &leader, sizeof leader);
+    return r;
 }
 
 struct observation {
@@ -46,41 +54,46 @@ static void tell(struct observation *observation, const tenure_leader *leader) {
     observation->stopped = observation->each(leader, observation->userdata);
 }
 
-static void take_change(const tenure_change *change, void *userdata) {
+static int take_change(const tenure_change *change, void *userdata) {
     struct observation *observation = userdata;
-    tenure_leader leader = {0};
+    tenure_leader leader = {.size = sizeof leader};
     if (strcmp(change->target, observation->role) != 0 || change->token < observation->token)
-        return;
-    if (strcmp(change->event, "lease_acquired") == 0) {
+        return 0;
+    if (change->kind == TENURE_EVENT_ACQUIRED) {
         snprintf(leader.instance, sizeof leader.instance, "%s", change->instance);
         leader.token = change->token;
         leader.since_ms = change->at_ms;
         tell(observation, &leader);
-    } else if (strcmp(change->event, "lease_released") == 0) {
+    } else if (change->kind == TENURE_EVENT_RELEASED) {
         tell(observation, &leader);
     }
+    return observation->stopped;
 }
 
 /* The feed tells of every change but one: a lease that ends by itself. So the present leader is read again when it
  * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has told so far is left
  * to the feed: there may have been others in between. */
-int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn each, void *userdata) {
+int tenure_leader_observe(tenure_context *context, const char *role, tenure_leader_fn each, void *userdata) {
     struct observation observation = {.role = role, .each = each, .userdata = userdata};
     uint64_t cursor = 0;
     bool anew = true; /* at the beginning, and when changes were missed */
-    int r = ten_client_check_target(client, role);
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK)
-        r = tenure_watch_start(client, &cursor);
+        r = ten_context_check_target(context, role);
+    if (r == TENURE_OK && !each)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    if (r == TENURE_OK)
+        r = tenure_watch_start(context, &cursor);
     while (r == TENURE_OK && observation.stopped == 0) {
         tenure_leader leader;
-        r = read_leader(client, role, &leader);
+        r = read_leader(context, role, &leader);
         if (r < 0)
             break;
         if (anew || leader.token <= observation.token)
             tell(&observation, &leader);
         uint64_t wait_ms = leader.instance[0] ? leader.remaining_ms + 1 : UINT64_MAX;
         if (observation.stopped == 0)
-            r = tenure_watch_wait(client, &cursor, wait_ms, take_change, &observation);
+            r = tenure_watch_wait(context, &cursor, wait_ms, take_change, &observation);
         anew = r == TENURE_E_RESYNC;
         if (anew)
             r = TENURE_OK;
@@ -88,24 +101,29 @@ int tenure_observe(tenure_client *client, const char *role, tenure_leader_fn eac
     return observation.stopped ? observation.stopped : r;
 }
 
-int tenure_resign(tenure_client *client, const char *role, const char *instance) {
+int tenure_leader_resign(tenure_context *context, const char *role, const char *instance) {
     ten_error error;
-    int r = ten_client_check_target(client, role);
-    if (r == TENURE_OK && (!instance || ten_id_check_holder(instance, &error) < 0))
-        return instance ? ten_last_error_set(client, &error)
-                        : ten_last_error_say(client, TENURE_E_INVALID, "no instance was given");
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_context_check_target(context, role);
+    if (r == TENURE_OK && !instance)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no instance was given");
+    if (r == TENURE_OK && ten_id_check_holder(instance, &error) < 0)
+        r = ten_last_error_set(context, &error);
+    if (r < 0)
+        return r;
     ten_op op = {.kind = TEN_OP_ASK,
-                 .namespace_name = client->namespace_name,
+                 .namespace_name = context->namespace_name,
                  .target = role,
                  .holder = instance,
                  .ask = TEN_ASK_RESIGN,
-                 .actor = client->instance};
+                 .actor = context->instance};
     ten_result result;
-    if (r == TENURE_OK)
-        r = ten_client_apply(client, &op, &result);
+    char holder[TENURE_HOLDER_MAX + 1];
+    r = ten_context_apply(context, &op, &result, holder);
     if (r == TENURE_OK && result.outcome != TEN_OK)
-        r = ten_last_error_say(client, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
-                               instance, role, result.holder ? "the leader is " : "nobody leads it",
+        r = ten_last_error_say(context, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
+                               instance, role, result.holder ? "the leader is " : "there is no leader",
                                result.holder ? result.holder : "");
     return r;
 }

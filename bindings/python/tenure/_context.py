@@ -1,0 +1,245 @@
+"""Contexts and leases: one instance on one store, and the leases that it holds and renews."""
+
+import weakref
+from ctypes import byref, c_char_p, c_void_p, sizeof
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Callable, List, Optional, Sequence, Type
+
+from . import _native as native
+from ._errors import E_TIMEOUT, check
+from ._native import lib, text, utf8
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the store says of one target. `holder` is "" when it is free; times are Unix times, for display."""
+
+    target: str
+    holder: str
+    token: int
+    ttl: float
+    remaining: float
+    expires_at: float
+    registered: bool
+    paused: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the log would say: `name` is lease_acquired, lease_lost... `error` is a code of libtenure, or 0."""
+
+    name: str
+    target: str
+    instance: str
+    reason: str
+    token: int
+    error: int = 0
+    count: int = 0
+    remaining: float = 0.0
+
+
+def _info(found: native.InfoStruct) -> Info:
+    return Info(text(found.target), text(found.holder), found.token, found.ttl_ms / 1000, found.remaining_ms / 1000,
+                found.expires_at_ms / 1000, found.registered, found.paused)
+
+
+def event_of(event: native.EventStruct) -> Event:
+    return Event(text(lib.tenure_event_name(event.kind)), text(event.target), text(event.instance), text(event.reason),
+                 event.token, event.error, event.count, event.remaining_ms / 1000)
+
+
+def event_function(on_event: Optional[Callable[[Event], None]]) -> Any:
+    """For C; NULL when there is none. Whoever passes it to C has to keep it."""
+    if on_event is None:
+        return native.EventFunction()
+    function = on_event
+
+    def call(event: Any, _userdata: Any) -> None:
+        function(event_of(event.contents))
+
+    return native.EventFunction(call)
+
+
+def next_event(function: Any, handle: c_void_p, wait: Optional[float]) -> Optional[Event]:
+    event = native.EventStruct(size=sizeof(native.EventStruct))
+    code = function(handle, native.milliseconds(wait, native.FOREVER_MS), byref(event))
+    if code == E_TIMEOUT:
+        return None
+    check(code)
+    return event_of(event)
+
+
+class Lease:
+    """A lease that this process holds. Check `valid` before each step; it is a clock read and turns false by itself.
+
+    The context renews it, unless it was acquired with manual=True. As a context manager it is released at the end.
+    """
+
+    def __init__(self, context: "Context", handle: c_void_p) -> None:
+        self.context = context
+        self.target = text(lib.tenure_lease_target(handle))
+        self._handle = handle
+        # C may call it until the handle is freed.
+        self._callbacks: List[Any] = []
+        self._free = weakref.finalize(self, lambda handle, _callbacks: lib.tenure_lease_free(handle), handle,
+                                      self._callbacks)
+        self._free.atexit = False  # closing the context releases it, and freeing it would not
+
+    @property
+    def valid(self) -> bool:
+        return self._free.alive and bool(lib.tenure_lease_valid(self._handle))
+
+    @property
+    def token(self) -> int:
+        return int(lib.tenure_lease_token(self._open()))
+
+    @property
+    def remaining(self) -> float:
+        return float(lib.tenure_lease_remaining_ms(self._handle) / 1000) if self._free.alive else 0.0
+
+    @property
+    def ttl(self) -> float:
+        return float(lib.tenure_lease_ttl_ms(self._open()) / 1000)
+
+    def renew(self) -> None:
+        """Now. Raises Lost when it is over. After any other error it is invalid until a later renewal succeeds."""
+        check(lib.tenure_renew(self._open()))
+
+    def on_lost(self, function: Optional[Callable[[str], None]]) -> None:
+        """Calls the function once, with the reason, when the lease ends without having been released.
+
+        It runs in the context's thread, must return soon, and must not call what needs the store. None: not any more.
+        """
+        call: Any = native.LostFunction()
+        if function is not None:
+            wanted = function
+            call = native.LostFunction(lambda _lease, reason, _userdata: wanted(text(reason)))
+        self._callbacks.append(call)
+        check(lib.tenure_lease_on_lost(self._open(), call, None))
+
+    def release(self) -> None:
+        """Stop the work first. Releasing twice, or what is not held any more, does nothing.
+
+        If the store does not answer, the context repeats it until the lease has expired.
+        """
+        if self._free.alive:
+            if self.context.is_open:
+                lib.tenure_release(self._handle)
+            self._free()
+
+    def _open(self) -> c_void_p:
+        if not self._free.alive:
+            raise ValueError(f"the lease on {self.target} was released")
+        self.context._open()
+        return self._handle
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.release()
+
+
+class Context:
+    """One instance on one store: it holds and renews leases, and members, elections and guards are opened on it.
+
+    Durations are seconds. `on_event` is called in the context's thread with an Event for what happens to the leases;
+    without it, take them from next_event(). tenure.aio has the same for asyncio.
+    """
+
+    def __init__(self, store: Optional[str] = None, *, namespace: Optional[str] = None, name: Optional[str] = None,
+                 ttl: Optional[float] = None, renew: Optional[float] = None, timeout: Optional[float] = None,
+                 driven: bool = False, on_event: Optional[Callable[[Event], None]] = None) -> None:
+        callback = event_function(on_event)
+        options = native.Options(
+            size=sizeof(native.Options), flags=native.DRIVEN if driven else 0, namespace_name=utf8(namespace),
+            instance_name=utf8(name), ttl_ms=native.milliseconds(ttl), renew_ms=native.milliseconds(renew),
+            timeout_ms=native.milliseconds(timeout), on_event=callback)
+        self._handle = c_void_p()
+        check(lib.tenure_open(native.store_url(store), byref(options), byref(self._handle)))
+        self._close = weakref.finalize(self, lambda handle, _callback: lib.tenure_close(handle), self._handle, callback)
+
+    @property
+    def instance_id(self) -> str:
+        return text(lib.tenure_instance_id(self._open()))
+
+    @property
+    def is_open(self) -> bool:
+        return self._close.alive
+
+    def acquire(self, target: str, wait: Optional[float] = 0.0, manual: bool = False) -> Lease:
+        """Waits up to `wait` seconds (None: without end). Raises Held when another instance holds it still.
+
+        manual: the caller renews it, at a third of its TTL.
+        """
+        return Lease(self, self._acquire(target, wait, native.MANUAL if manual else 0))
+
+    def acquire_any(self, targets: Sequence[str], wait: Optional[float] = 0.0, manual: bool = False) -> Lease:
+        """The first that can be had, in their order; the lease's `target` says which."""
+        names = (c_char_p * len(targets))(*[utf8(target) for target in targets])
+        handle = c_void_p()
+        check(lib.tenure_acquire_any(self._open(), names, len(targets), native.milliseconds(wait, native.FOREVER_MS),
+                                     native.MANUAL if manual else 0, byref(handle)))
+        return Lease(self, handle)
+
+    def info(self, target: str) -> Info:
+        found = native.InfoStruct(size=sizeof(native.InfoStruct))
+        check(lib.tenure_target_read(self._open(), utf8(target), byref(found)))
+        return _info(found)
+
+    def list(self) -> List[Info]:
+        """Every target that is registered or was ever leased."""
+        found: List[Info] = []
+
+        def each(info: Any, _: Any) -> int:
+            found.append(_info(info.contents))
+            return 0
+
+        check(lib.tenure_target_list(self._open(), 0, native.InfoFunction(each), None))
+        return found
+
+    def next_event(self, wait: Optional[float] = 0.0) -> Optional[Event]:
+        """None when none came in time."""
+        return next_event(lib.tenure_next_event, self._open(), wait)
+
+    def cancel(self) -> None:
+        """Ends the waits of other threads on this context: they raise Cancelled, now and from now on."""
+        lib.tenure_cancel(self._open())
+
+    # ---- the driven form: wait until fd is readable, for at most timeout(), and call process()
+
+    @property
+    def fd(self) -> int:
+        return check(lib.tenure_fd(self._open()))
+
+    def timeout(self) -> Optional[float]:
+        """Seconds until process() has something to do; None: not before fd is readable."""
+        timeout_ms = lib.tenure_timeout_ms(self._open())
+        return timeout_ms / 1000 if timeout_ms >= 0 else None
+
+    def process(self) -> None:
+        check(lib.tenure_process(self._open()))
+
+    def close(self) -> None:
+        """Ends what was opened on it and releases what is held. What cannot be released ends by its TTL."""
+        self._close()
+
+    def _acquire(self, target: str, wait: Optional[float], flags: int) -> c_void_p:
+        handle = c_void_p()
+        wait_ms = native.milliseconds(wait, native.FOREVER_MS)
+        check(lib.tenure_acquire(self._open(), utf8(target), wait_ms, flags, byref(handle)))
+        return handle
+
+    def _open(self) -> c_void_p:
+        if not self._close.alive:
+            raise ValueError("the context is closed")
+        return self._handle
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()

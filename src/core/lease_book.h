@@ -1,0 +1,112 @@
+/*
+ * The leases of a context that are neither a fleet's nor an election's: which to acquire, renew and release, and when.
+ * Pure, like the fleet: the caller passes in the time and the store's answers; the book returns the next request and
+ * reports events. It is a part of the driver (core/driver.h). The life of each lease is a holding (core/holding.h).
+ *
+ *  - Requests are batches: whatever is due goes together, what is due longest first.
+ *  - A refused acquire says how long the other lease lasts. It is tried again at that instant, or when the feed reports
+ *    the end of that lease, for as long as its callers wait.
+ *  - A lease that was not renewed in time is released at once: if only the answers get lost, nothing keeps others out.
+ *    Not so if its user renews it by hand: then the lease may be in use elsewhere under its token.
+ *  - A release that is not answered is repeated until it is.
+ *  - The feed is followed only while a caller waits for a target, or wants to hear of the end of its lease at once.
+ */
+#ifndef TEN_CORE_LEASE_BOOK_H
+#define TEN_CORE_LEASE_BOOK_H
+
+#include "core/driver.h"
+#include "core/holding.h"
+#include "core/timing.h"
+
+typedef struct ten_lease_book ten_lease_book;
+
+enum ten_book_request { TEN_BOOK_ACQUIRE, TEN_BOOK_RENEW, TEN_BOOK_RELEASE };
+
+/* A caller that waits for one answer about a lease. It belongs to the caller, who takes it back if it stays unanswered
+ * (ten_lease_book_abandon). */
+typedef struct ten_book_wait {
+    enum ten_book_request kind;
+    uint64_t until_ms; /* acquire: a refusal after this is the answer. Set by the book, like all that follows */
+    bool patient;      /* acquire: it is tried more than once */
+    bool answered;
+    int error;                          /* TENURE_OK: granted, renewed, or not held any more */
+    bool late;                          /* the answer came too late to be believed */
+    bool spent;                         /* the store granted a token that must not be believed */
+    ten_result result;                  /* of the answer, if there was one; `holder` points to the next member */
+    char holder[TENURE_HOLDER_MAX + 1]; /* "": none */
+    struct ten_book_wait *next;
+} ten_book_wait;
+
+typedef struct ten_book_lease {
+    ten_holding holding;
+    const char *target;
+    ten_book_wait *waits;
+    void *owner;       /* the caller's */
+    uint64_t until_ms; /* how long to go on acquiring, apart from what waits say; 0: not */
+    uint32_t number;
+    uint32_t users;     /* the lease is kept for them */
+    uint32_t renewed;   /* of them, those for whom it is renewed */
+    uint32_t attentive; /* of them, those who want to hear of its end at once */
+    bool acquiring : 1; /* wanted, and not held */
+    bool patient : 1;   /* it is tried more than once, although no caller waits */
+    bool tried : 1;     /* the acquire got a spent token before */
+    bool renew_now : 1; /* a caller asks for it, or the feed says that something happened to the lease */
+    bool release : 1;   /* to be released */
+    bool following : 1; /* the feed is followed for it */
+} ten_book_lease;
+
+typedef struct ten_lease_book_config {
+    const char *namespace_name; /* these two must outlive the book */
+    const char *instance;
+    ten_timing timing;       /* complete: see ten_timing_defaults() */
+    uint32_t batch_max;      /* operations in one request; 0: 1,000 */
+    uint64_t seed;           /* of its jitter */
+    ten_event_queue *events; /* where to report; it must outlive the book */
+    /* What may be believed about a lease has changed; it was acquired; or (failed) it could not be acquired. The
+     * functions must not call the book, except for reading. */
+    void (*changed)(void *userdata, ten_book_lease *lease);
+    void (*failed)(void *userdata, ten_book_lease *lease, int error);
+    /* It has ended, and was not released. */
+    void (*lost)(void *userdata, ten_book_lease *lease, enum ten_reason reason);
+    void *userdata;
+} ten_lease_book_config;
+
+/*
+ * The events that a book reports: TENURE_EVENT_ACQUIRED, _ACQUIRE_FAILED (when it stops trying), _RECOVERING, _RENEWED
+ * (of a large request only a count), _RENEW_FAILED, _LOST and _RELEASED.
+ */
+
+/* NULL: out of memory. */
+ten_lease_book *ten_lease_book_new(const ten_lease_book_config *config);
+void ten_lease_book_free(ten_lease_book *book);
+
+extern const ten_driver_part ten_lease_book_part; /* of a ten_lease_book */
+
+/* ---- what the program wants. A `wait` may be NULL: nobody waits for the answer */
+
+/* One more user of a lease on the target, which is acquired, or renewed if it is held. It is tried until until_ms, and
+ * at least once. NULL: out of memory. */
+ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, const char *target, uint64_t until_ms,
+                                       bool renewed, ten_book_wait *wait);
+/* Only while it is held. */
+void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
+/* Ends the lease for all its users, or stops acquiring it. */
+void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
+/* The caller waits no longer. */
+void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
+/* A user wants to hear of its end at once, or no longer does. */
+void ten_lease_book_attend(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool attentive);
+/* One user less; without any, a lease that is held is not renewed and not released. The lease may be freed by this. */
+void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool renewed, bool attentive);
+/* Releases everything, and acquires nothing more. */
+void ten_lease_book_stop(ten_lease_book *book, uint64_t now_ms);
+
+/* ---- reading */
+
+/* NULL: there is none. */
+ten_book_lease *ten_lease_book_find(const ten_lease_book *book, const char *target);
+/* Nothing is held or being released. */
+bool ten_lease_book_is_idle(const ten_lease_book *book);
+size_t ten_lease_book_count(const ten_lease_book *book);
+
+#endif

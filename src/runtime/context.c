@@ -1,0 +1,374 @@
+/*
+ * The context: opening and closing, calls on its store, and the driven form. The rest of the C API is in the files
+ * context_*.c (leases, targets, registry, changes, leaders), member*.c, candidate.c and guard_reader.c.
+ */
+#include "runtime/context.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fork.h"
+#include "base/id.h"
+#include "base/random.h"
+#include "runtime/context_state.h"
+
+#define CLOSE_MIN_MS 1000u
+
+/* ---- opening */
+
+static int configure(tenure_context *context, const tenure_options *options, ten_error *error) {
+    const char *namespace_name = options->namespace_name ? options->namespace_name : "poll";
+    context->timing = (ten_timing){.ttl_ms = options->ttl_ms,
+                                   .renew_ms = options->renew_ms,
+                                   .margin_ms = options->margin_ms,
+                                   .timeout_ms = options->timeout_ms};
+    ten_timing_defaults(&context->timing);
+    context->carrier.timeout_ms = context->timing.timeout_ms;
+    context->carrier.driven = options->flags & TENURE_DRIVEN;
+    context->on_event = options->on_event;
+    context->userdata = options->userdata;
+    int r = ten_id_check_namespace(namespace_name, error);
+    if (r == TENURE_OK)
+        r = ten_id_make_instance(options->instance_name, context->instance, error);
+    if (r == TENURE_OK)
+        r = ten_timing_check(&context->timing, TENURE_TTL_MIN_MS, NULL, error);
+    if (r == TENURE_OK)
+        snprintf(context->namespace_name, sizeof context->namespace_name, "%s", namespace_name);
+    return r;
+}
+
+static int open_store(tenure_context *context, const char *url, uint64_t asked_timeout_ms, ten_error *error) {
+    ten_carrier *carrier = &context->carrier;
+    int r = ten_carrier_open(carrier, url, error);
+    if (r < 0)
+        return r;
+    carrier->timeout_ms = asked_timeout_ms; /* for opening; 0: the store's default */
+    r = ten_carrier_open_channel(carrier, context->namespace_name, &context->channel, error);
+    if (r < 0)
+        return r;
+    const ten_store *store = context->channel->store;
+    if (asked_timeout_ms == 0 && store->timeout_ms)
+        context->timing.timeout_ms = store->timeout_ms;
+    carrier->timeout_ms = context->timing.timeout_ms;
+    return ten_timing_check(&context->timing, store->capabilities.ttl_min_ms, store->capabilities.ttl_min_reason,
+                            error);
+}
+
+static void free_context(tenure_context *context, bool forked) {
+    ten_task_free(&context->task);
+    ten_lease_book_free(context->book);
+    ten_carrier_free(&context->carrier, forked);
+    ten_free(context);
+}
+
+int ten_context_open(const char *url, const tenure_options *options, const ten_clock *clock,
+                     tenure_context **ret_context) {
+    ten_error error = {0};
+    tenure_options own;
+    int r = ten_struct_read(NULL, "tenure_options", options, &own, sizeof own);
+    if (r == TENURE_OK)
+        r = ten_flags_check(NULL, own.flags, TENURE_DRIVEN);
+    if (r == TENURE_OK && !ret_context)
+        r = ten_last_error_say(NULL, TENURE_E_INVALID, "tenure_open() needs a place for the context");
+    if (r < 0)
+        return r;
+    tenure_context *context = ten_calloc(1, sizeof *context);
+    if (!context)
+        return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory while opening a context");
+    context->carrier.clock = clock;
+    context->carrier.wake_fd = context->carrier.poll_fd = -1;
+    r = configure(context, &own, &error);
+    if (r == TENURE_OK)
+        r = open_store(context, url, own.timeout_ms, &error);
+    if (r == TENURE_OK)
+        r = ten_context_make_book(context, &error);
+    if (r == TENURE_OK && ten_process_number() == 0)
+        r = ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a context");
+    if (r == TENURE_OK && !ten_object_enter(&context->object, TEN_OBJECT_CONTEXT, context))
+        r = ten_fail_memory(&error, "a context");
+    if (r < 0) {
+        free_context(context, false);
+        return ten_last_error_set(NULL, &error);
+    }
+    *ret_context = context;
+    return TENURE_OK;
+}
+
+int tenure_open(const char *url, const tenure_options *options, tenure_context **ret_context) {
+    return ten_context_open(url, options, &ten_system_clock, ret_context);
+}
+
+/* ---- closing */
+
+static void begin_end(ten_object *object) {
+    if (object->kind == TEN_OBJECT_MEMBER)
+        ten_member_begin_end(object);
+    else if (object->kind == TEN_OBJECT_ELECTION)
+        ten_candidate_begin_end(object);
+}
+
+static void end(ten_object *object) {
+    if (object->kind == TEN_OBJECT_MEMBER)
+        ten_member_end(object);
+    else if (object->kind == TEN_OBJECT_ELECTION)
+        ten_candidate_end(object);
+    else if (object->kind == TEN_OBJECT_GUARD)
+        ten_guard_reader_end(object);
+    else
+        ten_lease_detach((tenure_lease *)object);
+}
+
+static bool is_ended(const void *arg) {
+    const tenure_context *context = arg;
+    for (const ten_object *object = context->objects; object; object = object->next) {
+        if (object->kind == TEN_OBJECT_MEMBER && !ten_member_is_ended(object))
+            return false;
+        if (object->kind == TEN_OBJECT_ELECTION && !ten_candidate_is_ended(object))
+            return false;
+    }
+    return ten_lease_book_is_idle(context->book);
+}
+
+/* Asks everything to end, and waits for it. False: something did not in time. */
+static bool end_all(tenure_context *context) {
+    ten_carrier *carrier = &context->carrier;
+    ten_carrier_lock(carrier);
+    uint64_t now_ms = ten_carrier_now_ms(carrier);
+    uint64_t end_ms = now_ms + ten_max_u64(2 * context->timing.timeout_ms, CLOSE_MIN_MS);
+    ten_lease_book_stop(context->book, now_ms);
+    for (ten_object *object = context->objects; object; object = object->next)
+        begin_end(object);
+    atomic_store(&carrier->cancelled, false); /* whoever waited has been told; this waits in any case */
+    bool ended = ten_carrier_wait(carrier, &context->task, is_ended, context, end_ms) == TENURE_OK;
+    ten_carrier_unlock(carrier);
+    return ended;
+}
+
+static ten_object *take_object(tenure_context *context) {
+    ten_carrier_lock(&context->carrier);
+    ten_object *object = context->objects;
+    if (object)
+        context->objects = object->next;
+    ten_carrier_unlock(&context->carrier);
+    return object;
+}
+
+int tenure_close(tenure_context *context) {
+    if (!context)
+        return TENURE_OK;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r < 0 && r != TENURE_E_FORKED)
+        return r;
+    (void)ten_object_leave(context, TEN_OBJECT_CONTEXT);
+    ten_last_error_forget(context);
+    if (r == TENURE_E_FORKED) {
+        for (ten_object *object = context->objects; object; object = object->next)
+            atomic_store(&object->context, NULL);
+        free_context(context, true);
+        return TENURE_OK;
+    }
+    bool ended = end_all(context);
+    for (ten_object *object; (object = take_object(context));) {
+        end(object);
+        atomic_store(&object->context, NULL);
+    }
+    ten_carrier_stop(&context->carrier);
+    free_context(context, false);
+    return ended ? TENURE_OK
+                 : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
+                                      "not everything could be released in time; the rest ends by its TTL");
+}
+
+/* ---- objects */
+
+int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind) {
+    if (!ten_object_enter(object, kind, context))
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a handle");
+    ten_carrier_lock(&context->carrier);
+    object->next = context->objects;
+    context->objects = object;
+    ten_carrier_unlock(&context->carrier);
+    return TENURE_OK;
+}
+
+void ten_context_disown(tenure_context *context, ten_object *object) {
+    ten_carrier_lock(&context->carrier);
+    for (ten_object **at = &context->objects; *at; at = &(*at)->next) {
+        if (*at == object) {
+            *at = object->next;
+            break;
+        }
+    }
+    ten_carrier_unlock(&context->carrier);
+}
+
+static int check_object(const tenure_context *context, const ten_object *object, const char *namespace_name,
+                        const char *target) {
+    bool member = object->kind == TEN_OBJECT_MEMBER && strcmp(ten_member_namespace(object), namespace_name) == 0;
+    bool election =
+        object->kind == TEN_OBJECT_ELECTION && strcmp(ten_candidate_namespace(object), namespace_name) == 0;
+    if (member)
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "this context has a fleet member in the namespace %s, which holds its targets",
+                                  namespace_name);
+    if (election && !target)
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "this context has an election in the namespace %s, so it cannot have a fleet member "
+                                  "there",
+                                  namespace_name);
+    if (election && strcmp(ten_candidate_role(object), target) == 0)
+        return ten_last_error_say(context, TENURE_E_INVALID, "this context has an election for %s already", target);
+    return TENURE_OK;
+}
+
+int ten_context_check_free(tenure_context *context, const char *namespace_name, const char *target) {
+    int r = TENURE_OK;
+    bool own = strcmp(namespace_name, context->namespace_name) == 0;
+    ten_carrier_lock(&context->carrier);
+    for (const ten_object *object = context->objects; object && r == TENURE_OK; object = object->next)
+        r = check_object(context, object, namespace_name, target);
+    bool leased = own && !target && ten_lease_book_count(context->book) > 0;
+    ten_carrier_unlock(&context->carrier);
+    return r == TENURE_OK && leased
+               ? ten_last_error_say(context, TENURE_E_INVALID,
+                                    "this context has leases in the namespace %s, so it cannot have a fleet member "
+                                    "there",
+                                    namespace_name)
+               : r;
+}
+
+/* ---- one call */
+
+int ten_context_enter(tenure_context *context, ten_store **ret_store) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r < 0)
+        return r;
+    r = ten_carrier_enter(&context->carrier);
+    if (r == TENURE_E_TIMEOUT)
+        return ten_last_error_say(context, r, "other threads used the context for the whole time-out of %llu ms",
+                                  (unsigned long long)context->timing.timeout_ms);
+    if (r < 0)
+        return ten_last_error_say(context, r, "out of memory for a call on the store");
+    *ret_store = context->channel->store;
+    (*ret_store)->error = (ten_error){0};
+    return TENURE_OK;
+}
+
+int ten_context_leave(tenure_context *context, int r) {
+    if (r < 0) {
+        ten_error error = context->channel->store->error;
+        if (error.code != r)
+            ten_fail(&error, r, "%s", tenure_strerror(r));
+        ten_last_error_set(context, &error);
+    }
+    ten_carrier_leave(&context->carrier);
+    return r;
+}
+
+int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
+                      char ret_holder[TENURE_HOLDER_MAX + 1]) {
+    ten_store *store;
+    int r = ten_context_enter(context, &store);
+    if (r < 0)
+        return r;
+    r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
+    if (r == TENURE_OK && result->holder && ret_holder) {
+        snprintf(ret_holder, TENURE_HOLDER_MAX + 1, "%s", result->holder);
+        result->holder = ret_holder;
+    }
+    return ten_context_leave(context, r);
+}
+
+int ten_context_check_target(const void *handle, const char *target) {
+    ten_error error;
+    if (!target)
+        return ten_last_error_say(handle, TENURE_E_INVALID, "no target was given");
+    return ten_id_check_target(target, &error) < 0 ? ten_last_error_set(handle, &error) : TENURE_OK;
+}
+
+/* ---- the rest of the handle */
+
+const char *tenure_instance_id(const tenure_context *context) {
+    return ten_object_check(context, TEN_OBJECT_CONTEXT) == TENURE_OK ? context->instance : "";
+}
+
+uint64_t ten_context_recovering_ms(tenure_context *context) {
+    ten_carrier_lock(&context->carrier);
+    uint64_t recovering_ms = context->recovering_ms;
+    ten_carrier_unlock(&context->carrier);
+    return recovering_ms;
+}
+
+void tenure_cancel(tenure_context *context) {
+    int saved = errno; /* a signal handler leaves errno as it was */
+    /* The table is not for signal handlers. In a child the descriptor is shared with the parent, whose waits are not
+     * the child's to end. */
+    if (context && ten_process_is(context->object.process))
+        ten_carrier_cancel(&context->carrier);
+    errno = saved;
+}
+
+/* ---- events and the driven form */
+
+struct event_wait {
+    tenure_context *context;
+    tenure_event event;
+};
+
+static bool has_event(const void *arg) {
+    const struct event_wait *wait = arg;
+    return wait->context->task.events.count > 0;
+}
+
+int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *ret_event) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_struct_check(context, "tenure_event", ret_event);
+    if (r < 0)
+        return r;
+    if (context->on_event)
+        return ten_last_error_say(context, TENURE_E_INVALID, "the events of this context go to its on_event function");
+    ten_error error;
+    r = wait_ms > 0 ? ten_carrier_start(&context->carrier, &error) : TENURE_OK;
+    if (r < 0)
+        return ten_last_error_set(context, &error);
+    struct event_wait wait = {.context = context};
+    ten_carrier_lock(&context->carrier);
+    r = ten_carrier_wait(&context->carrier, &context->task, has_event, &wait,
+                         ten_add_saturating(ten_carrier_now_ms(&context->carrier), wait_ms));
+    if (r == TENURE_OK)
+        (void)ten_event_queue_take(&context->task.events, &wait.event);
+    ten_carrier_unlock(&context->carrier);
+    if (r == TENURE_OK)
+        ten_struct_write(ret_event, &wait.event, sizeof wait.event);
+    return r == TENURE_OK ? r
+                          : ten_last_error_say(context, r, r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"
+                                                                                   : "no event came in time");
+}
+
+const char *tenure_event_name(enum tenure_event_kind kind) {
+    return (unsigned)kind < TEN_EVENT_COUNT ? ten_event_name(kind) : "unknown";
+}
+
+int tenure_fd(tenure_context *context) {
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    return r < 0 ? r : context->carrier.poll_fd;
+}
+
+int tenure_timeout_ms(tenure_context *context) {
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    if (r < 0)
+        return 0; /* tenure_process() says what is wrong */
+    uint64_t next_ms = ten_carrier_next_ms(&context->carrier);
+    if (next_ms == UINT64_MAX)
+        return -1;
+    return (int)ten_min_u64(ten_sub_saturating(next_ms, ten_carrier_now_ms(&context->carrier)), INT32_MAX);
+}
+
+int tenure_process(tenure_context *context) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        ten_carrier_process(&context->carrier);
+    return r;
+}

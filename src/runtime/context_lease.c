@@ -1,0 +1,394 @@
+/*
+ * Handles of leases: what each may believe, the local reads, renewing, releasing and freeing. The book (core/lease_book.h)
+ * has one entry for a target, and decides; several handles can share an entry, and each has the grant that it got.
+ * context_acquire.c has how they come to be.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fork.h"
+#include "base/random.h"
+#include "runtime/lease_state.h"
+
+#define BATCH_MAX      1000u
+#define FEED_SIZE      500u
+#define BACKOFF_PART   4u
+#define BACKOFF_MIN_MS 50u
+
+/* ---- what the book says; with the lock */
+
+static void publish(tenure_lease *lease, uint64_t now_ms) {
+    const ten_holding *holding = &lease->entry->holding;
+    bool held = holding->state == TEN_HOLDING_HELD;
+    if (lease->pending && held) {
+        lease->pending = false;
+        lease->outcome = TENURE_OK;
+        atomic_store_explicit(&lease->belief.token, holding->token, memory_order_release);
+    }
+    bool own = !lease->pending && holding->token == atomic_load_explicit(&lease->belief.token, memory_order_relaxed);
+    if (own)
+        atomic_store_explicit(&lease->ttl_ms, holding->ttl_ms, memory_order_relaxed);
+    ten_belief_set(&lease->belief, own && held ? holding->deadline_ms : 0, ten_holding_may_work(holding, now_ms));
+}
+
+static void on_changed(void *userdata, ten_book_lease *entry) {
+    const tenure_context *context = userdata;
+    uint64_t now_ms = ten_carrier_now_ms(&context->carrier);
+    for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer)
+        publish(lease, now_ms);
+}
+
+static void on_failed(void *userdata, ten_book_lease *entry, int error) {
+    (void)userdata;
+    for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
+        if (lease->pending)
+            lease->outcome = error;
+        lease->pending = false;
+    }
+}
+
+/* Its on_lost is to be called. */
+static void list_lost(tenure_context *context, tenure_lease *lease) {
+    if (!lease->on_lost || lease->listed || !lease->reason)
+        return;
+    tenure_lease **end = &context->lost;
+    while (*end)
+        end = &(*end)->next_lost;
+    *end = lease;
+    lease->next_lost = NULL;
+    lease->listed = true;
+}
+
+static void on_lost(void *userdata, ten_book_lease *entry, enum ten_reason reason) {
+    tenure_context *context = userdata;
+    for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
+        bool own = !lease->pending && entry->holding.token == atomic_load(&lease->belief.token);
+        if (!own || lease->reason)
+            continue;
+        lease->reason = ten_reason_name(reason);
+        list_lost(context, lease);
+    }
+}
+
+int ten_context_make_book(tenure_context *context, ten_error *error) {
+    ten_carrier *carrier = &context->carrier;
+    ten_task *task = &context->task;
+    int r = ten_task_open(task, carrier, BATCH_MAX, error);
+    if (r < 0)
+        return r;
+    context->book = ten_lease_book_new(&(ten_lease_book_config){.namespace_name = context->namespace_name,
+                                                                .instance = context->instance,
+                                                                .timing = context->timing,
+                                                                .batch_max = BATCH_MAX,
+                                                                .seed = ten_random_u64(),
+                                                                .events = &task->events,
+                                                                .changed = on_changed,
+                                                                .failed = on_failed,
+                                                                .lost = on_lost,
+                                                                .userdata = context});
+    if (!context->book)
+        return ten_fail_memory(error, "a context");
+    task->channel = context->channel;
+    task->hooks = &ten_context_hooks;
+    task->owner = context;
+    task->events.unbounded = context->on_event != NULL;
+    ten_driver_init(&task->driver,
+                    &(ten_driver_config){.part = &ten_lease_book_part,
+                                         .self = context->book,
+                                         .events = &task->events,
+                                         .seed = ten_random_u64(),
+                                         .backoff_max_ms = ten_max_u64(context->timing.renew_ms / BACKOFF_PART,
+                                                                       BACKOFF_MIN_MS),
+                                         .feed_size = FEED_SIZE},
+                    ten_carrier_now_ms(carrier));
+    ten_task_add(task);
+    return TENURE_OK;
+}
+
+/* ---- telling the program */
+
+static bool pending(const void *owner) {
+    const tenure_context *context = owner;
+    return context->lost || (context->on_event && context->task.events.count > 0);
+}
+
+/* Takes the next handle whose on_lost is to be called. */
+static tenure_lease *take_lost(tenure_context *context, tenure_lost_fn *ret_fn, void **ret_userdata) {
+    ten_carrier_lock(&context->carrier);
+    tenure_lease *lease = context->lost;
+    if (lease) {
+        context->lost = lease->next_lost;
+        context->losing = lease;
+        lease->listed = false;
+        *ret_fn = lease->on_lost;
+        *ret_userdata = lease->userdata;
+        lease->on_lost = NULL; /* once */
+    }
+    ten_carrier_unlock(&context->carrier);
+    return lease;
+}
+
+static void tell(void *owner) {
+    tenure_context *context = owner;
+    tenure_event event;
+    tenure_lost_fn fn = NULL;
+    void *userdata = NULL;
+    while (context->on_event && ten_task_take_event(&context->task, &event))
+        context->on_event(&event, context->userdata);
+    for (tenure_lease *lease; (lease = take_lost(context, &fn, &userdata));) {
+        fn(lease, lease->reason, userdata);
+        ten_carrier_lock(&context->carrier);
+        context->losing = NULL;
+        pthread_cond_broadcast(&context->carrier.changed);
+        ten_carrier_unlock(&context->carrier);
+    }
+}
+
+const ten_task_hooks ten_context_hooks = {.pending = pending, .tell = tell};
+
+/* ---- handles */
+
+int ten_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease) {
+    size_t length = strlen(target);
+    tenure_lease *lease = ten_calloc(1, sizeof *lease + length + 1);
+    if (!lease)
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
+    memcpy(lease->target, target, length + 1);
+    lease->clock = context->carrier.clock;
+    lease->renewed = !(flags & TENURE_MANUAL);
+    lease->pending = true;
+    lease->ttl_ms = context->timing.ttl_ms;
+    int r = ten_context_adopt(context, &lease->object, TEN_OBJECT_LEASE);
+    if (r < 0) {
+        ten_free(lease);
+        return r;
+    }
+    *ret_lease = lease;
+    return TENURE_OK;
+}
+
+void ten_lease_link(tenure_lease *lease, ten_book_lease *entry) {
+    lease->entry = entry;
+    lease->sharer = entry->owner;
+    entry->owner = lease;
+}
+
+/* With the lock. */
+static void unlink_lease(tenure_context *context, tenure_lease *lease) {
+    for (tenure_lease **at = &context->lost; *at; at = &(*at)->next_lost) {
+        if (*at == lease) {
+            *at = lease->next_lost;
+            break;
+        }
+    }
+    lease->listed = false;
+    ten_belief_set(&lease->belief, 0, false);
+    ten_book_lease *entry = lease->entry;
+    if (!entry)
+        return;
+    tenure_lease *first = entry->owner;
+    if (first == lease)
+        entry->owner = lease->sharer;
+    for (; first; first = first->sharer)
+        if (first->sharer == lease)
+            first->sharer = lease->sharer;
+    lease->entry = NULL;
+    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, lease->renewed,
+                         lease->attentive);
+}
+
+void ten_lease_discard(tenure_context *context, tenure_lease *lease) {
+    ten_carrier *carrier = &context->carrier;
+    ten_carrier_lock(carrier);
+    while (context->losing == lease && !ten_carrier_is_telling(carrier))
+        pthread_cond_wait(&carrier->changed, &carrier->lock);
+    unlink_lease(context, lease);
+    ten_carrier_unlock(carrier);
+    ten_context_disown(context, &lease->object);
+    ten_last_error_forget(lease);
+    ten_free(lease);
+}
+
+/* The context is closed; the handle is freed by the program. */
+void ten_lease_detach(tenure_lease *lease) {
+    tenure_context *context = atomic_load(&lease->object.context);
+    ten_carrier_lock(&context->carrier);
+    unlink_lease(context, lease);
+    ten_carrier_unlock(&context->carrier);
+}
+
+/* A handle may be freed from an on_... function, too. */
+static void free_lease(tenure_lease *lease, bool release) {
+    if (!lease)
+        return;
+    int r = ten_object_check(lease, TEN_OBJECT_LEASE);
+    if (!ten_object_leave(lease, TEN_OBJECT_LEASE))
+        return;
+    if (r < 0) { /* of a closed context, or of the parent process */
+        ten_last_error_forget(lease);
+        ten_free(lease);
+        return;
+    }
+    tenure_context *context = atomic_load(&lease->object.context);
+    ten_carrier *carrier = &context->carrier;
+    ten_carrier_lock(carrier);
+    if (release && lease->entry && (lease->pending || ten_belief_ends_ms(&lease->belief)))
+        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, NULL);
+    ten_carrier_unlock(carrier);
+    ten_lease_discard(context, lease);
+}
+
+void tenure_lease_free(tenure_lease *lease) {
+    free_lease(lease, false);
+}
+
+void tenure_lease_drop(tenure_lease *lease) {
+    if (lease && ten_object_check(lease, TEN_OBJECT_LEASE) == TENURE_OK)
+        (void)ten_context_start(atomic_load(&lease->object.context)); /* it sends the release */
+    free_lease(lease, true);
+}
+
+int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void *userdata) {
+    int r = ten_object_check(lease, TEN_OBJECT_LEASE);
+    if (r < 0)
+        return r;
+    tenure_context *context = atomic_load(&lease->object.context);
+    r = fn ? ten_context_start(context) : TENURE_OK;
+    if (r < 0)
+        return r;
+    ten_carrier_lock(&context->carrier);
+    lease->on_lost = fn;
+    lease->userdata = userdata;
+    if (lease->entry && lease->attentive != (fn != NULL)) {
+        lease->attentive = fn != NULL;
+        ten_lease_book_attend(context->book, ten_carrier_now_ms(&context->carrier), lease->entry, lease->attentive);
+    }
+    list_lost(context, lease);
+    ten_carrier_unlock(&context->carrier);
+    return TENURE_OK;
+}
+
+/* ---- renewing and releasing */
+
+static bool is_answered(const void *arg) {
+    const ten_book_wait *wait = arg;
+    return wait->answered;
+}
+
+/* With the lock. Waits for the answer, and takes the wait back if there is none. */
+static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wait) {
+    ten_carrier *carrier = &context->carrier;
+    ten_driver_hurry(&context->task.driver);
+    uint64_t end_ms = ten_carrier_now_ms(carrier) + 2 * context->timing.timeout_ms;
+    int r = ten_carrier_wait(carrier, &context->task, is_answered, wait, end_ms);
+    if (r == TENURE_OK)
+        return wait->error;
+    ten_lease_book_abandon(context->book, ten_carrier_now_ms(carrier), lease->entry, wait);
+    return r;
+}
+
+static int say_lost(const tenure_lease *lease, const ten_result *result, uint64_t token) {
+    if (result->holder)
+        return ten_last_error_say(lease, TENURE_E_LOST,
+                                  "the lease on %s with token %llu is lost: %s %s with token %llu", lease->target,
+                                  (unsigned long long)token, result->holder,
+                                  result->barred ? "was barred from renewing it" : "holds it",
+                                  (unsigned long long)result->token);
+    return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
+                              lease->target, (unsigned long long)token);
+}
+
+/* An error of the store, or that it could not be waited for. */
+static int say_error(const tenure_context *context, const tenure_lease *lease, int r, const char *what) {
+    if (r == TENURE_E_CANCELLED)
+        return ten_last_error_say(lease, r, "%s %s was cancelled", what, lease->target);
+    ten_error error = context->task.error;
+    if (error.code != r)
+        ten_fail(&error, r, "%s %s: %s", what, lease->target, tenure_strerror(r));
+    return ten_last_error_set(lease, &error);
+}
+
+static bool is_held(const tenure_lease *lease) {
+    return lease->entry && !lease->pending && ten_holding_is_held(&lease->entry->holding) &&
+           lease->entry->holding.token == atomic_load(&lease->belief.token) &&
+           lease->entry->holding.state == TEN_HOLDING_HELD;
+}
+
+int tenure_renew(tenure_lease *lease) {
+    int r = ten_object_check_waiting(lease, TEN_OBJECT_LEASE);
+    if (r < 0)
+        return r;
+    tenure_context *context = atomic_load(&lease->object.context);
+    ten_carrier *carrier = &context->carrier;
+    ten_book_wait wait = {.kind = TEN_BOOK_RENEW};
+    ten_carrier_lock(carrier);
+    uint64_t token = atomic_load(&lease->belief.token);
+    bool held = is_held(lease);
+    if (held) {
+        ten_lease_book_renew(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
+        r = await(lease, context, &wait);
+    }
+    bool late = wait.late;
+    ten_error error = context->task.error;
+    ten_carrier_unlock(carrier);
+    if (!held)
+        return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
+    if (r == TENURE_E_LOST)
+        return wait.result.outcome ? say_lost(lease, &wait.result, token)
+                                   : ten_last_error_say(lease, r, "the lease on %s was not renewed in time",
+                                                        lease->target);
+    if (r < 0 && late)
+        return ten_last_error_say(lease, r, "the renewal of %s was answered when it was over again", lease->target);
+    if (r < 0 && error.code == r)
+        return ten_last_error_set(lease, &error);
+    return r < 0 ? say_error(context, lease, r, "renewing") : TENURE_OK;
+}
+
+int tenure_release(tenure_lease *lease) {
+    int r = ten_object_check_waiting(lease, TEN_OBJECT_LEASE);
+    if (r < 0)
+        return r;
+    tenure_context *context = atomic_load(&lease->object.context);
+    ten_carrier *carrier = &context->carrier;
+    ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
+    ten_carrier_lock(carrier);
+    bool held = is_held(lease) || (lease->entry && lease->pending);
+    if (held) {
+        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
+        r = await(lease, context, &wait);
+    }
+    ten_error error = context->task.error;
+    ten_carrier_unlock(carrier);
+    if (r < 0)
+        (void)ten_context_start(context); /* it repeats the release */
+    if (r < 0 && error.code == r)
+        return ten_last_error_set(lease, &error);
+    return r < 0 ? say_error(context, lease, r, "releasing") : TENURE_OK;
+}
+
+/* ---- the local reads */
+
+static bool is_before(const tenure_lease *lease, uint64_t deadline_ms) {
+    return deadline_ms != 0 && ten_boot_ms(lease->clock) < deadline_ms && ten_process_is(lease->object.process);
+}
+
+bool tenure_lease_valid(const tenure_lease *lease) {
+    return lease && is_before(lease, ten_belief_work_until_ms(&lease->belief));
+}
+
+uint64_t tenure_lease_token(const tenure_lease *lease) {
+    return lease ? atomic_load_explicit(&lease->belief.token, memory_order_acquire) : 0;
+}
+
+uint64_t tenure_lease_remaining_ms(const tenure_lease *lease) {
+    uint64_t ends_ms = lease ? ten_belief_ends_ms(&lease->belief) : 0;
+    return ends_ms && is_before(lease, ends_ms) ? ten_sub_saturating(ends_ms, ten_boot_ms(lease->clock)) : 0;
+}
+
+uint64_t tenure_lease_ttl_ms(const tenure_lease *lease) {
+    return lease ? atomic_load_explicit(&lease->ttl_ms, memory_order_relaxed) : 0;
+}
+
+const char *tenure_lease_target(const tenure_lease *lease) {
+    return lease ? lease->target : "";
+}

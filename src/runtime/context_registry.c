@@ -1,0 +1,135 @@
+/*
+ * The target registry of a context's namespace.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/id.h"
+#include "runtime/context_state.h"
+#include "runtime/copies.h"
+
+#define PAGE_SIZE 256u
+
+static int check_target(const tenure_context *context, const tenure_target *target) {
+    int r = ten_context_check_target(context, target->id);
+    if (r == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "target %s: an interval is at most 366 days", target->id);
+    return r;
+}
+
+static int edit(tenure_context *context, ten_target_edit *edits, size_t count) {
+    ten_store *store;
+    int r = ten_context_enter(context, &store);
+    if (r < 0)
+        return r;
+    return ten_context_leave(
+        context, store->ops->edit_targets(store, context->namespace_name, edits, count, context->timing.timeout_ms));
+}
+
+/* The program's targets, whose version of the struct may be another. */
+static int read_targets(const tenure_context *context, const tenure_target *targets, size_t count,
+                        ten_target_edit *edits) {
+    int r = TENURE_OK;
+    const char *at = (const char *)targets;
+    for (size_t i = 0; i < count && r == TENURE_OK; i++, at += targets->size) {
+        edits[i].action = TEN_TARGET_PUT;
+        r = ten_struct_read(context, "tenure_target", at, &edits[i].target, sizeof edits[i].target);
+        if (r == TENURE_OK && edits[i].target.size != targets->size)
+            r = ten_last_error_say(context, TENURE_E_INVALID,
+                                   "tenure_target.size of target number %zu is another than that of the first", i);
+        if (r == TENURE_OK)
+            r = check_target(context, &edits[i].target);
+    }
+    return r;
+}
+
+int tenure_registry_put(tenure_context *context, const tenure_target *targets, size_t count, size_t *ret_added) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && count > 0)
+        r = ten_struct_check(context, "tenure_target", targets);
+    if (r < 0)
+        return r;
+    ten_target_edit *edits = ten_calloc(count ? count : 1, sizeof *edits);
+    if (!edits)
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for %zu targets", count);
+    r = read_targets(context, targets, count, edits);
+    if (r == TENURE_OK)
+        r = edit(context, edits, count);
+    size_t added = 0;
+    for (size_t i = 0; i < count; i++)
+        added += !edits[i].found;
+    if (r == TENURE_OK && ret_added)
+        *ret_added = added;
+    ten_free(edits);
+    return r;
+}
+
+static int edit_known(tenure_context *context, enum ten_target_action action, const char *id) {
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_context_check_target(context, id);
+    ten_target_edit change = {.action = action, .target = {.id = id}};
+    if (r == TENURE_OK)
+        r = edit(context, &change, 1);
+    if (r == TENURE_OK && !change.found)
+        r = ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET,
+                               "there is no target %s in the registry of the namespace %s", id,
+                               context->namespace_name);
+    return r;
+}
+
+int tenure_registry_remove(tenure_context *context, const char *id) {
+    return edit_known(context, TEN_TARGET_REMOVE, id);
+}
+
+int tenure_registry_pause(tenure_context *context, const char *id) {
+    return edit_known(context, TEN_TARGET_PAUSE, id);
+}
+
+int tenure_registry_resume(tenure_context *context, const char *id) {
+    return edit_known(context, TEN_TARGET_RESUME, id);
+}
+
+static int keep_target(const ten_row *row, void *userdata) {
+    ten_copies *copies = userdata;
+    tenure_target target = row->target;
+    target.size = sizeof target;
+    bool kept = ten_copies_keep(copies, &target.id) && ten_copies_keep(copies, &target.url) &&
+                ten_copies_keep(copies, &target.exec) && ten_copies_keep(copies, &target.spec) &&
+                ten_copies_add(copies, &target, sizeof target);
+    return kept ? 0 : TENURE_E_NOMEM;
+}
+
+static int read_page(tenure_context *context, const char *after, ten_copies *copies) {
+    ten_query query = {.namespace_name = context->namespace_name,
+                       .filter = TENURE_REGISTERED,
+                       .after = after,
+                       .limit = PAGE_SIZE};
+    ten_store *store;
+    int r = ten_context_enter(context, &store);
+    if (r < 0)
+        return r;
+    return ten_context_leave(context, store->ops->list(store, &query, keep_target, copies, context->timing.timeout_ms));
+}
+
+int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *userdata) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !each)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    if (r < 0)
+        return r;
+    char after[TENURE_TARGET_MAX + 1] = "";
+    size_t count;
+    do {
+        ten_copies copies = {0};
+        r = read_page(context, after, &copies);
+        count = copies.count;
+        for (size_t i = 0; r == 0 && i < count; i++) {
+            const tenure_target *target = ten_copies_at(&copies, i, sizeof *target);
+            snprintf(after, sizeof after, "%s", target->id);
+            r = each(target, userdata);
+        }
+        ten_copies_free(&copies);
+    } while (r == 0 && count == PAGE_SIZE);
+    return r;
+}

@@ -1,0 +1,72 @@
+/*
+ * The insides of a context, shared by the files of the runtime.
+ */
+#ifndef TEN_RUNTIME_CONTEXT_STATE_H
+#define TEN_RUNTIME_CONTEXT_STATE_H
+
+#include "core/lease_book.h"
+#include "core/timing.h"
+#include "runtime/carrier.h"
+#include "runtime/context.h"
+#include "runtime/last_error.h"
+#include "runtime/object.h"
+#include "runtime/structs.h"
+
+struct tenure_context {
+    ten_object object;
+    ten_carrier carrier;
+    ten_timing timing;
+    char instance[TENURE_HOLDER_MAX + 1];
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    tenure_event_fn on_event;
+    void *userdata;
+    ten_channel *channel; /* of its namespace */
+    ten_task task;        /* of the leases */
+
+    /* Under the carrier's lock. */
+    ten_lease_book *book;
+    ten_object *objects;        /* everything that was opened on it */
+    tenure_lease *lost;         /* those whose on_lost is to be called */
+    const tenure_lease *losing; /* the one whose on_lost is being called */
+    uint64_t recovering_ms;
+};
+
+/* Checks a target's name; the error is said about the handle. */
+int ten_context_check_target(const void *handle, const char *target);
+
+/* One call on the store of the context's namespace: enter, the call, leave. Enter checks the handle, takes the turn and
+ * clears the store's error. Leave returns r, whose message is the store's. */
+int ten_context_enter(tenure_context *context, ten_store **ret_store);
+int ten_context_leave(tenure_context *context, int r);
+/* One operation, entered and left. The result's holder is copied; it may be NULL. */
+int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
+                      char ret_holder[TENURE_HOLDER_MAX + 1]);
+
+/* Enters an object on the context: into the table and the context's list. */
+int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind);
+/* Takes it out of the context's list. */
+void ten_context_disown(tenure_context *context, ten_object *object);
+
+/* Whether a lease, an election or (target NULL) a member may be opened in the namespace: a target has one holder in a
+ * context. The error is said about the context. */
+int ten_context_check_free(tenure_context *context, const char *namespace_name, const char *target);
+
+/* context_lease.c */
+int ten_context_make_book(tenure_context *context, ten_error *error);
+extern const ten_task_hooks ten_context_hooks;
+void ten_lease_detach(tenure_lease *lease);
+
+/* member.c, candidate.c, guard_reader.c: ending what was opened on a context, before its handle is freed. Begin asks
+ * for the end; is_ended says, with the lock, whether it has come; end takes it off the carrier. */
+const char *ten_member_namespace(const ten_object *object);
+void ten_member_begin_end(ten_object *object);
+bool ten_member_is_ended(const ten_object *object);
+void ten_member_end(ten_object *object);
+const char *ten_candidate_namespace(const ten_object *object);
+const char *ten_candidate_role(const ten_object *object);
+void ten_candidate_begin_end(ten_object *object);
+bool ten_candidate_is_ended(const ten_object *object);
+void ten_candidate_end(ten_object *object);
+void ten_guard_reader_end(ten_object *object);
+
+#endif

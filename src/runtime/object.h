@@ -1,0 +1,45 @@
+/*
+ * What every handle of the C API begins with, and the table of the handles that are open. A call looks its handle up
+ * before it touches it: so a handle that was closed, of another kind, or of another process is an error with a message,
+ * and not a crash.
+ */
+#ifndef TEN_RUNTIME_OBJECT_H
+#define TEN_RUNTIME_OBJECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <tenure.h>
+
+enum ten_object_kind {
+    TEN_OBJECT_CONTEXT,
+    TEN_OBJECT_LEASE,
+    TEN_OBJECT_MEMBER,
+    TEN_OBJECT_ELECTION,
+    TEN_OBJECT_GUARD,
+};
+
+typedef struct ten_object {
+    enum ten_object_kind kind;
+    uint64_t process;                  /* see base/fork.h */
+    _Atomic(tenure_context *) context; /* NULL: it was closed */
+    struct ten_object *next;           /* of the context's objects; under its carrier's lock */
+} ten_object;
+
+/* Enters an object into the table. False: out of memory. */
+bool ten_object_enter(ten_object *object, enum ten_object_kind kind, tenure_context *context);
+/* Takes it out. False: it was not there. */
+bool ten_object_leave(const void *handle, enum ten_object_kind kind);
+
+/* TENURE_OK: the handle is open, of that kind, of this process, and so is its context. Else the error was said. */
+int ten_object_check(const void *handle, enum ten_object_kind kind);
+/* The same for a function that needs the store, waits or closes: not from an on_... function of this context. */
+int ten_object_check_waiting(const void *handle, enum ten_object_kind kind);
+/* For a function that closes: also a handle whose context was closed, or that belongs to the parent process, may be
+ * freed. True: it was open, and is no longer; the caller frees it. */
+bool ten_object_close(const void *handle, enum ten_object_kind kind);
+
+/* Whether both are open, and one is the context of the other. */
+bool ten_object_are_related(const void *a, const void *b);
+
+#endif
