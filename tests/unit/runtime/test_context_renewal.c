@@ -213,7 +213,8 @@ static void the_loss_of_a_lease_is_told_once_and_by_the_contexts_thread(void **s
     assert_true(reaches(&diary.on_lost, 1));
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), 0);
-    assert_string_equal(diary.reason, "forced");
+    /* Told by the feed, or by a renewal that found nothing there: whichever came first. */
+    assert_true(strcmp(diary.reason, "forced") == 0 || strcmp(diary.reason, "store") == 0);
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
     assert_true(reaches(&asked.automatic, atomic_load(&asked.automatic) + 5)); /* the context goes on */
     assert_int_equal(atomic_load(&diary.on_lost), 1);
