@@ -217,6 +217,32 @@ static void stop_acquiring(ten_lease_book *book, ten_book_lease *lease, int erro
     book->config.failed(book->config.userdata, lease, error, result);
 }
 
+/* ---- when something is due */
+
+static uint64_t renewal_ms(const ten_lease_book *book, const ten_book_lease *lease) {
+    return lease->holding.sent_ms + book->config.timing.renew_ms;
+}
+
+/* When there is something to send about it; UINT64_MAX: not before something happens. */
+static uint64_t due_ms(const ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms) {
+    if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release || lease->renew_now)
+        return now_ms;
+    if (ten_holding_is_held(&lease->holding)) {
+        if (lease->holding.uncertain && lease->renewed > 0)
+            return now_ms;
+        return lease->renewed > 0 ? renewal_ms(book, lease) : UINT64_MAX;
+    }
+    return UINT64_MAX; /* an acquire that waits has its time set */
+}
+
+static void plan(ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms) {
+    uint64_t at_ms = due_ms(book, lease, now_ms);
+    if (at_ms == UINT64_MAX)
+        ten_timers_clear(&book->due, lease->number);
+    else
+        look(book, lease, at_ms);
+}
+
 /* ---- what the program wants */
 
 ten_book_lease *ten_lease_book_find(const ten_lease_book *book, const char *target) {
@@ -288,10 +314,12 @@ void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_leas
             break;
         }
     }
-    if (wait->kind == TEN_BOOK_RENEW && ten_holding_doubt(&lease->holding)) {
+    if (wait->kind == TEN_BOOK_RENEW && ten_holding_is_held(&lease->holding)) {
+        lease->renew_now &= lease->waits != NULL;
+        if (ten_holding_doubt(&lease->holding))
+            tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = TENURE_E_TIMEOUT}, NULL);
         changed(book, lease);
-        tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = TENURE_E_TIMEOUT}, NULL);
-        look(book, lease, now_ms);
+        plan(book, lease, now_ms); /* the context tries again, unless its user does */
     }
     if (lease->acquiring && acquire_until_ms(lease) == 0)
         lease->acquiring = false;
@@ -373,36 +401,12 @@ static void expire(void *self, uint64_t now_ms) {
 
 /* ---- requests */
 
-static uint64_t renewal_ms(const ten_lease_book *book, const ten_book_lease *lease) {
-    return lease->holding.sent_ms + book->config.timing.renew_ms;
-}
-
 /* It is renewed with the TTL that was granted. */
 static ten_timing timing_of(const ten_lease_book *book, const ten_book_lease *lease) {
     ten_timing timing = book->config.timing;
     if (lease->holding.ttl_ms && ten_holding_is_held(&lease->holding))
         timing.ttl_ms = lease->holding.ttl_ms;
     return timing;
-}
-
-/* When there is something to send about it; UINT64_MAX: not before something happens. */
-static uint64_t due_ms(const ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms) {
-    if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release || lease->renew_now)
-        return now_ms;
-    if (ten_holding_is_held(&lease->holding)) {
-        if (lease->holding.uncertain && lease->renewed > 0)
-            return now_ms;
-        return lease->renewed > 0 ? renewal_ms(book, lease) : UINT64_MAX;
-    }
-    return UINT64_MAX; /* an acquire that waits has its time set */
-}
-
-static void plan(ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms) {
-    uint64_t at_ms = due_ms(book, lease, now_ms);
-    if (at_ms == UINT64_MAX)
-        ten_timers_clear(&book->due, lease->number);
-    else
-        look(book, lease, at_ms);
 }
 
 /* False: there is nothing to send. */

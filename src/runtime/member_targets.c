@@ -181,7 +181,8 @@ bool tenure_handle_is_held(tenure_handle handle) {
 
 uint64_t tenure_handle_token(tenure_handle handle) {
     const ten_belief *belief = belief_of(handle);
-    bool held = belief && ten_belief_ends_ms(belief) != 0;
+    bool held = belief && ten_belief_ends_ms(belief) != 0 &&
+                ten_process_is(atomic_load_explicit(&belief->process, memory_order_relaxed));
     uint64_t token = held ? atomic_load_explicit(&belief->token, memory_order_acquire) : 0;
     return held && belief_of(handle) ? token : 0;
 }
