@@ -91,7 +91,7 @@ extern "C" {
 #define TENURE_ERRORS(X)                                                                                               \
     X(TENURE_E_INVALID, -1, false, "invalid argument")                                                                 \
     X(TENURE_E_NOMEM, -2, true, "out of memory")                                                                       \
-    X(TENURE_E_HELD, -3, true, "held by another instance")                                                             \
+    X(TENURE_E_HELD, -3, true, "held by another")                                                                      \
     X(TENURE_E_LOST, -4, false, "lease lost")                                                                          \
     X(TENURE_E_UNKNOWN_TARGET, -5, false, "unknown target")                                                            \
     X(TENURE_E_TIMEOUT, -6, true, "the store did not answer in time")                                                  \
@@ -128,7 +128,7 @@ enum tenure_error {
 #define TENURE_TOKEN_MAX      UINT64_C(9007199254740991) /* 2^53 - 1: exact in JSON everywhere */
 
 TENURE_API const char *tenure_version(void);
-TENURE_API const char *tenure_strerror(int error);   /* "held by another instance"; never NULL */
+TENURE_API const char *tenure_strerror(int error);   /* "held by another"; never NULL */
 TENURE_API const char *tenure_error_name(int error); /* "TENURE_E_HELD"; never NULL */
 TENURE_API bool tenure_error_retryable(int error);
 

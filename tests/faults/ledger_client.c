@@ -26,7 +26,7 @@
 #define PAUSE_SPAN  36000u /* us; between operations, at random */
 
 struct recorder {
-    tenure_client *client;
+    tenure_context *context;
     tenure_lease *leases[TARGETS_MAX];
     uint64_t random;
     unsigned targets;
@@ -69,7 +69,7 @@ static void write_line(const struct recorder *recorder, const char *event, const
                        uint64_t token, uint64_t until_us, const char *holder) {
     char line[1024];
     int size = snprintf(line, sizeof line, "%" PRIu64 " %s %u %s %s r-%u %" PRIu64 " %" PRIu64 " %s\n", now_us(),
-                        tenure_instance_id(recorder->client), recorder->number, event, kind, target, token, until_us,
+                        tenure_instance_id(recorder->context), recorder->number, event, kind, target, token, until_us,
                         holder && holder[0] ? holder : "-");
     if (size <= 0 || (size_t)size >= sizeof line || write(recorder->log_fd, line, (size_t)size) != size)
         _exit(99);
@@ -98,11 +98,11 @@ static const char *event_of(int r) {
 }
 
 static void acquire(struct recorder *recorder, unsigned target, const char *id) {
-    tenure_info info = {0};
+    tenure_info info = {.size = sizeof info};
     write_line(recorder, "invoke", "acquire", target, 0, 0, NULL);
-    int r = tenure_try_acquire(recorder->client, id, &recorder->leases[target]);
+    int r = tenure_acquire(recorder->context, id, 0, TENURE_MANUAL, &recorder->leases[target]);
     tenure_lease *lease = r == TENURE_OK ? recorder->leases[target] : NULL;
-    if (r == TENURE_E_HELD && lies(recorder, "held") && tenure_get_info(recorder->client, id, &info) == TENURE_OK)
+    if (r == TENURE_E_HELD && lies(recorder, "held") && tenure_target_read(recorder->context, id, &info) == TENURE_OK)
         write_line(recorder, "ok", "acquire", target, info.token + 1, now_us() + 100000, NULL);
     else
         write_line(recorder, event_of(r), "acquire", target, lease ? tenure_lease_token(lease) : 0, until_us(lease),
@@ -129,9 +129,9 @@ static void release(struct recorder *recorder, unsigned target) {
 }
 
 static void look(struct recorder *recorder, unsigned target, const char *id) {
-    tenure_info info = {0};
+    tenure_info info = {.size = sizeof info};
     write_line(recorder, "invoke", "read", target, 0, 0, NULL);
-    int r = tenure_get_info(recorder->client, id, &info);
+    int r = tenure_target_read(recorder->context, id, &info);
     if (r == TENURE_E_UNKNOWN_TARGET)
         r = TENURE_OK; /* never leased: token 0 */
     write_line(recorder, event_of(r), "read", target, info.token, 0, info.holder);
@@ -155,13 +155,13 @@ static void step(struct recorder *recorder) {
         release(recorder, target);
 }
 
-static int open_client(struct recorder *recorder, char **argv) {
+static int open_context(struct recorder *recorder, char **argv) {
     tenure_options options = {.size = sizeof options,
                               .namespace_name = "ledger",
                               .instance_name = argv[2],
                               .ttl_ms = strtoull(argv[5], NULL, 10)};
     while (!stopping) {
-        int r = tenure_open(argv[1], &options, &recorder->client);
+        int r = tenure_open(argv[1], &options, &recorder->context);
         if (r == TENURE_OK)
             return 0;
         if (!tenure_error_retryable(r)) {
@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
     recorder.log_fd = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (recorder.log_fd < 0)
         return 99;
-    int opened = open_client(&recorder, argv);
+    int opened = open_context(&recorder, argv);
     if (opened != 0)
         return opened < 0 ? 0 : 1;
     while (!stopping) {
@@ -196,6 +196,6 @@ int main(int argc, char **argv) {
     }
     for (unsigned target = 0; target < recorder.targets; target++)
         forget(&recorder, target);
-    tenure_close(recorder.client);
+    tenure_close(recorder.context);
     return 0;
 }

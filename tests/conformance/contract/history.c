@@ -4,15 +4,15 @@
  */
 #include "conformance/suite.h"
 
-#include "runtime/client_history.h"
+#include "runtime/context_history.h"
 
 #define GAP_MS 60u
 
 static void read_history(const struct place *place, const char *target, size_t limit, struct seen *seen) {
     *seen = (struct seen){0};
-    assert_int_equal(ten_client_history_list(place->other, place->ns,
-                                             &(ten_history_query){.target = target, .limit = limit}, see_change, seen,
-                                             CALL_MS),
+    assert_int_equal(ten_context_history_list(place->other, place->ns,
+                                              &(ten_history_query){.target = target, .limit = limit}, see_change, seen,
+                                              CALL_MS),
                      TENURE_OK);
 }
 

@@ -70,32 +70,44 @@ static void obey(tenure_election *election, struct candidate *candidate) {
         atomic_store(&candidate->order, ORDER_NOTHING);
 }
 
+static int start_campaign(const char *url, struct self *self, tenure_context **ret_context,
+                          tenure_election **ret_election) {
+    const struct arena *arena = self->arena;
+    tenure_options options = {
+        .size = sizeof options, .instance_name = "candidate", .ttl_ms = arena->ttl_ms, .renew_ms = arena->renew_ms};
+    tenure_election_options election_options = {.size = sizeof election_options,
+                                                .at_least_ms = arena->at_least_ms,
+                                                .on_elected = on_elected,
+                                                .on_demoted = on_demoted,
+                                                .on_event = on_event,
+                                                .userdata = self};
+    int r = tenure_open(url, &options, ret_context);
+    if (r < 0)
+        return r;
+    /* Before it campaigns: on_elected may come before the next call returns. */
+    snprintf(self->candidate->instance, sizeof self->candidate->instance, "%s", tenure_instance_id(*ret_context));
+    return tenure_election_open(*ret_context, arena->role, &election_options, ret_election);
+}
+
 static int campaign(const char *url, struct arena *arena, unsigned index) {
     struct candidate *candidate = &arena->at[index];
     struct self self = {arena, candidate};
-    tenure_election_options options = {.size = sizeof options,
-                                       .ttl_ms = arena->ttl_ms,
-                                       .renew_ms = arena->renew_ms,
-                                       .at_least_ms = arena->at_least_ms,
-                                       .instance_name = "candidate",
-                                       .on_elected = on_elected,
-                                       .on_demoted = on_demoted,
-                                       .on_event = on_event,
-                                       .userdata = &self};
+    tenure_context *context = NULL;
     tenure_election *election = NULL;
-    if (tenure_election_start(url, arena->role, &options, &election) < 0) {
+    if (start_campaign(url, &self, &context, &election) < 0) {
         fprintf(stderr, "# candidate %u: %s\n", index, tenure_message(NULL));
+        tenure_close(context);
         atomic_store(&candidate->stage, STAGE_FAILED);
         return 3;
     }
-    snprintf(candidate->instance, sizeof candidate->instance, "%s", tenure_election_instance_id(election));
     atomic_store(&candidate->stage, STAGE_CAMPAIGNS);
     while (atomic_load(&candidate->order) != ORDER_STOP) {
         obey(election, candidate);
-        atomic_store(&candidate->believes, tenure_is_leader(election));
+        atomic_store(&candidate->believes, tenure_election_leads(election));
         sleep_ms(2);
     }
-    tenure_election_stop(election);
+    tenure_election_close(election);
+    tenure_close(context);
     atomic_store(&candidate->believes, false);
     atomic_store(&candidate->stage, STAGE_ENDED);
     return 0;
@@ -416,12 +428,15 @@ int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *resu
 
 int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count,
                            uint64_t timeout_ms) {
-    enum loss loss = count == 1 ? run_into_trouble(&ops[0]) : LOSE_NOTHING;
+    enum loss loss = LOSE_NOTHING; /* a batch is lost as a whole */
+    for (size_t i = 0; i < count && loss == LOSE_NOTHING; i++)
+        loss = run_into_trouble(&ops[i]);
     if (loss != LOSE_REQUEST) {
         int r = __real_ten_store_apply(store, ops, results, count, timeout_ms);
         if (loss == LOSE_NOTHING)
             return r;
     }
-    *results = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_TIMEOUT};
+    for (size_t i = 0; i < count; i++)
+        results[i] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_TIMEOUT};
     return ten_fail(&store->error, TENURE_E_TIMEOUT, "it was lost on purpose");
 }

@@ -24,7 +24,7 @@ struct candidate {
     atomic_int stage;
     char instance[TENURE_HOLDER_MAX + 1]; /* from STAGE_CAMPAIGNS on */
     atomic_bool leads;                    /* between on_elected and on_demoted */
-    atomic_bool believes;                 /* tenure_is_leader(), every other millisecond */
+    atomic_bool believes;                 /* tenure_election_leads(), every other millisecond */
     atomic_uint terms;
     atomic_uint refusals; /* campaigns that failed because another led */
     atomic_uint outages;  /* the store did not answer in time: this machine is slow */

@@ -214,6 +214,7 @@ static void a_follower_leads_when_the_lease_of_a_killed_leader_has_ended_and_not
 }
 
 struct term {
+    tenure_context *context;
     atomic_uint elected;
     atomic_uint demoted;
     atomic_uint uncertain;
@@ -242,18 +243,25 @@ static void note_uncertainty(const tenure_event *event, void *userdata) {
 }
 
 static tenure_election *start_election(const struct election_place *election, const char *name, struct term *term) {
-    tenure_election_options options = {.size = sizeof options,
-                                       .instance_name = name,
-                                       .ttl_ms = election->arena->ttl_ms,
-                                       .renew_ms = election->arena->renew_ms,
-                                       .on_elected = note_elected,
-                                       .on_demoted = note_demoted,
-                                       .on_event = note_uncertainty,
-                                       .userdata = term};
+    tenure_options options = {.size = sizeof options,
+                              .instance_name = name,
+                              .ttl_ms = election->arena->ttl_ms,
+                              .renew_ms = election->arena->renew_ms};
+    tenure_election_options election_options = {.size = sizeof election_options,
+                                                .on_elected = note_elected,
+                                                .on_demoted = note_demoted,
+                                                .on_event = note_uncertainty,
+                                                .userdata = term};
     tenure_election *started = NULL;
-    if (tenure_election_start(suite_fixture.url, election->role, &options, &started) < 0)
+    if (tenure_open(suite_fixture.url, &options, &term->context) < 0 ||
+        tenure_election_open(term->context, election->role, &election_options, &started) < 0)
         fail_msg("%s", tenure_message(NULL));
     return started;
+}
+
+static void end_election(tenure_election *started, struct term *term) {
+    tenure_election_close(started);
+    tenure_close(term->context);
 }
 
 static bool comes_true(const atomic_uint *count, uint64_t limit_ms) {
@@ -273,24 +281,24 @@ static void a_leader_whose_thread_hangs_stops_believing_before_another_leads(voi
     hang_request("stuck", TEN_OP_RENEW);
     for (uint64_t end_ms = now_ms() + HANG_MS; !is_hanging() && now_ms() < end_ms;)
         sleep_ms(1);
-    bool believed = is_hanging() && tenure_is_leader(stuck) && tenure_election_remaining_ms(stuck) > 0;
+    bool believed = is_hanging() && tenure_election_leads(stuck) && tenure_election_remaining_ms(stuck) > 0;
     uint64_t doubt_ms = 0;
     bool both = false;
-    for (uint64_t end_ms = now_ms() + 2 * BRIEF_MS; !tenure_is_leader(next) && now_ms() < end_ms + late_ms();
+    for (uint64_t end_ms = now_ms() + 2 * BRIEF_MS; !tenure_election_leads(next) && now_ms() < end_ms + late_ms();
          sleep_ms(1)) {
-        if (doubt_ms == 0 && !tenure_is_leader(stuck))
+        if (doubt_ms == 0 && !tenure_election_leads(stuck))
             doubt_ms = now_ms();
-        both |= doubt_ms != 0 && tenure_is_leader(stuck);
+        both |= doubt_ms != 0 && tenure_election_leads(stuck);
     }
-    both |= tenure_is_leader(stuck);
-    bool handed_over = tenure_is_leader(next);
+    both |= tenure_election_leads(stuck);
+    bool handed_over = tenure_election_leads(next);
     bool silent = atomic_load(&stuck_term.demoted) == 0; /* no thread of it could say so */
     bool hung = is_hanging();
     let_go();
     bool told = comes_true(&stuck_term.demoted, NOTICE_MS);
-    bool back = tenure_is_leader(stuck);
-    tenure_election_stop(stuck);
-    tenure_election_stop(next);
+    bool back = tenure_election_leads(stuck);
+    end_election(stuck, &stuck_term);
+    end_election(next, &next_term);
     assert_true(led && believed && hung && silent);
     assert_true(handed_over && doubt_ms != 0);
     assert_false(both || back);
@@ -310,9 +318,9 @@ static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
     int led = tenure_election_wait(loser, TTL_MS / 2);
     uint64_t token = tenure_election_token(loser);
     ten_result role = read_role(election);
-    bool own = role.holder && strcmp(role.holder, tenure_election_instance_id(loser)) == 0;
+    bool own = role.holder && strcmp(role.holder, tenure_instance_id(term.context)) == 0;
     unsigned lost = count_lost();
-    tenure_election_stop(loser);
+    end_election(loser, &term);
     assert_int_equal(lost, 2);
     assert_int_equal(led, TENURE_OK);
     assert_true(own);
@@ -333,7 +341,7 @@ static void a_leader_whose_renewals_go_unanswered_pauses_and_keeps_its_term(void
     int again = tenure_election_wait(loser, HANG_MS);
     uint64_t token_after = tenure_election_token(loser);
     unsigned demoted = atomic_load(&term.demoted);
-    tenure_election_stop(loser);
+    end_election(loser, &term);
     assert_int_equal(led, TENURE_OK);
     assert_true(paused);
     assert_int_equal(again, TENURE_OK);
@@ -359,8 +367,8 @@ static void a_release_that_was_lost_is_sent_again_and_the_next_leads_by_notice(v
     lose_answers("loser", TEN_OP_RELEASE, 1);
     int took_over = tenure_election_wait(next, NOTICE_MS);
     lost += count_lost();
-    tenure_election_stop(loser);
-    tenure_election_stop(next);
+    end_election(loser, &terms[0]);
+    end_election(next, &terms[1]);
     assert_int_equal(led, TENURE_OK);
     assert_int_equal(refused, TENURE_E_HELD);
     assert_int_equal(resigned, TENURE_OK);
@@ -374,6 +382,7 @@ static void a_release_that_was_lost_is_sent_again_and_the_next_leads_by_notice(v
 
 struct diary {
     const struct election_place *election;
+    tenure_context *context;
     char text[512];
     bool held_when_demoted;
     bool led_when_elected;
@@ -387,7 +396,7 @@ static void write_down(struct diary *diary, const char *format, const char *word
 
 static void write_elected(tenure_election *election, uint64_t token, void *userdata) {
     struct diary *diary = userdata;
-    diary->led_when_elected = tenure_is_leader(election) && tenure_election_token(election) == token;
+    diary->led_when_elected = tenure_election_leads(election) && tenure_election_token(election) == token;
     write_down(diary, "%s", "elected ");
 }
 
@@ -397,31 +406,33 @@ static void write_demoted(tenure_election *election, uint64_t token, const char 
     ten_op read = {.kind = TEN_OP_READ, .namespace_name = "leader", .target = diary->election->role};
     ten_result role = {0};
     diary->held_when_demoted = ten_store_apply(diary->election->place.other, &read, &role, 1, CALL_MS) == TENURE_OK &&
-                               role.holder && strcmp(role.holder, tenure_election_instance_id(election)) == 0 &&
+                               role.holder && strcmp(role.holder, tenure_instance_id(diary->context)) == 0 &&
                                role.token == token;
-    diary->led_when_demoted = tenure_is_leader(election);
+    diary->led_when_demoted = tenure_election_leads(election);
     write_down(diary, "demoted(%s) ", reason);
 }
 
 static void write_event(const tenure_event *event, void *userdata) {
     if (event->kind == TENURE_EVENT_ACQUIRED || event->kind == TENURE_EVENT_STOP ||
         event->kind == TENURE_EVENT_RELEASED || event->kind == TENURE_EVENT_LOST)
-        write_down(userdata, "%s ", event->name);
+        write_down(userdata, "%s ", tenure_event_name(event->kind));
 }
 
 static void the_program_is_told_in_order_and_the_role_is_given_back_after_the_work_has_stopped(void **state) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     struct diary diary = {.election = election};
-    tenure_election_options options = {.size = sizeof options,
-                                       .ttl_ms = TTL_MS,
-                                       .on_elected = write_elected,
-                                       .on_demoted = write_demoted,
-                                       .on_event = write_event,
-                                       .userdata = &diary};
+    tenure_options options = {.size = sizeof options, .ttl_ms = TTL_MS};
+    tenure_election_options election_options = {.size = sizeof election_options,
+                                                .on_elected = write_elected,
+                                                .on_demoted = write_demoted,
+                                                .on_event = write_event,
+                                                .userdata = &diary};
     tenure_election *started = NULL;
-    assert_int_equal(tenure_election_start(suite_fixture.url, election->role, &options, &started), TENURE_OK);
+    assert_int_equal(tenure_open(suite_fixture.url, &options, &diary.context), TENURE_OK);
+    assert_int_equal(tenure_election_open(diary.context, election->role, &election_options, &started), TENURE_OK);
     int led = tenure_election_wait(started, FIRST_MS);
-    tenure_election_stop(started);
+    tenure_election_close(started);
+    tenure_close(diary.context);
     assert_int_equal(led, TENURE_OK);
     assert_string_equal(diary.text, "lease_acquired elected lease_closing demoted(shutdown) lease_released ");
     assert_true(diary.led_when_elected);

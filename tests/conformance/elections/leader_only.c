@@ -16,10 +16,10 @@ static uint64_t shortest_ms(const struct election_place *election) {
     return ten_max_u64(BRIEF_MS / 2, election->place.store->capabilities.ttl_min_ms);
 }
 
-/* One call of tenure_leader_only(), from a thread of its own or not, and what the function saw. */
+/* One call of tenure_election_run(), from a thread of its own or not, and what the function saw. */
 struct job {
     const char *role;
-    const char *name; /* of the instance; NULL: the host's */
+    const char *name; /* of the context's instance; NULL: the host's */
     uint64_t ttl_ms;
     uint64_t at_least_ms;
     uint64_t wait_ms;
@@ -43,27 +43,31 @@ struct job {
 static int work(tenure_election *election, void *arg) {
     struct job *job = arg;
     job->began_ms = now_ms();
-    job->led_at_start = tenure_is_leader(election);
+    job->led_at_start = tenure_election_leads(election);
     job->token = tenure_election_token(election);
     atomic_store(&job->running, true);
     uint64_t end_ms = job->began_ms + 2 * HANG_MS;
     while (now_ms() < end_ms && job->waits_for && atomic_load(job->waits_for) < job->waits_until)
         sleep_ms(1);
-    while (now_ms() < end_ms && job->until_lost && tenure_is_leader(election))
+    while (now_ms() < end_ms && job->until_lost && tenure_election_leads(election))
         sleep_ms(1);
     job->noticed_ms = now_ms();
     if (job->runs_ms)
         sleep_ms(job->runs_ms);
     (void)tenure_election_wait(election, job->until_lost ? 0 : job->ttl_ms / 2); /* over a pause */
-    job->led_at_end = tenure_is_leader(election);
+    job->led_at_end = tenure_election_leads(election);
     job->token_at_end = tenure_election_token(election);
     return 7;
 }
 
 static void run_job(struct job *job) {
-    tenure_election_options options = {
-        .size = sizeof options, .instance_name = job->name, .ttl_ms = job->ttl_ms, .at_least_ms = job->at_least_ms};
-    job->result = tenure_leader_only(suite_fixture.url, job->role, &options, job->wait_ms, work, job);
+    tenure_options options = {.size = sizeof options, .instance_name = job->name, .ttl_ms = job->ttl_ms};
+    tenure_election_options election_options = {.size = sizeof election_options, .at_least_ms = job->at_least_ms};
+    tenure_context *context = NULL;
+    job->result = tenure_open(suite_fixture.url, &options, &context);
+    if (job->result == TENURE_OK)
+        job->result = tenure_election_run(context, job->role, &election_options, job->wait_ms, work, job);
+    tenure_close(context); /* what is kept for its least time stays kept */
     job->ended_ms = now_ms();
     if (job->returned)
         atomic_fetch_add(job->returned, 1);

@@ -17,7 +17,7 @@
 /* ---- observing ----------------------------------------------------------------------------------------- */
 
 struct observer {
-    tenure_client *client;
+    tenure_context *context;
     const char *role;
     pthread_t thread;
     uint64_t lags_ms; /* how long it looks at each */
@@ -46,21 +46,21 @@ static int see_leader(const tenure_leader *leader, void *userdata) {
 
 static void *observe(void *arg) {
     struct observer *observer = arg;
-    observer->result = tenure_observe(observer->client, observer->role, see_leader, observer);
+    observer->result = tenure_leader_observe(observer->context, observer->role, see_leader, observer);
     return NULL;
 }
 
-static tenure_client *open_client(void) {
+static tenure_context *open_context(void) {
     tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
-    tenure_client *client = NULL;
-    if (tenure_open(suite_fixture.url, &options, &client) < 0)
+    tenure_context *context = NULL;
+    if (tenure_open(suite_fixture.url, &options, &context) < 0)
         fail_msg("%s", tenure_message(NULL));
-    return client;
+    return context;
 }
 
 /* Returns when it has seen the present state. */
 static void start_observer(struct observer *observer, const char *role) {
-    observer->client = open_client();
+    observer->context = open_context();
     observer->role = role;
     assert_int_equal(pthread_create(&observer->thread, NULL, observe, observer), 0);
     for (uint64_t end_ms = now_ms() + FIRST_MS; atomic_load(&observer->count) == 0 && now_ms() < end_ms;)
@@ -79,9 +79,9 @@ static bool sees(const struct observer *observer, const char *instance, uint64_t
 }
 
 static void end_observer(struct observer *observer) {
-    tenure_cancel(observer->client);
+    tenure_cancel(observer->context);
     pthread_join(observer->thread, NULL);
-    tenure_close(observer->client);
+    tenure_close(observer->context);
 }
 
 /* Each leader is seen once, in the order of the tokens. */
@@ -187,16 +187,16 @@ static void who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else(void **
     struct candidate *at = election->arena->at;
     election->arena->ttl_ms = TTL_MS;
     election->arena->renew_ms = RENEW_MS;
-    tenure_client *client = open_client();
-    int nobody = tenure_resign(client, election->role, "somebody-1-abc");
+    tenure_context *context = open_context();
+    int nobody = tenure_leader_resign(context, election->role, "somebody-1-abc");
     start_candidate(election, 0, IN_THREADS);
     (void)await_leader(election, NOBODY, FIRST_MS);
     start_follower(election, 1, IN_THREADS);
-    tenure_leader leader = {0};
-    int got = tenure_leader_get(client, election->role, &leader);
-    int follower = tenure_resign(client, election->role, at[1].instance);
-    int asked = tenure_resign(client, election->role, at[0].instance);
-    tenure_close(client);
+    tenure_leader leader = {.size = sizeof leader};
+    int got = tenure_leader_read(context, election->role, &leader);
+    int follower = tenure_leader_resign(context, election->role, at[1].instance);
+    int asked = tenure_leader_resign(context, election->role, at[0].instance);
+    tenure_close(context);
     assert_int_equal(nobody, TENURE_E_LOST);
     assert_int_equal(got, TENURE_OK);
     assert_string_equal(leader.instance, at[0].instance);
@@ -216,12 +216,12 @@ static void the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else(v
     start_candidate(election, 0, IN_THREADS);
     (void)await_leader(election, NOBODY, FIRST_MS);
     start_follower(election, 1, IN_THREADS);
-    tenure_client *client = open_client();
+    tenure_context *context = open_context();
     bool released = true;
-    int other = tenure_force_release_from(client, election->role, at[1].instance, true, &released);
+    int other = tenure_force_release(context, election->role, at[1].instance, TENURE_NOW, &released);
     bool untouched = !released && atomic_load(&at[0].leads);
-    int r = tenure_force_release_from(client, election->role, at[0].instance, false, &released);
-    tenure_close(client);
+    int r = tenure_force_release(context, election->role, at[0].instance, 0, &released);
+    tenure_close(context);
     assert_int_equal(other, TENURE_OK);
     assert_true(untouched);
     assert_int_equal(r, TENURE_OK);

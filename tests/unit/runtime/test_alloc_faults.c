@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/url.h"
-#include "runtime/client.h"
 
 /* Does the work once and returns whether it came out whole. What it returns when an allocation failed is checked. */
 typedef bool (*work_fn)(void *arg);
@@ -190,27 +189,68 @@ static void a_log_line_without_memory_is_counted_as_dropped(void **state) {
     close(ends[1]);
 }
 
-/* ---- the client */
+/* ---- the context. It is driven: a thread's allocations would be counted, too */
 
-static bool open_client(void *arg) {
-    tenure_client *client = NULL;
-    int r = tenure_open(arg, NULL, &client);
-    assert_int_equal(client == NULL, r < 0);
-    tenure_close(client);
+static tenure_context *open_driven(const char *url) {
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN};
+    tenure_context *context = NULL;
+    if (tenure_open(url, &options, &context) < 0)
+        fail_msg("%s", tenure_message(NULL));
+    return context;
+}
+
+static bool open_context(void *arg) {
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN};
+    tenure_context *context = NULL;
+    int r = tenure_open(arg, &options, &context);
+    assert_int_equal(context == NULL, r < 0);
+    tenure_close(context);
     return whole_unless_out_of_memory(r);
 }
 
-static bool acquire(void *arg) {
-    tenure_client *client = arg;
+static bool acquire_with(tenure_context *context, unsigned flags) {
     static int number;
     char target[32];
     snprintf(target, sizeof target, "t-%d", ++number);
     tenure_lease *lease = NULL;
-    int r = tenure_try_acquire(client, target, &lease);
+    int r = tenure_acquire(context, target, 0, flags, &lease);
     assert_int_equal(lease == NULL, r < 0);
-    assert_true(r == TENURE_OK || tenure_message(client)[0] != '\0');
+    assert_true(r == TENURE_OK || tenure_message(context)[0] != '\0');
     assert_true(r < 0 || tenure_lease_valid(lease));
     tenure_lease_free(lease);
+    return whole_unless_out_of_memory(r);
+}
+
+static bool acquire(void *arg) {
+    return acquire_with(arg, 0);
+}
+
+static bool acquire_manual(void *arg) {
+    return acquire_with(arg, TENURE_MANUAL);
+}
+
+static bool open_member(void *arg) {
+    tenure_member_options options = {.size = sizeof options, .namespace_name = "fleet"};
+    tenure_member *member = NULL;
+    int r = tenure_member_open(arg, &options, &member);
+    assert_int_equal(member == NULL, r < 0);
+    tenure_member_close(member);
+    return whole_unless_out_of_memory(r);
+}
+
+static bool open_election(void *arg) {
+    tenure_election *election = NULL;
+    int r = tenure_election_open(arg, "web", NULL, &election);
+    assert_int_equal(election == NULL, r < 0);
+    tenure_election_close(election);
+    return whole_unless_out_of_memory(r);
+}
+
+static bool open_guard(void *arg) {
+    tenure_guard *guard = NULL;
+    int r = tenure_guard_open(arg, NULL, &guard);
+    assert_int_equal(guard == NULL, r < 0);
+    tenure_guard_close(guard);
     return whole_unless_out_of_memory(r);
 }
 
@@ -222,7 +262,7 @@ static int count_info(const tenure_info *info, void *userdata) {
 
 static bool list(void *arg) {
     size_t count = 0;
-    int r = tenure_list(arg, TENURE_ALL, count_info, &count);
+    int r = tenure_target_list(arg, TENURE_ALL, count_info, &count);
     assert_true(r < 0 || count > 0);
     return whole_unless_out_of_memory(r);
 }
@@ -239,59 +279,64 @@ static bool put_targets(void *arg) {
     size_t added = 77;
     snprintf(ids[0], sizeof ids[0], "put-%d", ++number);
     snprintf(ids[1], sizeof ids[1], "put-%d", ++number);
-    tenure_target targets[] = {{.id = ids[0], .url = "http://h/", .exec = "true", .spec = "{}"}, {.id = ids[1]}};
-    int r = tenure_targets_put(arg, targets, 2, &added);
+    tenure_target targets[] = {
+        {.size = sizeof(tenure_target), .id = ids[0], .url = "http://h/", .exec = "true", .spec = "{}"},
+        {.size = sizeof(tenure_target), .id = ids[1]}};
+    int r = tenure_registry_put(arg, targets, 2, &added);
     assert_int_equal(added, r < 0 ? 77 : 2);
     return whole_unless_out_of_memory(r);
 }
 
 static bool change_target(void *arg) {
-    tenure_target target = {.id = "put-1", .url = "http://other/", .exec = "false", .spec = "[]"};
-    return whole_unless_out_of_memory(tenure_targets_put(arg, &target, 1, NULL));
+    tenure_target target = {
+        .size = sizeof target, .id = "put-1", .url = "http://other/", .exec = "false", .spec = "[]"};
+    return whole_unless_out_of_memory(tenure_registry_put(arg, &target, 1, NULL));
 }
 
 static bool pause_target(void *arg) {
-    return whole_unless_out_of_memory(tenure_target_pause(arg, "put-1", true));
+    return whole_unless_out_of_memory(tenure_registry_pause(arg, "put-1"));
 }
 
-static void the_client_survives_every_failing_allocation(void **state) {
+static void the_context_survives_every_failing_allocation(void **state) {
     (void)state;
-    tenure_client *client = NULL;
     tenure_lease *lease = NULL;
     size_t count = 0;
-    fail_each_in_turn(open_client, (char[]){"memory:"});
-    fail_each_in_turn(open_client, (char[]){"memory:unit-faults?timeout=1s"});
-    assert_int_equal(tenure_open("memory:unit-faults", NULL, &client), TENURE_OK);
-    fail_each_in_turn(acquire, client);
-    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
-    fail_each_in_turn(list, client);
-    fail_each_in_turn(put_targets, client);
-    fail_each_in_turn(change_target, client);
-    fail_each_in_turn(pause_target, client);
+    fail_each_in_turn(open_context, (char[]){"memory:"});
+    fail_each_in_turn(open_context, (char[]){"memory:unit-faults?timeout=1s"});
+    tenure_context *context = open_driven("memory:unit-faults");
+    fail_each_in_turn(acquire, context);
+    fail_each_in_turn(acquire_manual, context);
+    fail_each_in_turn(open_member, context);
+    fail_each_in_turn(open_election, context);
+    fail_each_in_turn(open_guard, context);
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
+    fail_each_in_turn(list, context);
+    fail_each_in_turn(put_targets, context);
+    fail_each_in_turn(change_target, context);
+    fail_each_in_turn(pause_target, context);
     assert_int_equal(tenure_renew(lease), TENURE_OK);
-    assert_int_equal(tenure_targets_list(client, count_target, &count), TENURE_OK);
+    assert_int_equal(tenure_registry_list(context, count_target, &count), TENURE_OK);
     assert_true(count >= 2);
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
 }
 
 #ifdef TEN_STORE_SQLITE
-static void a_client_on_sqlite_survives_every_failing_allocation(void **state) {
+static void a_context_on_sqlite_survives_every_failing_allocation(void **state) {
     (void)state;
     char directory[256];
     char url[300];
-    tenure_client *client = NULL;
     tenure_lease *lease = NULL;
     directory_make(directory);
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    fail_each_in_turn(open_client, url);
-    assert_int_equal(tenure_open(url, NULL, &client), TENURE_OK);
-    assert_int_equal(tenure_try_acquire(client, "x", &lease), TENURE_OK);
-    fail_each_in_turn(acquire, client);
-    fail_each_in_turn(list, client);
-    fail_each_in_turn(put_targets, client);
+    fail_each_in_turn(open_context, url);
+    tenure_context *context = open_driven(url);
+    assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
+    fail_each_in_turn(acquire, context);
+    fail_each_in_turn(list, context);
+    fail_each_in_turn(put_targets, context);
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
     directory_remove(directory);
 }
 #endif
@@ -302,9 +347,9 @@ int main(void) {
         cmocka_unit_test(a_bad_url_stays_refused_when_memory_runs_out),
         cmocka_unit_test(an_instance_id_needs_no_memory),
         cmocka_unit_test(a_log_line_without_memory_is_counted_as_dropped),
-        cmocka_unit_test(the_client_survives_every_failing_allocation),
+        cmocka_unit_test(the_context_survives_every_failing_allocation),
 #ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_client_on_sqlite_survives_every_failing_allocation),
+        cmocka_unit_test(a_context_on_sqlite_survives_every_failing_allocation),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * The C API of elections: candidates with threads of their own, on a store in memory. The rules themselves are tested
+ * The C API of elections: candidates on contexts of their own, on a store in memory. The rules themselves are tested
  * on a simulated clock (test_election.c); here the thread, the callbacks and the calls are the subject.
  */
 #include "unit/unit.h"
@@ -14,6 +14,11 @@
 
 #define TTL_MS  UINT64_C(600)
 #define WAIT_MS HANG_MS
+
+struct candidate {
+    tenure_context *context;
+    tenure_election *election;
+};
 
 struct witness {
     atomic_uint leaders; /* at this moment */
@@ -43,60 +48,77 @@ static void on_demoted(tenure_election *election, uint64_t token, const char *re
     atomic_fetch_sub(&witness->leaders, 1);
 }
 
-static tenure_election *start(const char *url, struct witness *witness) {
-    tenure_election_options options = {.size = sizeof options,
-                                       .ttl_ms = TTL_MS,
-                                       .on_elected = on_elected,
-                                       .on_demoted = on_demoted,
-                                       .userdata = witness};
-    tenure_election *election = NULL;
-    if (tenure_election_start(url, "web", &options, &election) < 0)
+static tenure_context *open_context(const char *url) {
+    tenure_options options = {.size = sizeof options, .ttl_ms = TTL_MS};
+    tenure_context *context = NULL;
+    if (tenure_open(url, &options, &context) < 0)
         fail_msg("%s", tenure_message(NULL));
-    return election;
+    return context;
+}
+
+/* A context that looks at the roles. */
+static tenure_context *open_observer(const char *url) {
+    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
+    tenure_context *context = NULL;
+    if (tenure_open(url, &options, &context) < 0)
+        fail_msg("%s", tenure_message(NULL));
+    return context;
+}
+
+static struct candidate start(const char *url, struct witness *witness) {
+    tenure_election_options options = {
+        .size = sizeof options, .on_elected = on_elected, .on_demoted = on_demoted, .userdata = witness};
+    struct candidate candidate = {.context = open_context(url)};
+    if (tenure_election_open(candidate.context, "web", &options, &candidate.election) < 0)
+        fail_msg("%s", tenure_message(candidate.context));
+    return candidate;
+}
+
+static void stop(struct candidate candidate) {
+    tenure_election_close(candidate.election);
+    assert_int_equal(tenure_close(candidate.context), TENURE_OK);
 }
 
 static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
     (void)state;
     struct witness witness = {0};
-    tenure_election *election = start("memory:alone", &witness);
-    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
-    assert_true(tenure_is_leader(election));
-    assert_int_equal(tenure_election_token(election), 1);
-    assert_in_range(tenure_election_remaining_ms(election), 1, TTL_MS);
+    struct candidate election = start("memory:alone", &witness);
+    assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
+    assert_true(tenure_election_leads(election.election));
+    assert_int_equal(tenure_election_token(election.election), 1);
+    assert_in_range(tenure_election_remaining_ms(election.election), 1, TTL_MS);
     ten_sleep_us(2 * TTL_MS * 1000);
-    assert_true(tenure_is_leader(election)); /* it is renewed */
-    assert_int_equal(tenure_election_token(election), 1);
-    tenure_client *client = NULL;
-    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
-    assert_int_equal(tenure_open("memory:alone", &options, &client), TENURE_OK);
-    tenure_info info;
-    assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
-    assert_string_equal(info.holder, tenure_election_instance_id(election));
-    tenure_election_stop(election);
+    assert_true(tenure_election_leads(election.election)); /* it is renewed */
+    assert_int_equal(tenure_election_token(election.election), 1);
+    tenure_context *context = open_observer("memory:alone");
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_target_read(context, "web", &info), TENURE_OK);
+    assert_string_equal(info.holder, tenure_instance_id(election.context));
+    stop(election);
     assert_string_equal(witness.reason, "shutdown");
-    assert_int_equal(tenure_get_info(client, "web", &info), TENURE_OK);
+    assert_int_equal(tenure_target_read(context, "web", &info), TENURE_OK);
     assert_string_equal(info.holder, "");
-    tenure_close(client);
+    tenure_close(context);
 }
 
 static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void **state) {
     (void)state;
     enum { COUNT = 5 };
     struct witness witness = {0};
-    tenure_election *candidates[COUNT];
+    struct candidate candidates[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         candidates[i] = start("memory:several", &witness);
     for (unsigned round = 0; round < COUNT; round++) {
         size_t leader = COUNT;
         for (int tries = 0; leader == COUNT && tries < 60000; tries++) {
             for (size_t i = 0; i < COUNT; i++)
-                if (candidates[i] && tenure_is_leader(candidates[i]))
+                if (candidates[i].election && tenure_election_leads(candidates[i].election))
                     leader = i;
             ten_sleep_us(1000);
         }
         assert_true(leader < COUNT);
-        tenure_election_stop(candidates[leader]);
-        candidates[leader] = NULL;
+        stop(candidates[leader]);
+        candidates[leader] = (struct candidate){0};
     }
     assert_int_equal(witness.most, 1);
     assert_int_equal(witness.terms, COUNT);
@@ -106,85 +128,88 @@ static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void
 static void a_leader_that_resigns_lets_another_lead(void **state) {
     (void)state;
     struct witness witness = {0};
-    tenure_election *first = start("memory:resign", &witness);
-    assert_int_equal(tenure_election_wait(first, WAIT_MS), TENURE_OK);
-    tenure_election *second = start("memory:resign", &witness);
-    assert_int_equal(tenure_election_wait(second, 50), TENURE_E_HELD);
-    assert_contains(tenure_message(NULL), tenure_election_instance_id(first));
-    assert_int_equal(tenure_election_resign(first), TENURE_OK);
-    assert_false(tenure_is_leader(first));
-    assert_int_equal(tenure_election_wait(second, WAIT_MS), TENURE_OK);
+    struct candidate first = start("memory:resign", &witness);
+    assert_int_equal(tenure_election_wait(first.election, WAIT_MS), TENURE_OK);
+    struct candidate second = start("memory:resign", &witness);
+    assert_int_equal(tenure_election_wait(second.election, 50), TENURE_E_HELD);
+    assert_contains(tenure_message(second.election), tenure_instance_id(first.context));
+    assert_int_equal(tenure_election_resign(first.election), TENURE_OK);
+    assert_false(tenure_election_leads(first.election));
+    assert_int_equal(tenure_election_wait(second.election, WAIT_MS), TENURE_OK);
     assert_string_equal(witness.reason, "resigned");
     assert_int_equal(witness.most, 1);
-    tenure_election_stop(first);
-    tenure_election_stop(second);
+    stop(first);
+    stop(second);
 }
 
 static int count_call(tenure_election *election, void *arg) {
-    assert_true(tenure_is_leader(election));
+    assert_true(tenure_election_leads(election));
     return ++*(int *)arg;
 }
 
 static void a_function_runs_on_the_leader_only(void **state) {
     (void)state;
     struct witness witness = {0};
-    tenure_election_options options = {.size = sizeof options, .ttl_ms = TTL_MS};
+    tenure_context *context = open_context("memory:only");
     int calls = 0;
-    assert_int_equal(tenure_leader_only("memory:only", "web", &options, WAIT_MS, count_call, &calls), 1);
-    tenure_election *leader = start("memory:only", &witness);
-    assert_int_equal(tenure_election_wait(leader, WAIT_MS), TENURE_OK);
-    assert_int_equal(tenure_leader_only("memory:only", "web", &options, 100, count_call, &calls), TENURE_E_HELD);
+    assert_int_equal(tenure_election_run(context, "web", NULL, WAIT_MS, count_call, &calls), 1);
+    struct candidate leader = start("memory:only", &witness);
+    assert_int_equal(tenure_election_wait(leader.election, WAIT_MS), TENURE_OK);
+    assert_int_equal(tenure_election_run(context, "web", NULL, 100, count_call, &calls), TENURE_E_HELD);
     assert_int_equal(calls, 1);
-    tenure_election_stop(leader);
-    assert_int_equal(tenure_leader_only("memory:only", "web", &options, WAIT_MS, count_call, &calls), 2);
+    stop(leader);
+    assert_int_equal(tenure_election_run(context, "web", NULL, WAIT_MS, count_call, &calls), 2);
+    tenure_close(context);
 }
 
 static void a_forced_leader_stops_and_says_so(void **state) {
     (void)state;
     struct witness witness = {0};
-    tenure_election *election = start("memory:forced", &witness);
-    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
-    tenure_client *client = NULL;
-    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
-    assert_int_equal(tenure_open("memory:forced", &options, &client), TENURE_OK);
+    struct candidate election = start("memory:forced", &witness);
+    assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
+    tenure_context *context = open_observer("memory:forced");
     bool released = false;
-    assert_int_equal(tenure_force_release(client, "web", false, &released), TENURE_OK);
-    for (int i = 0; i < 60000 && tenure_is_leader(election); i++)
+    assert_int_equal(tenure_force_release(context, "web", NULL, 0, &released), TENURE_OK);
+    for (int i = 0; i < 60000 && tenure_election_leads(election.election); i++)
         ten_sleep_us(1000);
-    assert_false(tenure_is_leader(election));
+    assert_false(tenure_election_leads(election.election));
     assert_string_equal(witness.reason, "forced");
-    tenure_close(client);
-    tenure_election_stop(election);
+    tenure_close(context);
+    stop(election);
 }
 
 static void a_forked_child_leads_nothing(void **state) {
     (void)state;
     struct witness witness = {0};
-    tenure_election *election = start("memory:fork", &witness);
-    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    struct candidate election = start("memory:fork", &witness);
+    assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
     pid_t child = fork();
     if (child == 0)
-        _exit(tenure_is_leader(election) || tenure_election_token(election) ||
-              tenure_election_wait(election, 0) != TENURE_E_FORKED);
+        _exit(tenure_election_leads(election.election) || tenure_election_token(election.election) ||
+              tenure_election_wait(election.election, 0) != TENURE_E_FORKED);
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_true(tenure_is_leader(election));
-    tenure_election_stop(election);
+    assert_true(tenure_election_leads(election.election));
+    stop(election);
 }
 
 static void wrong_arguments_are_refused_with_the_reason(void **state) {
     (void)state;
+    tenure_context *context = open_context("memory:wrong");
     tenure_election *election = NULL;
-    tenure_election_options options = {.size = sizeof options, .ttl_ms = 50};
-    assert_int_equal(tenure_election_start("memory:wrong", "web", &options, &election), TENURE_E_TTL);
-    assert_int_equal(tenure_election_start("memory:wrong", "no role", NULL, &election), TENURE_E_INVALID);
-    assert_int_equal(tenure_election_start("memory:wrong", NULL, NULL, &election), TENURE_E_INVALID);
-    assert_int_equal(tenure_election_start("nowhere:", "web", NULL, &election), TENURE_E_INVALID);
-    options.size = 0;
-    assert_int_equal(tenure_election_start("memory:wrong", "web", &options, &election), TENURE_E_INVALID);
+    tenure_election_options options = {.size = sizeof options, .namespace_name = "no namespace"};
+    assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_E_INVALID);
+    assert_contains(tenure_message(context), "no namespace");
+    assert_int_equal(tenure_election_open(context, "no role", NULL, &election), TENURE_E_INVALID);
+    assert_contains(tenure_message(context), "no role");
+    assert_int_equal(tenure_election_open(context, NULL, NULL, &election), TENURE_E_INVALID);
+    options = (tenure_election_options){.namespace_name = "leader"};
+    assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_E_INVALID);
+    assert_contains(tenure_message(context), "size");
     assert_null(election);
-    tenure_election_stop(NULL);
+    tenure_election_close(NULL);
+    tenure_close(context);
 }
 
 #ifdef TEN_STORE_SQLITE
@@ -204,17 +229,17 @@ static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_ag
     directory_make(directory);
     snprintf(away, sizeof away, "%s-away", directory);
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    tenure_election *election = start(url, &witness);
-    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    struct candidate election = start(url, &witness);
+    assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
     await(&witness.terms, 1); /* it is told a moment later */
     assert_int_equal(rename(directory, away), 0);
     await(&witness.leaders, 0);
     assert_string_equal(witness.reason, "expired");
     assert_int_equal(rename(away, directory), 0);
-    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
     await(&witness.terms, 2);
     assert_false(atomic_load(&witness.token_fell));
-    tenure_election_stop(election);
+    stop(election);
     directory_remove(directory);
 }
 #endif

@@ -1,5 +1,5 @@
 /*
- * Waiting for a lease or for changes, cancelling, and many threads on one client. The clock stands still, so that a
+ * Waiting for a lease or for changes, cancelling, and many threads on one context. The clock stands still, so that a
  * waiter can only be woken by what happens, never by its own clock; the threads and signals are real.
  */
 #include "unit/unit.h"
@@ -7,23 +7,23 @@
 #include <pthread.h>
 
 #include "base/io.h"
-#include "runtime/client.h"
+#include "runtime/context.h"
 
 enum { FOREVER_MS = 3600000, SOON_MS = HANG_MS };
 
 struct fixture {
     struct fake_clock fake;
     ten_clock clock;
-    tenure_client *holder;
-    tenure_client *waiter;
+    tenure_context *holder;
+    tenure_context *waiter;
 };
 
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     tenure_options options = {.size = sizeof options, .timeout_ms = 30000};
     fixture->clock = fake_clock_make(&fixture->fake);
-    assert_int_equal(ten_client_open("memory:unit-wait", &options, &fixture->clock, &fixture->holder), TENURE_OK);
-    assert_int_equal(ten_client_open("memory:unit-wait", &options, &fixture->clock, &fixture->waiter), TENURE_OK);
+    assert_int_equal(ten_context_open("memory:unit-wait", &options, &fixture->clock, &fixture->holder), TENURE_OK);
+    assert_int_equal(ten_context_open("memory:unit-wait", &options, &fixture->clock, &fixture->waiter), TENURE_OK);
     *state = fixture;
     return 0;
 }
@@ -36,10 +36,10 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static tenure_lease *acquire(tenure_client *client, const char *target) {
+static tenure_lease *acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
-    if (tenure_try_acquire(client, target, &lease) != TENURE_OK)
-        fail_msg("%s", tenure_message(client));
+    if (tenure_acquire(context, target, 0, TENURE_MANUAL, &lease) != TENURE_OK)
+        fail_msg("%s", tenure_message(context));
     return lease;
 }
 
@@ -47,9 +47,9 @@ static tenure_lease *acquire(tenure_client *client, const char *target) {
 
 struct waiting {
     pthread_t thread;
-    tenure_client *client;
+    tenure_context *context;
     char target[32];
-    int done;
+    int result;
     uint64_t token;
     char message[512];
 };
@@ -57,17 +57,17 @@ struct waiting {
 static void *wait_for_lease(void *arg) {
     struct waiting *waiting = arg;
     tenure_lease *lease = NULL;
-    waiting->done = tenure_acquire(waiting->client, waiting->target, FOREVER_MS, &lease);
-    if (waiting->done == TENURE_OK)
+    waiting->result = tenure_acquire(waiting->context, waiting->target, FOREVER_MS, TENURE_MANUAL, &lease);
+    if (waiting->result == TENURE_OK)
         waiting->token = tenure_lease_token(lease);
     else
-        snprintf(waiting->message, sizeof waiting->message, "%s", tenure_message(waiting->client));
+        snprintf(waiting->message, sizeof waiting->message, "%s", tenure_message(waiting->context));
     tenure_lease_free(lease);
     return NULL;
 }
 
-static void start_waiting(struct waiting *waiting, tenure_client *client, const char *target) {
-    *waiting = (struct waiting){.client = client, .done = 1};
+static void start_waiting(struct waiting *waiting, tenure_context *context, const char *target) {
+    *waiting = (struct waiting){.context = context, .result = 1};
     snprintf(waiting->target, sizeof waiting->target, "%s", target);
     assert_int_equal(pthread_create(&waiting->thread, NULL, wait_for_lease, waiting), 0);
 }
@@ -79,7 +79,7 @@ static bool ended_soon(struct waiting *waiting) {
     end.tv_sec += SOON_MS / 1000;
     if (pthread_timedjoin_np(waiting->thread, NULL, &end) == 0)
         return true;
-    tenure_cancel(waiting->client);
+    tenure_cancel(waiting->context);
     pthread_join(waiting->thread, NULL);
     return false;
 }
@@ -93,9 +93,9 @@ static void a_waiter_is_woken_by_the_release(void **state) {
         ten_sleep_us(i % 2 ? 3000 : 0); /* before and while it sleeps */
         assert_int_equal(tenure_release(lease), TENURE_OK);
         assert_true(ended_soon(&waiting));
-        assert_int_equal(waiting.done, TENURE_OK);
+        assert_int_equal(waiting.result, TENURE_OK);
         assert_int_equal(waiting.token, tenure_lease_token(lease) + 1);
-        assert_int_equal(tenure_release_token(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
+        assert_int_equal(tenure_token_release(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
         tenure_lease_free(lease);
     }
 }
@@ -103,7 +103,7 @@ static void a_waiter_is_woken_by_the_release(void **state) {
 static void a_free_target_is_had_without_waiting(void **state) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_OK);
     tenure_lease_free(lease);
 }
 
@@ -112,7 +112,7 @@ static void a_wait_without_time_is_one_try(void **state) {
     tenure_lease *held = acquire(fixture->holder, "x");
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, &lease), TENURE_E_HELD);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, TENURE_MANUAL, &lease), TENURE_E_HELD);
     assert_took(start_us, 0, HANG_MS);
     tenure_lease_free(held);
 }
@@ -121,18 +121,18 @@ static void a_wait_without_time_is_one_try(void **state) {
 static void a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has(void **state) {
     (void)state;
     tenure_options options = {.size = sizeof options, .ttl_ms = 2000};
-    tenure_client *holder = NULL;
-    tenure_client *waiter = NULL;
+    tenure_context *holder = NULL;
+    tenure_context *waiter = NULL;
     assert_int_equal(tenure_open("memory:unit-real", &options, &holder), TENURE_OK);
     assert_int_equal(tenure_open("memory:unit-real", &options, &waiter), TENURE_OK);
     uint64_t held_us = ten_boot_us();
     tenure_lease *held = acquire(holder, "x");
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
-    assert_int_equal(tenure_acquire(waiter, "x", 50, &lease), TENURE_E_HELD);
+    assert_int_equal(tenure_acquire(waiter, "x", 50, TENURE_MANUAL, &lease), TENURE_E_HELD);
     assert_took(start_us, 50, HANG_MS);
     assert_contains(tenure_message(waiter), tenure_instance_id(holder));
-    assert_int_equal(tenure_acquire(waiter, "x", UINT64_MAX, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(waiter, "x", UINT64_MAX, TENURE_MANUAL, &lease), TENURE_OK);
     assert_took(held_us, 2000, HANG_MS);
     assert_false(tenure_lease_valid(held));
     assert_int_equal(tenure_lease_token(lease), 2);
@@ -152,7 +152,7 @@ static void signals_do_not_end_a_wait(void **state) {
     assert_int_equal(tenure_release(lease), TENURE_OK);
     assert_true(ended_soon(&waiting));
     storm_stop();
-    assert_int_equal(waiting.done, TENURE_OK);
+    assert_int_equal(waiting.result, TENURE_OK);
     tenure_lease_free(lease);
 }
 
@@ -166,36 +166,36 @@ static void cancelling_ends_waits_now_and_from_now_on(void **state) {
     ten_sleep_us(5000);
     tenure_cancel(fixture->waiter);
     assert_true(ended_soon(&waiting));
-    assert_int_equal(waiting.done, TENURE_E_CANCELLED);
+    assert_int_equal(waiting.result, TENURE_E_CANCELLED);
     assert_contains(waiting.message, "cancelled");
     tenure_lease *lease = NULL;
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, &lease), TENURE_E_CANCELLED);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_E_CANCELLED);
     uint64_t cursor;
     assert_int_equal(tenure_watch_start(fixture->waiter, &cursor), TENURE_OK);
     assert_int_equal(tenure_watch_wait(fixture->waiter, &cursor, FOREVER_MS, NULL, NULL), TENURE_E_CANCELLED);
-    assert_int_equal(tenure_renew(held), TENURE_OK); /* another client is not concerned */
+    assert_int_equal(tenure_renew(held), TENURE_OK); /* another context is not concerned */
     lease = acquire(fixture->waiter, "y");           /* nor is what does not wait */
     tenure_lease_free(lease);
     tenure_lease_free(held);
 }
 
-static tenure_client *client_to_cancel;
+static tenure_context *context_to_cancel;
 
 static void cancel_from_handler(int signal_number) {
     (void)signal_number;
-    tenure_cancel(client_to_cancel);
+    tenure_cancel(context_to_cancel);
 }
 
 static void cancelling_works_in_a_signal_handler(void **state) {
     struct fixture *fixture = *state;
     tenure_lease *held = acquire(fixture->holder, "x");
     tenure_lease *lease = NULL;
-    client_to_cancel = fixture->waiter;
+    context_to_cancel = fixture->waiter;
     struct sigaction action = {.sa_handler = cancel_from_handler};
     struct itimerval timer = {.it_value = {.tv_usec = 20000}};
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, &lease), TENURE_E_CANCELLED);
+    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_E_CANCELLED);
     signal(SIGALRM, SIG_IGN);
     assert_null(lease);
     tenure_lease_free(held);
@@ -205,23 +205,24 @@ static void cancelling_works_in_a_signal_handler(void **state) {
 
 struct watching {
     pthread_t thread;
-    tenure_client *client;
+    tenure_context *context;
     uint64_t cursor;
-    int done;
+    int result;
     size_t count;
 };
 
-static void count_change(const tenure_change *change, void *userdata) {
+static int count_change(const tenure_change *change, void *userdata) {
     (void)change;
     ++*(size_t *)userdata;
+    return 0;
 }
 
 static void *watch(void *arg) {
     struct watching *watching = arg;
     while (watching->count == 0) {
-        watching->done =
-            tenure_watch_wait(watching->client, &watching->cursor, FOREVER_MS, count_change, &watching->count);
-        if (watching->done < 0)
+        watching->result =
+            tenure_watch_wait(watching->context, &watching->cursor, FOREVER_MS, count_change, &watching->count);
+        if (watching->result < 0)
             break;
     }
     return NULL;
@@ -229,21 +230,21 @@ static void *watch(void *arg) {
 
 static void a_watcher_is_woken_by_a_change(void **state) {
     struct fixture *fixture = *state;
-    struct watching watching = {.client = fixture->waiter};
+    struct watching watching = {.context = fixture->waiter};
     assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
     assert_int_equal(pthread_create(&watching.thread, NULL, watch, &watching), 0);
     ten_sleep_us(5000);
     tenure_lease *lease = acquire(fixture->holder, "x");
     pthread_join(watching.thread, NULL);
-    assert_int_equal(watching.done, TENURE_OK);
+    assert_int_equal(watching.result, TENURE_OK);
     assert_int_equal(watching.count, 1);
     tenure_lease_free(lease);
 }
 
-/* ---- many threads on one client */
+/* ---- many threads on one context */
 
-/* The store has one descriptor for a client: whoever clears it must not sleep the others' news away. */
-static void waiters_on_one_client_are_all_woken(void **state) {
+/* The store has one descriptor for a context: whoever clears it must not sleep the others' news away. */
+static void waiters_on_one_context_are_all_woken(void **state) {
     struct fixture *fixture = *state;
     enum { WAITERS = 6, ROUNDS = 40 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -260,23 +261,23 @@ static void waiters_on_one_client_are_all_woken(void **state) {
             assert_int_equal(tenure_release(leases[i]), TENURE_OK);
         bool all = true;
         for (int i = 0; i < WAITERS; i++) {
-            all &= ended_soon(&waiting[i]) && waiting[i].done == TENURE_OK;
+            all &= ended_soon(&waiting[i]) && waiting[i].result == TENURE_OK;
             tenure_lease_free(leases[i]);
         }
         if (!all)
             fail_msg("round %d: a waiter slept through its news", round);
         for (int i = 0; i < WAITERS; i++)
-            assert_int_equal(tenure_release_token(fixture->waiter, waiting[i].target, waiting[i].token, NULL),
+            assert_int_equal(tenure_token_release(fixture->waiter, waiting[i].target, waiting[i].token, NULL),
                              TENURE_OK);
     }
 }
 
-static void a_watcher_does_not_take_a_waiters_news(void **state) {
+static void a_watcher_does_not_take_a_waiters_change(void **state) {
     struct fixture *fixture = *state;
     for (int round = 0; round < 40; round++) {
         tenure_lease *lease = acquire(fixture->holder, "x");
         struct waiting waiting;
-        struct watching watching = {.client = fixture->waiter};
+        struct watching watching = {.context = fixture->waiter};
         assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
         assert_int_equal(pthread_create(&watching.thread, NULL, watch, &watching), 0);
         start_waiting(&waiting, fixture->waiter, "x");
@@ -285,56 +286,69 @@ static void a_watcher_does_not_take_a_waiters_news(void **state) {
         bool woken = ended_soon(&waiting);
         pthread_join(watching.thread, NULL);
         assert_true(woken);
-        assert_int_equal(waiting.done, TENURE_OK);
+        assert_int_equal(waiting.result, TENURE_OK);
         assert_true(watching.count > 0);
-        assert_int_equal(tenure_release_token(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
+        assert_int_equal(tenure_token_release(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
         tenure_lease_free(lease);
     }
 }
 
-/* The same without luck: a third waiter that only looks. Whoever clears the store's descriptor has told it. */
-static void assert_news_are_passed_on(struct fixture *fixture) {
-    ten_waiter looker = {0};
-    assert_int_equal(ten_client_enter(fixture->waiter), TENURE_OK);
-    ten_waiter_add(fixture->waiter, &looker);
-    ten_waiter_clear(fixture->waiter, &looker);
-    assert_int_equal(ten_client_leave(fixture->waiter, TENURE_OK), TENURE_OK);
-    tenure_lease_free(acquire(fixture->holder, "news"));
-    uint64_t start_us = ten_boot_us();
-    while (ten_wait_readable(looker.store_fd, -1, 0) == 1 && elapsed_ms(start_us) < SOON_MS)
-        ten_sleep_us(200);
-    assert_int_equal(ten_wait_readable(looker.store_fd, -1, 0), 0); /* the sleeper has cleared it */
-    assert_int_equal(ten_wait_readable(looker.passed_fd, -1, SOON_MS), 1);
-    assert_int_equal(ten_waiter_sleep(fixture->waiter, &looker, FOREVER_MS, "news"), TENURE_OK);
-    ten_waiter_remove(fixture->waiter, &looker);
+/* ---- any of several */
+
+static const char *const three[] = {"x", "y", "z"};
+
+static void the_first_of_several_targets_is_acquired_in_their_order(void **state) {
+    struct fixture *fixture = *state;
+    for (size_t held = 0; held < 3; held++) {
+        tenure_lease *lease = NULL;
+        assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_MANUAL, &lease), TENURE_OK);
+        assert_string_equal(tenure_lease_target(lease), three[held]);
+        assert_true(tenure_lease_valid(lease));
+        assert_int_equal(tenure_release(lease), TENURE_OK);
+        tenure_lease_free(lease);
+        tenure_lease_free(acquire(fixture->holder, three[held]));
+    }
+    tenure_lease *none = NULL;
+    assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_MANUAL, &none), TENURE_E_HELD);
+    assert_null(none);
+    assert_int_equal(tenure_acquire_any(fixture->waiter, three, 0, 0, TENURE_MANUAL, &none), TENURE_E_INVALID);
+    assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_ASYNC, &none), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->waiter), "TENURE_ASYNC");
+    assert_null(none);
 }
 
-static void a_sleeping_acquire_passes_the_news_on(void **state) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->holder, "x");
-    struct waiting waiting;
-    start_waiting(&waiting, fixture->waiter, "x");
-    ten_sleep_us(2000);
-    assert_news_are_passed_on(fixture);
-    assert_int_equal(tenure_release(lease), TENURE_OK);
-    assert_true(ended_soon(&waiting));
+static void *wait_for_any(void *arg) {
+    struct waiting *waiting = arg;
+    tenure_lease *lease = NULL;
+    waiting->result = tenure_acquire_any(waiting->context, three, 3, FOREVER_MS, TENURE_MANUAL, &lease);
+    if (waiting->result == TENURE_OK) {
+        waiting->token = tenure_lease_token(lease);
+        snprintf(waiting->target, sizeof waiting->target, "%s", tenure_lease_target(lease));
+    }
     tenure_lease_free(lease);
+    return NULL;
 }
 
-static void a_sleeping_watcher_passes_the_news_on(void **state) {
+static void a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one(void **state) {
     struct fixture *fixture = *state;
-    struct watching watching = {.client = fixture->waiter};
-    assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
-    assert_int_equal(pthread_create(&watching.thread, NULL, watch, &watching), 0);
-    ten_sleep_us(2000);
-    assert_news_are_passed_on(fixture);
-    pthread_join(watching.thread, NULL);
-    assert_int_equal(watching.count, 1);
+    tenure_lease *leases[3];
+    for (size_t i = 0; i < 3; i++)
+        leases[i] = acquire(fixture->holder, three[i]);
+    struct waiting waiting = {.context = fixture->waiter, .result = 1};
+    assert_int_equal(pthread_create(&waiting.thread, NULL, wait_for_any, &waiting), 0);
+    ten_sleep_us(3000);
+    assert_int_equal(tenure_release(leases[2]), TENURE_OK);
+    assert_true(ended_soon(&waiting));
+    assert_int_equal(waiting.result, TENURE_OK);
+    assert_string_equal(waiting.target, "z");
+    assert_int_equal(waiting.token, 2);
+    for (size_t i = 0; i < 3; i++)
+        tenure_lease_free(leases[i]);
 }
 
 struct worker {
     pthread_t thread;
-    tenure_client *client;
+    tenure_context *context;
     int number;
     int failed;
 };
@@ -351,18 +365,18 @@ static void *work(void *arg) {
     snprintf(target, sizeof target, "own-%d", worker->number);
     for (int i = 0; i < 100 && worker->failed == 0; i++) {
         tenure_lease *lease = NULL;
-        tenure_info info;
+        tenure_info info = {.size = sizeof info};
         size_t count = 0;
-        int r = tenure_try_acquire(worker->client, target, &lease);
+        int r = tenure_acquire(worker->context, target, 0, TENURE_MANUAL, &lease);
         if (r < 0) {
             worker->failed = r;
             break;
         }
         bool good = tenure_lease_token(lease) == (uint64_t)i + 1 && tenure_lease_valid(lease) &&
                     tenure_renew(lease) == TENURE_OK && tenure_lease_valid(lease) &&
-                    tenure_get_info(worker->client, target, &info) == TENURE_OK &&
-                    strcmp(info.holder, tenure_instance_id(worker->client)) == 0 &&
-                    tenure_list(worker->client, TENURE_LEASED, count_info, &count) == TENURE_OK && count > 0 &&
+                    tenure_target_read(worker->context, target, &info) == TENURE_OK &&
+                    strcmp(info.holder, tenure_instance_id(worker->context)) == 0 &&
+                    tenure_target_list(worker->context, TENURE_LEASED, count_info, &count) == TENURE_OK && count > 0 &&
                     tenure_release(lease) == TENURE_OK && !tenure_lease_valid(lease);
         worker->failed = good ? 0 : 1;
         tenure_lease_free(lease);
@@ -370,11 +384,11 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static void many_threads_share_one_client(void **state) {
+static void many_threads_share_one_context(void **state) {
     struct fixture *fixture = *state;
     struct worker workers[6] = {0};
     for (int i = 0; i < 6; i++) {
-        workers[i].client = fixture->holder;
+        workers[i].context = fixture->holder;
         workers[i].number = i;
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
@@ -441,11 +455,11 @@ int main(void) {
         WAITING_TEST(cancelling_ends_waits_now_and_from_now_on),
         WAITING_TEST(cancelling_works_in_a_signal_handler),
         WAITING_TEST(a_watcher_is_woken_by_a_change),
-        WAITING_TEST(waiters_on_one_client_are_all_woken),
-        WAITING_TEST(a_watcher_does_not_take_a_waiters_news),
-        WAITING_TEST(a_sleeping_acquire_passes_the_news_on),
-        WAITING_TEST(a_sleeping_watcher_passes_the_news_on),
-        WAITING_TEST(many_threads_share_one_client),
+        WAITING_TEST(waiters_on_one_context_are_all_woken),
+        WAITING_TEST(a_watcher_does_not_take_a_waiters_change),
+        WAITING_TEST(the_first_of_several_targets_is_acquired_in_their_order),
+        WAITING_TEST(a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one),
+        WAITING_TEST(many_threads_share_one_context),
         WAITING_TEST(a_released_lease_stays_invalid_whatever_other_threads_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,35 +1,39 @@
 /*
- * Leases of the C API on the memory store and a clock that stands still: who may believe what, until when. The last
- * ones use a SQLite file, because a store that is out of reach is their subject.
+ * Leases of the C API on the memory store and a clock that stands still: who may believe what, until when. Nothing is
+ * renewed but by the test: the contexts are driven, and the leases manual. The last ones use a SQLite file, because a
+ * store that is out of reach is their subject.
  */
 #include "unit/unit.h"
 
 #include <pthread.h>
 
-#include "runtime/client.h"
+#include "base/io.h"
+#include "runtime/context.h"
+#include "store/store.h"
 
 enum { TTL = 30000, MARGIN = 3750 };
 
 struct fixture {
     struct fake_clock fake;
     ten_clock clock;
-    tenure_client *a;
-    tenure_client *b;
+    tenure_context *a;
+    tenure_context *b;
 };
 
-static tenure_client *open_client(const struct fixture *fixture, const char *url, const char *name) {
-    tenure_options options = {.size = sizeof options, .instance_name = name, .timeout_ms = 2000};
-    tenure_client *client = NULL;
-    if (ten_client_open(url, &options, &fixture->clock, &client) != TENURE_OK)
+static tenure_context *open_context(const struct fixture *fixture, const char *url, const char *name) {
+    tenure_options options = {
+        .size = sizeof options, .flags = TENURE_DRIVEN, .instance_name = name, .timeout_ms = 2000};
+    tenure_context *context = NULL;
+    if (ten_context_open(url, &options, &fixture->clock, &context) != TENURE_OK)
         fail_msg("%s", tenure_message(NULL));
-    return client;
+    return context;
 }
 
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     fixture->clock = fake_clock_make(&fixture->fake);
-    fixture->a = open_client(fixture, "memory:unit-lease", "a");
-    fixture->b = open_client(fixture, "memory:unit-lease", "b");
+    fixture->a = open_context(fixture, "memory:unit-lease", "a");
+    fixture->b = open_context(fixture, "memory:unit-lease", "b");
     *state = fixture;
     return 0;
 }
@@ -42,16 +46,16 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static tenure_lease *acquire(tenure_client *client, const char *target) {
+static tenure_lease *acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
-    if (tenure_try_acquire(client, target, &lease) != TENURE_OK)
-        fail_msg("%s", tenure_message(client));
+    if (tenure_acquire(context, target, 0, TENURE_MANUAL, &lease) != TENURE_OK)
+        fail_msg("%s", tenure_message(context));
     return lease;
 }
 
-static void assert_held(tenure_client *client, const char *target) {
+static void assert_held(tenure_context *context, const char *target) {
     tenure_lease *lease = (tenure_lease *)&lease;
-    assert_int_equal(tenure_try_acquire(client, target, &lease), TENURE_E_HELD);
+    assert_int_equal(tenure_acquire(context, target, 0, TENURE_MANUAL, &lease), TENURE_E_HELD);
     assert_ptr_equal(lease, &lease);
 }
 
@@ -90,13 +94,13 @@ static void a_lease_turns_invalid_by_the_clock_alone(void **state) {
 /* Time passes at every reading: the deadline counts from a reading before the store's, never from one after. */
 static void an_acquires_deadline_counts_from_sending(void **state) {
     struct fixture *fixture = *state;
-    tenure_info info;
+    tenure_info info = {.size = sizeof info};
     fixture->fake.step_ms = 1000;
     tenure_lease *lease = acquire(fixture->a, "x");
     fixture->fake.step_ms = 0;
     assert_true(tenure_lease_valid(lease));
     uint64_t believed_ms = tenure_lease_remaining_ms(lease);
-    assert_int_equal(tenure_get_info(fixture->b, "x", &info), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
     assert_true(believed_ms + MARGIN + 1000 <= info.remaining_ms);
     tenure_lease_free(lease);
 }
@@ -116,7 +120,7 @@ static void an_answer_that_comes_after_the_lease_is_over_is_a_timeout(void **sta
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
     fixture->fake.step_ms = TTL - MARGIN;
-    assert_int_equal(tenure_try_acquire(fixture->a, "x", &lease), TENURE_E_TIMEOUT);
+    assert_int_equal(tenure_acquire(fixture->a, "x", 0, TENURE_MANUAL, &lease), TENURE_E_TIMEOUT);
     fixture->fake.step_ms = 0;
     assert_null(lease);
     assert_contains(tenure_message(fixture->a), "over again");
@@ -207,15 +211,15 @@ static void a_token_that_is_spent_for_one_handle_is_for_all(void **state) {
 static void a_released_target_is_free_at_once_and_its_token_grows(void **state) {
     struct fixture *fixture = *state;
     for (uint64_t token = 1; token <= 5; token++) {
-        tenure_client *client = token % 2 ? fixture->a : fixture->b;
-        tenure_lease *lease = acquire(client, "x");
+        tenure_context *context = token % 2 ? fixture->a : fixture->b;
+        tenure_lease *lease = acquire(context, "x");
         assert_int_equal(tenure_lease_token(lease), token);
         assert_int_equal(tenure_release(lease), TENURE_OK);
         assert_false(tenure_lease_valid(lease));
         assert_int_equal(tenure_lease_remaining_ms(lease), 0);
         assert_int_equal(tenure_release(lease), TENURE_OK); /* again: nothing is held */
         assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-        assert_contains(tenure_message(client), "released or lost before");
+        assert_contains(tenure_message(context), "released or lost before");
         assert_false(tenure_lease_valid(lease));
         tenure_lease_free(lease);
     }
@@ -260,22 +264,22 @@ static void a_freed_lease_stays_held_until_its_ttl_ends(void **state) {
 
 static void a_token_alone_renews_and_releases(void **state) {
     struct fixture *fixture = *state;
-    tenure_info info;
+    tenure_info info = {.size = sizeof info};
     bool released = false;
     tenure_lease_free(acquire(fixture->a, "x"));
     fixture->fake.boot_ms += 10000;
-    assert_int_equal(tenure_renew_token(fixture->b, "x", 1, 0), TENURE_OK);
-    assert_int_equal(tenure_get_info(fixture->b, "x", &info), TENURE_OK);
+    assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 0), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
     assert_int_equal(info.remaining_ms, TTL);
-    assert_int_equal(tenure_renew_token(fixture->b, "x", 1, 5000), TENURE_OK);
-    assert_int_equal(tenure_get_info(fixture->b, "x", &info), TENURE_OK);
+    assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 5000), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
     assert_int_equal(info.remaining_ms, 5000);
-    assert_int_equal(tenure_release_token(fixture->b, "x", 1, &released), TENURE_OK);
+    assert_int_equal(tenure_token_release(fixture->b, "x", 1, &released), TENURE_OK);
     assert_true(released);
-    assert_int_equal(tenure_release_token(fixture->b, "x", 1, &released), TENURE_OK);
+    assert_int_equal(tenure_token_release(fixture->b, "x", 1, &released), TENURE_OK);
     assert_false(released);
-    assert_int_equal(tenure_release_token(fixture->b, "never", 1, NULL), TENURE_OK);
-    assert_int_equal(tenure_renew_token(fixture->b, "x", 1, 0), TENURE_E_LOST);
+    assert_int_equal(tenure_token_release(fixture->b, "never", 1, NULL), TENURE_OK);
+    assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 0), TENURE_E_LOST);
     assert_contains(tenure_message(fixture->b), "nobody holds it now");
 }
 
@@ -283,9 +287,9 @@ static void another_token_neither_renews_nor_releases(void **state) {
     struct fixture *fixture = *state;
     bool released = true;
     tenure_lease_free(acquire(fixture->a, "x"));
-    assert_int_equal(tenure_renew_token(fixture->b, "x", 2, 0), TENURE_E_LOST);
+    assert_int_equal(tenure_token_renew(fixture->b, "x", 2, 0), TENURE_E_LOST);
     assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
-    assert_int_equal(tenure_release_token(fixture->b, "x", 2, &released), TENURE_OK);
+    assert_int_equal(tenure_token_release(fixture->b, "x", 2, &released), TENURE_OK);
     assert_false(released);
     assert_held(fixture->b, "x");
 }
@@ -295,27 +299,27 @@ static void a_token_out_of_range_is_refused(void **state) {
     static const uint64_t bad[] = {0, TENURE_TOKEN_MAX + 1, UINT64_MAX};
     for (size_t i = 0; i < TEN_COUNT(bad); i++) {
         bool released = true;
-        assert_int_equal(tenure_renew_token(fixture->a, "x", bad[i], 0), TENURE_E_INVALID);
+        assert_int_equal(tenure_token_renew(fixture->a, "x", bad[i], 0), TENURE_E_INVALID);
         assert_contains(tenure_message(fixture->a), "1 to 9007199254740991");
-        assert_int_equal(tenure_release_token(fixture->a, "x", bad[i], &released), TENURE_E_INVALID);
+        assert_int_equal(tenure_token_release(fixture->a, "x", bad[i], &released), TENURE_E_INVALID);
         assert_true(released);
     }
-    assert_int_equal(tenure_renew_token(fixture->a, "x", TENURE_TOKEN_MAX, 0), TENURE_E_LOST);
+    assert_int_equal(tenure_token_renew(fixture->a, "x", TENURE_TOKEN_MAX, 0), TENURE_E_LOST);
 }
 
 static void a_ttl_that_cannot_be_used_is_refused(void **state) {
     struct fixture *fixture = *state;
     tenure_lease_free(acquire(fixture->a, "x"));
-    assert_int_equal(tenure_renew_token(fixture->a, "x", 1, 99), TENURE_E_TTL);
-    assert_int_equal(tenure_renew_token(fixture->a, "x", 1, TENURE_TTL_MAX_MS + 1), TENURE_E_TTL);
-    assert_int_equal(tenure_renew_token(fixture->a, "x", 1, UINT64_MAX), TENURE_E_TTL);
+    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, 99), TENURE_E_TTL);
+    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, TENURE_TTL_MAX_MS + 1), TENURE_E_TTL);
+    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, UINT64_MAX), TENURE_E_TTL);
 }
 
 static void a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends(void **state) {
     struct fixture *fixture = *state;
     bool released = false;
     tenure_lease *lease = acquire(fixture->a, "x");
-    assert_int_equal(tenure_force_release(fixture->b, "x", false, &released), TENURE_OK);
+    assert_int_equal(tenure_force_release(fixture->b, "x", NULL, 0, &released), TENURE_OK);
     assert_true(released);
     assert_held(fixture->b, "x");
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
@@ -330,12 +334,12 @@ static void forcing_now_lets_others_in_at_once(void **state) {
     struct fixture *fixture = *state;
     bool released = false;
     tenure_lease *lease = acquire(fixture->a, "x");
-    assert_int_equal(tenure_force_release(fixture->b, "x", true, &released), TENURE_OK);
+    assert_int_equal(tenure_force_release(fixture->b, "x", NULL, TENURE_NOW, &released), TENURE_OK);
     assert_true(released);
     tenure_lease *next = acquire(fixture->b, "x");
     assert_int_equal(tenure_lease_token(next), 2);
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_int_equal(tenure_force_release(fixture->b, "free", true, &released), TENURE_OK);
+    assert_int_equal(tenure_force_release(fixture->b, "free", NULL, TENURE_NOW, &released), TENURE_OK);
     assert_false(released);
     tenure_lease_free(lease);
     tenure_lease_free(next);
@@ -361,57 +365,97 @@ static void a_bad_target_is_refused_and_nothing_is_written(void **state) {
     assert_int_equal(tenure_watch_start(fixture->a, &before), TENURE_OK);
     for (size_t i = 0; i < TEN_COUNT(bad); i++) {
         tenure_lease *lease = NULL;
-        tenure_info info;
+        tenure_info info = {.size = sizeof info};
         bool released;
-        assert_int_equal(tenure_try_acquire(fixture->a, bad[i], &lease), TENURE_E_INVALID);
-        assert_int_equal(tenure_acquire(fixture->a, bad[i], UINT64_MAX, &lease), TENURE_E_INVALID);
+        assert_int_equal(tenure_acquire(fixture->a, bad[i], 0, TENURE_MANUAL, &lease), TENURE_E_INVALID);
+        assert_int_equal(tenure_acquire(fixture->a, bad[i], UINT64_MAX, 0, &lease), TENURE_E_INVALID);
         assert_null(lease);
-        assert_int_equal(tenure_get_info(fixture->a, bad[i], &info), TENURE_E_INVALID);
-        assert_int_equal(tenure_renew_token(fixture->a, bad[i], 1, 0), TENURE_E_INVALID);
-        assert_int_equal(tenure_release_token(fixture->a, bad[i], 1, &released), TENURE_E_INVALID);
-        assert_int_equal(tenure_force_release(fixture->a, bad[i], true, &released), TENURE_E_INVALID);
+        assert_int_equal(tenure_target_read(fixture->a, bad[i], &info), TENURE_E_INVALID);
+        assert_int_equal(tenure_token_renew(fixture->a, bad[i], 1, 0), TENURE_E_INVALID);
+        assert_int_equal(tenure_token_release(fixture->a, bad[i], 1, &released), TENURE_E_INVALID);
+        assert_int_equal(tenure_force_release(fixture->a, bad[i], NULL, TENURE_NOW, &released), TENURE_E_INVALID);
         assert_lacks(tenure_message(fixture->a), "\n");
     }
     size_t count = 0;
-    assert_int_equal(tenure_list(fixture->a, TENURE_ALL, count_info, &count), TENURE_OK);
+    assert_int_equal(tenure_target_list(fixture->a, TENURE_ALL, count_info, &count), TENURE_OK);
     assert_int_equal(count, 0);
     assert_int_equal(tenure_watch_start(fixture->a, &after), TENURE_OK);
     assert_int_equal(before, after);
 }
 
-/* ---- when the client is busy */
+/* ---- when another thread has the context. The linker puts this one between the runtime and the store (--wrap) */
 
-static tenure_client *open_impatient(const struct fixture *fixture) {
-    tenure_options options = {.size = sizeof options, .timeout_ms = 50};
-    tenure_client *client = NULL;
-    assert_int_equal(ten_client_open("memory:unit-lease", &options, &fixture->clock, &client), TENURE_OK);
-    return client;
+static atomic_bool hangs;
+static atomic_bool is_hanging;
+
+int __real_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count,
+                           uint64_t timeout_ms) {
+    bool slow = count == 1 && ops[0].kind == TEN_OP_ACQUIRE && strcmp(ops[0].target, "slow") == 0;
+    while (slow && atomic_load(&hangs)) {
+        atomic_store(&is_hanging, true);
+        ten_sleep_us(500);
+    }
+    return __real_ten_store_apply(store, ops, results, count, timeout_ms);
 }
 
-static void a_renewal_that_finds_the_client_busy_pauses_the_work(void **state) {
+static void *hang_in_a_call(void *arg) {
+    tenure_lease *lease = NULL;
+    (void)tenure_acquire(arg, "slow", 0, TENURE_MANUAL, &lease);
+    tenure_lease_free(lease);
+    return NULL;
+}
+
+static pthread_t occupy(tenure_context *context) {
+    pthread_t thread;
+    atomic_store(&is_hanging, false);
+    atomic_store(&hangs, true);
+    assert_int_equal(pthread_create(&thread, NULL, hang_in_a_call, context), 0);
+    while (!atomic_load(&is_hanging))
+        ten_sleep_us(500);
+    return thread;
+}
+
+static void end_occupation(pthread_t thread) {
+    atomic_store(&hangs, false);
+    pthread_join(thread, NULL);
+}
+
+static tenure_context *open_impatient(const struct fixture *fixture) {
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN, .timeout_ms = 50};
+    tenure_context *context = NULL;
+    assert_int_equal(ten_context_open("memory:unit-lease", &options, &fixture->clock, &context), TENURE_OK);
+    return context;
+}
+
+static void a_renewal_that_finds_the_context_busy_pauses_the_work(void **state) {
     struct fixture *fixture = *state;
-    tenure_client *client = open_impatient(fixture);
-    tenure_lease *lease = acquire(client, "x");
-    pthread_mutex_lock(&client->lock);
-    assert_int_equal(tenure_renew(lease), TENURE_E_TIMEOUT);
-    pthread_mutex_unlock(&client->lock);
+    tenure_context *context = open_impatient(fixture);
+    tenure_lease *lease = acquire(context, "x");
+    pthread_t other = occupy(context);
+    int r = tenure_renew(lease);
+    end_occupation(other);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN); /* until then what is under way may go on */
     assert_int_equal(tenure_renew(lease), TENURE_OK);
     assert_true(tenure_lease_valid(lease));
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
 }
 
 /* "Invalid from the moment of the call, whatever the store answers": no renewal, not even one of another thread that
  * was under way, makes it valid again. */
-static void a_release_that_finds_the_client_busy_is_final_all_the_same(void **state) {
+static void a_release_that_finds_the_context_busy_is_final_all_the_same(void **state) {
     struct fixture *fixture = *state;
-    tenure_client *client = open_impatient(fixture);
-    tenure_lease *lease = acquire(client, "x");
-    pthread_mutex_lock(&client->lock);
-    assert_int_equal(tenure_release(lease), TENURE_E_TIMEOUT);
-    pthread_mutex_unlock(&client->lock);
+    tenure_context *context = open_impatient(fixture);
+    tenure_lease *lease = acquire(context, "x");
+    pthread_t other = occupy(context);
+    int r = tenure_release(lease);
+    end_occupation(other);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), 0);
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
@@ -421,7 +465,25 @@ static void a_release_that_finds_the_client_busy_is_final_all_the_same(void **st
     assert_int_equal(tenure_release(lease), TENURE_OK); /* the second try tells the store */
     tenure_lease_free(acquire(fixture->b, "x"));
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
+}
+
+/* "After an error the context repeats the release until the lease has ended." */
+static void a_release_that_failed_is_repeated_by_the_context(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = open_impatient(fixture);
+    tenure_lease *lease = acquire(context, "x");
+    pthread_t other = occupy(context);
+    int r = tenure_release(lease);
+    end_occupation(other);
+    assert_int_equal(r, TENURE_E_TIMEOUT);
+    assert_held(fixture->b, "x");
+    fixture->fake.boot_ms += 5000; /* far less than the TTL, and more than any pause before it is sent again */
+    assert_true(tenure_timeout_ms(context) >= 0);
+    assert_int_equal(tenure_process(context), TENURE_OK);
+    tenure_lease_free(acquire(fixture->b, "x"));
+    tenure_lease_free(lease);
+    tenure_close(context);
 }
 
 /* ---- a store that is out of reach */
@@ -435,15 +497,15 @@ static void a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_agai
     directory_make(directory);
     snprintf(away, sizeof away, "%s-away", directory);
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    tenure_client *client = open_client(fixture, url, "s");
-    tenure_lease *lease = acquire(client, "x");
+    tenure_context *context = open_context(fixture, url, "s");
+    tenure_lease *lease = acquire(context, "x");
     fixture->fake.boot_ms += 1000;
     assert_int_equal(rename(directory, away), 0);
     int failed = tenure_renew(lease);
     assert_true(failed < 0);
     assert_int_not_equal(failed, TENURE_E_LOST);
     assert_true(tenure_error_retryable(failed));
-    assert_true(tenure_message(client)[0] != '\0');
+    assert_true(tenure_message(context)[0] != '\0');
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN - 1000); /* the old deadline */
     assert_int_equal(rename(away, directory), 0);
@@ -452,7 +514,7 @@ static void a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_agai
     assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN);
     assert_int_equal(tenure_lease_token(lease), 1);
     tenure_lease_free(lease);
-    tenure_close(client);
+    tenure_close(context);
     directory_remove(directory);
 }
 
@@ -464,9 +526,9 @@ static void an_uncertain_lease_ends_at_its_old_deadline(void **state) {
     directory_make(directory);
     snprintf(away, sizeof away, "%s-away", directory);
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    tenure_client *client = open_client(fixture, url, "s");
-    tenure_lease *lease = acquire(client, "x");
-    tenure_lease *given_back = acquire(client, "y");
+    tenure_context *context = open_context(fixture, url, "s");
+    tenure_lease *lease = acquire(context, "x");
+    tenure_lease *given_back = acquire(context, "y");
     assert_int_equal(rename(directory, away), 0);
     assert_true(tenure_renew(lease) < 0);
     fixture->fake.boot_ms += TTL - MARGIN;
@@ -476,7 +538,7 @@ static void an_uncertain_lease_ends_at_its_old_deadline(void **state) {
     assert_int_equal(rename(away, directory), 0);
     tenure_lease_free(lease);
     tenure_lease_free(given_back);
-    tenure_close(client);
+    tenure_close(context);
     directory_remove(directory);
 }
 #endif
@@ -507,8 +569,9 @@ int main(void) {
         LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends),
         LEASE_TEST(forcing_now_lets_others_in_at_once),
         LEASE_TEST(a_bad_target_is_refused_and_nothing_is_written),
-        LEASE_TEST(a_renewal_that_finds_the_client_busy_pauses_the_work),
-        LEASE_TEST(a_release_that_finds_the_client_busy_is_final_all_the_same),
+        LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work),
+        LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same),
+        LEASE_TEST(a_release_that_failed_is_repeated_by_the_context),
 #ifdef TEN_STORE_SQLITE
         LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again),
         LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline),

@@ -1,28 +1,28 @@
 /*
- * fork() with a client open (fault 23): the child holds nothing, every call says so, closing is harmless, cancelling
- * does not reach the parent, and the child can open a client of its own.
+ * fork() with a context open (fault 23): the child holds nothing, every call says so, closing is harmless, cancelling
+ * does not reach the parent, and the child can open a context of its own.
  */
 #include "unit/unit.h"
 
-#include "runtime/client.h"
+#include <tenure.h>
 
 struct fixture {
     char url[300];
-    tenure_client *client;
+    tenure_context *context;
     tenure_lease *lease;
 };
 
-static tenure_lease *acquire(tenure_client *client, const char *target) {
+static tenure_lease *acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
-    if (tenure_try_acquire(client, target, &lease) != TENURE_OK)
-        fail_msg("%s", tenure_message(client));
+    if (tenure_acquire(context, target, 0, 0, &lease) != TENURE_OK)
+        fail_msg("%s", tenure_message(context));
     return lease;
 }
 
 static void fixture_open(struct fixture *fixture, const char *url) {
     snprintf(fixture->url, sizeof fixture->url, "%s", url);
-    assert_int_equal(tenure_open(url, NULL, &fixture->client), TENURE_OK);
-    fixture->lease = acquire(fixture->client, "x");
+    assert_int_equal(tenure_open(url, NULL, &fixture->context), TENURE_OK);
+    fixture->lease = acquire(fixture->context, "x");
 }
 
 static void fixture_close(struct fixture *fixture) {
@@ -31,7 +31,7 @@ static void fixture_close(struct fixture *fixture) {
     assert_int_equal(tenure_lease_token(fixture->lease), 1);
     assert_int_equal(tenure_release(fixture->lease), TENURE_OK);
     tenure_lease_free(fixture->lease);
-    tenure_close(fixture->client);
+    tenure_close(fixture->context);
 }
 
 static int no_info(const tenure_info *info, void *userdata) {
@@ -46,9 +46,10 @@ static int no_target(const tenure_target *target, void *userdata) {
     return 1;
 }
 
-static void no_change(const tenure_change *change, void *userdata) {
+static int no_change(const tenure_change *change, void *userdata) {
     (void)change;
     (void)userdata;
+    return 1;
 }
 
 static void no_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
@@ -61,63 +62,62 @@ static void no_check(enum tenure_check_level level, const char *check, const cha
 }
 
 static void try_lease_calls(const struct fixture *fixture) {
-    tenure_client *client = fixture->client;
+    tenure_context *context = fixture->context;
     tenure_lease *lease = NULL;
     bool released;
     CHILD_CHECK(!tenure_lease_valid(fixture->lease));
     CHILD_CHECK(tenure_lease_remaining_ms(fixture->lease) == 0);
     CHILD_CHECK(tenure_renew(fixture->lease) == TENURE_E_FORKED);
-    CHILD_CHECK(strstr(tenure_message(client), "open another one after fork()"));
+    CHILD_CHECK(strstr(tenure_message(context), "open another one after fork()"));
     CHILD_CHECK(tenure_release(fixture->lease) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_try_acquire(client, "y", &lease) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_acquire(client, "y", UINT64_MAX, &lease) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_acquire(context, "y", 0, 0, &lease) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_acquire(context, "y", UINT64_MAX, 0, &lease) == TENURE_E_FORKED);
     CHILD_CHECK(!lease);
-    CHILD_CHECK(tenure_renew_token(client, "x", 1, 0) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_release_token(client, "x", 1, &released) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_force_release(client, "x", true, &released) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_token_renew(context, "x", 1, 0) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_token_release(context, "x", 1, &released) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_force_release(context, "x", NULL, TENURE_NOW, &released) == TENURE_E_FORKED);
 }
 
 static void try_other_calls(const struct fixture *fixture) {
-    tenure_client *client = fixture->client;
-    tenure_info info;
+    tenure_context *context = fixture->context;
+    tenure_info info = {.size = sizeof info};
     uint64_t number = 0;
-    tenure_target target = {.id = "t"};
-    CHILD_CHECK(tenure_get_info(client, "x", &info) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_list(client, TENURE_ALL, no_info, NULL) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_targets_put(client, &target, 1, NULL) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_target_remove(client, "t") == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_target_pause(client, "t", true) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_targets_list(client, no_target, NULL) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_watch_start(client, &number) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_watch_wait(client, &number, UINT64_MAX, no_change, NULL) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_ping(client, &number) == TENURE_E_FORKED);
-    CHILD_CHECK(tenure_check(client, no_check, NULL) == TENURE_E_FORKED);
+    tenure_target target = {.size = sizeof target, .id = "t"};
+    CHILD_CHECK(tenure_target_read(context, "x", &info) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_target_list(context, TENURE_ALL, no_info, NULL) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_registry_put(context, &target, 1, NULL) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_registry_remove(context, "t") == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_registry_pause(context, "t") == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_registry_list(context, no_target, NULL) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_watch_start(context, &number) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_watch_wait(context, &number, UINT64_MAX, no_change, NULL) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_store_ping(context, &number) == TENURE_E_FORKED);
+    CHILD_CHECK(tenure_store_check(context, no_check, NULL) == TENURE_E_FORKED);
 }
 
 static void use_in_child(void *arg) {
     struct fixture *fixture = arg;
     try_lease_calls(fixture);
     try_other_calls(fixture);
-    tenure_cancel(fixture->client);
+    tenure_cancel(fixture->context);
     tenure_lease_free(fixture->lease);
-    tenure_close(fixture->client);
+    tenure_close(fixture->context);
 }
 
-/* The lease is then held by nobody else in the child's own eyes, either: the names differ. */
 /* The parent is not cancelled by what the child did. */
-static void assert_not_cancelled(tenure_client *client) {
+static void assert_not_cancelled(tenure_context *context) {
     uint64_t cursor;
-    assert_int_equal(tenure_watch_start(client, &cursor), TENURE_OK);
-    assert_int_equal(tenure_watch_wait(client, &cursor, 1, no_change, NULL), TENURE_OK);
+    assert_int_equal(tenure_watch_start(context, &cursor), TENURE_OK);
+    assert_int_equal(tenure_watch_wait(context, &cursor, 1, no_change, NULL), TENURE_OK);
 }
 
-static void a_child_can_do_nothing_with_its_parents_client(void **state) {
+static void a_child_can_do_nothing_with_its_parents_context(void **state) {
     (void)state;
     struct fixture fixture;
     fixture_open(&fixture, "memory:unit-fork");
     for (int i = 0; i < 3; i++)
         assert_child_is_content(use_in_child, &fixture);
-    assert_not_cancelled(fixture.client);
+    assert_not_cancelled(fixture.context);
     fixture_close(&fixture);
 }
 
@@ -138,7 +138,7 @@ static void a_child_holds_nothing_even_before_it_calls_anything(void **state) {
 #ifdef TEN_STORE_SQLITE
 static void open_own_in_child(void *arg) {
     const char *url = arg;
-    tenure_client *own = NULL;
+    tenure_context *own = NULL;
     CHILD_CHECK(tenure_open(url, NULL, &own) == TENURE_OK);
     tenure_lease *lease = acquire(own, "child");
     CHILD_CHECK(lease != NULL);
@@ -151,7 +151,7 @@ static void open_own_in_child(void *arg) {
 /* SQLite cannot have a file open on both sides of fork(): the child would have the table of locks without the locks. */
 static void open_same_in_child(void *arg) {
     const struct fixture *fixture = arg;
-    tenure_client *own = NULL;
+    tenure_context *own = NULL;
     CHILD_CHECK(tenure_open(fixture->url, NULL, &own) == TENURE_E_FORKED);
     CHILD_CHECK(strstr(tenure_message(NULL), "exec") != NULL);
 }
@@ -165,7 +165,7 @@ static void a_child_uses_no_connection_of_its_parents_and_is_refused_the_same_fi
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
     fixture_open(&fixture, url);
     assert_child_is_content(use_in_child, &fixture);
-    assert_not_cancelled(fixture.client);
+    assert_not_cancelled(fixture.context);
     assert_child_is_content(open_same_in_child, &fixture);
     assert_true(tenure_lease_valid(fixture.lease));
     assert_int_equal(tenure_renew(fixture.lease), TENURE_OK);
@@ -192,7 +192,7 @@ static void a_child_can_open_another_file_and_the_same_one_after_the_parent_clos
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_can_do_nothing_with_its_parents_client),
+        cmocka_unit_test(a_child_can_do_nothing_with_its_parents_context),
         cmocka_unit_test(a_child_holds_nothing_even_before_it_calls_anything),
 #ifdef TEN_STORE_SQLITE
         cmocka_unit_test(a_child_uses_no_connection_of_its_parents_and_is_refused_the_same_file),

@@ -1,0 +1,636 @@
+/*
+ * Whatever a caller can get wrong is an error with a message that names the thing: NULL, handles that were closed,
+ * unknown flags, structures without a size, and two things in one place. What is wrong inside a callback or in a child
+ * of fork() is in test_misuse_callback.c and test_misuse_fork.c.
+ */
+#include "unit/unit.h"
+
+#include <tenure.h>
+
+#define UNKNOWN_FLAG 0x40000000u
+
+static void refused(const char *call, int r, int expected, const char *word) {
+    const char *message = tenure_message(NULL);
+    if (r != expected)
+        fail_msg("%s: %s instead of %s (%s)", call, tenure_error_name(r), tenure_error_name(expected), message);
+    if (!strcasestr(message, word))
+        fail_msg("%s: the message '%s' does not name '%s'", call, message, word);
+}
+
+/* The call returns that error, and the message has the word in it. */
+#define REFUSED(call, expected, word) refused(#call, (call), expected, word)
+
+struct fixture {
+    tenure_context *context;
+    tenure_lease *lease;
+    tenure_member *member; /* in the namespace `fleet` */
+    tenure_election *election;
+    tenure_guard *guard;
+};
+
+static tenure_context *open_context(const char *url) {
+    tenure_context *context = NULL;
+    if (tenure_open(url, NULL, &context) < 0)
+        fail_msg("%s", tenure_message(NULL));
+    return context;
+}
+
+static void fixture_open(struct fixture *fixture, const char *url) {
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+    fixture->context = open_context(url);
+    assert_int_equal(tenure_acquire(fixture->context, "x", 0, 0, &fixture->lease), TENURE_OK);
+    assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);
+    assert_int_equal(tenure_election_open(fixture->context, "web", NULL, &fixture->election), TENURE_OK);
+    assert_int_equal(tenure_guard_open(fixture->context, NULL, &fixture->guard), TENURE_OK);
+}
+
+static int set_up(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    fixture_open(fixture, "memory:unit-misuse");
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    tenure_guard_close(fixture->guard);
+    tenure_election_close(fixture->election);
+    tenure_member_close(fixture->member);
+    tenure_lease_free(fixture->lease);
+    tenure_close(fixture->context);
+    free(fixture);
+    return 0;
+}
+
+static int no_info(const tenure_info *info, void *userdata) {
+    (void)info;
+    (void)userdata;
+    return 1;
+}
+
+static int no_instance(const tenure_instance *instance, void *userdata) {
+    (void)instance;
+    (void)userdata;
+    return 1;
+}
+
+static int no_target(const tenure_target *target, void *userdata) {
+    (void)target;
+    (void)userdata;
+    return 1;
+}
+
+static int no_change(const tenure_change *change, void *userdata) {
+    (void)change;
+    (void)userdata;
+    return 1;
+}
+
+static int no_name(const char *name, void *userdata) {
+    (void)name;
+    (void)userdata;
+    return 1;
+}
+
+static int no_leader(const tenure_leader *leader, void *userdata) {
+    (void)leader;
+    (void)userdata;
+    return 1;
+}
+
+static int no_work(tenure_election *election, void *arg) {
+    (void)election;
+    (void)arg;
+    return 1;
+}
+
+static void no_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                     void *userdata) {
+    (void)level;
+    (void)check;
+    (void)found;
+    (void)advice;
+    (void)userdata;
+}
+
+static void no_event(const tenure_event *event, void *userdata) {
+    (void)event;
+    (void)userdata;
+}
+
+/* ---- every function with this handle, which cannot be used; the error and the word say why */
+
+static void try_context_leases(tenure_context *context, int error, const char *word) {
+    const char *const targets[] = {"x", "y"};
+    tenure_lease *lease = NULL;
+    tenure_event event = {.size = sizeof event};
+    bool released = true;
+    REFUSED(tenure_next_event(context, 0, &event), error, word);
+    REFUSED(tenure_fd(context), error, word);
+    REFUSED(tenure_process(context), error, word);
+    REFUSED(tenure_acquire(context, "x", 0, 0, &lease), error, word);
+    REFUSED(tenure_acquire(context, "x", UINT64_MAX, 0, &lease), error, word);
+    REFUSED(tenure_acquire(context, "x", 0, TENURE_ASYNC, &lease), error, word);
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, &lease), error, word);
+    REFUSED(tenure_token_renew(context, "x", 1, 0), error, word);
+    REFUSED(tenure_token_release(context, "x", 1, &released), error, word);
+    REFUSED(tenure_force_release(context, "x", NULL, TENURE_NOW, &released), error, word);
+    assert_null(lease);
+    assert_true(released);
+}
+
+static void try_context_reads(tenure_context *context, int error, const char *word) {
+    tenure_info info = {.size = sizeof info};
+    tenure_target target = {.size = sizeof target, .id = "t"};
+    uint64_t number = 77;
+    REFUSED(tenure_target_read(context, "x", &info), error, word);
+    REFUSED(tenure_target_list(context, TENURE_ALL, no_info, NULL), error, word);
+    REFUSED(tenure_instance_list(context, no_instance, NULL), error, word);
+    REFUSED(tenure_instance_drain(context, "i"), error, word);
+    REFUSED(tenure_instance_undrain(context, "i"), error, word);
+    REFUSED(tenure_registry_put(context, &target, 1, NULL), error, word);
+    REFUSED(tenure_registry_remove(context, "t"), error, word);
+    REFUSED(tenure_registry_pause(context, "t"), error, word);
+    REFUSED(tenure_registry_resume(context, "t"), error, word);
+    REFUSED(tenure_registry_list(context, no_target, NULL), error, word);
+    REFUSED(tenure_watch_start(context, &number), error, word);
+    REFUSED(tenure_watch_wait(context, &number, UINT64_MAX, no_change, NULL), error, word);
+    REFUSED(tenure_history_read(context, NULL, 0, 10, no_change, NULL), error, word);
+    REFUSED(tenure_store_ping(context, &number), error, word);
+    REFUSED(tenure_store_check(context, no_check, NULL), error, word);
+    assert_int_equal(number, 77);
+}
+
+static void try_context_openings(tenure_context *context, int error, const char *word) {
+    tenure_leader leader = {.size = sizeof leader};
+    tenure_member *member = NULL;
+    tenure_election *election = NULL;
+    tenure_guard *guard = NULL;
+    REFUSED(tenure_member_open(context, NULL, &member), error, word);
+    REFUSED(tenure_election_open(context, "web", NULL, &election), error, word);
+    REFUSED(tenure_election_run(context, "web", NULL, UINT64_MAX, no_work, NULL), error, word);
+    REFUSED(tenure_leader_read(context, "web", &leader), error, word);
+    REFUSED(tenure_leader_observe(context, "web", no_leader, NULL), error, word);
+    REFUSED(tenure_leader_resign(context, "web", "i"), error, word);
+    REFUSED(tenure_guard_open(context, NULL, &guard), error, word);
+    assert_null(member);
+    assert_null(election);
+    assert_null(guard);
+}
+
+static void try_context(tenure_context *context, int error, const char *word) {
+    try_context_leases(context, error, word);
+    try_context_reads(context, error, word);
+    try_context_openings(context, error, word);
+}
+
+static void try_lease(tenure_lease *lease, int error, const char *word) {
+    REFUSED(tenure_lease_wait(lease, 0), error, word);
+    REFUSED(tenure_renew(lease), error, word);
+    REFUSED(tenure_release(lease), error, word);
+    REFUSED(tenure_lease_on_lost(lease, NULL, NULL), error, word);
+}
+
+static void try_member(tenure_member *member, int error, const char *word) {
+    tenure_handle handle = {0};
+    tenure_member_info info = {.size = sizeof info};
+    tenure_event event = {.size = sizeof event};
+    uint64_t token = 77;
+    REFUSED(tenure_member_stop(member, 0), error, word);
+    REFUSED(tenure_member_put(member, "t", 0), error, word);
+    REFUSED(tenure_member_remove(member, "t"), error, word);
+    REFUSED(tenure_member_acquire(member, "t"), error, word);
+    REFUSED(tenure_member_release(member, "t"), error, word);
+    REFUSED(tenure_member_handle(member, "t", &handle), error, word);
+    REFUSED(tenure_member_begin(member, "t", &token), error, word);
+    REFUSED(tenure_member_end(member, "t"), error, word);
+    REFUSED(tenure_member_confirm(member, "t"), error, word);
+    REFUSED(tenure_member_read(member, "t", &info), error, word);
+    REFUSED(tenure_member_list_held(member, no_name, NULL), error, word);
+    REFUSED(tenure_member_list_instances(member, no_name, NULL), error, word);
+    REFUSED(tenure_member_set_weight(member, 1), error, word);
+    REFUSED(tenure_member_next_event(member, 0, &event), error, word);
+    assert_false(tenure_member_is_held(member, "t"));
+    assert_null(handle.belief);
+    assert_int_equal(token, 77);
+}
+
+static void try_election(tenure_election *election, int error, const char *word) {
+    REFUSED(tenure_election_wait(election, 0), error, word);
+    REFUSED(tenure_election_resign(election), error, word);
+}
+
+static void try_guard(tenure_guard *guard, int error, const char *word) {
+    tenure_guard_item item = {.target = "x", .token = 1, .verdict = 77};
+    tenure_guard_totals totals = {.size = sizeof totals};
+    REFUSED(tenure_guard_check(guard, "x", 1), error, word);
+    REFUSED(tenure_guard_check_many(guard, &item, 1, sizeof item), error, word);
+    REFUSED(tenure_guard_read(guard, &totals), error, word);
+}
+
+/* ---- NULL */
+
+static void every_call_without_a_handle_is_refused(void **state) {
+    (void)state;
+    try_context(NULL, TENURE_E_INVALID, "context");
+    try_lease(NULL, TENURE_E_INVALID, "lease");
+    try_member(NULL, TENURE_E_INVALID, "member");
+    try_election(NULL, TENURE_E_INVALID, "election");
+    try_guard(NULL, TENURE_E_INVALID, "guard");
+}
+
+static void closing_nothing_does_nothing(void **state) {
+    (void)state;
+    assert_int_equal(tenure_close(NULL), TENURE_OK);
+    tenure_lease_free(NULL);
+    tenure_lease_drop(NULL);
+    tenure_member_close(NULL);
+    tenure_election_close(NULL);
+    tenure_guard_close(NULL);
+    tenure_cancel(NULL);
+    tenure_handle none = {0};
+    assert_false(tenure_handle_is_held(none));
+    assert_int_equal(tenure_handle_token(none), 0);
+    assert_int_equal(tenure_handle_remaining_ms(none), 0);
+}
+
+static void a_missing_target_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = fixture->context;
+    const char *const targets[] = {"free", NULL};
+    tenure_lease *lease = NULL;
+    tenure_info info = {.size = sizeof info};
+    tenure_target target = {.size = sizeof target};
+    REFUSED(tenure_acquire(context, NULL, 0, 0, &lease), TENURE_E_INVALID, "target");
+    REFUSED(tenure_acquire(context, NULL, UINT64_MAX, TENURE_ASYNC, &lease), TENURE_E_INVALID, "target");
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, &lease), TENURE_E_INVALID, "target");
+    REFUSED(tenure_acquire_any(context, NULL, 2, 0, 0, &lease), TENURE_E_INVALID, "target");
+    REFUSED(tenure_acquire_any(context, targets, 0, 0, 0, &lease), TENURE_E_INVALID, "target");
+    assert_null(lease);
+    REFUSED(tenure_token_renew(context, NULL, 1, 0), TENURE_E_INVALID, "target");
+    REFUSED(tenure_token_release(context, NULL, 1, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_force_release(context, NULL, NULL, 0, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_target_read(context, NULL, &info), TENURE_E_INVALID, "target");
+    REFUSED(tenure_registry_put(context, &target, 1, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_registry_put(context, NULL, 1, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_registry_remove(context, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_registry_pause(context, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_registry_resume(context, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_guard_check(fixture->guard, NULL, 1), TENURE_E_INVALID, "target");
+}
+
+static void a_missing_target_of_a_member_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_member *member = fixture->member;
+    tenure_handle handle = {0};
+    tenure_member_info info = {.size = sizeof info};
+    uint64_t token;
+    REFUSED(tenure_member_put(member, NULL, 0), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_remove(member, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_acquire(member, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_release(member, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_handle(member, NULL, &handle), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_begin(member, NULL, &token), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_end(member, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_confirm(member, NULL), TENURE_E_INVALID, "target");
+    REFUSED(tenure_member_read(member, NULL, &info), TENURE_E_INVALID, "target");
+    assert_false(tenure_member_is_held(member, NULL));
+}
+
+static void a_missing_role_or_instance_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = fixture->context;
+    tenure_election *election = NULL;
+    tenure_leader leader = {.size = sizeof leader};
+    REFUSED(tenure_election_open(context, NULL, NULL, &election), TENURE_E_INVALID, "role");
+    REFUSED(tenure_election_run(context, NULL, NULL, 0, no_work, NULL), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_read(context, NULL, &leader), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_observe(context, NULL, no_leader, NULL), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_resign(context, NULL, "i"), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_resign(context, "web", NULL), TENURE_E_INVALID, "instance");
+    REFUSED(tenure_instance_drain(context, NULL), TENURE_E_INVALID, "instance");
+    REFUSED(tenure_instance_undrain(context, NULL), TENURE_E_INVALID, "instance");
+    assert_null(election);
+}
+
+static void a_missing_place_for_the_result_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = fixture->context;
+    const char *const targets[] = {"x", "y"};
+    REFUSED(tenure_open("memory:", NULL, NULL), TENURE_E_INVALID, "ret_context");
+    REFUSED(tenure_acquire(context, "free", 0, 0, NULL), TENURE_E_INVALID, "ret_lease");
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, NULL), TENURE_E_INVALID, "ret_lease");
+    REFUSED(tenure_next_event(context, 0, NULL), TENURE_E_INVALID, "ret_event");
+    REFUSED(tenure_target_read(context, "x", NULL), TENURE_E_INVALID, "ret_info");
+    REFUSED(tenure_watch_start(context, NULL), TENURE_E_INVALID, "ret_cursor");
+    REFUSED(tenure_watch_wait(context, NULL, 0, no_change, NULL), TENURE_E_INVALID, "cursor");
+    REFUSED(tenure_member_open(context, NULL, NULL), TENURE_E_INVALID, "ret_member");
+    REFUSED(tenure_member_handle(fixture->member, "t", NULL), TENURE_E_INVALID, "ret_handle");
+    REFUSED(tenure_member_read(fixture->member, "t", NULL), TENURE_E_INVALID, "ret_info");
+    REFUSED(tenure_member_next_event(fixture->member, 0, NULL), TENURE_E_INVALID, "ret_event");
+    REFUSED(tenure_election_open(context, "other", NULL, NULL), TENURE_E_INVALID, "ret_election");
+    REFUSED(tenure_leader_read(context, "web", NULL), TENURE_E_INVALID, "ret_leader");
+    REFUSED(tenure_guard_open(context, NULL, NULL), TENURE_E_INVALID, "ret_guard");
+    REFUSED(tenure_guard_read(fixture->guard, NULL), TENURE_E_INVALID, "ret_totals");
+    REFUSED(tenure_guard_check_many(fixture->guard, NULL, 1, sizeof(tenure_guard_item)), TENURE_E_INVALID, "items");
+    /* What was refused has left nothing behind. */
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_target_read(context, "free", &info), TENURE_E_UNKNOWN_TARGET);
+}
+
+static void a_missing_function_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = fixture->context;
+    REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_leader_observe(context, "web", NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_member_list_held(fixture->member, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_member_list_instances(fixture->member, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_election_run(context, "other", NULL, 0, NULL, NULL), TENURE_E_INVALID, "fn");
+    REFUSED(tenure_store_check(context, NULL, NULL), TENURE_E_INVALID, "each");
+}
+
+static void a_value_out_of_its_range_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    REFUSED(tenure_target_list(fixture->context, (enum tenure_filter)99, no_info, NULL), TENURE_E_INVALID, "99");
+    REFUSED(tenure_history_read(fixture->context, NULL, 0, 0, no_change, NULL), TENURE_E_INVALID, "limit");
+    REFUSED(tenure_token_renew(fixture->context, "x", 0, 0), TENURE_E_INVALID, "token");
+    REFUSED(tenure_token_release(fixture->context, "x", TENURE_TOKEN_MAX + 1, NULL), TENURE_E_INVALID, "token");
+    tenure_guard_item item = {.target = "x", .token = 1};
+    REFUSED(tenure_guard_check_many(fixture->guard, &item, 1, 0), TENURE_E_INVALID, "stride");
+}
+
+/* ---- closed and freed */
+
+static void a_context_that_was_closed_is_refused_everywhere(void **state) {
+    (void)state;
+    tenure_context *context = open_context("memory:unit-closed");
+    assert_int_equal(tenure_close(context), TENURE_OK);
+    try_context(context, TENURE_E_CLOSED, "context");
+    REFUSED(tenure_close(context), TENURE_E_CLOSED, "context");
+    tenure_cancel(context);
+}
+
+static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = NULL;
+    assert_int_equal(tenure_acquire(fixture->context, "freed", 0, 0, &lease), TENURE_OK);
+    tenure_lease_free(lease);
+    try_lease(lease, TENURE_E_CLOSED, "lease");
+    tenure_lease_free(lease);
+    tenure_lease_drop(lease);
+    assert_true(tenure_lease_valid(fixture->lease));
+    assert_int_equal(tenure_acquire(fixture->context, "dropped", 0, 0, &lease), TENURE_OK);
+    tenure_lease_drop(lease);
+    try_lease(lease, TENURE_E_CLOSED, "lease");
+    tenure_lease_drop(lease);
+    tenure_lease_free(lease);
+    assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
+}
+
+static void what_was_closed_is_refused_and_closed_once(void **state) {
+    struct fixture *fixture = *state;
+    tenure_member_close(fixture->member);
+    try_member(fixture->member, TENURE_E_CLOSED, "member");
+    tenure_member_close(fixture->member);
+    tenure_election_close(fixture->election);
+    try_election(fixture->election, TENURE_E_CLOSED, "election");
+    tenure_election_close(fixture->election);
+    tenure_guard_close(fixture->guard);
+    try_guard(fixture->guard, TENURE_E_CLOSED, "guard");
+    tenure_guard_close(fixture->guard);
+    assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
+    fixture->member = NULL;
+    fixture->election = NULL;
+    fixture->guard = NULL;
+}
+
+/* The local reads still work then, and say that nothing is held. */
+static void what_was_opened_on_a_closed_context_holds_nothing_and_is_refused(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_open(&fixture, "memory:unit-orphans");
+    tenure_handle handle;
+    assert_int_equal(tenure_election_wait(fixture.election, HANG_MS), TENURE_OK);
+    assert_int_equal(tenure_member_acquire(fixture.member, "t"), TENURE_OK);
+    assert_int_equal(tenure_member_handle(fixture.member, "t", &handle), TENURE_OK);
+    assert_true(tenure_handle_is_held(handle));
+    assert_int_equal(tenure_close(fixture.context), TENURE_OK);
+    assert_false(tenure_lease_valid(fixture.lease));
+    assert_int_equal(tenure_lease_remaining_ms(fixture.lease), 0);
+    assert_false(tenure_election_leads(fixture.election));
+    assert_int_equal(tenure_election_token(fixture.election), 0);
+    assert_int_equal(tenure_election_remaining_ms(fixture.election), 0);
+    assert_false(tenure_handle_is_held(handle));
+    assert_int_equal(tenure_handle_token(handle), 0);
+    try_lease(fixture.lease, TENURE_E_CLOSED, "context");
+    try_member(fixture.member, TENURE_E_CLOSED, "context");
+    try_election(fixture.election, TENURE_E_CLOSED, "context");
+    try_guard(fixture.guard, TENURE_E_CLOSED, "context");
+    tenure_guard_close(fixture.guard);
+    tenure_election_close(fixture.election);
+    tenure_member_close(fixture.member);
+    tenure_lease_free(fixture.lease);
+    REFUSED(tenure_renew(fixture.lease), TENURE_E_CLOSED, "lease");
+}
+
+static void a_lease_can_be_dropped_after_its_context_was_closed(void **state) {
+    (void)state;
+    tenure_context *context = open_context("memory:unit-drop");
+    tenure_lease *lease = NULL;
+    assert_int_equal(tenure_acquire(context, "x", 0, 0, &lease), TENURE_OK);
+    assert_int_equal(tenure_close(context), TENURE_OK);
+    tenure_lease_drop(lease);
+}
+
+static void a_handle_of_another_kind_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    try_context((tenure_context *)fixture->lease, TENURE_E_INVALID, "context");
+    try_lease((tenure_lease *)fixture->member, TENURE_E_INVALID, "lease");
+    try_member((tenure_member *)fixture->context, TENURE_E_INVALID, "member");
+    try_election((tenure_election *)fixture->guard, TENURE_E_INVALID, "election");
+    try_guard((tenure_guard *)fixture->election, TENURE_E_INVALID, "guard");
+    assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
+}
+
+/* ---- flags and sizes */
+
+static void an_unknown_flag_is_not_supported(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = fixture->context;
+    const char *const targets[] = {"free", "also-free"};
+    tenure_lease *lease = NULL;
+    tenure_member *member = NULL;
+    tenure_election *election = NULL;
+    tenure_guard *guard = NULL;
+    tenure_options options = {.size = sizeof options, .flags = UNKNOWN_FLAG};
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "other", .flags = UNKNOWN_FLAG};
+    tenure_election_options campaign = {.size = sizeof campaign, .flags = 1};
+    tenure_guard_options check = {.size = sizeof check, .flags = UNKNOWN_FLAG | TENURE_ACCEPT_EXPIRED};
+    tenure_context *another = NULL;
+    REFUSED(tenure_open("memory:", &options, &another), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_acquire(context, "free", 0, UNKNOWN_FLAG, &lease), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_acquire(context, "free", 0, TENURE_ASYNC | 4u, &lease), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, UNKNOWN_FLAG, &lease), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_force_release(context, "x", NULL, 2, NULL), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_member_open(context, &fleet, &member), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_member_put(fixture->member, "t", 2), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_election_open(context, "other", &campaign, &election), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_election_run(context, "other", &campaign, 0, no_work, NULL), TENURE_E_UNSUPPORTED, "flag");
+    REFUSED(tenure_guard_open(context, &check, &guard), TENURE_E_UNSUPPORTED, "flag");
+    assert_true(!another && !lease && !member && !election && !guard);
+    assert_true(tenure_lease_valid(fixture->lease)); /* it was not forced */
+}
+
+static void a_structure_without_a_size_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = fixture->context;
+    tenure_context *another = NULL;
+    tenure_member *member = NULL;
+    tenure_election *election = NULL;
+    tenure_guard *guard = NULL;
+    REFUSED(tenure_open("memory:", &(tenure_options){0}, &another), TENURE_E_INVALID, "tenure_options");
+    REFUSED(tenure_member_open(context, &(tenure_member_options){.namespace_name = "other"}, &member), TENURE_E_INVALID,
+            "tenure_member_options");
+    REFUSED(tenure_election_open(context, "other", &(tenure_election_options){0}, &election), TENURE_E_INVALID,
+            "tenure_election_options");
+    REFUSED(tenure_election_run(context, "other", &(tenure_election_options){0}, 0, no_work, NULL), TENURE_E_INVALID,
+            "tenure_election_options");
+    REFUSED(tenure_guard_open(context, &(tenure_guard_options){0}, &guard), TENURE_E_INVALID, "tenure_guard_options");
+    REFUSED(tenure_next_event(context, 0, &(tenure_event){0}), TENURE_E_INVALID, "tenure_event");
+    REFUSED(tenure_member_next_event(fixture->member, 0, &(tenure_event){0}), TENURE_E_INVALID, "tenure_event");
+    REFUSED(tenure_target_read(context, "x", &(tenure_info){0}), TENURE_E_INVALID, "tenure_info");
+    REFUSED(tenure_registry_put(context, &(tenure_target){.id = "t"}, 1, NULL), TENURE_E_INVALID, "tenure_target");
+    assert_int_equal(tenure_member_put(fixture->member, "t", 0), TENURE_OK);
+    REFUSED(tenure_member_read(fixture->member, "t", &(tenure_member_info){0}), TENURE_E_INVALID, "tenure_member_info");
+    REFUSED(tenure_leader_read(context, "web", &(tenure_leader){0}), TENURE_E_INVALID, "tenure_leader");
+    REFUSED(tenure_guard_read(fixture->guard, &(tenure_guard_totals){0}), TENURE_E_INVALID, "tenure_guard_totals");
+    assert_true(!another && !member && !election && !guard);
+}
+
+/* ---- two things in one place */
+
+static void a_lease_in_the_namespace_of_a_member_is_refused(void **state) {
+    (void)state;
+    const char *const targets[] = {"x", "y"};
+    tenure_context *context = open_context("memory:unit-places");
+    tenure_member *member = NULL;
+    tenure_election *election = NULL;
+    tenure_lease *lease = NULL;
+    tenure_election_options campaign = {.size = sizeof campaign, .namespace_name = "poll"};
+    assert_int_equal(tenure_member_open(context, NULL, &member), TENURE_OK);
+    REFUSED(tenure_acquire(context, "x", 0, 0, &lease), TENURE_E_INVALID, "poll");
+    REFUSED(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_E_INVALID, "poll");
+    REFUSED(tenure_acquire(context, "x", 0, TENURE_ASYNC, &lease), TENURE_E_INVALID, "poll");
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, &lease), TENURE_E_INVALID, "poll");
+    REFUSED(tenure_election_open(context, "web", &campaign, &election), TENURE_E_INVALID, "poll");
+    assert_null(lease);
+    assert_null(election);
+    tenure_member_close(member);
+    assert_int_equal(tenure_acquire(context, "x", 0, 0, &lease), TENURE_OK); /* its place is free again */
+    REFUSED(tenure_member_open(context, NULL, &member), TENURE_E_INVALID, "poll");
+    tenure_lease_free(lease);
+    tenure_close(context);
+}
+
+static void a_second_member_in_a_namespace_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+    tenure_member *second = NULL;
+    REFUSED(tenure_member_open(fixture->context, &fleet, &second), TENURE_E_INVALID, "fleet");
+    assert_null(second);
+    fleet.namespace_name = "another";
+    assert_int_equal(tenure_member_open(fixture->context, &fleet, &second), TENURE_OK);
+    tenure_member_close(second);
+    tenure_member_close(fixture->member);
+    fleet.namespace_name = "fleet";
+    assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);
+}
+
+static void a_second_election_for_a_role_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_election *second = NULL;
+    REFUSED(tenure_election_open(fixture->context, "web", NULL, &second), TENURE_E_INVALID, "web");
+    REFUSED(tenure_election_run(fixture->context, "web", NULL, 0, no_work, NULL), TENURE_E_INVALID, "web");
+    assert_null(second);
+    assert_int_equal(tenure_election_open(fixture->context, "db", NULL, &second), TENURE_OK);
+    tenure_election_close(second);
+    tenure_election_close(fixture->election);
+    assert_int_equal(tenure_election_open(fixture->context, "web", NULL, &fixture->election), TENURE_OK);
+}
+
+static void the_role_of_an_election_cannot_be_acquired(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
+    tenure_context *context = NULL;
+    tenure_election *election = NULL;
+    tenure_lease *lease = NULL;
+    assert_int_equal(tenure_open("memory:unit-role", &options, &context), TENURE_OK);
+    assert_int_equal(tenure_election_open(context, "web", NULL, &election), TENURE_OK);
+    REFUSED(tenure_acquire(context, "web", 0, 0, &lease), TENURE_E_INVALID, "web");
+    REFUSED(tenure_acquire(context, "web", 0, TENURE_ASYNC, &lease), TENURE_E_INVALID, "web");
+    assert_null(lease);
+    assert_int_equal(tenure_acquire(context, "db", 0, 0, &lease), TENURE_OK);
+    REFUSED(tenure_election_open(context, "db", NULL, &election), TENURE_E_INVALID, "db");
+    tenure_lease_free(lease);
+    tenure_election_close(election);
+    tenure_close(context);
+}
+
+/* ---- events and driving */
+
+static void events_that_are_pushed_cannot_be_pulled(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .on_event = no_event};
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet", .on_event = no_event};
+    tenure_context *context = NULL;
+    tenure_member *member = NULL;
+    tenure_event event = {.size = sizeof event};
+    assert_int_equal(tenure_open("memory:unit-pushed", &options, &context), TENURE_OK);
+    assert_int_equal(tenure_member_open(context, &fleet, &member), TENURE_OK);
+    REFUSED(tenure_next_event(context, 0, &event), TENURE_E_INVALID, "on_event");
+    REFUSED(tenure_next_event(context, UINT64_MAX, &event), TENURE_E_INVALID, "on_event");
+    REFUSED(tenure_member_next_event(member, UINT64_MAX, &event), TENURE_E_INVALID, "on_event");
+    tenure_member_close(member);
+    tenure_close(context);
+}
+
+static void a_threaded_context_may_be_driven_as_well(void **state) {
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(tenure_process(fixture->context), TENURE_OK);
+    assert_true(tenure_lease_valid(fixture->lease));
+    assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
+}
+
+#define MISUSE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_without_a_handle_is_refused),
+        cmocka_unit_test(closing_nothing_does_nothing),
+        MISUSE_TEST(a_missing_target_is_refused),
+        MISUSE_TEST(a_missing_target_of_a_member_is_refused),
+        MISUSE_TEST(a_missing_role_or_instance_is_refused),
+        MISUSE_TEST(a_missing_place_for_the_result_is_refused),
+        MISUSE_TEST(a_missing_function_is_refused),
+        MISUSE_TEST(a_value_out_of_its_range_is_refused),
+        cmocka_unit_test(a_context_that_was_closed_is_refused_everywhere),
+        MISUSE_TEST(a_lease_that_was_freed_is_refused_and_freed_once),
+        MISUSE_TEST(what_was_closed_is_refused_and_closed_once),
+        cmocka_unit_test(what_was_opened_on_a_closed_context_holds_nothing_and_is_refused),
+        cmocka_unit_test(a_lease_can_be_dropped_after_its_context_was_closed),
+        MISUSE_TEST(a_handle_of_another_kind_is_refused),
+        MISUSE_TEST(an_unknown_flag_is_not_supported),
+        MISUSE_TEST(a_structure_without_a_size_is_refused),
+        cmocka_unit_test(a_lease_in_the_namespace_of_a_member_is_refused),
+        MISUSE_TEST(a_second_member_in_a_namespace_is_refused),
+        MISUSE_TEST(a_second_election_for_a_role_is_refused),
+        cmocka_unit_test(the_role_of_an_election_cannot_be_acquired),
+        cmocka_unit_test(events_that_are_pushed_cannot_be_pulled),
+        MISUSE_TEST(a_threaded_context_may_be_driven_as_well),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

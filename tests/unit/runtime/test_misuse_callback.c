@@ -1,0 +1,574 @@
+/*
+ * What a program does inside callbacks: from on_event, on_lost, on_elected and on_demoted, calls that need the store or
+ * close a handle are refused and do nothing, and the others work; `each` may call everything. In the threaded and in
+ * the driven form.
+ */
+#include "unit/unit.h"
+
+#include <poll.h>
+#include <tenure.h>
+
+#include "base/io.h"
+
+/* What was found inside a callback. cmocka's asserts cannot be used there: it is another thread. */
+struct verdict {
+    atomic_uint calls; /* of the probe */
+    atomic_uint faults;
+    char text[2048];
+};
+
+struct fixture {
+    tenure_context *context;
+    tenure_context *other; /* on the same store, to force with */
+    tenure_lease *lease;
+    tenure_lease *to_drop;
+    tenure_lease *to_free;
+    tenure_lease *async; /* acquired inside a callback */
+    tenure_member *member;
+    tenure_election *election;
+    tenure_guard *guard;
+    tenure_handle handle;
+    struct verdict verdict;
+    atomic_bool armed; /* the next callback of the kind that is wanted probes */
+    enum probe_at { AT_NOTHING, AT_EVENT, AT_MEMBER_EVENT, AT_ELECTION_EVENT, AT_LOST, AT_ELECTED, AT_DEMOTED } at;
+    atomic_uint lost;
+    unsigned flags;
+};
+
+static void note_fault(struct fixture *fixture, const char *call, int r) {
+    struct verdict *verdict = &fixture->verdict;
+    size_t length = strlen(verdict->text);
+    snprintf(verdict->text + length, sizeof verdict->text - length, "%s: %s (%s)\n", call, tenure_error_name(r),
+             tenure_message(NULL));
+    atomic_fetch_add(&verdict->faults, 1);
+}
+
+static void expect(struct fixture *fixture, const char *call, int r, int expected) {
+    if (r != expected || (r < 0 && tenure_message(NULL)[0] == '\0'))
+        note_fault(fixture, call, r);
+}
+
+#define EXPECT(call, expected) expect(fixture, #call, (call), expected)
+#define REFUSED(call)          EXPECT(call, TENURE_E_CALLBACK)
+#define HOLDS(condition)       expect(fixture, #condition, (condition) ? TENURE_OK : 1, TENURE_OK)
+
+static int no_info(const tenure_info *info, void *userdata) {
+    (void)info;
+    (void)userdata;
+    return 1;
+}
+
+static int no_instance(const tenure_instance *instance, void *userdata) {
+    (void)instance;
+    (void)userdata;
+    return 1;
+}
+
+static int no_target(const tenure_target *target, void *userdata) {
+    (void)target;
+    (void)userdata;
+    return 1;
+}
+
+static int no_change(const tenure_change *change, void *userdata) {
+    (void)change;
+    (void)userdata;
+    return 1;
+}
+
+static int count_name(const char *name, void *userdata) {
+    (void)name;
+    ++*(unsigned *)userdata;
+    return 0;
+}
+
+static int no_leader(const tenure_leader *leader, void *userdata) {
+    (void)leader;
+    (void)userdata;
+    return 1;
+}
+
+static int no_work(tenure_election *election, void *arg) {
+    (void)election;
+    (void)arg;
+    return 1;
+}
+
+static void no_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                     void *userdata) {
+    (void)level;
+    (void)check;
+    (void)found;
+    (void)advice;
+    (void)userdata;
+}
+
+/* ---- the probe, which runs inside a callback */
+
+static void probe_lease_calls(struct fixture *fixture) {
+    const char *const targets[] = {"p", "q"};
+    tenure_context *context = fixture->context;
+    tenure_lease *lease = NULL;
+    bool released = true;
+    REFUSED(tenure_acquire(context, "p", 0, 0, &lease));
+    REFUSED(tenure_acquire(context, "p", UINT64_MAX, 0, &lease));
+    REFUSED(tenure_acquire(context, "p", 0, TENURE_MANUAL, &lease));
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, &lease));
+    REFUSED(tenure_renew(fixture->lease));
+    REFUSED(tenure_release(fixture->lease));
+    REFUSED(tenure_token_renew(context, "x", 1, 0));
+    REFUSED(tenure_token_release(context, "x", 1, &released));
+    REFUSED(tenure_force_release(context, "x", NULL, TENURE_NOW, &released));
+    HOLDS(lease == NULL && released);
+    HOLDS(fixture->at == AT_LOST || tenure_lease_valid(fixture->lease));
+}
+
+static void probe_reads(struct fixture *fixture) {
+    tenure_context *context = fixture->context;
+    tenure_info info = {.size = sizeof info};
+    tenure_target target = {.size = sizeof target, .id = "t"};
+    tenure_leader leader = {.size = sizeof leader};
+    uint64_t number = 0;
+    REFUSED(tenure_target_read(context, "x", &info));
+    REFUSED(tenure_target_list(context, TENURE_ALL, no_info, NULL));
+    REFUSED(tenure_instance_list(context, no_instance, NULL));
+    REFUSED(tenure_instance_drain(context, "i"));
+    REFUSED(tenure_instance_undrain(context, "i"));
+    REFUSED(tenure_registry_put(context, &target, 1, NULL));
+    REFUSED(tenure_registry_remove(context, "t"));
+    REFUSED(tenure_registry_pause(context, "t"));
+    REFUSED(tenure_registry_resume(context, "t"));
+    REFUSED(tenure_registry_list(context, no_target, NULL));
+    REFUSED(tenure_watch_start(context, &number));
+    REFUSED(tenure_watch_wait(context, &number, UINT64_MAX, no_change, NULL));
+    REFUSED(tenure_history_read(context, NULL, 0, 10, no_change, NULL));
+    REFUSED(tenure_leader_read(context, "web", &leader));
+    REFUSED(tenure_leader_observe(context, "web", no_leader, NULL));
+    REFUSED(tenure_leader_resign(context, "web", "i"));
+    REFUSED(tenure_store_ping(context, &number));
+    REFUSED(tenure_store_check(context, no_check, NULL));
+    REFUSED(tenure_guard_check(fixture->guard, "never-seen", 1));
+    REFUSED(tenure_process(context));
+}
+
+static void probe_waits(struct fixture *fixture) {
+    REFUSED(tenure_member_stop(fixture->member, UINT64_MAX));
+    REFUSED(tenure_member_acquire(fixture->member, "m"));
+    REFUSED(tenure_member_confirm(fixture->member, "held"));
+    REFUSED(tenure_election_wait(fixture->election, UINT64_MAX));
+    REFUSED(tenure_election_run(fixture->context, "db", NULL, UINT64_MAX, no_work, NULL));
+}
+
+/* They do nothing: what was to be closed is used afterwards. */
+static void probe_closes(struct fixture *fixture) {
+    REFUSED(tenure_close(fixture->context));
+    tenure_member_close(fixture->member);
+    HOLDS(strcasestr(tenure_message(NULL), "member"));
+    tenure_election_close(fixture->election);
+    HOLDS(strcasestr(tenure_message(NULL), "election"));
+    tenure_guard_close(fixture->guard);
+    HOLDS(strcasestr(tenure_message(NULL), "guard"));
+}
+
+static void probe_local_calls(struct fixture *fixture) {
+    tenure_member_info info = {.size = sizeof info};
+    tenure_handle handle;
+    uint64_t token = 0;
+    unsigned names = 0;
+    HOLDS(tenure_lease_token(fixture->lease) == 1);
+    HOLDS(fixture->at == AT_LOST || tenure_lease_remaining_ms(fixture->lease) > 0);
+    HOLDS(strcmp(tenure_lease_target(fixture->lease), "x") == 0);
+    HOLDS(tenure_instance_id(fixture->context)[0] != '\0');
+    HOLDS(fixture->at == AT_ELECTED || fixture->at == AT_DEMOTED || fixture->at == AT_ELECTION_EVENT ||
+          tenure_election_leads(fixture->election));
+    HOLDS(tenure_member_is_held(fixture->member, "held"));
+    HOLDS(tenure_handle_is_held(fixture->handle));
+    EXPECT(tenure_member_handle(fixture->member, "held", &handle), TENURE_OK);
+    EXPECT(tenure_member_read(fixture->member, "held", &info), TENURE_OK);
+    EXPECT(tenure_member_begin(fixture->member, "held", &token), TENURE_OK);
+    EXPECT(tenure_member_end(fixture->member, "held"), TENURE_OK);
+    EXPECT(tenure_member_list_held(fixture->member, count_name, &names), TENURE_OK);
+    EXPECT(tenure_member_list_instances(fixture->member, count_name, &names), TENURE_OK);
+    HOLDS(names >= 2);
+    HOLDS(token == 1);
+}
+
+static void probe_what_waits_for_nothing(struct fixture *fixture) {
+    EXPECT(tenure_acquire(fixture->context, "async", 0, TENURE_ASYNC, &fixture->async), TENURE_OK);
+    if (fixture->async) {
+        HOLDS(!tenure_lease_valid(fixture->async));
+        REFUSED(tenure_lease_wait(fixture->async, UINT64_MAX));
+    }
+    tenure_lease_drop(fixture->to_drop);
+    tenure_lease_free(fixture->to_free);
+}
+
+static void probe(struct fixture *fixture, enum probe_at at) {
+    if (fixture->at != at || !atomic_exchange(&fixture->armed, false))
+        return;
+    probe_lease_calls(fixture);
+    probe_reads(fixture);
+    probe_waits(fixture);
+    probe_closes(fixture);
+    probe_local_calls(fixture);
+    probe_what_waits_for_nothing(fixture);
+    atomic_fetch_add(&fixture->verdict.calls, 1);
+}
+
+static void on_event(const tenure_event *event, void *userdata) {
+    (void)event;
+    probe(userdata, AT_EVENT);
+}
+
+static void on_member_event(const tenure_event *event, void *userdata) {
+    (void)event;
+    probe(userdata, AT_MEMBER_EVENT);
+}
+
+static void on_election_event(const tenure_event *event, void *userdata) {
+    (void)event;
+    probe(userdata, AT_ELECTION_EVENT);
+}
+
+static void on_elected(tenure_election *election, uint64_t token, void *userdata) {
+    (void)election;
+    (void)token;
+    probe(userdata, AT_ELECTED);
+}
+
+static void on_demoted(tenure_election *election, uint64_t token, const char *reason, void *userdata) {
+    (void)election;
+    (void)token;
+    (void)reason;
+    probe(userdata, AT_DEMOTED);
+}
+
+static void on_lost(tenure_lease *lease, const char *reason, void *userdata) {
+    struct fixture *fixture = userdata;
+    (void)lease;
+    (void)reason;
+    probe(fixture, AT_LOST);
+    atomic_fetch_add(&fixture->lost, 1);
+}
+
+/* ---- the fixture */
+
+static void drive(const struct fixture *fixture) {
+    if (!(fixture->flags & TENURE_DRIVEN)) {
+        ten_sleep_us(1000);
+        return;
+    }
+    int timeout_ms = tenure_timeout_ms(fixture->context);
+    struct pollfd poll_fd = {.fd = tenure_fd(fixture->context), .events = POLLIN};
+    (void)poll(&poll_fd, 1, timeout_ms < 0 || timeout_ms > 10 ? 10 : timeout_ms);
+    assert_int_equal(tenure_process(fixture->context), TENURE_OK);
+}
+
+#define AWAIT(fixture, condition)                                                                                      \
+    do {                                                                                                               \
+        uint64_t await_start_us = ten_boot_us();                                                                       \
+        while (!(condition) && elapsed_ms(await_start_us) < HANG_MS)                                                   \
+            drive(fixture);                                                                                            \
+        assert_true(condition);                                                                                        \
+    } while (0)
+
+static tenure_lease *acquire(tenure_context *context, const char *target) {
+    tenure_lease *lease = NULL;
+    if (tenure_acquire(context, target, 0, 0, &lease) < 0)
+        fail_msg("%s", tenure_message(context));
+    return lease;
+}
+
+static void fixture_open(struct fixture *fixture, enum probe_at at, unsigned flags) {
+    *fixture = (struct fixture){.at = at, .flags = flags};
+    tenure_options options = {.size = sizeof options, .flags = flags, .on_event = on_event, .userdata = fixture};
+    tenure_member_options fleet = {
+        .size = sizeof fleet, .namespace_name = "fleet", .on_event = on_member_event, .userdata = fixture};
+    tenure_election_options campaign = {.size = sizeof campaign,
+                                        .on_elected = on_elected,
+                                        .on_demoted = on_demoted,
+                                        .on_event = on_election_event,
+                                        .userdata = fixture};
+    assert_int_equal(tenure_open("memory:unit-callback", &options, &fixture->context), TENURE_OK);
+    assert_int_equal(tenure_open("memory:unit-callback", NULL, &fixture->other), TENURE_OK);
+    fixture->lease = acquire(fixture->context, "x");
+    fixture->to_drop = acquire(fixture->context, "to-drop");
+    fixture->to_free = acquire(fixture->context, "to-free");
+    assert_int_equal(tenure_guard_open(fixture->context, NULL, &fixture->guard), TENURE_OK);
+    assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);
+    assert_int_equal(tenure_member_acquire(fixture->member, "held"), TENURE_OK);
+    assert_int_equal(tenure_member_handle(fixture->member, "held", &fixture->handle), TENURE_OK);
+    assert_int_equal(tenure_election_open(fixture->context, "web", &campaign, &fixture->election), TENURE_OK);
+    assert_int_equal(tenure_election_wait(fixture->election, HANG_MS), TENURE_OK);
+}
+
+static void force(struct fixture *fixture, const char *target) {
+    bool released = false;
+    assert_int_equal(tenure_force_release(fixture->other, target, NULL, TENURE_NOW, &released), TENURE_OK);
+    assert_true(released);
+}
+
+static void assert_probed(struct fixture *fixture) {
+    AWAIT(fixture, atomic_load(&fixture->verdict.calls) == 1);
+    if (atomic_load(&fixture->verdict.faults))
+        fail_msg("%u calls did not do as they should:\n%s", atomic_load(&fixture->verdict.faults),
+                 fixture->verdict.text);
+}
+
+/* The refused closes have closed nothing, and what was begun in the callback goes on. */
+static void assert_all_works(struct fixture *fixture) {
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_lease_wait(fixture->async, HANG_MS), TENURE_OK);
+    assert_true(tenure_lease_valid(fixture->async));
+    /* The dropped one becomes free; the freed one stays held until its TTL ends. */
+    AWAIT(fixture, tenure_target_read(fixture->other, "to-drop", &info) == TENURE_OK && info.holder[0] == '\0');
+    assert_int_equal(tenure_target_read(fixture->other, "to-free", &info), TENURE_OK);
+    assert_string_equal(info.holder, tenure_instance_id(fixture->context));
+    assert_int_equal(tenure_guard_check(fixture->guard, "async", tenure_lease_token(fixture->async)), TENURE_OK);
+    assert_int_equal(tenure_member_confirm(fixture->member, "held"), TENURE_OK);
+    assert_true(tenure_handle_is_held(fixture->handle));
+    if (fixture->at != AT_DEMOTED)
+        assert_int_equal(tenure_election_wait(fixture->election, HANG_MS), TENURE_OK);
+}
+
+static void fixture_close(struct fixture *fixture) {
+    tenure_lease_free(fixture->async);
+    tenure_lease_free(fixture->lease);
+    tenure_guard_close(fixture->guard);
+    tenure_election_close(fixture->election);
+    tenure_member_close(fixture->member);
+    assert_int_equal(tenure_close(fixture->context), TENURE_OK);
+    assert_int_equal(tenure_close(fixture->other), TENURE_OK);
+}
+
+/* ---- from each callback */
+
+static void probe_from(enum probe_at at, unsigned flags, void (*trigger)(struct fixture *fixture)) {
+    struct fixture fixture;
+    fixture_open(&fixture, at, flags);
+    trigger(&fixture);
+    assert_probed(&fixture);
+    assert_all_works(&fixture);
+    fixture_close(&fixture);
+}
+
+static void in_both_forms(enum probe_at at, void (*trigger)(struct fixture *fixture)) {
+    probe_from(at, 0, trigger);
+    probe_from(at, TENURE_DRIVEN, trigger);
+}
+
+static void cause_an_event(struct fixture *fixture) {
+    atomic_store(&fixture->armed, true);
+    tenure_lease_free(acquire(fixture->context, "y"));
+}
+
+static void from_on_event_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
+    (void)state;
+    in_both_forms(AT_EVENT, cause_an_event);
+}
+
+static void cause_a_member_event(struct fixture *fixture) {
+    atomic_store(&fixture->armed, true);
+    assert_int_equal(tenure_member_acquire(fixture->member, "more"), TENURE_OK);
+}
+
+static void from_a_members_on_event_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
+    (void)state;
+    in_both_forms(AT_MEMBER_EVENT, cause_a_member_event);
+}
+
+static void cause_a_loss(struct fixture *fixture) {
+    assert_int_equal(tenure_lease_on_lost(fixture->lease, on_lost, fixture), TENURE_OK);
+    atomic_store(&fixture->armed, true);
+    force(fixture, "x");
+}
+
+static void from_on_lost_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
+    (void)state;
+    in_both_forms(AT_LOST, cause_a_loss);
+}
+
+/* Somebody resigns and is elected again after one TTL: too long. It is opened again instead. */
+static void cause_an_election(struct fixture *fixture) {
+    tenure_election_options campaign = {.size = sizeof campaign,
+                                        .on_elected = on_elected,
+                                        .on_demoted = on_demoted,
+                                        .on_event = on_election_event,
+                                        .userdata = fixture};
+    tenure_election_close(fixture->election);
+    /* Held by another, so that it is elected only when its handle is known. */
+    tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
+    tenure_context *leader = NULL;
+    assert_int_equal(tenure_open("memory:unit-callback", &options, &leader), TENURE_OK);
+    tenure_lease *role = acquire(leader, "web");
+    assert_int_equal(tenure_election_open(fixture->context, "web", &campaign, &fixture->election), TENURE_OK);
+    atomic_store(&fixture->armed, true);
+    assert_int_equal(tenure_release(role), TENURE_OK);
+    tenure_lease_free(role);
+    AWAIT(fixture, tenure_election_leads(fixture->election));
+    assert_int_equal(tenure_close(leader), TENURE_OK);
+}
+
+static void from_on_elected_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
+    (void)state;
+    in_both_forms(AT_ELECTED, cause_an_election);
+}
+
+static void from_an_elections_on_event_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
+    (void)state;
+    in_both_forms(AT_ELECTION_EVENT, cause_an_election);
+}
+
+static void cause_a_demotion(struct fixture *fixture) {
+    atomic_store(&fixture->armed, true);
+    assert_int_equal(tenure_election_resign(fixture->election), TENURE_OK);
+}
+
+static void from_on_demoted_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
+    (void)state;
+    in_both_forms(AT_DEMOTED, cause_a_demotion);
+}
+
+/* ---- the lease that was lost */
+
+static void free_lost(tenure_lease *lease, const char *reason, void *userdata) {
+    struct fixture *fixture = userdata;
+    expect(fixture, "the reason", strcmp(reason, "forced") == 0 ? TENURE_OK : 1, TENURE_OK);
+    expect(fixture, "lease_valid", tenure_lease_valid(lease) ? 1 : TENURE_OK, TENURE_OK);
+    tenure_lease_free(lease);
+    atomic_fetch_add(&fixture->lost, 1);
+}
+
+static void a_lost_lease_can_be_freed_where_its_loss_is_told(void **state) {
+    (void)state;
+    for (unsigned form = 0; form < 2; form++) {
+        struct fixture fixture;
+        fixture_open(&fixture, AT_NOTHING, form ? TENURE_DRIVEN : 0);
+        tenure_lease *lease = acquire(fixture.context, "lost");
+        assert_int_equal(tenure_lease_on_lost(lease, free_lost, &fixture), TENURE_OK);
+        force(&fixture, "lost");
+        AWAIT(&fixture, atomic_load(&fixture.lost) == 1);
+        assert_int_equal(atomic_load(&fixture.verdict.faults), 0);
+        assert_int_equal(tenure_renew(lease), TENURE_E_CLOSED);
+        tenure_lease_free(fixture.to_drop);
+        tenure_lease_free(fixture.to_free);
+        fixture_close(&fixture);
+    }
+}
+
+/* ---- each */
+
+struct lister {
+    tenure_context *context;
+    tenure_member *member;
+    unsigned count;
+};
+
+static int use_everything(struct lister *lister) {
+    char target[32];
+    tenure_lease *lease = NULL;
+    tenure_info info = {.size = sizeof info};
+    unsigned names = 0;
+    snprintf(target, sizeof target, "each-%u", ++lister->count);
+    assert_int_equal(tenure_acquire(lister->context, target, 1000, 0, &lease), TENURE_OK);
+    assert_int_equal(tenure_renew(lease), TENURE_OK);
+    assert_int_equal(tenure_target_read(lister->context, target, &info), TENURE_OK);
+    assert_int_equal(tenure_target_list(lister->context, TENURE_ALL, no_info, NULL), 1);
+    assert_int_equal(tenure_release(lease), TENURE_OK);
+    tenure_lease_free(lease);
+    assert_int_equal(tenure_member_acquire(lister->member, target), TENURE_OK);
+    assert_int_equal(tenure_member_list_held(lister->member, count_name, &names), TENURE_OK);
+    assert_true(names > 0);
+    return lister->count % 3 == 0 ? 7 : 0; /* a listing of what grows meanwhile has to end */
+}
+
+static int use_at_info(const tenure_info *info, void *userdata) {
+    assert_int_equal(info->size, sizeof *info);
+    return use_everything(userdata);
+}
+
+static int use_at_target(const tenure_target *target, void *userdata) {
+    assert_int_equal(target->size, sizeof *target);
+    return use_everything(userdata);
+}
+
+static int use_at_instance(const tenure_instance *instance, void *userdata) {
+    assert_int_equal(instance->size, sizeof *instance);
+    return use_everything(userdata);
+}
+
+static int use_at_change(const tenure_change *change, void *userdata) {
+    assert_int_equal(change->size, sizeof *change);
+    return use_everything(userdata);
+}
+
+static int use_at_name(const char *name, void *userdata) {
+    assert_true(name[0] != '\0');
+    return use_everything(userdata);
+}
+
+static int use_at_leader(const tenure_leader *leader, void *userdata) {
+    assert_int_equal(leader->size, sizeof *leader);
+    use_everything(userdata);
+    return 7;
+}
+
+static void each_may_call_everything(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .namespace_name = "leases"};
+    tenure_context *context = NULL;
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+    tenure_target targets[] = {{.size = sizeof(tenure_target), .id = "a"},
+                               {.size = sizeof(tenure_target), .id = "b"},
+                               {.size = sizeof(tenure_target), .id = "c"}};
+    uint64_t cursor;
+    assert_int_equal(tenure_open("memory:unit-each", &options, &context), TENURE_OK);
+    struct lister lister = {.context = context};
+    assert_int_equal(tenure_watch_start(context, &cursor), TENURE_OK);
+    assert_int_equal(tenure_registry_put(context, targets, 3, NULL), TENURE_OK);
+    assert_int_equal(tenure_member_open(context, &fleet, &lister.member), TENURE_OK);
+    assert_int_equal(tenure_target_list(context, TENURE_ALL, use_at_info, &lister), 7);
+    assert_int_equal(lister.count, 3);
+    assert_int_equal(tenure_registry_list(context, use_at_target, &lister), 7);
+    assert_int_equal(lister.count, 6);
+    assert_int_equal(tenure_watch_wait(context, &cursor, 0, use_at_change, &lister), 7);
+    assert_int_equal(tenure_history_read(context, NULL, 0, 100, use_at_change, &lister), 7);
+    assert_int_equal(tenure_member_list_held(lister.member, use_at_name, &lister), 7);
+    assert_int_equal(tenure_leader_observe(context, "web", use_at_leader, &lister), 7);
+    assert_int_equal(tenure_member_list_instances(lister.member, use_at_name, &lister), TENURE_OK); /* one */
+    tenure_member_close(lister.member);
+    assert_int_equal(tenure_close(context), TENURE_OK);
+}
+
+static void each_instance_may_be_used_for_everything(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .namespace_name = "fleet"};
+    tenure_context *reader = NULL;
+    tenure_context *context = NULL;
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+    assert_int_equal(tenure_open("memory:unit-each", NULL, &context), TENURE_OK);
+    assert_int_equal(tenure_open("memory:unit-each", &options, &reader), TENURE_OK);
+    struct lister lister = {.context = context};
+    assert_int_equal(tenure_member_open(context, &fleet, &lister.member), TENURE_OK);
+    assert_int_equal(tenure_member_acquire(lister.member, "m"), TENURE_OK); /* it is announced by then */
+    assert_int_equal(tenure_instance_list(reader, use_at_instance, &lister), TENURE_OK);
+    assert_int_equal(lister.count, 1);
+    tenure_member_close(lister.member);
+    assert_int_equal(tenure_close(context), TENURE_OK);
+    assert_int_equal(tenure_close(reader), TENURE_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(from_on_event_what_needs_the_store_is_refused_and_the_rest_works),
+        cmocka_unit_test(from_a_members_on_event_what_needs_the_store_is_refused_and_the_rest_works),
+        cmocka_unit_test(from_on_lost_what_needs_the_store_is_refused_and_the_rest_works),
+        cmocka_unit_test(from_on_elected_what_needs_the_store_is_refused_and_the_rest_works),
+        cmocka_unit_test(from_an_elections_on_event_what_needs_the_store_is_refused_and_the_rest_works),
+        cmocka_unit_test(from_on_demoted_what_needs_the_store_is_refused_and_the_rest_works),
+        cmocka_unit_test(a_lost_lease_can_be_freed_where_its_loss_is_told),
+        cmocka_unit_test(each_may_call_everything),
+        cmocka_unit_test(each_instance_may_be_used_for_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
