@@ -175,7 +175,11 @@ enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timi
 bool ten_holding_unanswered(ten_holding *holding) {
     bool renewal = holding->flight == TEN_FLIGHT_RENEW;
     holding->flight = TEN_FLIGHT_NONE;
-    if (!renewal || !ten_holding_is_held(holding) || holding->uncertain)
+    return renewal && ten_holding_doubt(holding);
+}
+
+bool ten_holding_doubt(ten_holding *holding) {
+    if (!ten_holding_is_held(holding) || holding->uncertain)
         return false;
     holding->uncertain = true;
     check(holding);

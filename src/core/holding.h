@@ -107,6 +107,8 @@ bool ten_holding_unanswered(ten_holding *holding);
 bool ten_holding_expire(ten_holding *holding, uint64_t now_ms);
 /* The lease has ended: another instance took it, or it was forced. */
 void ten_holding_lose(ten_holding *holding);
+/* A renewal could not even be sent: the lease becomes uncertain. True: it has just become so. */
+bool ten_holding_doubt(ten_holding *holding);
 /* There is a reason to release it; there is none any more. Only while it is held. */
 void ten_holding_close(ten_holding *holding);
 void ten_holding_reopen(ten_holding *holding);

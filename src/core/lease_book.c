@@ -282,12 +282,16 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
 }
 
 void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait) {
-    (void)now_ms;
     for (ten_book_wait **at = &lease->waits; *at; at = &(*at)->next) {
         if (*at == wait) {
             *at = wait->next;
             break;
         }
+    }
+    if (wait->kind == TEN_BOOK_RENEW && ten_holding_doubt(&lease->holding)) {
+        changed(book, lease);
+        tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = TENURE_E_TIMEOUT}, NULL);
+        look(book, lease, now_ms);
     }
     if (lease->acquiring && acquire_until_ms(lease) == 0)
         lease->acquiring = false;
@@ -341,19 +345,23 @@ static void lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
     book->config.lost(book->config.userdata, lease, reason);
 }
 
-static void expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
-    if (!ten_holding_expire(&lease->holding, now_ms))
-        return;
-    lose(book, lease, TEN_REASON_EXPIRED, NULL);
-    if (lease->renewed > 0)
-        ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_EXPIRED);
-    /* Somebody has asked for it meanwhile, and gets a new lease. */
+/* Somebody may have asked for it meanwhile, and gets a new lease. */
+static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     lease->acquiring |= acquire_until_ms(lease) != 0;
     if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
         look(book, lease, now_ms);
     else
         ten_timers_clear(&book->due, lease->number);
     tidy(book, lease);
+}
+
+static void expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+    if (!ten_holding_expire(&lease->holding, now_ms))
+        return;
+    lose(book, lease, TEN_REASON_EXPIRED, NULL);
+    if (lease->renewed > 0)
+        ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_EXPIRED);
+    after_loss(book, now_ms, lease);
 }
 
 static void expire(void *self, uint64_t now_ms) {
@@ -531,8 +539,7 @@ static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lea
             look(book, lease, now_ms);
         return;
     }
-    expire_one(book, now_ms, lease);
-    plan(book, lease, now_ms);
+    plan(book, lease, now_ms); /* it expires, or is renewed */
 }
 
 static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
@@ -565,7 +572,7 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     case TEN_HOLDING_LOST:
         lose(book, lease, result->barred ? TEN_REASON_FORCED : result->holder ? TEN_REASON_TAKEN : TEN_REASON_STORE,
              result);
-        lease->acquiring = acquire_until_ms(lease) != 0;
+        lease->acquiring |= acquire_until_ms(lease) != 0;
         if (lease->acquiring)
             look(book, lease, now_ms);
         return;
@@ -638,13 +645,17 @@ static void change(void *self, uint64_t now_ms, const ten_change *entry) {
             look(book, lease, now_ms);
         return;
     }
-    /* Another lease, or the end of this one: the answer to a renewal says what has become of it. */
     bool newer = entry->kind == TENURE_EVENT_ACQUIRED && entry->token > lease->holding.token && !mine;
     bool this_one = ended && entry->token == lease->holding.token;
-    if (newer || this_one) {
-        lease->renew_now = true;
-        look(book, lease, now_ms);
-    }
+    if (!newer && !this_one)
+        return;
+    ten_holding_lose(&lease->holding);
+    lose(book, lease,
+         newer                                 ? TEN_REASON_TAKEN
+         : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED
+                                              : TEN_REASON_STORE,
+         NULL);
+    after_loss(book, now_ms, lease);
 }
 
 /* What happened before may have been missed. */
@@ -654,7 +665,7 @@ static void follow(void *self, uint64_t now_ms) {
         ten_book_lease *lease = book->leases[i];
         if (!lease || !lease->following)
             continue;
-        lease->renew_now |= ten_holding_is_held(&lease->holding) && lease->attentive > 0;
+        lease->renew_now |= ten_holding_is_held(&lease->holding) && lease->renewed > 0;
         look(book, lease, now_ms);
     }
 }

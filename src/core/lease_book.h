@@ -92,7 +92,7 @@ ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, co
 void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
 /* Ends the lease for all its users, or stops acquiring it. */
 void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
-/* The caller waits no longer. */
+/* The caller waits no longer. If it waited for a renewal, the lease becomes uncertain. */
 void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
 /* A user wants to hear of its end at once, or no longer does. */
 void ten_lease_book_attend(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool attentive);

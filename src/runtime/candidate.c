@@ -342,10 +342,7 @@ void tenure_election_close(tenure_election *election) {
         ten_carrier_lock(carrier);
         ten_candidate_begin_end(&election->object);
         uint64_t end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
-        bool was_cancelled = atomic_exchange(&carrier->cancelled, false);
-        (void)ten_carrier_wait(carrier, &election->task, is_ended, election, end_ms);
-        if (was_cancelled)
-            atomic_store(&carrier->cancelled, true);
+        (void)ten_carrier_await(carrier, &election->task, is_ended, election, end_ms);
         ten_carrier_unlock(carrier);
         ten_candidate_end(&election->object);
         ten_context_disown(context, &election->object);

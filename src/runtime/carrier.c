@@ -14,13 +14,7 @@
 /* ---- turns */
 
 void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn) {
-    ten_turn **end = &carrier->turns;
-    while (*end)
-        end = &(*end)->next;
-    *turn = (ten_turn){.given = carrier->turns == NULL};
-    *end = turn;
-    while (!turn->given)
-        pthread_cond_wait(&carrier->turned, &carrier->lock);
+    (void)ten_carrier_take_turn_within(carrier, turn, UINT64_MAX);
 }
 
 void ten_carrier_pass_turn(ten_carrier *carrier) {
@@ -30,7 +24,7 @@ void ten_carrier_pass_turn(ten_carrier *carrier) {
     pthread_cond_broadcast(&carrier->turned);
 }
 
-static bool take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms) {
+bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms) {
     struct timespec end = ten_monotonic_end(wait_ms);
     ten_turn **at = &carrier->turns;
     while (*at)
@@ -38,7 +32,7 @@ static bool take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait
     *turn = (ten_turn){.given = carrier->turns == NULL};
     *at = turn;
     int waited = 0;
-    while (!turn->given && waited == 0)
+    while (!turn->given && (waited == 0 || wait_ms == UINT64_MAX))
         waited = pthread_cond_timedwait(&carrier->turned, &carrier->lock, &end);
     if (turn->given)
         return true;
@@ -53,7 +47,7 @@ int ten_carrier_enter(ten_carrier *carrier) {
     if (!turn)
         return TENURE_E_NOMEM;
     ten_carrier_lock(carrier);
-    bool taken = take_turn_within(carrier, turn, carrier->timeout_ms);
+    bool taken = ten_carrier_take_turn_within(carrier, turn, carrier->timeout_ms);
     pthread_mutex_unlock(&carrier->lock);
     if (!taken)
         ten_free(turn);

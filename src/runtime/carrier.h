@@ -141,7 +141,10 @@ void ten_carrier_leave(ten_carrier *carrier);
 /* ---- waiting. With the lock, which is released meanwhile */
 
 /* Waits until done(arg), and makes the calls of the task that are due itself; in the driven form all calls. Returns
- * TENURE_OK, TENURE_E_TIMEOUT at end_ms, or TENURE_E_CANCELLED. */
+ * TENURE_OK, or TENURE_E_TIMEOUT at end_ms, or if others have the turn for the whole time-out. */
+int ten_carrier_await(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
+                      uint64_t end_ms);
+/* The same, but tenure_cancel() ends it with TENURE_E_CANCELLED. */
 int ten_carrier_wait(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
                      uint64_t end_ms);
 /* Waits until there is a notice after the one with this number, or the store cannot be watched and some time has
@@ -163,6 +166,8 @@ void ten_carrier_cancel(ten_carrier *carrier);
 /* ---- between carrier.c and carrier_loop.c; with the lock */
 
 void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn);
+/* False: others had it for that long. */
+bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms);
 void ten_carrier_pass_turn(ten_carrier *carrier);
 /* Makes the next call of the task, with the turn. False: there is none. */
 bool ten_carrier_step(ten_carrier *carrier, ten_task *task);

@@ -52,14 +52,17 @@ static bool is_unwatched(const ten_carrier *carrier) {
     return false;
 }
 
-/* A channel that was never watched counts as watched until the store refuses. */
-void ten_carrier_unlock(ten_carrier *carrier) {
+/* Wakes whoever polls, if there is something to do earlier than planned. */
+static void wake(ten_carrier *carrier) {
     uint64_t until_ms = carrier->sleeps_until_ms;
-    if (until_ms != 0 &&
-        (is_unwatched(carrier) || next_ms(carrier, ten_carrier_now_ms(carrier)) < until_ms)) {
-        carrier->sleeps_until_ms = 0;
-        ten_eventfd_poke(carrier->wake_fd);
-    }
+    if (until_ms == 0 || (!is_unwatched(carrier) && next_ms(carrier, ten_carrier_now_ms(carrier)) >= until_ms))
+        return;
+    carrier->sleeps_until_ms = 0;
+    ten_eventfd_poke(carrier->wake_fd);
+}
+
+void ten_carrier_unlock(ten_carrier *carrier) {
+    wake(carrier);
     pthread_mutex_unlock(&carrier->lock);
 }
 
@@ -306,8 +309,7 @@ static void sleep_until(ten_carrier *carrier, const ten_task *task, uint64_t end
     if (idle)
         wait_ms = ten_max_u64(wait_ms, ten_min_u64(IDLE_STEP_MS, ten_sub_saturating(end_ms, now_ms)));
     if (!carrier->driven || carrier->polled) {
-        ten_carrier_unlock(carrier); /* the thread may have to be woken */
-        ten_carrier_lock(carrier);
+        wake(carrier);
         sleep_changed(carrier, wait_ms);
         return;
     }
@@ -320,37 +322,56 @@ static void sleep_until(ten_carrier *carrier, const ten_task *task, uint64_t end
     pthread_cond_broadcast(&carrier->changed);
 }
 
-/* Makes the task's next call. True: there was one. */
-static bool help(ten_carrier *carrier, ten_task *task) {
-    if (ten_driver_next_ms(&task->driver, ten_carrier_now_ms(carrier)) > ten_carrier_now_ms(carrier))
-        return false;
+/* Makes the task's next call. *ret_made: there was one. TENURE_E_TIMEOUT: others have the turn. */
+static int help(ten_carrier *carrier, ten_task *task, bool *ret_made) {
     ten_turn turn;
-    ten_carrier_take_turn(carrier, &turn);
-    bool made = ten_carrier_step(carrier, task);
+    *ret_made = false;
+    if (ten_driver_next_ms(&task->driver, ten_carrier_now_ms(carrier)) > ten_carrier_now_ms(carrier))
+        return TENURE_OK;
+    if (!ten_carrier_take_turn_within(carrier, &turn, carrier->timeout_ms))
+        return TENURE_E_TIMEOUT;
+    *ret_made = ten_carrier_step(carrier, task);
     ten_carrier_pass_turn(carrier);
-    return made;
+    return TENURE_OK;
+}
+
+/* Whether what this thread could do is due, although it has just been tried. */
+static bool is_due(const ten_carrier *carrier, const ten_task *task, uint64_t now_ms) {
+    if (carrier->driven)
+        return next_ms(carrier, now_ms) <= now_ms;
+    return task && ten_driver_next_ms(&task->driver, now_ms) <= now_ms;
+}
+
+static int wait_until(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
+                      uint64_t end_ms, bool cancellable) {
+    while (!done(arg)) {
+        bool made = false;
+        if (cancellable && atomic_load(&carrier->cancelled))
+            return TENURE_E_CANCELLED;
+        if (carrier->driven)
+            process(carrier);
+        else if (task && help(carrier, task, &made) < 0 && !done(arg))
+            return TENURE_E_TIMEOUT;
+        if (made)
+            continue;
+        uint64_t now_ms = ten_carrier_now_ms(carrier);
+        if (done(arg))
+            break;
+        if (now_ms >= end_ms)
+            return TENURE_E_TIMEOUT;
+        sleep_until(carrier, task, end_ms, is_due(carrier, task, now_ms));
+    }
+    return TENURE_OK;
+}
+
+int ten_carrier_await(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
+                      uint64_t end_ms) {
+    return wait_until(carrier, task, done, arg, end_ms, false);
 }
 
 int ten_carrier_wait(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
                      uint64_t end_ms) {
-    bool idle = false;
-    while (!done(arg)) {
-        if (atomic_load(&carrier->cancelled))
-            return TENURE_E_CANCELLED;
-        if (task && !carrier->driven && help(carrier, task))
-            continue;
-        if (carrier->driven)
-            process(carrier);
-        if (done(arg))
-            break;
-        uint64_t now_ms = ten_carrier_now_ms(carrier);
-        if (now_ms >= end_ms)
-            return TENURE_E_TIMEOUT;
-        idle = (carrier->driven ? next_ms(carrier, now_ms)
-                                : (task ? ten_driver_next_ms(&task->driver, now_ms) : UINT64_MAX)) <= now_ms;
-        sleep_until(carrier, task, end_ms, idle);
-    }
-    return TENURE_OK;
+    return wait_until(carrier, task, done, arg, end_ms, true);
 }
 
 struct notice {

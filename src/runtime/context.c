@@ -139,8 +139,7 @@ static bool end_all(tenure_context *context) {
     ten_lease_book_stop(context->book, now_ms);
     for (ten_object *object = context->objects; object; object = object->next)
         begin_end(object);
-    atomic_store(&carrier->cancelled, false); /* whoever waited has been told; this waits in any case */
-    bool ended = ten_carrier_wait(carrier, &context->task, is_ended, context, end_ms) == TENURE_OK;
+    bool ended = ten_carrier_await(carrier, &context->task, is_ended, context, end_ms) == TENURE_OK;
     ten_carrier_unlock(carrier);
     return ended;
 }

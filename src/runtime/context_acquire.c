@@ -102,7 +102,8 @@ static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wa
         ten_carrier_unlock(carrier);
         return r;
     }
-    r = ten_carrier_wait(carrier, &context->task, is_answered, &wait, end_ms);
+    r = wait_ms > 0 ? ten_carrier_wait(carrier, &context->task, is_answered, &wait, end_ms)
+                    : ten_carrier_await(carrier, &context->task, is_answered, &wait, end_ms);
     if (r == TENURE_OK)
         r = wait.error;
     else
@@ -170,13 +171,13 @@ static int try_each(tenure_context *context, const char *const *targets, size_t 
 
 int tenure_acquire_any(tenure_context *context, const char *const *targets, size_t count, uint64_t wait_ms,
                        unsigned flags, tenure_lease **ret_lease) {
-    if (ten_object_check_waiting(context, TEN_OBJECT_CONTEXT) == TENURE_OK && (!targets || count == 0))
-        return ten_last_error_say(context, TENURE_E_INVALID, "no targets were given");
-    int r = TENURE_OK;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && (!targets || count == 0))
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no targets were given");
+    if (r == TENURE_OK && flags & TENURE_ASYNC)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "TENURE_ASYNC is not for one of several targets");
     for (size_t i = 0; i < count && r == TENURE_OK; i++)
         r = check(context, targets[i], flags, TENURE_MANUAL, ret_lease);
-    if (count == 0)
-        r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && wait_ms > 0)
         r = ten_context_start(context);
     if (r < 0)

@@ -280,7 +280,7 @@ static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wa
     ten_carrier *carrier = &context->carrier;
     ten_driver_hurry(&context->task.driver);
     uint64_t end_ms = ten_carrier_now_ms(carrier) + 2 * context->timing.timeout_ms;
-    int r = ten_carrier_wait(carrier, &context->task, is_answered, wait, end_ms);
+    int r = ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);
     if (r == TENURE_OK)
         return wait->error;
     ten_lease_book_abandon(context->book, ten_carrier_now_ms(carrier), lease->entry, wait);
@@ -300,8 +300,6 @@ static int say_lost(const tenure_lease *lease, const ten_result *result, uint64_
 
 /* An error of the store, or that it could not be waited for. */
 static int say_error(const tenure_context *context, const tenure_lease *lease, int r, const char *what) {
-    if (r == TENURE_E_CANCELLED)
-        return ten_last_error_say(lease, r, "%s %s was cancelled", what, lease->target);
     ten_error error = context->task.error;
     if (error.code != r)
         ten_fail(&error, r, "%s %s: %s", what, lease->target, tenure_strerror(r));
@@ -312,6 +310,22 @@ static bool is_held(const tenure_lease *lease) {
     return lease->entry && !lease->pending && ten_holding_is_held(&lease->entry->holding) &&
            lease->entry->holding.token == atomic_load(&lease->belief.token) &&
            lease->entry->holding.state == TEN_HOLDING_HELD;
+}
+
+/* A release was not answered before. */
+static bool is_releasing(const tenure_lease *lease) {
+    return lease->entry->holding.state == TEN_HOLDING_RELEASING &&
+           lease->entry->holding.token == atomic_load(&lease->belief.token);
+}
+
+/* The lease was not renewed in time. The store is read for the message only. */
+static int say_expired(tenure_context *context, const tenure_lease *lease, uint64_t token) {
+    ten_op op = {.kind = TEN_OP_READ, .namespace_name = context->namespace_name, .target = lease->target};
+    ten_result result;
+    char holder[TENURE_HOLDER_MAX + 1];
+    if (ten_context_apply(context, &op, &result, holder) == TENURE_OK)
+        return say_lost(lease, &result, token);
+    return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
 }
 
 int tenure_renew(tenure_lease *lease) {
@@ -329,14 +343,15 @@ int tenure_renew(tenure_lease *lease) {
         r = await(lease, context, &wait);
     }
     bool late = wait.late;
+    const char *reason = lease->reason;
     ten_error error = context->task.error;
     ten_carrier_unlock(carrier);
+    if (!held && reason)
+        return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was lost before: %s", lease->target, reason);
     if (!held)
         return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
     if (r == TENURE_E_LOST)
-        return wait.result.outcome ? say_lost(lease, &wait.result, token)
-                                   : ten_last_error_say(lease, r, "the lease on %s was not renewed in time",
-                                                        lease->target);
+        return wait.result.outcome ? say_lost(lease, &wait.result, token) : say_expired(context, lease, token);
     if (r < 0 && late)
         return ten_last_error_say(lease, r, "the renewal of %s was answered when it was over again", lease->target);
     if (r < 0 && error.code == r)
@@ -352,8 +367,7 @@ int tenure_release(tenure_lease *lease) {
     ten_carrier *carrier = &context->carrier;
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
     ten_carrier_lock(carrier);
-    bool held = is_held(lease) || (lease->entry && lease->pending);
-    if (held) {
+    if (lease->entry && (is_held(lease) || is_releasing(lease) || lease->pending)) {
         ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
         r = await(lease, context, &wait);
     }

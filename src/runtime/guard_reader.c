@@ -331,7 +331,7 @@ static void take_back(tenure_guard *guard, struct question *question) {
 static void wait_for(tenure_guard *guard, struct question *question) {
     uint64_t end_ms = now_ms(guard) + 2 * guard->task.timeout_ms;
     while (!question->answered) {
-        int r = ten_carrier_wait(guard->carrier, &guard->task, is_answered, question, end_ms);
+        int r = ten_carrier_await(guard->carrier, &guard->task, is_answered, question, end_ms);
         if (r == TENURE_OK || question->answered)
             return;
         take_back(guard, question);

@@ -282,12 +282,13 @@ static bool is_stopped(const void *arg) {
     return member->stopped;
 }
 
-static int stop(tenure_member *member, uint64_t wait_ms) {
+static int stop(tenure_member *member, uint64_t wait_ms, bool cancellable) {
     ten_carrier *carrier = member->carrier;
     ten_carrier_lock(carrier);
     ten_member_begin_end(&member->object);
-    int r = ten_carrier_wait(carrier, &member->task, is_stopped, member,
-                             ten_add_saturating(ten_member_now_ms(member), wait_ms));
+    uint64_t end_ms = ten_add_saturating(ten_member_now_ms(member), wait_ms);
+    int r = cancellable ? ten_carrier_wait(carrier, &member->task, is_stopped, member, end_ms)
+                        : ten_carrier_await(carrier, &member->task, is_stopped, member, end_ms);
     ten_carrier_unlock(carrier);
     return r;
 }
@@ -295,7 +296,7 @@ static int stop(tenure_member *member, uint64_t wait_ms) {
 int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
     int r = ten_object_check_waiting(member, TEN_OBJECT_MEMBER);
     if (r == TENURE_OK)
-        r = stop(member, wait_ms);
+        r = stop(member, wait_ms, true);
     if (r == TENURE_E_CANCELLED)
         return ten_last_error_say(member, r, "waiting for the end of the fleet member's work was cancelled");
     return r == TENURE_E_TIMEOUT
@@ -317,7 +318,7 @@ void tenure_member_close(tenure_member *member) {
             ten_member_begin_end(&member->object);
             busy = ten_fleet_is_busy(member->fleet);
             ten_carrier_unlock(member->carrier);
-            (void)stop(member, busy ? 0 : ten_max_u64(2 * member->timing.timeout_ms, STOP_MIN_MS));
+            (void)stop(member, busy ? 0 : ten_max_u64(2 * member->timing.timeout_ms, STOP_MIN_MS), false);
         }
         ten_member_end(&member->object);
         ten_context_disown(context, &member->object);

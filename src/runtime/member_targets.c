@@ -74,7 +74,7 @@ static int claim_target(tenure_member *member, const char *target, struct ten_cl
     claim->next = member->claims;
     member->claims = claim;
     ten_driver_hurry(&member->task.driver);
-    int r = ten_carrier_wait(member->carrier, &member->task, is_answered, claim,
+    int r = ten_carrier_await(member->carrier, &member->task, is_answered, claim,
                              ten_member_now_ms(member) + 2 * member->timing.timeout_ms);
     for (struct ten_claim **at = &member->claims; *at; at = &(*at)->next) {
         if (*at == claim) {

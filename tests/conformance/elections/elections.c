@@ -384,6 +384,7 @@ struct diary {
     const struct election_place *election;
     tenure_context *context;
     char text[512];
+    atomic_bool elected;
     bool held_when_demoted;
     bool led_when_elected;
     bool led_when_demoted;
@@ -398,6 +399,7 @@ static void write_elected(tenure_election *election, uint64_t token, void *userd
     struct diary *diary = userdata;
     diary->led_when_elected = tenure_election_leads(election) && tenure_election_token(election) == token;
     write_down(diary, "%s", "elected ");
+    atomic_store(&diary->elected, true);
 }
 
 /* The work stops in here, so the role is not free before it returns. */
@@ -431,6 +433,8 @@ static void the_program_is_told_in_order_and_the_role_is_given_back_after_the_wo
     assert_int_equal(tenure_open(suite_fixture.url, &options, &diary.context), TENURE_OK);
     assert_int_equal(tenure_election_open(diary.context, election->role, &election_options, &started), TENURE_OK);
     int led = tenure_election_wait(started, FIRST_MS);
+    for (uint64_t end_ms = now_ms() + HANG_MS; !atomic_load(&diary.elected) && now_ms() < end_ms;)
+        sleep_ms(1); /* it is told a moment later */
     tenure_election_close(started);
     tenure_close(diary.context);
     assert_int_equal(led, TENURE_OK);

@@ -27,11 +27,11 @@ static void events_come_out_in_their_order_with_their_words(void **state) {
     ten_event_queue_put(&queue, (tenure_event){.kind = TENURE_EVENT_STORE_UP});
     ten_event_queue_put_about(&queue, (tenure_event){.kind = TENURE_EVENT_ACQUIRED, .reason = "expired"}, "t", "i");
     assert_true(ten_event_queue_take(&queue, &event));
-    assert_string_equal(event.name, "store_up");
+    assert_string_equal(tenure_event_name(event.kind), "store_up");
     assert_string_equal(event.reason, "");
     assert_string_equal(event.target, "");
     assert_true(ten_event_queue_take(&queue, &event));
-    assert_string_equal(event.name, "lease_acquired");
+    assert_string_equal(tenure_event_name(event.kind), "lease_acquired");
     assert_string_equal(event.reason, "expired");
     assert_string_equal(event.target, "t");
     assert_string_equal(event.instance, "i");

@@ -42,7 +42,7 @@ int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *resu
     if (count == 1 && ops[0].kind == TEN_OP_ACQUIRE) {
         snprintf(asked.namespace_name, sizeof asked.namespace_name, "%s", ops[0].namespace_name);
         asked.timeout_ms = timeout_ms;
-        while (atomic_load(&asked.hangs)) {
+        for (uint64_t start_us = ten_boot_us(); atomic_load(&asked.hangs) && elapsed_ms(start_us) < 5000;) {
             atomic_store(&asked.is_hanging, true);
             ten_sleep_us(500);
         }

@@ -317,21 +317,21 @@ static void a_missing_place_for_the_result_is_refused(void **state) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     const char *const targets[] = {"x", "y"};
-    REFUSED(tenure_open("memory:", NULL, NULL), TENURE_E_INVALID, "ret_context");
-    REFUSED(tenure_acquire(context, "free", 0, 0, NULL), TENURE_E_INVALID, "ret_lease");
-    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, NULL), TENURE_E_INVALID, "ret_lease");
-    REFUSED(tenure_next_event(context, 0, NULL), TENURE_E_INVALID, "ret_event");
-    REFUSED(tenure_target_read(context, "x", NULL), TENURE_E_INVALID, "ret_info");
-    REFUSED(tenure_watch_start(context, NULL), TENURE_E_INVALID, "ret_cursor");
+    REFUSED(tenure_open("memory:", NULL, NULL), TENURE_E_INVALID, "context");
+    REFUSED(tenure_acquire(context, "free", 0, 0, NULL), TENURE_E_INVALID, "lease");
+    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, NULL), TENURE_E_INVALID, "lease");
+    REFUSED(tenure_next_event(context, 0, NULL), TENURE_E_INVALID, "event");
+    REFUSED(tenure_target_read(context, "x", NULL), TENURE_E_INVALID, "info");
+    REFUSED(tenure_watch_start(context, NULL), TENURE_E_INVALID, "cursor");
     REFUSED(tenure_watch_wait(context, NULL, 0, no_change, NULL), TENURE_E_INVALID, "cursor");
-    REFUSED(tenure_member_open(context, NULL, NULL), TENURE_E_INVALID, "ret_member");
-    REFUSED(tenure_member_handle(fixture->member, "t", NULL), TENURE_E_INVALID, "ret_handle");
-    REFUSED(tenure_member_read(fixture->member, "t", NULL), TENURE_E_INVALID, "ret_info");
-    REFUSED(tenure_member_next_event(fixture->member, 0, NULL), TENURE_E_INVALID, "ret_event");
-    REFUSED(tenure_election_open(context, "other", NULL, NULL), TENURE_E_INVALID, "ret_election");
-    REFUSED(tenure_leader_read(context, "web", NULL), TENURE_E_INVALID, "ret_leader");
-    REFUSED(tenure_guard_open(context, NULL, NULL), TENURE_E_INVALID, "ret_guard");
-    REFUSED(tenure_guard_read(fixture->guard, NULL), TENURE_E_INVALID, "ret_totals");
+    REFUSED(tenure_member_open(context, NULL, NULL), TENURE_E_INVALID, "member");
+    REFUSED(tenure_member_handle(fixture->member, "t", NULL), TENURE_E_INVALID, "handle");
+    REFUSED(tenure_member_read(fixture->member, "t", NULL), TENURE_E_INVALID, "info");
+    REFUSED(tenure_member_next_event(fixture->member, 0, NULL), TENURE_E_INVALID, "event");
+    REFUSED(tenure_election_open(context, "other", NULL, NULL), TENURE_E_INVALID, "election");
+    REFUSED(tenure_leader_read(context, "web", NULL), TENURE_E_INVALID, "leader");
+    REFUSED(tenure_guard_open(context, NULL, NULL), TENURE_E_INVALID, "guard");
+    REFUSED(tenure_guard_read(fixture->guard, NULL), TENURE_E_INVALID, "totals");
     REFUSED(tenure_guard_check_many(fixture->guard, NULL, 1, sizeof(tenure_guard_item)), TENURE_E_INVALID, "items");
     /* What was refused has left nothing behind. */
     tenure_info info = {.size = sizeof info};
@@ -341,15 +341,15 @@ static void a_missing_place_for_the_result_is_refused(void **state) {
 static void a_missing_function_is_refused(void **state) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
-    REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_leader_observe(context, "web", NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_member_list_held(fixture->member, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_member_list_instances(fixture->member, NULL, NULL), TENURE_E_INVALID, "each");
-    REFUSED(tenure_election_run(context, "other", NULL, 0, NULL, NULL), TENURE_E_INVALID, "fn");
-    REFUSED(tenure_store_check(context, NULL, NULL), TENURE_E_INVALID, "each");
+    REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_leader_observe(context, "web", NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_member_list_held(fixture->member, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_member_list_instances(fixture->member, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_election_run(context, "other", NULL, 0, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_store_check(context, NULL, NULL), TENURE_E_INVALID, "function");
 }
 
 static void a_value_out_of_its_range_is_refused(void **state) {
