@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
     /* Wait for the lease, without end. It is granted when its holder releases it, or when the holder's lease expires. */
     tenure_lease *lease = NULL;
     int error = tenure_acquire(context, target, UINT64_MAX, 0, &lease);
-    cancelled_by_signal = NULL; /* from here on a signal only ends the work: the release is not to be cancelled */
+    cancelled_by_signal = NULL; /* from here on a signal only ends the work */
     if (error == TENURE_OK) {
         printf("%s: acquired %s with token %" PRIu64 "\n", name, target, tenure_lease_token(lease));
         bool told_to_stop = work(name, lease);
