@@ -18,7 +18,7 @@
 static tenure_context *volatile cancelled_by_signal;
 static volatile sig_atomic_t stopping;
 
-/* tenure_cancel() is safe in a signal handler: it ends the wait for the lease. */
+/* tenure_cancel() is safe in a signal handler. It ends the wait for the lease. */
 static void on_signal(int number) {
     (void)number;
     stopping = 1;
@@ -81,6 +81,7 @@ int main(int argc, char **argv) {
     /* Wait for the lease, without end. It is granted when its holder releases it, or when the holder's lease expires. */
     tenure_lease *lease = NULL;
     int error = tenure_acquire(context, target, UINT64_MAX, 0, &lease);
+    cancelled_by_signal = NULL; /* from here on a signal only ends the work */
     if (error == TENURE_OK) {
         printf("%s: acquired %s with token %" PRIu64 "\n", name, target, tenure_lease_token(lease));
         bool told_to_stop = work(name, lease);
@@ -101,7 +102,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s: cannot acquire: %s\n", name, tenure_message(context));
     }
 
-    cancelled_by_signal = NULL; /* the handler must not use what is freed next */
     tenure_close(context);
     return error < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

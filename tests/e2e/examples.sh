@@ -148,11 +148,6 @@ fleet_shares() {
 }
 
 elected() { grep -q "$1: elected with token $2\$" "$CASE/$1.out"; }
-role_token() {
-    OUT=$("$TENURE" show cleanup --namespace leader --json)
-    field token
-}
-
 election_follows() {
     background alice "$leader" "$TENURE_STORE" cleanup alice 2000
     alice=$PID
@@ -171,7 +166,8 @@ election_follows() {
     kill -s TERM "$alice"
     ended 0 "$alice"
     grep -q 'alice: demoted from the term with token 3 (shutdown)' "$CASE/alice.out"
-    same 'the token' "$(role_token)" 3
+    exits 0 "$TENURE" show cleanup --namespace leader --json
+    same 'the token' "$(field token)" 3
     same 'the state' "$(field state)" free
 }
 

@@ -111,11 +111,11 @@ _FUNCTIONS: "list[tuple[str, Any, list[Any]]]" = [
 
 def _load() -> Any:
     """TENURE_LIBRARY, or the library that the system has."""
-    name = os.environ.get("TENURE_LIBRARY") or ctypes.util.find_library("tenure") or "libtenure.so.1"
+    name = os.environ.get("TENURE_LIBRARY") or ctypes.util.find_library("tenure") or "libtenure.so.0"
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
-        raise ImportError(f"libtenure cannot be loaded ({error}); install libtenure1, or name it in TENURE_LIBRARY") from None
+        raise ImportError(f"libtenure cannot be loaded ({error}); install libtenure0, or name it in TENURE_LIBRARY") from None
     for short, result, arguments in _FUNCTIONS:
         function = getattr(library, "tenure_" + short, None)
         if function is None:
