@@ -263,8 +263,10 @@ static bool is_over(ten_carrier *carrier) {
 
 static void *run(void *arg) {
     ten_carrier *carrier = arg;
-    while (!is_over(carrier)) {
+    for (;;) {
         ten_carrier_process(carrier);
+        if (is_over(carrier)) /* asked behind what clears the wake-up */
+            break;
         uint64_t next = ten_carrier_next_ms(carrier);
         uint64_t now_ms = ten_carrier_now_ms(carrier);
         (void)ten_wait_readable(carrier->poll_fd, -1, next == UINT64_MAX ? next : ten_sub_saturating(next, now_ms));

@@ -144,11 +144,21 @@ static bool end_all(tenure_context *context) {
     return ended;
 }
 
+/* With the lock. */
+static void unlink_object(ten_object *object) {
+    if (!object->before)
+        return;
+    *object->before = object->next;
+    if (object->next)
+        object->next->before = object->before;
+    object->before = NULL;
+}
+
 static ten_object *take_object(tenure_context *context) {
     ten_carrier_lock(&context->carrier);
-    ten_object *object = context->objects;
+    ten_object *object = context->objects ? context->objects : context->leases;
     if (object)
-        context->objects = object->next;
+        unlink_object(object);
     ten_carrier_unlock(&context->carrier);
     return object;
 }
@@ -163,6 +173,8 @@ int tenure_close(tenure_context *context) {
     ten_last_error_forget(context);
     if (r == TENURE_E_FORKED) {
         for (ten_object *object = context->objects; object; object = object->next)
+            atomic_store(&object->context, NULL);
+        for (ten_object *object = context->leases; object; object = object->next)
             atomic_store(&object->context, NULL);
         free_context(context, true);
         return TENURE_OK;
@@ -185,20 +197,19 @@ int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_obje
     if (!ten_object_enter(object, kind, context))
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a handle");
     ten_carrier_lock(&context->carrier);
-    object->next = context->objects;
-    context->objects = object;
+    ten_object **first = kind == TEN_OBJECT_LEASE ? &context->leases : &context->objects;
+    object->next = *first;
+    object->before = first;
+    if (object->next)
+        object->next->before = &object->next;
+    *first = object;
     ten_carrier_unlock(&context->carrier);
     return TENURE_OK;
 }
 
 void ten_context_disown(tenure_context *context, ten_object *object) {
     ten_carrier_lock(&context->carrier);
-    for (ten_object **at = &context->objects; *at; at = &(*at)->next) {
-        if (*at == object) {
-            *at = object->next;
-            break;
-        }
-    }
+    unlink_object(object);
     ten_carrier_unlock(&context->carrier);
 }
 

@@ -25,7 +25,8 @@ struct tenure_context {
 
     /* Under the carrier's lock. */
     ten_lease_book *book;
-    ten_object *objects;        /* everything that was opened on it */
+    ten_object *objects;        /* fleet members, elections and guards that were opened on it */
+    ten_object *leases;         /* handles of leases */
     tenure_lease *lost;         /* those whose on_lost is to be called */
     const tenure_lease *losing; /* the one whose on_lost is being called */
     uint64_t recovering_ms;

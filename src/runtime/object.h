@@ -24,6 +24,7 @@ typedef struct ten_object {
     uint64_t process;                  /* see base/fork.h */
     _Atomic(tenure_context *) context; /* NULL: it was closed */
     struct ten_object *next;           /* of the context's objects; under its carrier's lock */
+    struct ten_object **before;        /* what points to it */
 } ten_object;
 
 /* Enters an object into the table. False: out of memory. */
