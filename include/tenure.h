@@ -446,7 +446,7 @@ TENURE_API int tenure_watch_wait(tenure_context *context, uint64_t *cursor, uint
 
 /*
  * What has happened in the context's namespace, to one target or (NULL) to all: in the order of time, up to `limit` of
- * the newest, no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and 30 days), until
+ * the newest (SIZE_MAX: all), no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and 30 days), until
  * `each` returns non-zero, which is then returned. A target that its holder lost, or left to others, and that stayed
  * free for longer than the fleet's TTL (without instances: 30 s) is a target_unowned, at the moment at which that time
  * had passed.

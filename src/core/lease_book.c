@@ -214,7 +214,7 @@ static void stop_acquiring(ten_lease_book *book, ten_book_lease *lease, int erro
     answer_waits(lease, 1u << TEN_BOOK_ACQUIRE, error, result);
     count_follower(book, lease);
     tell(book, lease, event, result ? result->holder : NULL);
-    book->config.failed(book->config.userdata, lease, error);
+    book->config.failed(book->config.userdata, lease, error, result);
 }
 
 /* ---- what the program wants */

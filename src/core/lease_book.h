@@ -65,7 +65,7 @@ typedef struct ten_lease_book_config {
     /* What may be believed about a lease has changed; it was acquired; or (failed) it could not be acquired. The
      * functions must not call the book, except for reading. */
     void (*changed)(void *userdata, ten_book_lease *lease);
-    void (*failed)(void *userdata, ten_book_lease *lease, int error);
+    void (*failed)(void *userdata, ten_book_lease *lease, int error, const ten_result *result); /* NULL: no answer */
     /* It has ended, and was not released. */
     void (*lost)(void *userdata, ten_book_lease *lease, enum ten_reason reason);
     void *userdata;

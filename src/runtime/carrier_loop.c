@@ -191,9 +191,10 @@ static void put_last(ten_carrier *carrier, ten_task *task) {
 }
 
 /* True: a call was made. */
-static bool step_any(ten_carrier *carrier) {
+static bool step_any(ten_carrier *carrier, uint64_t wait_ms) {
     ten_turn turn;
-    ten_carrier_take_turn(carrier, &turn);
+    if (!ten_carrier_take_turn_within(carrier, &turn, wait_ms))
+        return false;
     ten_task *task = pick(carrier, ten_carrier_now_ms(carrier));
     bool made = task && ten_carrier_step(carrier, task);
     if (task)
@@ -230,21 +231,24 @@ static void tell_all(ten_carrier *carrier) {
 
 /* ---- driving */
 
-static void process(ten_carrier *carrier) {
+/* False: others have the turn for longer than this waits. */
+static bool process(ten_carrier *carrier, uint64_t wait_ms) {
     ten_turn turn;
-    ten_carrier_take_turn(carrier, &turn);
+    if (!ten_carrier_take_turn_within(carrier, &turn, wait_ms))
+        return false;
     take_notices(carrier);
     watch_all(carrier); /* before the feed is read: what changes after that makes the descriptor readable */
     ten_carrier_pass_turn(carrier);
     tell_all(carrier); /* the program learns what has happened before anything new begins */
-    for (unsigned i = 0; i < STEPS_MAX && step_any(carrier); i++)
+    for (unsigned i = 0; i < STEPS_MAX && step_any(carrier, wait_ms); i++)
         tell_all(carrier);
     tell_all(carrier); /* a deadline that has passed may be all that happened */
+    return true;
 }
 
 void ten_carrier_process(ten_carrier *carrier) {
     ten_carrier_lock(carrier);
-    process(carrier);
+    (void)process(carrier, UINT64_MAX);
     ten_carrier_unlock(carrier);
 }
 
@@ -342,22 +346,28 @@ static bool is_due(const ten_carrier *carrier, const ten_task *task, uint64_t no
     return task && ten_driver_next_ms(&task->driver, now_ms) <= now_ms;
 }
 
+/* A test's clock may stand still: the system's ends it, too. */
 static int wait_until(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
                       uint64_t end_ms, bool cancellable) {
+    uint64_t real_end_ms = ten_add_saturating(
+        ten_now_ms(), end_ms == UINT64_MAX ? end_ms : ten_sub_saturating(end_ms, ten_carrier_now_ms(carrier)));
     while (!done(arg)) {
         bool made = false;
         if (cancellable && atomic_load(&carrier->cancelled))
             return TENURE_E_CANCELLED;
+        bool had_turn = true;
         if (carrier->driven)
-            process(carrier);
-        else if (task && help(carrier, task, &made) < 0 && !done(arg))
+            had_turn = process(carrier, carrier->timeout_ms);
+        else if (task)
+            had_turn = help(carrier, task, &made) == TENURE_OK;
+        if (!had_turn && !done(arg))
             return TENURE_E_TIMEOUT;
         if (made)
             continue;
         uint64_t now_ms = ten_carrier_now_ms(carrier);
         if (done(arg))
             break;
-        if (now_ms >= end_ms)
+        if (now_ms >= end_ms || ten_now_ms() >= real_end_ms)
             return TENURE_E_TIMEOUT;
         sleep_until(carrier, task, end_ms, is_due(carrier, task, now_ms));
     }

@@ -97,6 +97,7 @@ static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wa
     uint64_t until_ms = ten_add_saturating(ten_carrier_now_ms(carrier), wait_ms);
     uint64_t end_ms = ten_add_saturating(until_ms, 2 * context->timing.timeout_ms);
     ten_driver_hurry(&context->task.driver);
+    context->task.error = (ten_error){0};
     int r = begin(context, lease, until_ms, &wait);
     if (r < 0) {
         ten_carrier_unlock(carrier);
@@ -225,5 +226,9 @@ int tenure_lease_wait(tenure_lease *lease, uint64_t wait_ms) {
     ten_carrier_unlock(carrier);
     if (r == TENURE_E_TIMEOUT && !settled)
         return ten_last_error_say(lease, r, "it is not known yet whether %s can be acquired", lease->target);
+    ten_result refusal = {
+        .holder = lease->holder, .remaining_ms = lease->remaining_ms, .recovering = lease->recovering};
+    if (r == TENURE_E_HELD)
+        return say_held(context, lease->target, &refusal);
     return r < 0 ? say_refused(context, lease->target, r) : TENURE_OK;
 }

@@ -6,6 +6,13 @@
 #include "base/id.h"
 #include "runtime/context_state.h"
 
+static int check_role(const tenure_context *context, const char *role) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !role)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no role was given");
+    return r < 0 ? r : ten_context_check_target(context, role);
+}
+
 static int read_leader(tenure_context *context, const char *role, tenure_leader *ret_leader) {
     tenure_info info = {.size = sizeof info};
     int r = tenure_target_read(context, role, &info);
@@ -23,7 +30,7 @@ static int read_leader(tenure_context *context, const char *role, tenure_leader 
 
 int tenure_leader_read(tenure_context *context, const char *role, tenure_leader *ret_leader) {
     tenure_leader leader;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    int r = check_role(context, role);
     if (r == TENURE_OK)
         r = ten_struct_check(context, "tenure_leader", ret_leader);
     if (r == TENURE_OK)
@@ -77,9 +84,7 @@ int tenure_leader_observe(tenure_context *context, const char *role, tenure_lead
     struct observation observation = {.role = role, .each = each, .userdata = userdata};
     uint64_t cursor = 0;
     bool anew = true; /* at the beginning, and when changes were missed */
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, role);
+    int r = check_role(context, role);
     if (r == TENURE_OK && !each)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
     if (r == TENURE_OK)
@@ -103,9 +108,7 @@ int tenure_leader_observe(tenure_context *context, const char *role, tenure_lead
 
 int tenure_leader_resign(tenure_context *context, const char *role, const char *instance) {
     ten_error error;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, role);
+    int r = check_role(context, role);
     if (r == TENURE_OK && !instance)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no instance was given");
     if (r == TENURE_OK && ten_id_check_holder(instance, &error) < 0)

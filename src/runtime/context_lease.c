@@ -38,12 +38,16 @@ static void on_changed(void *userdata, ten_book_lease *entry) {
         publish(lease, now_ms);
 }
 
-static void on_failed(void *userdata, ten_book_lease *entry, int error) {
+static void on_failed(void *userdata, ten_book_lease *entry, int error, const ten_result *result) {
     (void)userdata;
     for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
-        if (lease->pending)
-            lease->outcome = error;
+        if (!lease->pending)
+            continue;
         lease->pending = false;
+        lease->outcome = error;
+        lease->holder = result && result->holder ? ten_strdup(result->holder) : NULL; /* for the message only */
+        lease->remaining_ms = result ? result->remaining_ms : 0;
+        lease->recovering = result && result->recovering;
     }
 }
 
@@ -206,6 +210,7 @@ void ten_lease_discard(tenure_context *context, tenure_lease *lease) {
     ten_carrier_unlock(carrier);
     ten_context_disown(context, &lease->object);
     ten_last_error_forget(lease);
+    ten_free(lease->holder);
     ten_free(lease);
 }
 
@@ -226,6 +231,7 @@ static void free_lease(tenure_lease *lease, bool release) {
         return;
     if (r < 0) { /* of a closed context, or of the parent process */
         ten_last_error_forget(lease);
+        ten_free(lease->holder);
         ten_free(lease);
         return;
     }
@@ -279,6 +285,7 @@ static bool is_answered(const void *arg) {
 static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wait) {
     ten_carrier *carrier = &context->carrier;
     ten_driver_hurry(&context->task.driver);
+    context->task.error = (ten_error){0};
     uint64_t end_ms = ten_carrier_now_ms(carrier) + 2 * context->timing.timeout_ms;
     int r = ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);
     if (r == TENURE_OK)

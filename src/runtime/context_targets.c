@@ -141,7 +141,11 @@ static int keep_instance(const ten_instance *instance, void *userdata) {
 int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata) {
     ten_copies copies = {0};
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !each)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    if (r == TENURE_OK)
+        r = ten_context_enter(context, &store);
     if (r < 0)
         return r;
     r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies,
@@ -298,11 +302,15 @@ static void keep_finding(enum tenure_check_level level, const char *check, const
 int tenure_store_check(tenure_context *context, tenure_check_fn each, void *userdata) {
     ten_copies copies = {0};
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !each)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    if (r == TENURE_OK)
+        r = ten_context_enter(context, &store);
     if (r < 0)
         return r;
     r = ten_context_leave(context, store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms));
-    for (size_t i = 0; each && i < copies.count; i++) {
+    for (size_t i = 0; i < copies.count; i++) {
         const struct finding *finding = ten_copies_at(&copies, i, sizeof *finding);
         each(finding->level, finding->check, finding->found, finding->advice, userdata);
     }

@@ -121,13 +121,16 @@ int tenure_history_read(tenure_context *context, const char *target, uint64_t fo
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && target)
         r = ten_context_check_target(context, target);
+    if (r == TENURE_OK && (!each || limit == 0))
+        r = ten_last_error_say(context, TENURE_E_INVALID,
+                               each ? "a limit of 0 changes is none: SIZE_MAX is all" : "no function was given");
     if (r == TENURE_OK)
         r = ten_context_enter(context, &store);
     if (r < 0)
         return r;
     r = ten_context_history_list(
         store, context->namespace_name,
-        &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit ? limit : SIZE_MAX}, keep_change,
+        &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit}, keep_change,
         &copies, context->timing.timeout_ms);
     r = ten_context_leave(context, r);
     if (r == TENURE_OK)

@@ -18,6 +18,9 @@ struct tenure_lease {
     struct tenure_lease *sharer; /* the next handle on the same entry */
     bool pending;                /* its acquire has no outcome yet */
     int outcome;                 /* of the acquire */
+    char *holder;                /* why it failed: who holds it, or NULL, and for how long */
+    uint64_t remaining_ms;
+    bool recovering;
     bool renewed;                /* by the context */
     bool attentive;              /* the book was told so */
     bool listed;                 /* among those whose on_lost is to be called */

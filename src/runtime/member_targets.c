@@ -181,9 +181,9 @@ bool tenure_handle_is_held(tenure_handle handle) {
 
 uint64_t tenure_handle_token(tenure_handle handle) {
     const ten_belief *belief = belief_of(handle);
-    if (!belief || !is_before(handle, belief, ten_belief_ends_ms(belief)))
-        return 0;
-    return atomic_load_explicit(&belief->token, memory_order_relaxed);
+    bool held = belief && ten_belief_ends_ms(belief) != 0;
+    uint64_t token = held ? atomic_load_explicit(&belief->token, memory_order_acquire) : 0;
+    return held && belief_of(handle) ? token : 0;
 }
 
 uint64_t tenure_handle_remaining_ms(tenure_handle handle) {

@@ -29,7 +29,7 @@ int ten_struct_read(const void *handle, const char *name, const void *theirs, vo
     int r = ten_struct_check(handle, name, theirs);
     if (r < 0)
         return r;
-    size_t their_size = size_of(theirs);
+    size_t their_size = size_of(theirs) / sizeof(size_t) * sizeof(size_t); /* half a field is none */
     const unsigned char *bytes = theirs;
     for (size_t i = size; i < their_size; i++)
         if (bytes[i] != 0)
