@@ -107,8 +107,8 @@ static int campaign(const char *url, struct arena *arena, unsigned index) {
         sleep_ms(2);
     }
     tenure_election_close(election);
-    tenure_close(context);
     atomic_store(&candidate->believes, false);
+    tenure_close(context);
     atomic_store(&candidate->stage, STAGE_ENDED);
     return 0;
 }

@@ -370,7 +370,6 @@ static void a_context_that_was_closed_is_refused_everywhere(void **state) {
     assert_int_equal(tenure_close(context), TENURE_OK);
     try_context(context, TENURE_E_CLOSED, "context");
     REFUSED(tenure_close(context), TENURE_E_CLOSED, "context");
-    tenure_cancel(context);
 }
 
 static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
