@@ -234,7 +234,9 @@ TENURE_API const char *tenure_message(const void *handle);
 
 TENURE_API const char *tenure_instance_id(const tenure_context *context);
 
-/* Ends waiting calls on this context with TENURE_E_CANCELLED, now and from now on. Safe in a signal handler. */
+/* Ends calls on this context that wait for something to happen (an acquire with a wait, a watch, an event) with
+ * TENURE_E_CANCELLED, now and from now on. Calls that wait only for the store's answer, and those that end something,
+ * go on. Safe in a signal handler; so the handle is not checked: not after tenure_close(). */
 TENURE_API void tenure_cancel(tenure_context *context);
 
 /* The next event of the context's leases, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came. */

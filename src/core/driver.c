@@ -54,7 +54,7 @@ static void start_over(ten_driver *driver, uint64_t at_ms) {
     driver->due_ms[TEN_CALL_CHANGES] = at_ms;
 }
 
-static bool follows(const ten_driver *driver) {
+bool ten_driver_follows(const ten_driver *driver) {
     const ten_driver_part *part = driver->config.part;
     return !part->follows || part->follows(driver->config.self);
 }
@@ -69,7 +69,7 @@ static uint64_t due_ms(const ten_driver *driver, enum ten_call_kind kind, uint64
     case TEN_CALL_READ:
         return driver->changed_at < driver->changed_count ? 0 : UINT64_MAX;
     case TEN_CALL_CHANGES:
-        return follows(driver) ? driver->due_ms[kind] : UINT64_MAX;
+        return ten_driver_follows(driver) ? driver->due_ms[kind] : UINT64_MAX;
     case TEN_CALL_LIST:
         return driver->due_ms[kind];
     case TEN_CALL_NONE:
@@ -151,7 +151,7 @@ ten_call ten_driver_next(ten_driver *driver, uint64_t now_ms) {
         driver->config.part->expire(driver->config.self, now_ms);
         return (ten_call){0};
     }
-    if (driver->followed && !follows(driver)) /* what it misses from now on, it does not want to know */
+    if (driver->followed && !ten_driver_follows(driver)) /* what it misses from now on, it does not want to know */
         start_over(driver, 0);
     if (follows_first(driver, now_ms))
         return send(driver, TEN_CALL_CHANGES, now_ms);
@@ -334,7 +334,7 @@ void ten_driver_hurry(ten_driver *driver) {
 }
 
 bool ten_driver_listens(const ten_driver *driver) {
-    return !driver->noticed && follows(driver);
+    return !driver->noticed && ten_driver_follows(driver);
 }
 
 void ten_driver_notice(ten_driver *driver, uint64_t now_ms) {

@@ -138,6 +138,8 @@ bool ten_driver_is_urgent(const ten_driver *driver, uint64_t now_ms);
 /* A caller waits for the next request: it is tried at once, also after a failure. */
 void ten_driver_hurry(ten_driver *driver);
 
+/* Whether the feed is followed at present. */
+bool ten_driver_follows(const ten_driver *driver);
 /* Whether notices of changes are wanted: not if the feed is not followed, or is going to be read anyway. */
 bool ten_driver_listens(const ten_driver *driver);
 /* Something in the store has changed. */

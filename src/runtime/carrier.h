@@ -32,6 +32,7 @@ typedef struct ten_channel {
     uint32_t users;
     uint32_t watchers; /* threads in ten_carrier_wait_notice() */
     uint64_t notices;  /* that have come */
+    bool followed;     /* a task follows its feed, or a thread waits for a change */
     bool watched;      /* the store makes watch_fd readable */
     int watch_fd;      /* as the poll descriptor has it; -1: it does not */
     bool armed;        /* the poll descriptor waits for it */

@@ -26,6 +26,15 @@ static bool is_pending(const ten_task *task) {
     return task->hooks->pending && task->hooks->pending(task->owner);
 }
 
+static bool is_followed(const ten_carrier *carrier, const ten_channel *channel) {
+    if (channel->watchers > 0)
+        return true;
+    for (const ten_task *task = carrier->tasks; task; task = task->next)
+        if (task->channel == channel && ten_driver_follows(&task->driver))
+            return true;
+    return false;
+}
+
 static bool wants_notices(const ten_carrier *carrier, const ten_channel *channel) {
     if (channel->watchers > 0)
         return true;
@@ -106,8 +115,19 @@ static bool may_watch(const ten_carrier *carrier, const ten_channel *channel) {
     return !carrier->driven || !channel->store->capabilities.watches_in_thread;
 }
 
+static void give_notice(ten_carrier *carrier, ten_channel *channel) {
+    uint64_t now_ms = ten_carrier_now_ms(carrier);
+    channel->notices++;
+    for (ten_task *task = carrier->tasks; task; task = task->next)
+        if (task->channel == channel)
+            ten_driver_notice(&task->driver, now_ms);
+    pthread_cond_broadcast(&carrier->changed);
+}
+
 static void watch(ten_carrier *carrier, ten_channel *channel) {
     bool wanted = wants_notices(carrier, channel);
+    bool begins = wanted && !channel->followed;
+    channel->followed = is_followed(carrier, channel);
     if (!wanted && channel->watch_fd < 0)
         return;
     int fd = -1;
@@ -120,18 +140,15 @@ static void watch(ten_carrier *carrier, ten_channel *channel) {
         return;
     channel->watched = channel->armed;
     note_watched(carrier, channel, ten_carrier_now_ms(carrier));
+    if (begins && channel->armed)
+        give_notice(carrier, channel); /* what changed before this may have been read before it changed */
 }
 
 static void take_notice(ten_carrier *carrier, ten_channel *channel) {
     pthread_mutex_unlock(&carrier->lock);
     channel->store->ops->watch_clear(channel->store);
     ten_carrier_lock(carrier);
-    uint64_t now_ms = ten_carrier_now_ms(carrier);
-    channel->notices++;
-    for (ten_task *task = carrier->tasks; task; task = task->next)
-        if (task->channel == channel)
-            ten_driver_notice(&task->driver, now_ms);
-    pthread_cond_broadcast(&carrier->changed);
+    give_notice(carrier, channel);
 }
 
 static bool is_open(const ten_carrier *carrier, const ten_channel *channel) {

@@ -172,11 +172,7 @@ int tenure_close(tenure_context *context) {
     (void)ten_object_leave(context, TEN_OBJECT_CONTEXT);
     ten_last_error_forget(context);
     if (r == TENURE_E_FORKED) {
-        for (ten_object *object = context->objects; object; object = object->next)
-            atomic_store(&object->context, NULL);
-        for (ten_object *object = context->leases; object; object = object->next)
-            atomic_store(&object->context, NULL);
-        free_context(context, true);
+        free_context(context, true); /* what was opened on it is refused as the parent's, with or without it */
         return TENURE_OK;
     }
     bool ended = end_all(context);
