@@ -1,0 +1,639 @@
+/*
+ * The book of a context's leases on a clock that the test tells: each rule by itself, then whole lives from seeds, with
+ * requests that are lost, late or doubled, pauses, losses of data and clocks that run apart. Never two holders, and
+ * tokens always rise.
+ */
+#include "unit/unit.h"
+
+#include "base/hash.h"
+#include "core/lease_book.h"
+#include "core/lease_row.h"
+
+#define TTL_MS    UINT64_C(3000)
+#define MARGIN_MS UINT64_C(375)
+#define RENEW_MS  UINT64_C(1000)
+#define START_MS  UINT64_C(10000)
+
+struct seen {
+    unsigned changed;
+    unsigned failed;
+    unsigned lost;
+    enum ten_reason reason;
+};
+
+struct fixture {
+    ten_event_queue events;
+    ten_lease_book *book;
+    struct seen seen;
+};
+
+static void on_changed(void *userdata, ten_book_lease *lease) {
+    (void)lease;
+    ((struct seen *)userdata)->changed++;
+}
+
+static void on_failed(void *userdata, ten_book_lease *lease, int error, const ten_result *result) {
+    (void)lease;
+    (void)error;
+    (void)result;
+    ((struct seen *)userdata)->failed++;
+}
+
+static void on_lost(void *userdata, ten_book_lease *lease, enum ten_reason reason) {
+    (void)lease;
+    struct seen *seen = userdata;
+    seen->lost++;
+    seen->reason = reason;
+}
+
+static ten_lease_book *make_book(const char *instance, uint32_t batch_max, ten_event_queue *events, struct seen *seen) {
+    ten_lease_book_config config = {.namespace_name = "poll",
+                                    .instance = instance,
+                                    .timing = {.ttl_ms = TTL_MS},
+                                    .batch_max = batch_max,
+                                    .seed = 7,
+                                    .events = events,
+                                    .changed = on_changed,
+                                    .failed = on_failed,
+                                    .lost = on_lost,
+                                    .userdata = seen};
+    ten_timing_defaults(&config.timing);
+    ten_lease_book *book = ten_lease_book_new(&config);
+    assert_non_null(book);
+    return book;
+}
+
+static int set_up(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_true(ten_event_queue_open(&fixture->events));
+    fixture->book = make_book("me", 4, &fixture->events, &fixture->seen);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    ten_lease_book_free(fixture->book);
+    ten_event_queue_free(&fixture->events);
+    free(fixture);
+    return 0;
+}
+
+/* ---- asking the book, and answering it */
+
+static const ten_op *request(struct fixture *fixture, uint64_t now_ms, size_t *ret_count) {
+    return ten_lease_book_part.request(fixture->book, now_ms, ret_count);
+}
+
+static void must_send(struct fixture *fixture, uint64_t now_ms, enum ten_op_kind kind) {
+    size_t count = 0;
+    const ten_op *op = request(fixture, now_ms, &count);
+    assert_non_null(op);
+    assert_int_equal(count, 1);
+    assert_int_equal(op->kind, kind);
+}
+
+static void must_be_silent(struct fixture *fixture, uint64_t now_ms) {
+    assert_null(request(fixture, now_ms, &(size_t){0}));
+}
+
+static void answer(struct fixture *fixture, uint64_t now_ms, const ten_result *result) {
+    ten_lease_book_part.answer(fixture->book, now_ms, TENURE_OK, result);
+}
+
+static void answer_ok(struct fixture *fixture, uint64_t now_ms, uint64_t token) {
+    answer(fixture, now_ms,
+           &(ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+}
+
+static void answer_held(struct fixture *fixture, uint64_t now_ms, uint64_t remaining_ms) {
+    answer(fixture, now_ms,
+           &(ten_result){.outcome = TEN_HELD, .token = 5, .holder = "other", .remaining_ms = remaining_ms});
+}
+
+static void answer_nothing(struct fixture *fixture, uint64_t now_ms) {
+    ten_lease_book_part.answer(fixture->book, now_ms, TENURE_E_TIMEOUT, NULL);
+}
+
+static void tell_change(struct fixture *fixture, uint64_t now_ms, enum tenure_event_kind kind, enum ten_reason reason,
+                        uint64_t token) {
+    ten_change change = {.kind = kind, .reason = reason, .target = "x", .instance = "other", .token = token};
+    ten_lease_book_part.change(fixture->book, now_ms, &change);
+}
+
+/* Takes the events up to the first of that kind. */
+static bool heard(struct fixture *fixture, enum tenure_event_kind kind) {
+    tenure_event event;
+    while (ten_event_queue_take(&fixture->events, &event))
+        if (event.kind == kind)
+            return true;
+    return false;
+}
+
+/* A lease on x that is held since START_MS under token 1. */
+static ten_book_lease *hold(struct fixture *fixture, bool renewed) {
+    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, renewed, NULL);
+    assert_non_null(lease);
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(fixture, START_MS, 1);
+    assert_true(heard(fixture, TENURE_EVENT_ACQUIRED));
+    return lease;
+}
+
+/* ---- rules */
+
+static void a_lease_is_acquired_at_once_and_renewed_in_time(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    assert_int_equal(lease->holding.deadline_ms, START_MS + TTL_MS - MARGIN_MS);
+    must_be_silent(fixture, START_MS + RENEW_MS - 1);
+    assert_int_equal(ten_lease_book_part.next_ms(fixture->book, START_MS), START_MS + RENEW_MS);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    answer_ok(fixture, START_MS + RENEW_MS + 10, 1);
+    assert_int_equal(lease->holding.deadline_ms, START_MS + RENEW_MS + TTL_MS - MARGIN_MS); /* from its sending */
+    assert_true(heard(fixture, TENURE_EVENT_RENEWED));
+}
+
+static void a_manual_lease_is_renewed_only_when_its_user_asks(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, false);
+    must_be_silent(fixture, START_MS + RENEW_MS);
+    ten_book_wait wait = {.kind = TEN_BOOK_RENEW};
+    ten_lease_book_renew(fixture->book, START_MS + RENEW_MS, lease, &wait);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    answer_ok(fixture, START_MS + RENEW_MS, 1);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    must_be_silent(fixture, START_MS + 2 * RENEW_MS);
+    must_be_silent(fixture, START_MS + RENEW_MS + TTL_MS); /* it has expired, and is not released either */
+    assert_int_equal(fixture->seen.lost, 1);
+    assert_int_equal(fixture->seen.reason, TEN_REASON_EXPIRED);
+}
+
+static void one_try_is_answered_with_the_holder(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, true, &wait);
+    assert_false(ten_lease_book_part.follows(fixture->book));
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS, 700);
+    assert_true(wait.answered);
+    assert_int_equal(wait.error, TENURE_E_HELD);
+    assert_string_equal(wait.result.holder, "other");
+    assert_int_equal(wait.result.remaining_ms, 700);
+    must_be_silent(fixture, START_MS + TTL_MS);
+    ten_lease_book_leave(fixture->book, START_MS, lease, true, false);
+    assert_int_equal(ten_lease_book_count(fixture->book), 0);
+}
+
+static void a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 60000, true, &wait);
+    assert_true(ten_lease_book_part.follows(fixture->book));
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS, 700);
+    assert_false(wait.answered);
+    must_be_silent(fixture, START_MS + 699);
+    must_send(fixture, START_MS + 710, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS + 710, TTL_MS);
+    tell_change(fixture, START_MS + 800, TENURE_EVENT_RELEASED, TEN_REASON_DONE, 5);
+    must_send(fixture, START_MS + 800, TEN_OP_ACQUIRE);
+    answer_ok(fixture, START_MS + 800, 6);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    assert_false(ten_lease_book_part.follows(fixture->book));
+}
+
+static void a_patient_caller_is_refused_when_its_time_is_over(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_wait patient = {.kind = TEN_BOOK_ACQUIRE};
+    ten_book_wait hasty = {.kind = TEN_BOOK_ACQUIRE};
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 1000, true, &patient);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, true, &hasty);
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS, TTL_MS);
+    assert_true(hasty.answered && hasty.error == TENURE_E_HELD);
+    assert_false(patient.answered);
+    must_send(fixture, START_MS + 1000, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS + 1000, TTL_MS);
+    assert_true(patient.answered && patient.error == TENURE_E_HELD);
+    assert_int_equal(fixture->seen.failed, 1);
+}
+
+static void a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    answer_nothing(fixture, START_MS + RENEW_MS + 100);
+    assert_true(lease->holding.uncertain);
+    assert_int_equal(lease->holding.deadline_ms, START_MS + TTL_MS - MARGIN_MS);
+    assert_true(heard(fixture, TENURE_EVENT_RENEW_FAILED));
+    must_send(fixture, START_MS + RENEW_MS + 200, TEN_OP_RENEW);
+    answer_ok(fixture, START_MS + RENEW_MS + 210, 1);
+    assert_false(lease->holding.uncertain);
+}
+
+static void a_lease_that_was_not_renewed_in_time_is_lost_and_released(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    answer_nothing(fixture, START_MS + TTL_MS - MARGIN_MS);
+    assert_int_equal(fixture->seen.lost, 1);
+    assert_int_equal(fixture->seen.reason, TEN_REASON_EXPIRED);
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
+    answer_nothing(fixture, START_MS + TTL_MS);
+    must_send(fixture, START_MS + TTL_MS + 1, TEN_OP_RELEASE); /* until it is answered */
+    answer_ok(fixture, START_MS + TTL_MS + 1, 1);
+    must_be_silent(fixture, START_MS + 2 * TTL_MS);
+    assert_int_equal(lease->holding.state, TEN_HOLDING_NONE);
+    assert_true(ten_lease_book_is_idle(fixture->book));
+}
+
+static void a_spent_token_is_released_before_a_new_one_is_believed(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, false);
+    ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, true, &wait), lease);
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_ACQUIRE);
+    answer_ok(fixture, START_MS + TTL_MS, 1);
+    assert_false(ten_holding_is_held(&lease->holding));
+    assert_false(wait.answered);
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS + TTL_MS, 1);
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_ACQUIRE);
+    answer_ok(fixture, START_MS + TTL_MS, 2);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    assert_int_equal(lease->holding.token, 2);
+}
+
+static void a_store_that_grants_a_spent_token_again_and_again_is_an_error(void **state) {
+    struct fixture *fixture = *state;
+    (void)hold(fixture, false);
+    ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    (void)ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, true, &wait);
+    for (int i = 0; i < 2; i++) {
+        must_send(fixture, START_MS + TTL_MS, TEN_OP_ACQUIRE);
+        answer_ok(fixture, START_MS + TTL_MS, 1);
+        must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
+        answer_ok(fixture, START_MS + TTL_MS, 1);
+    }
+    assert_true(wait.answered && wait.spent);
+    assert_int_equal(wait.error, TENURE_E_STORE);
+}
+
+static void a_release_ends_the_belief_at_once_also_beside_a_renewal(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
+    ten_lease_book_release(fixture->book, START_MS + RENEW_MS + 1, lease, &wait);
+    assert_false(ten_holding_may_work(&lease->holding, START_MS + RENEW_MS + 1));
+    answer_ok(fixture, START_MS + RENEW_MS + 2, 1);
+    assert_false(ten_holding_may_work(&lease->holding, START_MS + RENEW_MS + 2));
+    must_send(fixture, START_MS + RENEW_MS + 2, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS + RENEW_MS + 3, 1);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    assert_int_equal(fixture->seen.lost, 0);
+    assert_true(heard(fixture, TENURE_EVENT_RELEASED));
+}
+
+static void what_is_granted_after_it_was_dropped_is_released(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, true, NULL);
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    ten_lease_book_release(fixture->book, START_MS, lease, NULL);
+    ten_lease_book_leave(fixture->book, START_MS, lease, true, false);
+    answer_ok(fixture, START_MS + 1, 1);
+    must_send(fixture, START_MS + 1, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS + 2, 1);
+    assert_int_equal(ten_lease_book_count(fixture->book), 0);
+}
+
+static void what_is_freed_is_neither_renewed_nor_released(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    ten_lease_book_leave(fixture->book, START_MS, lease, true, false);
+    must_be_silent(fixture, START_MS + RENEW_MS);
+    must_be_silent(fixture, START_MS + TTL_MS);
+    assert_int_equal(ten_lease_book_count(fixture->book), 0);
+    assert_int_equal(fixture->seen.lost, 0);
+}
+
+static void two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + 10, "x", 0, false, &wait), lease);
+    must_send(fixture, START_MS + 10, TEN_OP_RENEW);
+    answer_ok(fixture, START_MS + 10, 1);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    ten_lease_book_leave(fixture->book, START_MS + 20, lease, false, false);
+    must_send(fixture, START_MS + 10 + RENEW_MS, TEN_OP_RENEW);
+    answer_ok(fixture, START_MS + 10 + RENEW_MS, 1);
+    assert_int_equal(lease->users, 1);
+}
+
+static void the_feed_tells_an_attentive_user_of_a_forced_end(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    tell_change(fixture, START_MS + 10, TENURE_EVENT_LOST, TEN_REASON_FORCED, 1);
+    assert_int_equal(fixture->seen.lost, 0); /* nobody wants to know */
+    ten_lease_book_attend(fixture->book, START_MS + 10, lease, true);
+    assert_true(ten_lease_book_part.follows(fixture->book));
+    tell_change(fixture, START_MS + 20, TENURE_EVENT_LOST, TEN_REASON_FORCED, 0); /* of an older lease */
+    assert_int_equal(fixture->seen.lost, 0);
+    tell_change(fixture, START_MS + 30, TENURE_EVENT_LOST, TEN_REASON_FORCED, 1);
+    assert_int_equal(fixture->seen.lost, 1);
+    assert_int_equal(fixture->seen.reason, TEN_REASON_FORCED);
+    assert_false(ten_holding_is_held(&lease->holding));
+    must_be_silent(fixture, START_MS + TTL_MS);
+}
+
+static void what_is_due_goes_together_in_bounded_batches_the_oldest_first(void **state) {
+    struct fixture *fixture = *state;
+    ten_result results[4];
+    char target[8];
+    for (unsigned i = 0; i < 6; i++) {
+        snprintf(target, sizeof target, "t%u", i);
+        assert_non_null(ten_lease_book_acquire(fixture->book, START_MS + i, target, 0, true, NULL));
+    }
+    size_t count = 0;
+    const ten_op *ops = request(fixture, START_MS + 10, &count);
+    assert_int_equal(count, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(target, sizeof target, "t%u", i);
+        assert_string_equal(ops[i].target, target);
+        results[i] = (ten_result){.outcome = TEN_OK, .token = 1, .ttl_ms = TTL_MS};
+    }
+    answer(fixture, START_MS + 10, results);
+    assert_non_null(request(fixture, START_MS + 10, &count));
+    assert_int_equal(count, 2);
+    answer(fixture, START_MS + 10, results);
+    assert_int_equal(ten_lease_book_count(fixture->book), 6);
+}
+
+static void stopping_releases_everything_and_acquires_nothing_more(void **state) {
+    struct fixture *fixture = *state;
+    (void)hold(fixture, true);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "y", START_MS + 60000, true, &wait);
+    ten_lease_book_stop(fixture->book, START_MS);
+    assert_true(wait.answered && wait.error == TENURE_E_CANCELLED);
+    assert_false(ten_lease_book_is_idle(fixture->book));
+    must_send(fixture, START_MS, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS, 1);
+    must_be_silent(fixture, START_MS + TTL_MS);
+    assert_true(ten_lease_book_is_idle(fixture->book));
+}
+
+/* ---- whole lives: several instances want the same target */
+
+#define INSTANCES 4u
+#define LATE_MAX  8u
+#define RUN_MS    UINT64_C(60000)
+
+struct late { /* a request that arrives when nobody waits for it any more */
+    ten_op op;
+    uint64_t at_ms;
+    bool used;
+};
+
+struct instance {
+    ten_lease_book *book;
+    ten_event_queue events;
+    struct seen seen;
+    ten_book_lease *lease; /* the one that it uses; NULL: none */
+    bool freed;            /* its last one was not released */
+    char id[8];
+    uint64_t waiting_ms; /* when the answer to its request arrives; 0: none is under way */
+    uint64_t retry_ms;
+    int error;
+    ten_result result;
+    uint64_t paused_until_ms;
+    uint64_t clock_ms; /* its own: up to 5 % faster or slower */
+    double rate;
+};
+
+struct contest {
+    struct instance instances[INSTANCES];
+    struct late late[LATE_MAX];
+    ten_lease_row row;
+    uint64_t recovering_until_ms;
+    uint64_t floor;
+    uint64_t random;
+    uint64_t highest; /* token that anybody has held */
+    const struct instance *last;
+    unsigned leases;
+};
+
+static uint64_t draw(struct contest *contest, uint64_t limit) {
+    contest->random = ten_hash_mix(contest->random + 1);
+    return contest->random % limit;
+}
+
+static void reach_store(struct contest *contest, const ten_op *op, uint64_t now_ms, ten_result *result) {
+    ten_lease_context context = {.now_ms = now_ms,
+                                 .wall_ms = now_ms,
+                                 .token_floor = contest->floor,
+                                 .recovering_ms = ten_sub_saturating(contest->recovering_until_ms, now_ms)};
+    ten_lease_effect effect;
+    *result = (ten_result){0};
+    ten_lease_row_apply(&contest->row, op, &context, result, &effect);
+    result->holder = result->holder ? "somebody" : NULL;
+}
+
+static void keep_late(struct contest *contest, const ten_op *op, uint64_t at_ms) {
+    for (size_t i = 0; i < LATE_MAX; i++) {
+        if (contest->late[i].used)
+            continue;
+        contest->late[i] = (struct late){.op = *op, .at_ms = at_ms, .used = true};
+        contest->late[i].op.target = "x"; /* the book's own text may be gone by then */
+        return;
+    }
+}
+
+static void send(struct contest *contest, struct instance *instance, const ten_op *op, uint64_t now_ms) {
+    uint64_t weather = draw(contest, 20);
+    ten_result unheard;
+    instance->waiting_ms = now_ms + 1 + draw(contest, 20);
+    instance->error = TENURE_OK;
+    if (weather < 16) {
+        reach_store(contest, op, now_ms, &instance->result);
+        return;
+    }
+    instance->error = TENURE_E_TIMEOUT;
+    instance->waiting_ms = now_ms + 500;
+    if (weather == 16 || weather == 18)
+        reach_store(contest, op, now_ms, &unheard);
+    if (weather == 17 || weather == 18)
+        keep_late(contest, op, now_ms + draw(contest, 3 * TTL_MS));
+}
+
+/* Leases come and go: acquired for a while or once, released, freed, renewed by hand. */
+static void act(struct contest *contest, struct instance *instance) {
+    uint64_t now_ms = instance->clock_ms;
+    switch (draw(contest, 400)) {
+    case 0:
+    case 1:
+    case 2:
+        if (!instance->lease)
+            instance->lease = ten_lease_book_acquire(instance->book, now_ms, "x", now_ms + draw(contest, 4 * TTL_MS),
+                                                     true, NULL);
+        break;
+    case 3:
+        if (instance->lease)
+            ten_lease_book_release(instance->book, now_ms, instance->lease, NULL);
+        if (instance->lease)
+            ten_lease_book_leave(instance->book, now_ms, instance->lease, true, false);
+        instance->lease = NULL;
+        break;
+    case 4:
+        if (instance->lease && draw(contest, 8) == 0) {
+            ten_lease_book_leave(instance->book, now_ms, instance->lease, true, false);
+            instance->lease = NULL;
+            instance->freed = true;
+        }
+        break;
+    case 5:
+        if (instance->lease && ten_holding_is_held(&instance->lease->holding))
+            ten_lease_book_renew(instance->book, now_ms, instance->lease, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
+static void step_instance(struct contest *contest, struct instance *instance, uint64_t now_ms) {
+    uint64_t own_ms = instance->clock_ms;
+    tenure_event event;
+    act(contest, instance);
+    if (instance->waiting_ms && now_ms >= instance->waiting_ms) {
+        instance->waiting_ms = 0;
+        instance->retry_ms = instance->error ? now_ms + 20 : 0;
+        ten_lease_book_part.answer(instance->book, own_ms, instance->error, &instance->result);
+    }
+    while (ten_event_queue_take(&instance->events, &event)) {
+        if (event.kind != TENURE_EVENT_ACQUIRED)
+            continue;
+        /* What was freed and not released is granted again under its token. */
+        bool freed = event.token == contest->highest && contest->last == instance && instance->freed;
+        if (event.token <= contest->highest && !freed)
+            fail_msg("%s holds it with %llu after %llu", instance->id, (unsigned long long)event.token,
+                     (unsigned long long)contest->highest);
+        contest->highest = event.token;
+        contest->last = instance;
+        instance->freed = false;
+        contest->leases++;
+    }
+    size_t count = 0;
+    const ten_op *op = NULL;
+    if (!instance->waiting_ms && now_ms >= instance->retry_ms)
+        op = ten_lease_book_part.request(instance->book, own_ms, &count);
+    else
+        ten_lease_book_part.expire(instance->book, own_ms);
+    if (op)
+        send(contest, instance, op, now_ms);
+}
+
+static void misfortune(struct contest *contest, ten_lease_row *copy, uint64_t now_ms) {
+    struct instance *instance = &contest->instances[draw(contest, INSTANCES)];
+    switch (draw(contest, 3000)) {
+    case 0:
+    case 1:
+        instance->paused_until_ms = now_ms + draw(contest, 2 * TTL_MS);
+        break;
+    case 2: /* the store loses data, or comes back older than it was */
+        contest->row = draw(contest, 2) ? (ten_lease_row){0} : *copy;
+        contest->floor = now_ms + 1000000;
+        contest->recovering_until_ms = now_ms + TTL_MS;
+        break;
+    case 3:
+    case 4:
+        *copy = contest->row;
+        break;
+    default:
+        break;
+    }
+}
+
+static size_t count_holders(const struct contest *contest) {
+    size_t holders = 0;
+    for (size_t i = 0; i < INSTANCES; i++) {
+        const struct instance *instance = &contest->instances[i];
+        holders += instance->lease && ten_holding_may_work(&instance->lease->holding, instance->clock_ms);
+    }
+    return holders;
+}
+
+static void arrive_late(struct contest *contest, uint64_t now_ms) {
+    for (size_t i = 0; i < LATE_MAX; i++) {
+        ten_result unheard;
+        if (!contest->late[i].used || now_ms < contest->late[i].at_ms)
+            continue;
+        contest->late[i].used = false;
+        reach_store(contest, &contest->late[i].op, now_ms, &unheard);
+    }
+}
+
+static unsigned run_contest(uint64_t seed) {
+    struct contest contest = {.random = seed};
+    ten_lease_row copy = {0};
+    for (size_t i = 0; i < INSTANCES; i++) {
+        struct instance *instance = &contest.instances[i];
+        snprintf(instance->id, sizeof instance->id, "i%zu", i);
+        assert_true(ten_event_queue_open(&instance->events));
+        instance->book = make_book(instance->id, 4, &instance->events, &instance->seen);
+        instance->rate = 0.95 + (double)draw(&contest, 101) / 1000;
+    }
+    for (uint64_t now_ms = START_MS; now_ms < START_MS + RUN_MS; now_ms++) {
+        misfortune(&contest, &copy, now_ms);
+        arrive_late(&contest, now_ms);
+        for (size_t i = 0; i < INSTANCES; i++) {
+            struct instance *instance = &contest.instances[i];
+            instance->clock_ms = START_MS * (i + 1) + (uint64_t)((double)(now_ms - START_MS) * instance->rate);
+            if (now_ms >= instance->paused_until_ms)
+                step_instance(&contest, instance, now_ms);
+        }
+        if (count_holders(&contest) > 1)
+            fail_msg("seed %llu: two holders at %llu", (unsigned long long)seed, (unsigned long long)now_ms);
+    }
+    for (size_t i = 0; i < INSTANCES; i++) {
+        ten_lease_book_free(contest.instances[i].book);
+        ten_event_queue_free(&contest.instances[i].events);
+    }
+    return contest.leases;
+}
+
+static void whole_lives_have_never_two_holders_and_always_higher_tokens(void **state) {
+    (void)state;
+    unsigned leases = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++)
+        leases += run_contest(seed * 1000);
+    assert_true(leases > 2500); /* a run that tests nothing must not pass */
+}
+
+#define BOOK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        BOOK_TEST(a_lease_is_acquired_at_once_and_renewed_in_time),
+        BOOK_TEST(a_manual_lease_is_renewed_only_when_its_user_asks),
+        BOOK_TEST(one_try_is_answered_with_the_holder),
+        BOOK_TEST(a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of),
+        BOOK_TEST(a_patient_caller_is_refused_when_its_time_is_over),
+        BOOK_TEST(a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again),
+        BOOK_TEST(a_lease_that_was_not_renewed_in_time_is_lost_and_released),
+        BOOK_TEST(a_spent_token_is_released_before_a_new_one_is_believed),
+        BOOK_TEST(a_store_that_grants_a_spent_token_again_and_again_is_an_error),
+        BOOK_TEST(a_release_ends_the_belief_at_once_also_beside_a_renewal),
+        BOOK_TEST(what_is_granted_after_it_was_dropped_is_released),
+        BOOK_TEST(what_is_freed_is_neither_renewed_nor_released),
+        BOOK_TEST(two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it),
+        BOOK_TEST(the_feed_tells_an_attentive_user_of_a_forced_end),
+        BOOK_TEST(what_is_due_goes_together_in_bounded_batches_the_oldest_first),
+        BOOK_TEST(stopping_releases_everything_and_acquires_nothing_more),
+        cmocka_unit_test(whole_lives_have_never_two_holders_and_always_higher_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
