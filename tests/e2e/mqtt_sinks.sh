@@ -109,14 +109,17 @@ long_absence() {
     same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
 }
 
-# is_connected: the last that the agent has told of its sink is that it works.
-is_connected() { [ "$(sed -n 's/.*"event":"sink_\(ok\|failed\)".*/\1/p' a.err | tail -n 1)" != failed ]; }
+# is_back COUNT: the agent has told so many times that its sink works again.
+is_back() { [ "$(times_said a '"event":"sink_ok"')" -ge "$1" ]; }
+# vanished up|down BYTES: so many have vanished on this way.
+vanished() { [ "$(proxy_count proxy "dropped_$1")" -gt "$2" ]; }
 
 # Connections that break before a message got there, and after it got there but before that was confirmed: what was not
-# confirmed is sent again.
+# confirmed is sent again. Each one breaks when something has vanished, and when the one before it has been mended: what
+# is made meanwhile must not be late.
 broken_connections() {
     EVERY=50
-    TTL=6000
+    TTL=60000
     RENEW=1000
     broker_up
     listener 'polls/+'
@@ -124,19 +127,17 @@ broken_connections() {
     proxy_start proxy
     publishing 4 "$(topic "$(cat proxy.port)")"
     until_true 10 has_lines listener.out 10
-    # Until something had to be sent twice, and at least twice each way.
-    for round in 1 2 3 4 5 6 7 8; do
-        for way in up down; do
-            proxy_tell proxy drop $way
-            pause_ms 200
-            proxy_tell proxy cut
-            proxy_tell proxy clear
-            pause_ms 900
-        done
-        if [ "$round" -ge 2 ] && [ -n "$(arrived | sort | uniq -d)" ]; then break; fi
+    cuts=0
+    for way in up down up down; do
+        before=$(proxy_count proxy "dropped_$way")
+        proxy_tell proxy drop $way
+        until_true 5 vanished $way "$before"
+        proxy_tell proxy refuse # or the next connection would begin with a hole
+        proxy_tell proxy cut
+        proxy_tell proxy clear
+        cuts=$((cuts + 1))
+        until_true 15 is_back $cuts
     done
-    # What is under way when the agent stops has a second to get there: not while it waits before the next try.
-    until_true 15 is_connected
     until_true 15 has_lines listener.out "$(($(wc -l <listener.out) + 20))"
     quiet_end
     nothing_lost
