@@ -118,18 +118,19 @@ hiccup() {
 }
 
 # The renewals of more than 100 leases are told by their count: what was withheld is published when they are confirmed, not
-# at the old deadline.
+# at the old deadline. The polls wait at a gate until the renewals have failed.
 withheld() {
-    TTL=12000
+    TTL=120000
     RENEW=1000
     EVERY=600000
     targets 130
-    bare_agent a --targets store --poll 'exec:sleep 5' --publish "file:$CASE/a.messages"
-    until_true 10 holds a 130
+    mkfifo gate
+    bare_agent a --targets store --timeout 10m --poll "exec:cat $CASE/gate" --publish "file:$CASE/a.messages"
+    until_true 10 polls_of_shell 130
     lock
-    pause_ms 6000
-    said a '"event":"lease_renew_failed"' || fail 'no renewal has failed'
-    no_pollers_of_shell || fail 'a poll has not ended'
+    until_true 10 renewals_failed 130
+    until_true 10 let_through
+    let_run 300
     same 'messages while the leases are uncertain' "$(wc -l <"$CASE/a.messages")" 0
     unlock
     soon_true 2 published 130
@@ -137,8 +138,14 @@ withheld() {
     stop a
     same 'polls that failed' "$(grep -c '"ok":false' "$CASE/a.messages" || :)" 0
 }
+renewals_failed() { [ "$(times_said a '"event":"lease_renew_failed"')" -ge "$1" ]; }
 published() { [ "$(wc -l <"$CASE/a.messages")" -eq "$1" ]; }
-no_pollers_of_shell() { [ -z "$(cat "/proc/$(worker_of a)/task/$(worker_of a)/children")" ]; }
+polls_of_shell() { [ "$(wc -w <"/proc/$(worker_of a)/task/$(worker_of a)/children")" -eq "$1" ]; }
+# Whoever waits for the gate to be opened goes on, although it is closed at once. Those who come later find it closed.
+let_through() {
+    : 1<>gate
+    polls_of_shell 0
+}
 
 # With --on-uncertain stop the polls are ended when a renewal has failed, long before the deadline.
 uncertain_stop() {
