@@ -512,8 +512,7 @@ static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *
         }
     }
     if (result->recovering)
-        tell(book, lease,
-             (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
+        tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
     uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + random_below(book, 3);
     look(book, lease, ten_min_u64(again_ms, acquire_until_ms(lease)));
 }
@@ -574,7 +573,10 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         note_refused(book, now_ms, lease, result);
         return;
     case TEN_HOLDING_LOST:
-        lose(book, lease, result->barred ? TEN_REASON_FORCED : result->holder ? TEN_REASON_TAKEN : TEN_REASON_STORE,
+        lose(book, lease,
+             result->barred   ? TEN_REASON_FORCED
+             : result->holder ? TEN_REASON_TAKEN
+                              : TEN_REASON_STORE,
              result);
         lease->acquiring |= acquire_until_ms(lease) != 0;
         if (lease->acquiring)
@@ -655,7 +657,7 @@ static void change(void *self, uint64_t now_ms, const ten_change *entry) {
         return;
     ten_holding_lose(&lease->holding);
     lose(book, lease,
-         newer                                 ? TEN_REASON_TAKEN
+         newer                                ? TEN_REASON_TAKEN
          : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED
                                               : TEN_REASON_STORE,
          NULL);
@@ -697,9 +699,8 @@ static uint64_t urgent_ms(const void *self) {
     const ten_lease_book *book = self;
     const ten_timing *timing = &book->config.timing;
     uint64_t ends_ms = ten_timers_next(&book->deadlines);
-    return ends_ms == UINT64_MAX
-               ? ends_ms
-               : ten_sub_saturating(ends_ms, timing->ttl_ms - timing->margin_ms - timing->renew_ms);
+    return ends_ms == UINT64_MAX ? ends_ms
+                                 : ten_sub_saturating(ends_ms, timing->ttl_ms - timing->margin_ms - timing->renew_ms);
 }
 
 const ten_driver_part ten_lease_book_part = {.request = request,

@@ -116,7 +116,7 @@ static void end(ten_object *object) {
     else if (object->kind == TEN_OBJECT_GUARD)
         ten_guard_reader_end(object);
     else
-        ten_lease_detach((tenure_lease *)object);
+        ten_context_lease_detach((tenure_lease *)object);
 }
 
 static bool is_ended(const void *arg) {
@@ -212,8 +212,7 @@ void ten_context_disown(tenure_context *context, ten_object *object) {
 static int check_object(const tenure_context *context, const ten_object *object, const char *namespace_name,
                         const char *target) {
     bool member = object->kind == TEN_OBJECT_MEMBER && strcmp(ten_member_namespace(object), namespace_name) == 0;
-    bool election =
-        object->kind == TEN_OBJECT_ELECTION && strcmp(ten_candidate_namespace(object), namespace_name) == 0;
+    bool election = object->kind == TEN_OBJECT_ELECTION && strcmp(ten_candidate_namespace(object), namespace_name) == 0;
     if (member)
         return ten_last_error_say(context, TENURE_E_INVALID,
                                   "this context has a fleet member in the namespace %s, which holds its targets",
@@ -349,8 +348,9 @@ int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *r
     if (r == TENURE_OK)
         ten_struct_write(ret_event, &wait.event, sizeof wait.event);
     return r == TENURE_OK ? r
-                          : ten_last_error_say(context, r, r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"
-                                                                                   : "no event came in time");
+                          : ten_last_error_say(context, r,
+                                               r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"
+                                                                       : "no event came in time");
 }
 
 const char *tenure_event_name(enum tenure_event_kind kind) {

@@ -85,7 +85,7 @@ static int begin(tenure_context *context, tenure_lease *lease, uint64_t until_ms
         ten_lease_book_acquire(context->book, now_ms, lease->target, until_ms, lease->renewed, wait);
     if (!entry)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", lease->target);
-    ten_lease_link(lease, entry);
+    ten_context_lease_link(lease, entry);
     return TENURE_OK;
 }
 
@@ -130,13 +130,13 @@ static int acquire(tenure_context *context, const char *target, uint64_t wait_ms
     bool needs_loop = !(flags & TENURE_MANUAL) || (flags & TENURE_ASYNC) || wait_ms > 0 || context->on_event;
     int r = needs_loop ? ten_context_start(context) : TENURE_OK;
     if (r == TENURE_OK)
-        r = ten_lease_new(context, target, flags, &lease);
+        r = ten_context_lease_new(context, target, flags, &lease);
     if (r < 0)
         return r;
     r = flags & TENURE_ASYNC ? acquire_later(context, lease, wait_ms) : acquire_now(context, lease, wait_ms);
     if (r < 0) {
         (void)ten_object_leave(lease, TEN_OBJECT_LEASE);
-        ten_lease_discard(context, lease);
+        ten_context_lease_discard(context, lease);
         return r;
     }
     *ret_lease = lease;
@@ -194,7 +194,8 @@ int tenure_acquire_any(tenure_context *context, const char *const *targets, size
         uint64_t now_ms = ten_carrier_now_ms(carrier);
         if (r != TENURE_E_HELD || now_ms >= end_ms)
             return r == TENURE_E_HELD
-                       ? ten_last_error_say(context, r, "none of the %zu targets could be acquired: all are held", count)
+                       ? ten_last_error_say(context, r, "none of the %zu targets could be acquired: all are held",
+                                            count)
                        : r;
         ten_carrier_lock(carrier);
         r = ten_carrier_wait_notice(carrier, context->channel, seen, ten_min_u64(now_ms + pause, end_ms));

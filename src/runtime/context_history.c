@@ -29,7 +29,7 @@ static int read_feed(ten_history *history, ten_store *store, const char *namespa
 }
 
 int ten_context_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query,
-                            ten_change_fn each, void *userdata, uint64_t timeout_ms) {
+                             ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_timing timing = {0};
     ten_timing_defaults(&timing);
     uint64_t fleet_ttl_ms = 0;

@@ -15,6 +15,6 @@ typedef struct ten_history_query {
 /* Hands out what is wanted, in the order of time. Three calls on the store or so, however many holders there are; they
  * pay nothing. A non-zero return of `each` ends it, and is returned. */
 int ten_context_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query,
-                            ten_change_fn each, void *userdata, uint64_t timeout_ms);
+                             ten_change_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

@@ -96,15 +96,15 @@ int ten_context_make_book(tenure_context *context, ten_error *error) {
     task->hooks = &ten_context_hooks;
     task->owner = context;
     task->events.unbounded = context->on_event != NULL;
-    ten_driver_init(&task->driver,
-                    &(ten_driver_config){.part = &ten_lease_book_part,
-                                         .self = context->book,
-                                         .events = &task->events,
-                                         .seed = ten_random_u64(),
-                                         .backoff_max_ms = ten_max_u64(context->timing.renew_ms / BACKOFF_PART,
-                                                                       BACKOFF_MIN_MS),
-                                         .feed_size = FEED_SIZE},
-                    ten_carrier_now_ms(carrier));
+    ten_driver_init(
+        &task->driver,
+        &(ten_driver_config){.part = &ten_lease_book_part,
+                             .self = context->book,
+                             .events = &task->events,
+                             .seed = ten_random_u64(),
+                             .backoff_max_ms = ten_max_u64(context->timing.renew_ms / BACKOFF_PART, BACKOFF_MIN_MS),
+                             .feed_size = FEED_SIZE},
+        ten_carrier_now_ms(carrier));
     ten_task_add(task);
     return TENURE_OK;
 }
@@ -152,7 +152,7 @@ const ten_task_hooks ten_context_hooks = {.pending = pending, .tell = tell};
 
 /* ---- handles */
 
-int ten_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease) {
+int ten_context_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease) {
     size_t length = strlen(target);
     tenure_lease *lease = ten_calloc(1, sizeof *lease + length + 1);
     if (!lease)
@@ -171,7 +171,7 @@ int ten_lease_new(tenure_context *context, const char *target, unsigned flags, t
     return TENURE_OK;
 }
 
-void ten_lease_link(tenure_lease *lease, ten_book_lease *entry) {
+void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry) {
     lease->entry = entry;
     lease->sharer = entry->owner;
     entry->owner = lease;
@@ -197,11 +197,10 @@ static void unlink_lease(tenure_context *context, tenure_lease *lease) {
         if (first->sharer == lease)
             first->sharer = lease->sharer;
     lease->entry = NULL;
-    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, lease->renewed,
-                         lease->attentive);
+    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, lease->renewed, lease->attentive);
 }
 
-void ten_lease_discard(tenure_context *context, tenure_lease *lease) {
+void ten_context_lease_discard(tenure_context *context, tenure_lease *lease) {
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
     while (context->losing == lease && !ten_carrier_is_telling(carrier))
@@ -215,7 +214,7 @@ void ten_lease_discard(tenure_context *context, tenure_lease *lease) {
 }
 
 /* The context is closed; the handle is freed by the program. */
-void ten_lease_detach(tenure_lease *lease) {
+void ten_context_lease_detach(tenure_lease *lease) {
     tenure_context *context = atomic_load(&lease->object.context);
     ten_carrier_lock(&context->carrier);
     unlink_lease(context, lease);
@@ -241,7 +240,7 @@ static void free_lease(tenure_lease *lease, bool release) {
     if (release && lease->entry && (lease->pending || ten_belief_ends_ms(&lease->belief)))
         ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, NULL);
     ten_carrier_unlock(carrier);
-    ten_lease_discard(context, lease);
+    ten_context_lease_discard(context, lease);
 }
 
 void tenure_lease_free(tenure_lease *lease) {
@@ -296,11 +295,10 @@ static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wa
 
 static int say_lost(const tenure_lease *lease, const ten_result *result, uint64_t token) {
     if (result->holder)
-        return ten_last_error_say(lease, TENURE_E_LOST,
-                                  "the lease on %s with token %llu is lost: %s %s with token %llu", lease->target,
-                                  (unsigned long long)token, result->holder,
-                                  result->barred ? "was barred from renewing it" : "holds it",
-                                  (unsigned long long)result->token);
+        return ten_last_error_say(
+            lease, TENURE_E_LOST, "the lease on %s with token %llu is lost: %s %s with token %llu", lease->target,
+            (unsigned long long)token, result->holder, result->barred ? "was barred from renewing it" : "holds it",
+            (unsigned long long)result->token);
     return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
                               lease->target, (unsigned long long)token);
 }

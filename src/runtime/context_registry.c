@@ -101,10 +101,8 @@ static int keep_target(const ten_row *row, void *userdata) {
 }
 
 static int read_page(tenure_context *context, const char *after, ten_copies *copies) {
-    ten_query query = {.namespace_name = context->namespace_name,
-                       .filter = TENURE_REGISTERED,
-                       .after = after,
-                       .limit = PAGE_SIZE};
+    ten_query query = {
+        .namespace_name = context->namespace_name, .filter = TENURE_REGISTERED, .after = after, .limit = PAGE_SIZE};
     ten_store *store;
     int r = ten_context_enter(context, &store);
     if (r < 0)

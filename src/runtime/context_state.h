@@ -55,7 +55,7 @@ int ten_context_check_free(tenure_context *context, const char *namespace_name, 
 /* context_lease.c */
 int ten_context_make_book(tenure_context *context, ten_error *error);
 extern const ten_task_hooks ten_context_hooks;
-void ten_lease_detach(tenure_lease *lease);
+void ten_context_lease_detach(tenure_lease *lease);
 
 /* member.c, candidate.c, guard_reader.c: ending what was opened on a context, before its handle is freed. Begin asks
  * for the end; is_ended says, with the lock, whether it has come; end takes it off the carrier. */

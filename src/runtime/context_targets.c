@@ -57,9 +57,10 @@ int tenure_target_read(tenure_context *context, const char *target, tenure_info 
     if (r < 0)
         return r;
     if (result.outcome == TEN_UNKNOWN)
-        return ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET,
-                                  "there is no target %s in the namespace %s: it was neither registered nor ever leased",
-                                  target, context->namespace_name);
+        return ten_last_error_say(
+            context, TENURE_E_UNKNOWN_TARGET,
+            "there is no target %s in the namespace %s: it was neither registered nor ever leased", target,
+            context->namespace_name);
     ten_row row = {.target = {.id = target, .paused = result.paused},
                    .registered = result.registered,
                    .barred = result.barred,
@@ -88,8 +89,7 @@ static int add_to_page(const ten_row *row, void *userdata) {
 }
 
 static int read_page(tenure_context *context, enum tenure_filter filter, const char *after, struct page *page) {
-    ten_query query = {
-        .namespace_name = context->namespace_name, .filter = filter, .after = after, .limit = PAGE_SIZE};
+    ten_query query = {.namespace_name = context->namespace_name, .filter = filter, .after = after, .limit = PAGE_SIZE};
     ten_store *store;
     int r = ten_context_enter(context, &store);
     if (r < 0)
@@ -148,8 +148,7 @@ int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void 
         r = ten_context_enter(context, &store);
     if (r < 0)
         return r;
-    r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies,
-                                   context->timing.timeout_ms);
+    r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies, context->timing.timeout_ms);
     r = ten_context_leave(context, r);
     for (size_t i = 0; r == 0 && i < copies.count; i++)
         r = each(ten_copies_at(&copies, i, sizeof(tenure_instance)), userdata);

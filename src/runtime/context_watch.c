@@ -128,10 +128,9 @@ int tenure_history_read(tenure_context *context, const char *target, uint64_t fo
         r = ten_context_enter(context, &store);
     if (r < 0)
         return r;
-    r = ten_context_history_list(
-        store, context->namespace_name,
-        &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit}, keep_change,
-        &copies, context->timing.timeout_ms);
+    r = ten_context_history_list(store, context->namespace_name,
+                                 &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit}, keep_change,
+                                 &copies, context->timing.timeout_ms);
     r = ten_context_leave(context, r);
     if (r == TENURE_OK)
         r = hand_out(&copies, NULL, each, userdata);

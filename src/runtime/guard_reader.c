@@ -239,8 +239,7 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
     task->hooks = &hooks;
     task->owner = guard;
     /* A store that hangs is given up while the cache still answers. */
-    task->timeout_ms =
-        ten_min_u64(context->timing.timeout_ms, ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000));
+    task->timeout_ms = ten_min_u64(context->timing.timeout_ms, ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000));
     make_driver(guard, cache_ttl_ms);
     ten_guard_init(&guard->core,
                    &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,

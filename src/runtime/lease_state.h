@@ -21,10 +21,10 @@ struct tenure_lease {
     char *holder;                /* why it failed: who holds it, or NULL, and for how long */
     uint64_t remaining_ms;
     bool recovering;
-    bool renewed;                /* by the context */
-    bool attentive;              /* the book was told so */
-    bool listed;                 /* among those whose on_lost is to be called */
-    const char *reason;          /* why it was lost; NULL: it was not */
+    bool renewed;       /* by the context */
+    bool attentive;     /* the book was told so */
+    bool listed;        /* among those whose on_lost is to be called */
+    const char *reason; /* why it was lost; NULL: it was not */
     tenure_lost_fn on_lost;
     void *userdata;
     struct tenure_lease *next_lost;
@@ -32,11 +32,11 @@ struct tenure_lease {
 };
 
 /* A handle on the target, entered on the context; the caller acquires. */
-int ten_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease);
+int ten_context_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease);
 /* Links it to its entry, which has it as a user; with the lock. */
-void ten_lease_link(tenure_lease *lease, ten_book_lease *entry);
+void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry);
 /* Takes it off its entry and out of the context, and frees it. */
-void ten_lease_discard(tenure_context *context, tenure_lease *lease);
+void ten_context_lease_discard(tenure_context *context, tenure_lease *lease);
 /* Makes sure that somebody renews and tells. */
 int ten_context_start(tenure_context *context);
 

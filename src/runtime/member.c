@@ -10,12 +10,12 @@
 #include "base/random.h"
 #include "runtime/member_state.h"
 
-#define SETTLE_MS    2000u
-#define BATCH_MAX    1000u
-#define PAGE_SIZE    1000u
-#define FEED_SIZE    1000u
-#define FEED_PART    480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
-#define STOP_MIN_MS  1000u
+#define SETTLE_MS   2000u
+#define BATCH_MAX   1000u
+#define PAGE_SIZE   1000u
+#define FEED_SIZE   1000u
+#define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
+#define STOP_MIN_MS 1000u
 
 /* ---- what changes; with the lock */
 
@@ -198,9 +198,8 @@ static int check_options(tenure_context *context, const tenure_member_options *o
     if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
     return r < 0 ? r
-                 : ten_context_check_free(context,
-                                          options->namespace_name ? options->namespace_name : context->namespace_name,
-                                          NULL);
+                 : ten_context_check_free(
+                       context, options->namespace_name ? options->namespace_name : context->namespace_name, NULL);
 }
 
 int ten_member_open(tenure_context *context, const tenure_member_options *options, const ten_member_extras *extras,

@@ -75,7 +75,7 @@ static int claim_target(tenure_member *member, const char *target, struct ten_cl
     member->claims = claim;
     ten_driver_hurry(&member->task.driver);
     int r = ten_carrier_await(member->carrier, &member->task, is_answered, claim,
-                             ten_member_now_ms(member) + 2 * member->timing.timeout_ms);
+                              ten_member_now_ms(member) + 2 * member->timing.timeout_ms);
     for (struct ten_claim **at = &member->claims; *at; at = &(*at)->next) {
         if (*at == claim) {
             *at = claim->next;
@@ -360,9 +360,8 @@ int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_eve
         (void)ten_event_queue_take(&member->task.events, &event);
     ten_carrier_unlock(member->carrier);
     if (r < 0)
-        return ten_last_error_say(member, r, "%s",
-                                  r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"
-                                                          : "no event came in time");
+        return ten_last_error_say(
+            member, r, "%s", r == TENURE_E_CANCELLED ? "waiting for an event was cancelled" : "no event came in time");
     ten_member_hide_reason(&event);
     ten_struct_write(ret_event, &event, sizeof event);
     return TENURE_OK;

@@ -102,8 +102,7 @@ static void answer(struct fixture *fixture, uint64_t now_ms, const ten_result *r
 }
 
 static void answer_ok(struct fixture *fixture, uint64_t now_ms, uint64_t token) {
-    answer(fixture, now_ms,
-           &(ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+    answer(fixture, now_ms, &(ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
 }
 
 static void answer_held(struct fixture *fixture, uint64_t now_ms, uint64_t remaining_ms) {
@@ -478,8 +477,8 @@ static void act(struct contest *contest, struct instance *instance) {
     case 1:
     case 2:
         if (!instance->lease)
-            instance->lease = ten_lease_book_acquire(instance->book, now_ms, "x", now_ms + draw(contest, 4 * TTL_MS),
-                                                     true, NULL);
+            instance->lease =
+                ten_lease_book_acquire(instance->book, now_ms, "x", now_ms + draw(contest, 4 * TTL_MS), true, NULL);
         break;
     case 3:
         if (instance->lease)
