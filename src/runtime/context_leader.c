@@ -126,7 +126,7 @@ int tenure_leader_resign(tenure_context *context, const char *role, const char *
     r = ten_context_apply(context, &op, &result, holder);
     if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
-                               instance, role, result.holder ? "the leader is " : "there is no leader",
+                               instance, role, result.holder ? "the leader is " : "nobody leads it",
                                result.holder ? result.holder : "");
     return r;
 }

@@ -110,7 +110,7 @@ full_for_a_holder() {
         ended 0 "$holder"
     else
         ended 1 "$holder"
-        grep -q 'cannot renew' "$CASE/holder.err"
+        grep -q '^alice: lost job-1 ' "$CASE/holder.out"
     fi
     ! grep -Ev '^alice: cannot ' "$CASE/holder.err" || fail 'the holder said something else'
     store_is_intact

@@ -77,10 +77,10 @@ first_use() {
     begin=$(boot_ms)
     exits 4 "$TENURE" acquire job
     out_is ''
-    err_has 'job cannot be had for another 2.0s: the store is recovering' 'event=store_recovering' 'remaining_ms='
+    err_has 'cannot acquire job for another 2.0s: the store is recovering' 'event=store_recovering' 'remaining_ms='
     pause_ms 1000
     exits 4 "$TENURE" acquire other-job
-    err_has 'other-job cannot be had for another'
+    err_has 'cannot acquire other-job for another'
     left=$(printf '%s\n' "$ERR" | sed -n 's/.*for another \([0-9]*\)ms.*/\1/p')
     between 'ms left' "${left:-9999}" 1 1000
     exits 0 "$TENURE" acquire job --wait 5s
