@@ -21,7 +21,7 @@ defaults() {
     instance=$(instance_of b)
     mark kill
     kill -KILL "$(worker_of b)"
-    until_true 10 all_polled kill
+    until_true 10 all_taken_from "$instance" # it may have begun to poll after the mark
     takeover kill "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
     took 'ms until the last was taken over' "$LAST" 0 5000
@@ -29,11 +29,12 @@ defaults() {
     until_true 15 said a '"event":"lease_renewed"'
     # The new worker of b gets its share back after the default settle time.
     until_true 15 spread 3 3 a b
+    instance=$(instance_of a)
     mark stop
     stop a
     until_true 5 holds b 6
-    until_true 5 all_polled stop
-    takeover stop a-
+    until_true 5 all_taken_from "$instance"
+    takeover stop "$instance"
     took 'ms until the last was taken over from the stopped one' "$LAST" 0 3000
     stop b
     sound --targets "$TARGETS" --bound 6000 --takeovers 6

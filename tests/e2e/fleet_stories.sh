@@ -49,10 +49,11 @@ one_stops() {
     until_true 10 spread 3 3 a b c
     mark even # what has just been handed over counts only when its new holder has polled it
     until_true 5 all_polled even
+    instance=$(instance_of b)
     mark stop
     stop b
-    until_true 5 all_polled stop
-    takeover stop b-
+    until_true 5 all_taken_from "$instance" # it may have begun to poll after the mark
+    takeover stop "$instance"
     [ "$MOVED" -eq 3 ] || fail "$MOVED targets moved instead of 3"
     took 'ms until the last was taken over' "$LAST" 0 "$((TTL / 3))"
     halt a c
@@ -93,7 +94,7 @@ restarted_is_another() {
     kill -KILL "$(warden_of a)"
     mark again
     agent a
-    until_true 6 all_polled again
+    until_true 6 all_taken_from "$before" # whose worker ends a moment after the warden
     after=$(instance_of a)
     [ "$before" != "$after" ] || fail 'the restarted instance has the old id'
     # The old leases ran out first, and the new ones have higher tokens.
