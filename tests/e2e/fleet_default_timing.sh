@@ -16,7 +16,7 @@ defaults() {
     targets 6
     for name in a b; do default_agent $name; done
     until_true 15 spread 3 3 a b
-    until_true 5 all_polled
+    until_true 5 holders_polled
     between 'remaining ms of a lease' "$(remaining_of t-1)" 15000 30000
     instance=$(instance_of b)
     mark kill
@@ -46,7 +46,7 @@ host_dies() {
     targets 6
     for name in a b; do default_agent $name; done
     until_true 15 spread 3 3 a b
-    until_true 5 all_polled
+    until_true 5 holders_polled
     instance=$(instance_of b)
     # Whoever dies right after a renewal has the whole TTL: not that moment.
     until_true 15 no_lease_above 28500

@@ -29,7 +29,7 @@ cut_off() {
     for name in $CUT; do agent "$name" --timeout 60s --store "$(through "p-$name")"; done
     # shellcheck disable=SC2086
     until_true 20 spread 2 2 a $CUT
-    until_true 5 all_polled
+    until_true 5 holders_polled
     for name in $CUT; do instance_of "$name" >"$CASE/$name.instance"; done
     since=$(now_ms)
     mark cut

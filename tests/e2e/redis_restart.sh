@@ -155,7 +155,7 @@ forgotten_successor() {
     long_polls
     agent b --timeout 60s --store "$(through p)"
     until_true 10 spread 3 3 a b
-    until_true 5 polled_by b
+    until_true 5 holders_polled
     cut_off kill_and_start "$CASE/older"
 }
 long_polls() {

@@ -15,7 +15,7 @@ three_agents() {
     targets 9
     for name in a b c; do agent $name; done
     until_true 15 spread 3 3 a b c
-    until_true 10 all_polled
+    until_true 10 holders_polled
 }
 
 # ---- fleets

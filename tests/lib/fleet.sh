@@ -183,6 +183,13 @@ all_polled() {
         on && $3 == "start" { seen[$4] = 1 }
         END { n = split(wanted, list, ","); for (i = 1; i <= n; i++) if (!(list[i] in seen)) exit 1 }' "$LOG"
 }
+# holders_polled: whoever holds one of TARGETS has polled it last. What has just been handed over may still wait for that.
+holders_polled() {
+    all_polled '' || return 1
+    "$TENURE" ls --json | sed -n 's/^{"target":"\([^"]*\)".*"instance":"\([^"]*\)".*/\1 \2/p' >"$CASE/holders"
+    awk -v log_file="$LOG" 'FILENAME == log_file { if ($3 == "start") last[$4] = $6; next } last[$1] != $2 { exit 1 }' \
+        "$LOG" "$CASE/holders"
+}
 # polled TARGET [MARK]
 polled() {
     awk -v target="$1" -v mark="${2:-}" '
