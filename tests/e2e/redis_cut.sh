@@ -187,6 +187,8 @@ answered() {
 # All that an instance had ever sent comes again after it has left. Its tombstone keeps its heartbeats and acquires out.
 # When that is gone they look alive for a TTL: a target may be offered to it and taken back, but that is all.
 session_again() {
+    TTL=4000
+    RENEW=800
     redis_store
     targets 4
     proxy_start p
@@ -194,6 +196,7 @@ session_again() {
     agent b --store "$(through p)"
     until_true 10 spread 2 2 a b
     until_true 5 all_polled
+    stopped=$(boot_ms) # the tombstone lasts for a TTL from then on, at least
     stop b
     until_true 5 holds a 4
     mark even # the first poll of what has just been handed over would count as a change of hands
@@ -201,9 +204,12 @@ session_again() {
     mark again
     answered "$(proxy_tell p replay "$RELEASE")"
     answered "$(proxy_tell p replay-session "$RELEASE")"
+    answered_ms=$(($(boot_ms) - stopped))
     pause_ms 700
-    same hands "$(hands_since again)" 0
-    same 'instances' "$("$TENURE" nodes --json | wc -l)" 1
+    if [ "$answered_ms" -lt "$TTL" ]; then # else a busy machine has let the tombstone end, and what follows is the case
+        same hands "$(hands_since again)" 0
+        same 'instances' "$("$TENURE" nodes --json | wc -l)" 1
+    fi
     pause_ms "$TTL"
     answered "$(proxy_tell p replay-session "$RELEASE")"
     pause_ms "$TTL"
