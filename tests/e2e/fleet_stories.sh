@@ -105,6 +105,8 @@ restarted_is_another() {
 }
 
 five_start_at_once() {
+    TTL=6000
+    RENEW=1500
     targets 10
     for name in a b c d e; do agent $name; done
     until_true 15 spread 2 2 a b c d e
