@@ -43,16 +43,18 @@
  *  - Strings passed in are copied. Strings passed out belong to the handle and live as long as it does, unless the
  *    function says otherwise. Durations are milliseconds in uint64_t; UINT64_MAX waits without end.
  *  - Structs that the caller allocates begin with `size`: set it to sizeof the struct, also for those that a function
- *    fills in. A library that is newer or older than the program then uses the fields that both have. A field that the
- *    library does not know must be 0 (TENURE_E_UNSUPPORTED otherwise).
+ *    fills in (TENURE_E_INVALID otherwise). A library that is newer or older than the program then uses the fields that
+ *    both have. A field that the library does not know must be 0 (TENURE_E_UNSUPPORTED otherwise). The items of
+ *    tenure_guard_check_many() take a stride instead, and a tenure_handle does not grow.
  *  - Flags are an unsigned word, 0 for none. A bit that the library does not know is TENURE_E_UNSUPPORTED.
  *  - Threads. Every function may be called from any thread. Calls that need the store wait for each other, each bounded
  *    by its own time-out. tenure_lease_valid(), tenure_handle_is_held(), tenure_election_leads() and the other local
  *    reads never wait. A handle must not be freed while another thread uses it.
  *  - Callbacks. `each` functions run in the calling thread, without a lock, and may call every function. on_...
  *    functions run in the context's thread, or inside tenure_process() and inside calls that wait. They may call every
- *    function except those that need the store or close a handle: these return TENURE_E_CALLBACK, and a close does
- *    nothing. Nothing is renewed while an on_... function runs: it has to return in a fraction of the TTL.
+ *    function except those that wait for the store or close a context, member, election or guard: these return
+ *    TENURE_E_CALLBACK, and a close does nothing. Leases may be acquired with TENURE_ASYNC, dropped and freed. Nothing
+ *    is renewed while an on_... function runs: it has to return in a fraction of the TTL.
  *  - Handles. A call on a handle that was closed or freed, or whose context was closed, is TENURE_E_CLOSED with a
  *    message; closing or freeing twice does nothing. Only the local reads do not check this: on a handle that was freed
  *    they are undefined, and after tenure_close() they say "not held".
@@ -174,7 +176,7 @@ typedef struct tenure_event {
     uint64_t token;
     uint64_t remaining_ms;
     uint64_t count;
-    uint64_t free_ms;   /* target_unowned: since when, so far */
+    uint64_t free_ms;   /* target_unowned: for how long it has been free */
     const char *reason; /* shutdown, rebalance, drain, removed, forced, resigned, done, expired, taken, store, or "" */
     char target[TENURE_TARGET_MAX + 1];   /* "" when it is about none */
     char instance[TENURE_HOLDER_MAX + 1]; /* the other instance, or "" */
@@ -201,7 +203,7 @@ typedef struct tenure_options {
     const char *namespace_name; /* "poll" */
     const char *instance_name;  /* first part of the instance id; the host's name */
     uint64_t ttl_ms;            /* 30,000; between 100 ms and 366 days, and what the store can do */
-    uint64_t renew_ms;          /* ttl / 3: how often what is held is renewed */
+    uint64_t renew_ms;          /* ttl / 3: between renewals; at most half of the TTL less the margin */
     uint64_t margin_ms;         /* max(ttl / 8, 20): how much earlier than the store a holder stops believing */
     uint64_t timeout_ms;        /* ttl / 6, between 50 and 5,000: bound of one call to the store */
     tenure_event_fn on_event;   /* what happens to the context's leases; NULL: pull with tenure_next_event() */
@@ -239,22 +241,26 @@ TENURE_API const char *tenure_instance_id(const tenure_context *context);
  * go on. Safe in a signal handler; so the handle is not checked: not after tenure_close(). */
 TENURE_API void tenure_cancel(tenure_context *context);
 
-/* The next event of the context's leases, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
+/* The next event of the context's leases, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came.
+ * Of events that nobody takes, the newest 4,096 are kept. */
 TENURE_API int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *ret_event);
 
 /*
  * The driven form: with TENURE_DRIVEN the library starts no thread (a store with a stream of its own, etcd and http, is
  * not watched then, but read several times a second while somebody waits for a change). The program waits until
  * tenure_fd() is readable, for at most tenure_timeout_ms(), and then calls tenure_process(), which makes the calls to
- * the store that are due and calls the on_... functions. It makes a bounded number of calls: each blocks for no longer
- * than the context's time-out, and usually for one round trip. tenure_process() may be called at any time, by any
- * thread. The threaded form is a loop over these three.
+ * the store that are due and calls the on_... functions. It makes up to 16 calls: each blocks for no longer than the
+ * context's time-out, and usually for one round trip. A store that does not answer is an event, not an error of
+ * tenure_process(). It may be called at any time, by any thread, and without TENURE_DRIVEN, too: the threaded form is a
+ * loop over these three.
  *
  * Functions that wait (tenure_acquire() with a wait, tenure_election_wait()) do the same work while they wait. To never
  * wait, acquire with TENURE_ASYNC.
  */
-TENURE_API int tenure_fd(tenure_context *context); /* for poll(), epoll or libuv; negative: an error */
-/* As poll() takes it: milliseconds, rounded up; 0: something is due; -1: nothing before the descriptor is readable. */
+/* For poll(), epoll (level-triggered) or libuv: the same for the life of the context. Negative: an error. */
+TENURE_API int tenure_fd(tenure_context *context);
+/* As poll() takes it: milliseconds, rounded up; 0: something is due, or the context cannot be used, and
+ * tenure_process() says why; -1: nothing before the descriptor is readable. */
 TENURE_API int tenure_timeout_ms(tenure_context *context);
 TENURE_API int tenure_process(tenure_context *context);
 
@@ -300,15 +306,18 @@ TENURE_API int tenure_renew(tenure_lease *lease);
  */
 TENURE_API int tenure_release(tenure_lease *lease);
 
-/* Frees the handle without releasing: a lease that is held is not renewed any more and ends by its TTL. */
+/*
+ * How a lease ends: tenure_release() releases it and waits for the answer; the handle stays. tenure_lease_drop()
+ * releases it and frees the handle, and does not wait: the context sends the release. tenure_lease_free() frees the
+ * handle and does not release: a lease that is held is not renewed any more, and ends by its TTL.
+ */
 TENURE_API void tenure_lease_free(tenure_lease *lease);
-/* Releases and frees without waiting for the store: the context sends the release. */
 TENURE_API void tenure_lease_drop(tenure_lease *lease);
 
 /* The local check: true while this process may believe in its lease. It costs one clock read. Call it before each
  * step of the work and before each message. */
 TENURE_API bool tenure_lease_valid(const tenure_lease *lease);
-TENURE_API uint64_t tenure_lease_token(const tenure_lease *lease); /* 0 before it was granted */
+TENURE_API uint64_t tenure_lease_token(const tenure_lease *lease); /* 0 before it was granted (TENURE_ASYNC) */
 /* Milliseconds until the local deadline; 0 when it has passed or the lease was lost or released. While the lease is
  * uncertain it counts down to the last confirmed deadline. */
 TENURE_API uint64_t tenure_lease_remaining_ms(const tenure_lease *lease);
@@ -448,10 +457,10 @@ TENURE_API int tenure_watch_wait(tenure_context *context, uint64_t *cursor, uint
 
 /*
  * What has happened in the context's namespace, to one target or (NULL) to all: in the order of time, up to `limit` of
- * the newest (SIZE_MAX: all), no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and 30 days), until
- * `each` returns non-zero, which is then returned. A target that its holder lost, or left to others, and that stayed
- * free for longer than the fleet's TTL (without instances: 30 s) is a target_unowned, at the moment at which that time
- * had passed.
+ * the newest (SIZE_MAX: all), no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and
+ * 30 days), until `each` returns non-zero, which is then returned. A target that its holder lost, or left to others,
+ * and that stayed free for longer than the fleet's TTL (without instances: 30 s) is a target_unowned, at the moment at
+ * which that time had passed.
  */
 TENURE_API int tenure_history_read(tenure_context *context, const char *target, uint64_t for_ms, size_t limit,
                                    tenure_change_fn each, void *userdata);
@@ -598,8 +607,8 @@ TENURE_API bool tenure_election_leads(const tenure_election *election);
 TENURE_API uint64_t tenure_election_token(const tenure_election *election);
 /* Milliseconds until the local deadline, also while uncertain or stepping down; 0: none. */
 TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election);
-/* Waits up to wait_ms until this instance leads. TENURE_E_HELD: another instance leads; TENURE_E_GONE, TENURE_E_TOKEN:
- * this one never will. */
+/* Waits up to wait_ms until tenure_election_leads() is true. TENURE_E_HELD: another instance leads; TENURE_E_GONE,
+ * TENURE_E_TOKEN: this one never will. */
 TENURE_API int tenure_election_wait(tenure_election *election, uint64_t wait_ms);
 /* Steps down and lets others go first: it campaigns again after one TTL. */
 TENURE_API int tenure_election_resign(tenure_election *election);
@@ -607,13 +616,14 @@ TENURE_API int tenure_election_resign(tenure_election *election);
 /*
  * Runs fn on the leader only: campaigns for up to wait_ms, calls fn with the election (renewed meanwhile; fn checks
  * tenure_election_leads() to notice a loss), and releases the role. In the driven form fn has to call tenure_process().
- * Returns what fn returns (0 or more is meant); TENURE_E_HELD when another instance leads: fn was not called;
+ * Returns what fn returns (it should be 0 or more); TENURE_E_HELD when another instance leads: fn was not called;
  * TENURE_E_LOST when fn was called and the leadership was lost before it returned.
  */
 TENURE_API int tenure_election_run(tenure_context *context, const char *role, const tenure_election_options *options,
                                    uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
 
-/* Roles seen from outside. The context's namespace is that of the roles, usually `leader`. */
+/* Roles seen from outside, in the context's own namespace: open the context with the namespace `leader` to see the
+ * roles of elections that have no other. */
 typedef struct tenure_leader {
     size_t size;
     uint64_t token;

@@ -1,0 +1,380 @@
+/*
+ * The book of a context's leases as a part of the driver: what to send, what an answer means, and what the feed says.
+ * See lease_book.h.
+ */
+#include "core/lease_book.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "core/lease_book_state.h"
+
+#define REPORT_EACH_MAX 100u /* renewals of one request that are reported one by one */
+
+#define ALL_WAITS      (1u << TEN_BOOK_ACQUIRE | 1u << TEN_BOOK_RENEW | 1u << TEN_BOOK_RELEASE)
+#define WAITS_FOR_HELD (1u << TEN_BOOK_ACQUIRE | 1u << TEN_BOOK_RENEW)
+
+static uint64_t random_below(ten_lease_book *book, uint64_t limit) {
+    book->random += UINT64_C(0x9e3779b97f4a7c15);
+    return limit ? ten_hash_mix(book->random) % limit : 0;
+}
+
+static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum tenure_event_kind kind,
+                     enum ten_reason reason) {
+    ten_lease_book_tell(book, lease, (tenure_event){.kind = kind, .reason = ten_reason_name(reason)}, NULL);
+}
+
+/* ---- the end of a lease against the will of its users */
+
+static void lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
+    bool wanted = !lease->release;
+    lease->renew_now = lease->release = false;
+    ten_lease_book_changed(book, lease);
+    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_LOST, result);
+    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
+    if (!wanted)
+        return;
+    tell_end(book, lease, TENURE_EVENT_LOST, reason);
+    book->config.lost(book->config.userdata, lease, reason);
+}
+
+/* Somebody may have asked for it meanwhile, and gets a new lease. */
+static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+    lease->acquiring |= ten_lease_book_until_ms(lease) != 0;
+    if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
+        ten_lease_book_look(book, lease, now_ms);
+    else
+        ten_timers_clear(&book->due, lease->number);
+    ten_lease_book_tidy(book, lease);
+}
+
+static void expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+    if (!ten_holding_expire(&lease->holding, now_ms))
+        return;
+    lose(book, lease, TEN_REASON_EXPIRED, NULL);
+    if (lease->renewed > 0)
+        ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_EXPIRED);
+    after_loss(book, now_ms, lease);
+}
+
+static void expire(void *self, uint64_t now_ms) {
+    ten_lease_book *book = self;
+    uint32_t number;
+    while (ten_timers_take(&book->deadlines, now_ms, &number))
+        expire_one(book, now_ms, book->leases[number]);
+}
+
+/* ---- requests */
+
+/* It is renewed with the TTL that was granted. */
+static ten_timing timing_of(const ten_lease_book *book, const ten_book_lease *lease) {
+    ten_timing timing = book->config.timing;
+    if (lease->holding.ttl_ms && ten_holding_is_held(&lease->holding))
+        timing.ttl_ms = lease->holding.ttl_ms;
+    return timing;
+}
+
+/* False: there is nothing to send. */
+static bool request_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_op *ret_op) {
+    ten_timing timing = timing_of(book, lease);
+    if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release) {
+        lease->release = false;
+        *ret_op = ten_holding_release(&lease->holding, TEN_REASON_DONE, 0);
+        ten_lease_book_changed(book, lease);
+        return true;
+    }
+    if (ten_holding_is_held(&lease->holding)) {
+        if (ten_lease_book_due_ms(book, lease, now_ms) > now_ms) {
+            ten_lease_book_plan(book, lease, now_ms);
+            return false;
+        }
+        lease->renew_now = false;
+        *ret_op = ten_holding_renew(&lease->holding, &timing, 0);
+        return true;
+    }
+    if (!lease->acquiring || book->stopping)
+        return false;
+    *ret_op = ten_holding_acquire(&lease->holding, &timing);
+    return true;
+}
+
+static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
+    ten_lease_book *book = self;
+    uint32_t number;
+    expire(book, now_ms);
+    book->op_count = 0;
+    while (book->op_count < book->config.batch_max && ten_timers_take(&book->due, now_ms, &number)) {
+        ten_book_lease *lease = book->leases[number];
+        ten_op *op = &book->ops[book->op_count];
+        if (!request_one(book, now_ms, lease, op))
+            continue;
+        op->namespace_name = book->config.namespace_name;
+        op->target = lease->target;
+        op->holder = book->config.instance;
+        book->op_numbers[book->op_count++] = number;
+    }
+    book->sent_ms = now_ms;
+    *ret_count = book->op_count;
+    return book->op_count ? book->ops : NULL;
+}
+
+/* ---- answers */
+
+/* It was to be released, but there is nothing to release. */
+static void forget_release(ten_book_lease *lease, int error) {
+    if (lease->holding.state != TEN_HOLDING_NONE)
+        return;
+    lease->release = false;
+    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, error, NULL);
+}
+
+static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
+    if (lease->users == 0 || lease->release || book->stopping) { /* it is not wanted any longer */
+        lease->release = false;
+        ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_DONE);
+        ten_lease_book_changed(book, lease);
+        return;
+    }
+    lease->acquiring = lease->tried = lease->patient = false;
+    lease->until_ms = 0;
+    ten_lease_book_count_follower(book, lease);
+    ten_lease_book_changed(book, lease);
+    ten_lease_book_answer_waits(lease, WAITS_FOR_HELD, TENURE_OK, result);
+    tell_end(book, lease, TENURE_EVENT_ACQUIRED, TEN_REASON_NONE);
+}
+
+static void note_renewed(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
+    ten_lease_book_changed(book, lease);
+    lease->until_ms = 0;
+    lease->patient = false;
+    ten_lease_book_count_follower(book, lease);
+    ten_lease_book_answer_waits(lease, WAITS_FOR_HELD, TENURE_OK, result);
+    book->renewed_count++;
+    if (book->op_count <= REPORT_EACH_MAX)
+        tell_end(book, lease, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
+}
+
+/* Those whose time is over learn the refusal; the others wait for the end of the other lease. */
+static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
+    int error = result->outcome == TEN_HELD      ? TENURE_E_HELD
+                : result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET
+                                                 : result->error;
+    forget_release(lease, TENURE_OK);
+    if (!lease->acquiring)
+        return;
+    if (error != TENURE_E_HELD || now_ms >= ten_lease_book_until_ms(lease)) {
+        ten_lease_book_give_up(book, lease, error, result);
+        return;
+    }
+    ten_book_wait **at = &lease->waits;
+    while (*at) {
+        ten_book_wait *wait = *at;
+        if (wait->kind == TEN_BOOK_ACQUIRE && now_ms >= wait->until_ms) {
+            *at = wait->next;
+            ten_lease_book_answer_wait(wait, error, result);
+        } else {
+            at = &wait->next;
+        }
+    }
+    if (result->recovering)
+        ten_lease_book_tell(
+            book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
+    uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + random_below(book, 3);
+    ten_lease_book_look(book, lease, ten_min_u64(again_ms, ten_lease_book_until_ms(lease)));
+}
+
+/* A token that must not be believed was granted, and is being released: then once more. */
+static void note_spent(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
+    ten_lease_book_changed(book, lease);
+    if (lease->tried && lease->acquiring) {
+        for (ten_book_wait *wait = lease->waits; wait; wait = wait->next)
+            wait->spent = wait->kind == TEN_BOOK_ACQUIRE;
+        ten_lease_book_give_up(book, lease, TENURE_E_STORE, result);
+    }
+    lease->tried = true;
+    ten_lease_book_look(book, lease, now_ms);
+}
+
+static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
+    ten_lease_book_changed(book, lease);
+    for (ten_book_wait *wait = lease->waits; wait; wait = wait->next)
+        wait->late = true;
+    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_TIMEOUT, result);
+    forget_release(lease, TENURE_OK);
+    if (!ten_holding_is_held(&lease->holding) && lease->acquiring) {
+        if (now_ms >= ten_lease_book_until_ms(lease))
+            ten_lease_book_give_up(book, lease, TENURE_E_TIMEOUT, result);
+        else
+            ten_lease_book_look(book, lease, now_ms);
+        return;
+    }
+    ten_lease_book_plan(book, lease, now_ms); /* it expires, or is renewed */
+}
+
+static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
+    enum ten_reason reason = (enum ten_reason)lease->holding.reason;
+    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
+    if (reason == TEN_REASON_DONE)
+        tell_end(book, lease, TENURE_EVENT_RELEASED, reason);
+    if (lease->acquiring)
+        ten_lease_book_look(book, lease, now_ms);
+}
+
+static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
+    ten_timing timing = timing_of(book, lease);
+    switch (ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result)) {
+    case TEN_HOLDING_GRANTED:
+        note_granted(book, lease, result);
+        break;
+    case TEN_HOLDING_RENEWED:
+        note_renewed(book, lease, result);
+        break;
+    case TEN_HOLDING_LATE:
+        note_late(book, now_ms, lease, result);
+        return;
+    case TEN_HOLDING_SPENT:
+        note_spent(book, now_ms, lease, result);
+        return;
+    case TEN_HOLDING_REFUSED:
+        note_refused(book, now_ms, lease, result);
+        return;
+    case TEN_HOLDING_LOST:
+        lose(book, lease,
+             result->barred   ? TEN_REASON_FORCED
+             : result->holder ? TEN_REASON_TAKEN
+                              : TEN_REASON_STORE,
+             result);
+        lease->acquiring |= ten_lease_book_until_ms(lease) != 0;
+        if (lease->acquiring)
+            ten_lease_book_look(book, lease, now_ms);
+        return;
+    case TEN_HOLDING_RELEASED:
+    case TEN_HOLDING_KEPT:
+    case TEN_HOLDING_UNKEPT:
+        note_released(book, now_ms, lease, result);
+        return;
+    case TEN_HOLDING_IGNORED:
+        if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
+            ten_lease_book_look(book, lease, now_ms);
+        return;
+    }
+    ten_lease_book_plan(book, lease, now_ms);
+}
+
+/* An acquire that somebody waits for fails at once; others are tried again, after the driver's pause. */
+static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error) {
+    bool acquire = lease->holding.flight == TEN_FLIGHT_ACQUIRE;
+    bool uncertain = ten_holding_unanswered(&lease->holding);
+    ten_lease_book_changed(book, lease);
+    ten_lease_book_answer_waits(lease, ALL_WAITS, error, NULL);
+    forget_release(lease, error);
+    if (uncertain && !lease->release)
+        ten_lease_book_tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error}, NULL);
+    if (acquire && lease->acquiring && (now_ms >= lease->until_ms || !tenure_error_retryable(error)))
+        ten_lease_book_give_up(book, lease, error, NULL);
+    else if (acquire && lease->acquiring)
+        ten_lease_book_look(book, lease, now_ms);
+    else
+        ten_lease_book_plan(book, lease, now_ms);
+    ten_lease_book_count_follower(book, lease);
+}
+
+static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
+    ten_lease_book *book = self;
+    book->renewed_count = 0;
+    for (uint32_t i = 0; i < book->op_count; i++) {
+        ten_book_lease *lease = book->leases[book->op_numbers[i]];
+        expire_one(book, now_ms, lease);
+        if (error == TENURE_OK)
+            take_answer(book, now_ms, lease, &results[i]);
+        else
+            take_no_answer(book, now_ms, lease, error);
+        ten_lease_book_tidy(book, lease);
+    }
+    if (book->op_count > REPORT_EACH_MAX && book->renewed_count > 0)
+        ten_event_queue_put(book->config.events,
+                            (tenure_event){.kind = TENURE_EVENT_RENEWED, .count = book->renewed_count});
+    book->op_count = 0;
+}
+
+/* ---- the feed */
+
+static void change(void *self, uint64_t now_ms, const ten_change *entry) {
+    ten_lease_book *book = self;
+    ten_book_lease *lease = entry->target[0] ? ten_lease_book_find(book, entry->target) : NULL;
+    if (entry->kind == TENURE_EVENT_RECOVERING) {
+        for (uint32_t i = 0; i < book->room; i++)
+            if (book->leases[i] && book->leases[i]->following)
+                ten_lease_book_look(book, book->leases[i], now_ms);
+        return;
+    }
+    if (!lease || !lease->following)
+        return;
+    bool ended = entry->kind == TENURE_EVENT_RELEASED || entry->kind == TENURE_EVENT_LOST;
+    bool mine = strcmp(entry->instance, book->config.instance) == 0;
+    if (!ten_holding_is_held(&lease->holding)) {
+        if (lease->acquiring && ended)
+            ten_lease_book_look(book, lease, now_ms);
+        return;
+    }
+    bool newer = entry->kind == TENURE_EVENT_ACQUIRED && entry->token > lease->holding.token && !mine;
+    bool this_one = ended && entry->token == lease->holding.token;
+    if (!newer && !this_one)
+        return;
+    ten_holding_lose(&lease->holding);
+    lose(book, lease,
+         newer                                ? TEN_REASON_TAKEN
+         : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED
+                                              : TEN_REASON_STORE,
+         NULL);
+    after_loss(book, now_ms, lease);
+}
+
+/* What happened before may have been missed. */
+static void follow(void *self, uint64_t now_ms) {
+    ten_lease_book *book = self;
+    for (uint32_t i = 0; i < book->room; i++) {
+        ten_book_lease *lease = book->leases[i];
+        if (!lease || !lease->following)
+            continue;
+        lease->renew_now |= ten_holding_is_held(&lease->holding) && lease->renewed > 0;
+        ten_lease_book_look(book, lease, now_ms);
+    }
+}
+
+static bool follows(const void *self) {
+    const ten_lease_book *book = self;
+    return book->followers > 0;
+}
+
+/* ---- for the driver */
+
+static uint64_t next_ms(const void *self, uint64_t now_ms) {
+    const ten_lease_book *book = self;
+    uint64_t next = ten_timers_next(&book->due);
+    return next == UINT64_MAX ? next : ten_max_u64(next, now_ms);
+}
+
+static uint64_t deadline_ms(const void *self) {
+    const ten_lease_book *book = self;
+    return ten_timers_next(&book->deadlines);
+}
+
+/* From when on the lease that ends first should have been renewed. */
+static uint64_t urgent_ms(const void *self) {
+    const ten_lease_book *book = self;
+    const ten_timing *timing = &book->config.timing;
+    uint64_t ends_ms = ten_timers_next(&book->deadlines);
+    return ends_ms == UINT64_MAX ? ends_ms
+                                 : ten_sub_saturating(ends_ms, timing->ttl_ms - timing->margin_ms - timing->renew_ms);
+}
+
+const ten_driver_part ten_lease_book_part = {.request = request,
+                                             .answer = answer,
+                                             .expire = expire,
+                                             .next_ms = next_ms,
+                                             .deadline_ms = deadline_ms,
+                                             .urgent_ms = urgent_ms,
+                                             .follows = follows,
+                                             .follow = follow,
+                                             .change = change};
