@@ -1,6 +1,6 @@
 /*
  * The history: combines the entries of each target. A store only writes what happened; how long something lasted is
- * derived here, so that no store has to keep it and no holder pays for it. Called by runtime/client_history.c.
+ * derived here, so that no store has to keep it and no holder pays for it. Called by runtime/context_history.c.
  */
 #include "core/history.h"
 

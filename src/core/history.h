@@ -1,7 +1,7 @@
 /*
  * The history of who held what, derived from the feed of a store: which entries are wanted, how long each holder held
  * its target, how long the target was free before, and when it had no holder for longer than its TTL. Pure: it is told
- * the entries in the order of the feed, and reads nothing. Called by runtime/client_history.c, which reads the store.
+ * the entries in the order of the feed, and reads nothing. Called by runtime/context_history.c, which reads the store.
  */
 #ifndef TEN_CORE_HISTORY_H
 #define TEN_CORE_HISTORY_H

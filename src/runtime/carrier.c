@@ -24,16 +24,27 @@ void ten_carrier_pass_turn(ten_carrier *carrier) {
     pthread_cond_broadcast(&carrier->turned);
 }
 
-bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms) {
+void ten_carrier_sleep(ten_carrier *carrier, pthread_cond_t *condition, uint64_t wait_ms) {
+    uint64_t start_ms = ten_now_ms();
     struct timespec end = ten_monotonic_end(wait_ms);
+    bool passed = pthread_cond_timedwait(condition, &carrier->lock, &end) != 0;
+    if (!passed || ten_now_ms() + 1 >= ten_add_saturating(start_ms, wait_ms))
+        return;
+    /* Under a program that fakes clocks (faketime) the monotonic one may say so too early. */
+    pthread_mutex_unlock(&carrier->lock);
+    ten_sleep_us(1000);
+    ten_carrier_lock(carrier);
+}
+
+bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms) {
+    uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
     ten_turn **at = &carrier->turns;
     while (*at)
         at = &(*at)->next;
     *turn = (ten_turn){.given = carrier->turns == NULL};
     *at = turn;
-    int waited = 0;
-    while (!turn->given && (waited == 0 || wait_ms == UINT64_MAX))
-        waited = pthread_cond_timedwait(&carrier->turned, &carrier->lock, &end);
+    for (uint64_t now_ms; !turn->given && (now_ms = ten_now_ms()) < end_ms;)
+        ten_carrier_sleep(carrier, &carrier->turned, end_ms - now_ms);
     if (turn->given)
         return true;
     for (at = &carrier->turns; *at != turn; at = &(*at)->next)

@@ -170,6 +170,8 @@ void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn);
 /* False: others had it for that long. */
 bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms);
 void ten_carrier_pass_turn(ten_carrier *carrier);
+/* Sleeps until the condition is signalled or the time has passed, or less. */
+void ten_carrier_sleep(ten_carrier *carrier, pthread_cond_t *condition, uint64_t wait_ms);
 /* Makes the next call of the task, with the turn. False: there is none. */
 bool ten_carrier_step(ten_carrier *carrier, ten_task *task);
 

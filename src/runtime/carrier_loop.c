@@ -315,11 +315,6 @@ void ten_carrier_stop(ten_carrier *carrier) {
 
 /* ---- waiting; with the lock */
 
-static void sleep_changed(ten_carrier *carrier, uint64_t wait_ms) {
-    struct timespec end = ten_monotonic_end(wait_ms);
-    (void)pthread_cond_timedwait(&carrier->changed, &carrier->lock, &end);
-}
-
 /* Sleeps until something happens. In the driven form one of those who wait polls for all. */
 static void sleep_until(ten_carrier *carrier, const ten_task *task, uint64_t end_ms, bool idle) {
     uint64_t now_ms = ten_carrier_now_ms(carrier);
@@ -333,7 +328,7 @@ static void sleep_until(ten_carrier *carrier, const ten_task *task, uint64_t end
         wait_ms = ten_max_u64(wait_ms, ten_min_u64(IDLE_STEP_MS, ten_sub_saturating(end_ms, now_ms)));
     if (!carrier->driven || carrier->polled) {
         wake(carrier);
-        sleep_changed(carrier, wait_ms);
+        ten_carrier_sleep(carrier, &carrier->changed, wait_ms);
         return;
     }
     carrier->polled = true;
