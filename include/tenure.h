@@ -471,7 +471,8 @@ TENURE_API int tenure_history_read(tenure_context *context, const char *target, 
  * A fleet member announces its instance, sees the others, computes the same plan as they do, acquires what is planned
  * for it, renews, hands over, and takes over from the dead. The program adds targets (or lets them come from the
  * store's registry), checks a target before each step of work on it, and says when work begins and ends. A context has
- * at most one member in a namespace, and no leases or elections of its own there.
+ * at most one member in a namespace, and no leases or elections of its own there. An instance that has left a fleet is
+ * gone: for a TTL, its context gets nothing more in that namespace (TENURE_E_GONE). Open another one.
  */
 typedef struct tenure_member tenure_member;
 
