@@ -59,7 +59,7 @@
  *    message; closing or freeing twice does nothing. Only the local reads do not check this: on a handle that was freed
  *    they are undefined, and after tenure_close() they say "not held".
  *  - fork(). The child holds nothing. In the child every lease is invalid, every call on a handle of the parent returns
- *    TENURE_E_FORKED, and the close and free functions free memory only. The child opens its own context. A SQLite file
+ *    TENURE_E_FORKED, and the close and free functions only free the handle. The child opens its own context. A SQLite file
  *    that the parent had open can be opened by the child only after exec: SQLite cannot share it across fork().
  *  - The library never prints, exits, changes the locale or installs a signal handler.
  */

@@ -347,7 +347,10 @@ void tenure_election_close(tenure_election *election) {
         ten_context_disown(context, &election->object);
     }
     ten_last_error_forget(election);
-    free_election(election);
+    if (usable == TENURE_E_FORKED)
+        ten_free(election); /* what is inside may have been changing at the fork */
+    else
+        free_election(election);
 }
 
 /* ---- using it */

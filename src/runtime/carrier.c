@@ -186,9 +186,8 @@ static ten_channel *find_channel(const ten_carrier *carrier, const char *namespa
     return channel;
 }
 
-static void free_channel(ten_channel *channel, bool forked) {
-    if (!forked)
-        ten_store_close(channel->store); /* a connection of the parent is not the child's to close */
+static void free_channel(ten_channel *channel) {
+    ten_store_close(channel->store);
     ten_free(channel);
 }
 
@@ -231,7 +230,7 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
     channel->users++;
     pthread_mutex_unlock(&carrier->lock);
     if (made)
-        free_channel(made, false);
+        free_channel(made);
     *ret_channel = channel;
     return TENURE_OK;
 }
@@ -252,7 +251,7 @@ void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
     }
     pthread_mutex_unlock(&carrier->lock);
     if (last)
-        free_channel(channel, false);
+        free_channel(channel);
     ten_carrier_lock(carrier);
     ten_carrier_pass_turn(carrier);
     ten_carrier_unlock(carrier);
@@ -331,18 +330,20 @@ int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error) {
     return url && !carrier->url ? ten_fail_memory(error, "a context") : TENURE_OK;
 }
 
-void ten_carrier_free(ten_carrier *carrier, bool forked) {
+void ten_carrier_free(ten_carrier *carrier) {
     while (carrier->channels) {
         ten_channel *channel = carrier->channels;
         carrier->channels = channel->next;
-        free_channel(channel, forked);
+        free_channel(channel);
     }
-    ten_close_fd(&carrier->wake_fd);
-    ten_close_fd(&carrier->poll_fd);
-    ten_free(carrier->url);
-    if (forked)
-        return; /* another thread may have been inside at that moment */
     pthread_mutex_destroy(&carrier->lock);
     pthread_cond_destroy(&carrier->changed);
     pthread_cond_destroy(&carrier->turned);
+    ten_carrier_abandon(carrier);
+}
+
+void ten_carrier_abandon(ten_carrier *carrier) {
+    ten_close_fd(&carrier->wake_fd);
+    ten_close_fd(&carrier->poll_fd);
+    ten_free(carrier->url);
 }

@@ -101,8 +101,9 @@ struct ten_carrier {
 int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error);
 /* Ends the thread. */
 void ten_carrier_stop(ten_carrier *carrier);
-/* In a child of fork() it frees memory only. */
-void ten_carrier_free(ten_carrier *carrier, bool forked);
+void ten_carrier_free(ten_carrier *carrier);
+/* In a child of fork(): connections are the parent's, and what is inside may have been changing at that moment. */
+void ten_carrier_abandon(ten_carrier *carrier);
 
 static inline uint64_t ten_carrier_now_ms(const ten_carrier *carrier) {
     return ten_boot_ms(carrier->clock);

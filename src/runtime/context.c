@@ -55,10 +55,10 @@ static int open_store(tenure_context *context, const char *url, uint64_t asked_t
                             error);
 }
 
-static void free_context(tenure_context *context, bool forked) {
+static void free_context(tenure_context *context) {
     ten_task_free(&context->task);
     ten_lease_book_free(context->book);
-    ten_carrier_free(&context->carrier, forked);
+    ten_carrier_free(&context->carrier);
     ten_free(context);
 }
 
@@ -88,7 +88,7 @@ int ten_context_open(const char *url, const tenure_options *options, const ten_c
     if (r == TENURE_OK && !ten_object_enter(&context->object, TEN_OBJECT_CONTEXT, context))
         r = ten_fail_memory(&error, "a context");
     if (r < 0) {
-        free_context(context, false);
+        free_context(context);
         return ten_last_error_set(NULL, &error);
     }
     *ret_context = context;
@@ -172,7 +172,8 @@ int tenure_close(tenure_context *context) {
     (void)ten_object_leave(context, TEN_OBJECT_CONTEXT);
     ten_last_error_forget(context);
     if (r == TENURE_E_FORKED) {
-        free_context(context, true); /* what was opened on it is refused as the parent's, with or without it */
+        ten_carrier_abandon(&context->carrier);
+        ten_free(context); /* what was opened on it is refused as the parent's, with or without it */
         return TENURE_OK;
     }
     bool ended = end_all(context);
@@ -181,7 +182,7 @@ int tenure_close(tenure_context *context) {
         atomic_store(&object->context, NULL);
     }
     ten_carrier_stop(&context->carrier);
-    free_context(context, false);
+    free_context(context);
     return ended ? TENURE_OK
                  : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
                                       "not everything could be released in time; the rest ends by its TTL");

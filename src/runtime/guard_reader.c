@@ -297,7 +297,10 @@ void tenure_guard_close(tenure_guard *guard) {
         ten_context_disown(context, &guard->object);
     }
     ten_last_error_forget(guard);
-    free_guard(guard);
+    if (usable == TENURE_E_FORKED)
+        ten_free(guard); /* what is inside may have been changing at the fork */
+    else
+        free_guard(guard);
 }
 
 /* ---- checking; the lock is held */

@@ -323,5 +323,8 @@ void tenure_member_close(tenure_member *member) {
         ten_context_disown(context, &member->object);
     }
     ten_last_error_forget(member);
-    free_member(member);
+    if (usable == TENURE_E_FORKED)
+        ten_free(member); /* what is inside may have been changing at the fork */
+    else
+        free_member(member);
 }
