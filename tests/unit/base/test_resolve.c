@@ -333,6 +333,7 @@ static void an_endless_deadline_is_no_overflow(void **state) {
     ten_error error;
     resolver.slow_ms = 5;
     assert_int_equal(ten_resolve("1.test", 1, UINT64_MAX, &addresses, &error), TENURE_OK);
+    resolver.hangs = true; /* a slow one can be done before it is looked for */
     assert_int_equal(ten_resolve("1.test", 1, 0, &addresses, &error), TENURE_E_TIMEOUT);
 }
 
