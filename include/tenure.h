@@ -59,8 +59,8 @@
  *    message; closing or freeing twice does nothing. Only the local reads do not check this: on a handle that was freed
  *    they are undefined, and after tenure_close() they say "not held".
  *  - fork(). The child holds nothing. In the child every lease is invalid, every call on a handle of the parent returns
- *    TENURE_E_FORKED, and the close and free functions only free the handle. The child opens its own context. A SQLite file
- *    that the parent had open can be opened by the child only after exec: SQLite cannot share it across fork().
+ *    TENURE_E_FORKED, and the close and free functions only free the handle. The child opens its own context. A SQLite
+ *    file that the parent had open can be opened by the child only after exec: SQLite cannot share it across fork().
  *  - The library never prints, exits, changes the locale or installs a signal handler.
  */
 #ifndef TENURE_H
@@ -628,7 +628,7 @@ TENURE_API int tenure_election_run(tenure_context *context, const char *role, co
 typedef struct tenure_leader {
     size_t size;
     uint64_t token;
-    uint64_t remaining_ms;                /* by the store's clock; 0 when it is told by a change */
+    uint64_t remaining_ms;                /* by the store's clock; 0 if the leader is known from a change */
     uint64_t since_ms;                    /* Unix time, for display; 0: not known */
     char instance[TENURE_HOLDER_MAX + 1]; /* "": there is no leader */
 } tenure_leader;
@@ -646,7 +646,7 @@ TENURE_API int tenure_leader_resign(tenure_context *context, const char *role, c
 
 /*
  * For receivers of what holders send. A message carries the token of the lease under which it was made; a guard says
- * whether that token is current, and its owner drops the message otherwise. docs/FENCING.md tells more, also how to do
+ * whether that token is current, and its owner drops the message otherwise. docs/FENCING.md has more, also how to do
  * without a guard where the data is in SQL or Redis.
  *
  *  - A token below the highest that the guard has accepted or read for its target is never accepted.

@@ -17,7 +17,7 @@ struct ten_lease_book {
     uint32_t *free_numbers;
     uint32_t free_count;
     uint32_t room;
-    ten_timers due;       /* when something is to be sent about a lease */
+    ten_timers due;       /* when the next request about a lease is due */
     ten_timers deadlines; /* when a lease ends */
     size_t followers;     /* leases for which the feed is followed */
     uint64_t random;
@@ -34,7 +34,7 @@ struct ten_lease_book {
 void ten_lease_book_tell(ten_lease_book *book, const ten_book_lease *lease, tenure_event event, const char *instance);
 /* What may be believed about it has changed. */
 void ten_lease_book_changed(ten_lease_book *book, ten_book_lease *lease);
-/* Something is to be sent about it then, unless a request is in flight. */
+/* Schedules the next request about it, unless one is in flight. */
 void ten_lease_book_look(ten_lease_book *book, const ten_book_lease *lease, uint64_t at_ms);
 /* When there is something to send about it; UINT64_MAX: not before something happens. */
 uint64_t ten_lease_book_due_ms(const ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms);

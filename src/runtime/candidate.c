@@ -1,6 +1,6 @@
 /*
- * The C API of elections: the core's candidate (core/election.h) as a task of its context's carrier. Here the program is
- * told what came of it.
+ * The C API of elections: the core's candidate (core/election.h) as a task of its context's carrier. Here the program
+ * is told what came of it.
  */
 #include "runtime/candidate.h"
 

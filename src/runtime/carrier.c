@@ -303,7 +303,7 @@ bool ten_task_take_event(ten_task *task, tenure_event *ret_event) {
     ten_carrier_lock(task->carrier);
     bool found = ten_event_queue_take(&task->events, ret_event);
     if (found) {
-        tell_changed(task); /* what it says may be believed when the program is told, not before */
+        tell_changed(task); /* beliefs change when the event is taken, not before */
         pthread_cond_broadcast(&task->carrier->changed);
     }
     pthread_mutex_unlock(&task->carrier->lock);

@@ -399,7 +399,6 @@ int ten_carrier_wait(ten_carrier *carrier, ten_task *task, bool (*done)(const vo
 }
 
 struct notice {
-    const ten_carrier *carrier;
     const ten_channel *channel;
     uint64_t seen;
 };
@@ -410,7 +409,7 @@ static bool has_notice(const void *arg) {
 }
 
 int ten_carrier_wait_notice(ten_carrier *carrier, ten_channel *channel, uint64_t seen, uint64_t end_ms) {
-    struct notice notice = {.carrier = carrier, .channel = channel, .seen = seen};
+    struct notice notice = {.channel = channel, .seen = seen};
     uint64_t blind_ms = ten_carrier_now_ms(carrier) + BLIND_MS;
     channel->watchers++;
     uint64_t until_ms = channel->watched ? end_ms : ten_min_u64(end_ms, blind_ms);

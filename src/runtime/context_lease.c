@@ -1,7 +1,7 @@
 /*
- * Handles of leases: what each may believe, the local reads, renewing, releasing and freeing. The book (core/lease_book.h)
- * has one entry for a target, and decides; several handles can share an entry, and each has the grant that it got.
- * context_acquire.c has how they come to be.
+ * Handles of leases: what each may believe, the local reads, renewing, releasing and freeing. The book
+ * (core/lease_book.h) has one entry for a target, and decides; several handles can share an entry, and each has the
+ * grant that it got. context_acquire.c makes them.
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void on_failed(void *userdata, ten_book_lease *entry, int error, const te
     }
 }
 
-/* Its on_lost is to be called. */
+/* Queues its on_lost. */
 static void list_lost(tenure_context *context, tenure_lease *lease) {
     if (!lease->on_lost || lease->listed || !lease->reason)
         return;
@@ -116,7 +116,7 @@ static bool pending(const void *owner) {
     return context->lost || (context->on_event && context->task.events.count > 0);
 }
 
-/* Takes the next handle whose on_lost is to be called. */
+/* Takes the next handle from the queue of on_lost calls. */
 static tenure_lease *take_lost(tenure_context *context, tenure_lost_fn *ret_fn, void **ret_userdata) {
     ten_carrier_lock(&context->carrier);
     tenure_lease *lease = context->lost;

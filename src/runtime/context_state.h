@@ -27,7 +27,7 @@ struct tenure_context {
     ten_lease_book *book;
     ten_object *objects;        /* fleet members, elections and guards that were opened on it */
     ten_object *leases;         /* handles of leases */
-    tenure_lease *lost;         /* those whose on_lost is to be called */
+    tenure_lease *lost;         /* the queue of on_lost calls */
     const tenure_lease *losing; /* the one whose on_lost is being called */
     uint64_t recovering_ms;
 };

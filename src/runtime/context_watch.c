@@ -71,7 +71,7 @@ static int read_changes(tenure_context *context, uint64_t *cursor, ten_copies *c
     return ten_context_leave(context, r);
 }
 
-/* True: a notice came, or it is time to look again. */
+/* TENURE_OK: a notice came, or it is time to read again. */
 static int wait_for_notice(tenure_context *context, uint64_t seen, uint64_t end_ms) {
     ten_carrier_lock(&context->carrier);
     int r = ten_carrier_wait_notice(&context->carrier, context->channel, seen, end_ms);

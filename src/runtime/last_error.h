@@ -1,6 +1,6 @@
 /*
- * The last error of the calling thread, and the handle that it was on. Per thread, so that reading it needs no lock. The
- * program reads it by tenure_message().
+ * The last error of the calling thread, and the handle that it was on. Per thread, so that reading it needs no lock.
+ * The program reads it by tenure_message().
  */
 #ifndef TEN_RUNTIME_LAST_ERROR_H
 #define TEN_RUNTIME_LAST_ERROR_H

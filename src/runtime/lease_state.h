@@ -23,7 +23,7 @@ struct tenure_lease {
     bool recovering;
     bool renewed;       /* by the context */
     bool attentive;     /* the book was told so */
-    bool listed;        /* among those whose on_lost is to be called */
+    bool listed;        /* in the queue of on_lost calls */
     const char *reason; /* why it was lost; NULL: it was not */
     tenure_lost_fn on_lost;
     void *userdata;

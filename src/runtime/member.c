@@ -1,6 +1,6 @@
 /*
- * The fleet member of the C API: the fleet (core/fleet.h) as a task of its context's carrier. Here are its life and what
- * the carrier does for it: it publishes what may be believed, counts, and tells the program.
+ * The fleet member of the C API: the fleet (core/fleet.h) as a task of its context's carrier. Here are its life and
+ * what the carrier does for it: it publishes what may be believed, counts, and tells the program.
  */
 #include <errno.h>
 #include <string.h>
