@@ -190,26 +190,6 @@ int tenure_close(tenure_context *context) {
 
 /* ---- objects */
 
-int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind) {
-    if (!ten_object_enter(object, kind, context))
-        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a handle");
-    ten_carrier_lock(&context->carrier);
-    ten_object **first = kind == TEN_OBJECT_LEASE ? &context->leases : &context->objects;
-    object->next = *first;
-    object->before = first;
-    if (object->next)
-        object->next->before = &object->next;
-    *first = object;
-    ten_carrier_unlock(&context->carrier);
-    return TENURE_OK;
-}
-
-void ten_context_disown(tenure_context *context, ten_object *object) {
-    ten_carrier_lock(&context->carrier);
-    unlink_object(object);
-    ten_carrier_unlock(&context->carrier);
-}
-
 static int check_object(const tenure_context *context, const ten_object *object, const char *namespace_name,
                         const char *target) {
     bool member = object->kind == TEN_OBJECT_MEMBER && strcmp(ten_member_namespace(object), namespace_name) == 0;
@@ -228,20 +208,61 @@ static int check_object(const tenure_context *context, const ten_object *object,
     return TENURE_OK;
 }
 
-int ten_context_check_free(tenure_context *context, const char *namespace_name, const char *target) {
+int ten_context_check_free(const tenure_context *context, const char *namespace_name, const char *target) {
     int r = TENURE_OK;
-    bool own = strcmp(namespace_name, context->namespace_name) == 0;
-    ten_carrier_lock(&context->carrier);
     for (const ten_object *object = context->objects; object && r == TENURE_OK; object = object->next)
         r = check_object(context, object, namespace_name, target);
-    bool leased = own && !target && ten_lease_book_count(context->book) > 0;
+    return r;
+}
+
+/* With the lock. */
+static int check_unleased(const tenure_context *context, const char *namespace_name, const char *target) {
+    if (strcmp(namespace_name, context->namespace_name) != 0)
+        return TENURE_OK;
+    if (!target && ten_lease_book_count(context->book) > 0)
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "this context has leases in the namespace %s, so it cannot have a fleet member "
+                                  "there",
+                                  namespace_name);
+    if (target && ten_lease_book_find(context->book, target))
+        return ten_last_error_say(context, TENURE_E_INVALID, "this context has a lease on %s", target);
+    return TENURE_OK;
+}
+
+/* With the lock. A lease checks its target when it enters the book; guards hold nothing. */
+static int check_adoption(const tenure_context *context, const ten_object *object) {
+    bool member = object->kind == TEN_OBJECT_MEMBER;
+    if (!member && object->kind != TEN_OBJECT_ELECTION)
+        return TENURE_OK;
+    const char *namespace_name = member ? ten_member_namespace(object) : ten_candidate_namespace(object);
+    const char *target = member ? NULL : ten_candidate_role(object);
+    int r = ten_context_check_free(context, namespace_name, target);
+    return r < 0 ? r : check_unleased(context, namespace_name, target);
+}
+
+int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind) {
+    if (!ten_object_enter(object, kind, context))
+        return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a handle");
+    ten_carrier_lock(&context->carrier);
+    int r = check_adoption(context, object);
+    if (r == TENURE_OK) {
+        ten_object **first = kind == TEN_OBJECT_LEASE ? &context->leases : &context->objects;
+        object->next = *first;
+        object->before = first;
+        if (object->next)
+            object->next->before = &object->next;
+        *first = object;
+    }
     ten_carrier_unlock(&context->carrier);
-    return r == TENURE_OK && leased
-               ? ten_last_error_say(context, TENURE_E_INVALID,
-                                    "this context has leases in the namespace %s, so it cannot have a fleet member "
-                                    "there",
-                                    namespace_name)
-               : r;
+    if (r < 0)
+        (void)ten_object_leave(object, kind);
+    return r;
+}
+
+void ten_context_disown(tenure_context *context, ten_object *object) {
+    ten_carrier_lock(&context->carrier);
+    unlink_object(object);
+    ten_carrier_unlock(&context->carrier);
 }
 
 /* ---- one call */

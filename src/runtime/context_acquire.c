@@ -75,12 +75,15 @@ static int check(tenure_context *context, const char *target, unsigned flags, un
         r = ten_context_check_target(context, target);
     if (r == TENURE_OK && !ret_lease)
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the lease on %s", target);
-    return r == TENURE_OK ? ten_context_check_free(context, context->namespace_name, target) : r;
+    return r;
 }
 
 /* With the lock. Adds the handle as a user of its target's entry. */
 static int begin(tenure_context *context, tenure_lease *lease, uint64_t until_ms, ten_book_wait *wait) {
     uint64_t now_ms = ten_carrier_now_ms(&context->carrier);
+    int r = ten_context_check_free(context, context->namespace_name, lease->target);
+    if (r < 0)
+        return r;
     ten_book_lease *entry =
         ten_lease_book_acquire(context->book, now_ms, lease->target, until_ms, lease->renewed, wait);
     if (!entry)

@@ -43,14 +43,15 @@ int ten_context_leave(tenure_context *context, int r);
 int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]);
 
-/* Enters an object on the context: into the table and the context's list. */
+/* Enters an object on the context: into the table and the context's list. An election or a member is refused beside
+ * another holder of its targets in the context; the error is said about the context. */
 int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind);
 /* Takes it out of the context's list. */
 void ten_context_disown(tenure_context *context, ten_object *object);
 
-/* Whether a lease, an election or (target NULL) a member may be opened in the namespace: a target has one holder in a
- * context. The error is said about the context. */
-int ten_context_check_free(tenure_context *context, const char *namespace_name, const char *target);
+/* With the lock. Whether no election or member of the context holds the target, or (NULL) any in the namespace. The
+ * error is said about the context. */
+int ten_context_check_free(const tenure_context *context, const char *namespace_name, const char *target);
 
 /* context_lease.c */
 int ten_context_make_book(tenure_context *context, ten_error *error);

@@ -197,9 +197,7 @@ static int check_options(tenure_context *context, const tenure_member_options *o
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the fleet member");
     if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
-    return r < 0 ? r
-                 : ten_context_check_free(
-                       context, options->namespace_name ? options->namespace_name : context->namespace_name, NULL);
+    return r;
 }
 
 int ten_member_open(tenure_context *context, const tenure_member_options *options, const ten_member_extras *extras,

@@ -3,9 +3,9 @@
  * unknown flags, structures without a size, and two things in one place. What is wrong inside a callback or in a child
  * of fork() is in test_misuse_callback.c and test_misuse_fork.c.
  */
-#include "unit/unit.h"
+#include <pthread.h>
 
-#include <tenure.h>
+#include "unit/runtime/calls.h"
 
 #define UNKNOWN_FLAG 0x40000000u
 
@@ -62,57 +62,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static int no_info(const tenure_info *info, void *userdata) {
-    (void)info;
-    (void)userdata;
-    return 1;
-}
-
-static int no_instance(const tenure_instance *instance, void *userdata) {
-    (void)instance;
-    (void)userdata;
-    return 1;
-}
-
-static int no_target(const tenure_target *target, void *userdata) {
-    (void)target;
-    (void)userdata;
-    return 1;
-}
-
-static int no_change(const tenure_change *change, void *userdata) {
-    (void)change;
-    (void)userdata;
-    return 1;
-}
-
-static int no_name(const char *name, void *userdata) {
-    (void)name;
-    (void)userdata;
-    return 1;
-}
-
-static int no_leader(const tenure_leader *leader, void *userdata) {
-    (void)leader;
-    (void)userdata;
-    return 1;
-}
-
-static int no_work(tenure_election *election, void *arg) {
-    (void)election;
-    (void)arg;
-    return 1;
-}
-
-static void no_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
-                     void *userdata) {
-    (void)level;
-    (void)check;
-    (void)found;
-    (void)advice;
-    (void)userdata;
-}
-
 static void no_event(const tenure_event *event, void *userdata) {
     (void)event;
     (void)userdata;
@@ -120,123 +69,22 @@ static void no_event(const tenure_event *event, void *userdata) {
 
 /* ---- every function with this handle, which cannot be used; the error and the word say why */
 
-static void try_context_leases(tenure_context *context, int error, const char *word) {
-    const char *const targets[] = {"x", "y"};
-    tenure_lease *lease = NULL;
-    tenure_event event = {.size = sizeof event};
-    bool released = true;
-    REFUSED(tenure_next_event(context, 0, &event), error, word);
-    REFUSED(tenure_fd(context), error, word);
-    REFUSED(tenure_process(context), error, word);
-    REFUSED(tenure_acquire(context, "x", 0, 0, &lease), error, word);
-    REFUSED(tenure_acquire(context, "x", UINT64_MAX, 0, &lease), error, word);
-    REFUSED(tenure_acquire(context, "x", 0, TENURE_ASYNC, &lease), error, word);
-    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, &lease), error, word);
-    REFUSED(tenure_token_renew(context, "x", 1, 0), error, word);
-    REFUSED(tenure_token_release(context, "x", 1, &released), error, word);
-    REFUSED(tenure_force_release(context, "x", NULL, TENURE_NOW, &released), error, word);
-    assert_null(lease);
-    assert_true(released);
+static void check_refused(const struct calls *calls, const char *call, int r) {
+    refused(call, r, calls->error, calls->word);
 }
 
-static void try_context_reads(tenure_context *context, int error, const char *word) {
-    tenure_info info = {.size = sizeof info};
-    tenure_target target = {.size = sizeof target, .id = "t"};
-    uint64_t number = 77;
-    REFUSED(tenure_target_read(context, "x", &info), error, word);
-    REFUSED(tenure_target_list(context, TENURE_ALL, no_info, NULL), error, word);
-    REFUSED(tenure_instance_list(context, no_instance, NULL), error, word);
-    REFUSED(tenure_instance_drain(context, "i"), error, word);
-    REFUSED(tenure_instance_undrain(context, "i"), error, word);
-    REFUSED(tenure_registry_put(context, &target, 1, NULL), error, word);
-    REFUSED(tenure_registry_remove(context, "t"), error, word);
-    REFUSED(tenure_registry_pause(context, "t"), error, word);
-    REFUSED(tenure_registry_resume(context, "t"), error, word);
-    REFUSED(tenure_registry_list(context, no_target, NULL), error, word);
-    REFUSED(tenure_watch_start(context, &number), error, word);
-    REFUSED(tenure_watch_wait(context, &number, UINT64_MAX, no_change, NULL), error, word);
-    REFUSED(tenure_history_read(context, NULL, 0, 10, no_change, NULL), error, word);
-    REFUSED(tenure_store_ping(context, &number), error, word);
-    REFUSED(tenure_store_check(context, no_check, NULL), error, word);
-    assert_int_equal(number, 77);
-}
-
-static void try_context_openings(tenure_context *context, int error, const char *word) {
-    tenure_leader leader = {.size = sizeof leader};
-    tenure_member *member = NULL;
-    tenure_election *election = NULL;
-    tenure_guard *guard = NULL;
-    REFUSED(tenure_member_open(context, NULL, &member), error, word);
-    REFUSED(tenure_election_open(context, "web", NULL, &election), error, word);
-    REFUSED(tenure_election_run(context, "web", NULL, UINT64_MAX, no_work, NULL), error, word);
-    REFUSED(tenure_leader_read(context, "web", &leader), error, word);
-    REFUSED(tenure_leader_observe(context, "web", no_leader, NULL), error, word);
-    REFUSED(tenure_leader_resign(context, "web", "i"), error, word);
-    REFUSED(tenure_guard_open(context, NULL, &guard), error, word);
-    assert_null(member);
-    assert_null(election);
-    assert_null(guard);
-}
-
-static void try_context(tenure_context *context, int error, const char *word) {
-    try_context_leases(context, error, word);
-    try_context_reads(context, error, word);
-    try_context_openings(context, error, word);
-}
-
-static void try_lease(tenure_lease *lease, int error, const char *word) {
-    REFUSED(tenure_lease_wait(lease, 0), error, word);
-    REFUSED(tenure_renew(lease), error, word);
-    REFUSED(tenure_release(lease), error, word);
-    REFUSED(tenure_lease_on_lost(lease, NULL, NULL), error, word);
-}
-
-static void try_member(tenure_member *member, int error, const char *word) {
-    tenure_handle handle = {0};
-    tenure_member_info info = {.size = sizeof info};
-    tenure_event event = {.size = sizeof event};
-    uint64_t token = 77;
-    REFUSED(tenure_member_stop(member, 0), error, word);
-    REFUSED(tenure_member_put(member, "t", 0), error, word);
-    REFUSED(tenure_member_remove(member, "t"), error, word);
-    REFUSED(tenure_member_acquire(member, "t"), error, word);
-    REFUSED(tenure_member_release(member, "t"), error, word);
-    REFUSED(tenure_member_handle(member, "t", &handle), error, word);
-    REFUSED(tenure_member_begin(member, "t", &token), error, word);
-    REFUSED(tenure_member_end(member, "t"), error, word);
-    REFUSED(tenure_member_confirm(member, "t"), error, word);
-    REFUSED(tenure_member_read(member, "t", &info), error, word);
-    REFUSED(tenure_member_list_held(member, no_name, NULL), error, word);
-    REFUSED(tenure_member_list_instances(member, no_name, NULL), error, word);
-    REFUSED(tenure_member_set_weight(member, 1), error, word);
-    REFUSED(tenure_member_next_event(member, 0, &event), error, word);
-    assert_false(tenure_member_is_held(member, "t"));
-    assert_null(handle.belief);
-    assert_int_equal(token, 77);
-}
-
-static void try_election(tenure_election *election, int error, const char *word) {
-    REFUSED(tenure_election_wait(election, 0), error, word);
-    REFUSED(tenure_election_resign(election), error, word);
-}
-
-static void try_guard(tenure_guard *guard, int error, const char *word) {
-    tenure_guard_item item = {.target = "x", .token = 1, .verdict = 77};
-    tenure_guard_totals totals = {.size = sizeof totals};
-    REFUSED(tenure_guard_check(guard, "x", 1), error, word);
-    REFUSED(tenure_guard_check_many(guard, &item, 1, sizeof item), error, word);
-    REFUSED(tenure_guard_read(guard, &totals), error, word);
-}
+#define TRY(kind, handle, expected, expected_word)                                                                     \
+    call_##kind(&(struct calls){.check = check_refused, .error = (expected), .word = (expected_word)}, handle)
 
 /* ---- NULL */
 
 static void every_call_without_a_handle_is_refused(void **state) {
     (void)state;
-    try_context(NULL, TENURE_E_INVALID, "context");
-    try_lease(NULL, TENURE_E_INVALID, "lease");
-    try_member(NULL, TENURE_E_INVALID, "member");
-    try_election(NULL, TENURE_E_INVALID, "election");
-    try_guard(NULL, TENURE_E_INVALID, "guard");
+    TRY(context, NULL, TENURE_E_INVALID, "context");
+    TRY(lease, NULL, TENURE_E_INVALID, "lease");
+    TRY(member, NULL, TENURE_E_INVALID, "member");
+    TRY(election, NULL, TENURE_E_INVALID, "election");
+    TRY(guard, NULL, TENURE_E_INVALID, "guard");
 }
 
 static void closing_nothing_does_nothing(void **state) {
@@ -368,7 +216,7 @@ static void a_context_that_was_closed_is_refused_everywhere(void **state) {
     (void)state;
     tenure_context *context = open_context("memory:unit-closed");
     assert_int_equal(tenure_close(context), TENURE_OK);
-    try_context(context, TENURE_E_CLOSED, "context");
+    TRY(context, context, TENURE_E_CLOSED, "context");
     REFUSED(tenure_close(context), TENURE_E_CLOSED, "context");
 }
 
@@ -377,13 +225,13 @@ static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
     tenure_lease *lease = NULL;
     assert_int_equal(tenure_acquire(fixture->context, "freed", 0, 0, &lease), TENURE_OK);
     tenure_lease_free(lease);
-    try_lease(lease, TENURE_E_CLOSED, "lease");
+    TRY(lease, lease, TENURE_E_CLOSED, "lease");
     tenure_lease_free(lease);
     tenure_lease_drop(lease);
     assert_true(tenure_lease_valid(fixture->lease));
     assert_int_equal(tenure_acquire(fixture->context, "dropped", 0, 0, &lease), TENURE_OK);
     tenure_lease_drop(lease);
-    try_lease(lease, TENURE_E_CLOSED, "lease");
+    TRY(lease, lease, TENURE_E_CLOSED, "lease");
     tenure_lease_drop(lease);
     tenure_lease_free(lease);
     assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
@@ -392,13 +240,13 @@ static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
 static void what_was_closed_is_refused_and_closed_once(void **state) {
     struct fixture *fixture = *state;
     tenure_member_close(fixture->member);
-    try_member(fixture->member, TENURE_E_CLOSED, "member");
+    TRY(member, fixture->member, TENURE_E_CLOSED, "member");
     tenure_member_close(fixture->member);
     tenure_election_close(fixture->election);
-    try_election(fixture->election, TENURE_E_CLOSED, "election");
+    TRY(election, fixture->election, TENURE_E_CLOSED, "election");
     tenure_election_close(fixture->election);
     tenure_guard_close(fixture->guard);
-    try_guard(fixture->guard, TENURE_E_CLOSED, "guard");
+    TRY(guard, fixture->guard, TENURE_E_CLOSED, "guard");
     tenure_guard_close(fixture->guard);
     assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
     fixture->member = NULL;
@@ -424,10 +272,10 @@ static void what_was_opened_on_a_closed_context_holds_nothing_and_is_refused(voi
     assert_int_equal(tenure_election_remaining_ms(fixture.election), 0);
     assert_false(tenure_handle_is_held(handle));
     assert_int_equal(tenure_handle_token(handle), 0);
-    try_lease(fixture.lease, TENURE_E_CLOSED, "context");
-    try_member(fixture.member, TENURE_E_CLOSED, "context");
-    try_election(fixture.election, TENURE_E_CLOSED, "context");
-    try_guard(fixture.guard, TENURE_E_CLOSED, "context");
+    TRY(lease, fixture.lease, TENURE_E_CLOSED, "context");
+    TRY(member, fixture.member, TENURE_E_CLOSED, "context");
+    TRY(election, fixture.election, TENURE_E_CLOSED, "context");
+    TRY(guard, fixture.guard, TENURE_E_CLOSED, "context");
     tenure_guard_close(fixture.guard);
     tenure_election_close(fixture.election);
     tenure_member_close(fixture.member);
@@ -446,11 +294,11 @@ static void a_lease_can_be_dropped_after_its_context_was_closed(void **state) {
 
 static void a_handle_of_another_kind_is_refused(void **state) {
     struct fixture *fixture = *state;
-    try_context((tenure_context *)fixture->lease, TENURE_E_INVALID, "context");
-    try_lease((tenure_lease *)fixture->member, TENURE_E_INVALID, "lease");
-    try_member((tenure_member *)fixture->context, TENURE_E_INVALID, "member");
-    try_election((tenure_election *)fixture->guard, TENURE_E_INVALID, "election");
-    try_guard((tenure_guard *)fixture->election, TENURE_E_INVALID, "guard");
+    TRY(context, (tenure_context *)fixture->lease, TENURE_E_INVALID, "context");
+    TRY(lease, (tenure_lease *)fixture->member, TENURE_E_INVALID, "lease");
+    TRY(member, (tenure_member *)fixture->context, TENURE_E_INVALID, "member");
+    TRY(election, (tenure_election *)fixture->guard, TENURE_E_INVALID, "election");
+    TRY(guard, (tenure_guard *)fixture->election, TENURE_E_INVALID, "guard");
     assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
 }
 
@@ -591,6 +439,54 @@ static void the_role_of_an_election_cannot_be_acquired(void **state) {
     tenure_close(context);
 }
 
+/* ---- the same, by two threads at the same time */
+
+struct racer {
+    tenure_context *context;
+    pthread_barrier_t *start;
+    bool member; /* opens one, or an election */
+    int r;
+    tenure_member *opened_member;
+    tenure_election *opened_election;
+};
+
+static void *race(void *arg) {
+    struct racer *racer = arg;
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "leader"};
+    pthread_barrier_wait(racer->start);
+    racer->r = racer->member ? tenure_member_open(racer->context, &fleet, &racer->opened_member)
+                             : tenure_election_open(racer->context, "web", NULL, &racer->opened_election);
+    return NULL;
+}
+
+/* A round: both open what only one of them may have. */
+static void race_once(tenure_context *context, bool first_is_member) {
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, 2);
+    struct racer racers[2] = {{.context = context, .start = &start, .member = first_is_member},
+                              {.context = context, .start = &start}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&start);
+    int winner = racers[0].r == TENURE_OK ? 0 : 1;
+    assert_int_equal(racers[winner].r, TENURE_OK);
+    assert_int_equal(racers[1 - winner].r, TENURE_E_INVALID);
+    tenure_member_close(racers[winner].opened_member);
+    tenure_election_close(racers[winner].opened_election);
+}
+
+static void of_two_threads_one_gets_the_place(void **state) {
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        tenure_context *context = open_context("memory:unit-race");
+        race_once(context, i % 2 == 0);
+        tenure_close(context);
+    }
+}
+
 /* ---- events and driving */
 
 static void events_that_are_pushed_cannot_be_pulled(void **state) {
@@ -642,6 +538,7 @@ int main(void) {
         MISUSE_TEST(a_second_member_in_a_namespace_is_refused),
         MISUSE_TEST(a_second_election_for_a_role_is_refused),
         cmocka_unit_test(the_role_of_an_election_cannot_be_acquired),
+        cmocka_unit_test(of_two_threads_one_gets_the_place),
         cmocka_unit_test(events_that_are_pushed_cannot_be_pulled),
         MISUSE_TEST(a_threaded_context_may_be_driven_as_well),
     };

@@ -3,12 +3,10 @@
  * close a handle are refused and do nothing, and the others work; `each` may call everything. In the threaded and in
  * the driven form.
  */
-#include "unit/unit.h"
-
 #include <poll.h>
-#include <tenure.h>
 
 #include "base/io.h"
+#include "unit/runtime/calls.h"
 
 /* What was found inside a callback. cmocka's asserts cannot be used there: it is another thread. */
 struct verdict {
@@ -52,111 +50,26 @@ static void expect(struct fixture *fixture, const char *call, int r, int expecte
 #define REFUSED(call)          EXPECT(call, TENURE_E_CALLBACK)
 #define HOLDS(condition)       expect(fixture, #condition, (condition) ? TENURE_OK : 1, TENURE_OK)
 
-static int no_info(const tenure_info *info, void *userdata) {
-    (void)info;
-    (void)userdata;
-    return 1;
-}
-
-static int no_instance(const tenure_instance *instance, void *userdata) {
-    (void)instance;
-    (void)userdata;
-    return 1;
-}
-
-static int no_target(const tenure_target *target, void *userdata) {
-    (void)target;
-    (void)userdata;
-    return 1;
-}
-
-static int no_change(const tenure_change *change, void *userdata) {
-    (void)change;
-    (void)userdata;
-    return 1;
-}
-
 static int count_name(const char *name, void *userdata) {
     (void)name;
     ++*(unsigned *)userdata;
     return 0;
 }
 
-static int no_leader(const tenure_leader *leader, void *userdata) {
-    (void)leader;
-    (void)userdata;
-    return 1;
-}
-
-static int no_work(tenure_election *election, void *arg) {
-    (void)election;
-    (void)arg;
-    return 1;
-}
-
-static void no_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
-                     void *userdata) {
-    (void)level;
-    (void)check;
-    (void)found;
-    (void)advice;
-    (void)userdata;
-}
-
 /* ---- the probe, which runs inside a callback */
 
-static void probe_lease_calls(struct fixture *fixture) {
-    const char *const targets[] = {"p", "q"};
-    tenure_context *context = fixture->context;
-    tenure_lease *lease = NULL;
-    bool released = true;
-    REFUSED(tenure_acquire(context, "p", 0, 0, &lease));
-    REFUSED(tenure_acquire(context, "p", UINT64_MAX, 0, &lease));
-    REFUSED(tenure_acquire(context, "p", 0, TENURE_MANUAL, &lease));
-    REFUSED(tenure_acquire_any(context, targets, 2, 0, 0, &lease));
-    REFUSED(tenure_renew(fixture->lease));
-    REFUSED(tenure_release(fixture->lease));
-    REFUSED(tenure_token_renew(context, "x", 1, 0));
-    REFUSED(tenure_token_release(context, "x", 1, &released));
-    REFUSED(tenure_force_release(context, "x", NULL, TENURE_NOW, &released));
-    HOLDS(lease == NULL && released);
-    HOLDS(fixture->at == AT_LOST || tenure_lease_valid(fixture->lease));
+static void check_refused(const struct calls *calls, const char *call, int r) {
+    expect(calls->arg, call, r, TENURE_E_CALLBACK);
 }
 
-static void probe_reads(struct fixture *fixture) {
-    tenure_context *context = fixture->context;
-    tenure_info info = {.size = sizeof info};
-    tenure_target target = {.size = sizeof target, .id = "t"};
-    tenure_leader leader = {.size = sizeof leader};
-    uint64_t number = 0;
-    REFUSED(tenure_target_read(context, "x", &info));
-    REFUSED(tenure_target_list(context, TENURE_ALL, no_info, NULL));
-    REFUSED(tenure_instance_list(context, no_instance, NULL));
-    REFUSED(tenure_instance_drain(context, "i"));
-    REFUSED(tenure_instance_undrain(context, "i"));
-    REFUSED(tenure_registry_put(context, &target, 1, NULL));
-    REFUSED(tenure_registry_remove(context, "t"));
-    REFUSED(tenure_registry_pause(context, "t"));
-    REFUSED(tenure_registry_resume(context, "t"));
-    REFUSED(tenure_registry_list(context, no_target, NULL));
-    REFUSED(tenure_watch_start(context, &number));
-    REFUSED(tenure_watch_wait(context, &number, UINT64_MAX, no_change, NULL));
-    REFUSED(tenure_history_read(context, NULL, 0, 10, no_change, NULL));
-    REFUSED(tenure_leader_read(context, "web", &leader));
-    REFUSED(tenure_leader_observe(context, "web", no_leader, NULL));
-    REFUSED(tenure_leader_resign(context, "web", "i"));
-    REFUSED(tenure_store_ping(context, &number));
-    REFUSED(tenure_store_check(context, no_check, NULL));
-    REFUSED(tenure_guard_check(fixture->guard, "never-seen", 1));
-    REFUSED(tenure_process(context));
-}
-
-static void probe_waits(struct fixture *fixture) {
-    REFUSED(tenure_member_stop(fixture->member, UINT64_MAX));
-    REFUSED(tenure_member_acquire(fixture->member, "m"));
-    REFUSED(tenure_member_confirm(fixture->member, "held"));
+static void probe_what_waits(struct fixture *fixture) {
+    const struct calls calls = {.check = check_refused, .arg = fixture, .error = TENURE_E_CALLBACK};
+    call_context_waiting(&calls, fixture->context);
+    call_lease_waiting(&calls, fixture->lease);
+    call_member_waiting(&calls, fixture->member);
     REFUSED(tenure_election_wait(fixture->election, UINT64_MAX));
-    REFUSED(tenure_election_run(fixture->context, "db", NULL, UINT64_MAX, no_work, NULL));
+    REFUSED(tenure_guard_check(fixture->guard, "never-seen", 1));
+    HOLDS(fixture->at == AT_LOST || tenure_lease_valid(fixture->lease));
 }
 
 /* They do nothing: what was to be closed is used afterwards. */
@@ -206,9 +119,7 @@ static void probe_what_waits_for_nothing(struct fixture *fixture) {
 static void probe(struct fixture *fixture, enum probe_at at) {
     if (fixture->at != at || !atomic_exchange(&fixture->armed, false))
         return;
-    probe_lease_calls(fixture);
-    probe_reads(fixture);
-    probe_waits(fixture);
+    probe_what_waits(fixture);
     probe_closes(fixture);
     probe_local_calls(fixture);
     probe_what_waits_for_nothing(fixture);
