@@ -7,6 +7,7 @@
 #include "agent/sinks/sink.h"
 #include "agent/warden/warden.h"
 #include "cli/commands.h"
+#include "cli/host_check.h"
 
 static int work(ten_shared *shared, void *userdata) {
     ten_error error = {0};
@@ -44,7 +45,7 @@ static void configure(ten_agent_config *config, ten_session *session, uint64_t s
 
 int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
-    static const char *const namespace_words[] = {"auto", "off", NULL};
+    static const char *const namespace_words[] = {"auto", "off", "on", NULL};
     ten_session session;
     ten_agent_config config = {.every_ms = 10000, .timeout_ms = 10000};
     const char *poll = NULL;
@@ -72,7 +73,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         {"on-uncertain", TEN_OPTION_CHOICE, &on_uncertain, "W",
          "wait (default) or stop: polls under way when a renewal fails", NULL, uncertain_words},
         {"pid-namespace", TEN_OPTION_CHOICE, &namespaces, "W",
-         "auto (default) or off: run each command in a PID namespace of its own, where permitted", NULL,
+         "auto (default), on or off: run each command in a PID namespace of its own; auto: or in a control group", NULL,
          namespace_words},
         {"metrics", TEN_OPTION_TEXT, &config.metrics, "ADDR",
          "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
@@ -89,8 +90,10 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
     configure(&config, &session, settle_ms, grace_ms, weight, &sinks);
     config.stop_when_uncertain = on_uncertain == 1;
-    config.share_pids = namespaces == 1;
+    config.isolation = (enum ten_isolation_wish)namespaces;
     exit_code = check(&session, poll, &config);
+    if (!exit_code)
+        exit_code = ten_host_check_isolation(config.isolation);
     if (exit_code)
         return exit_code;
     ten_warden_config warden = {.work = work,

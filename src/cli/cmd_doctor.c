@@ -1,10 +1,10 @@
 /*
- * tenure doctor: is the store there, is the clock sane, and does the TTL leave room for the latency that is measured?
+ * tenure doctor: is the store there, is the clock sane, can commands be ended, and does the TTL leave room for the
+ * latency that is measured?
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/warden/tree.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/duration.h"
@@ -12,6 +12,7 @@
 #include "base/url.h"
 #include "cli/commands.h"
 #include "cli/fleet_check.h"
+#include "cli/host_check.h"
 
 #define PINGS                 20u
 #define EARLIEST_SANE_WALL_MS UINT64_C(1735689600000) /* 2025-01-01: this program did not exist before */
@@ -56,16 +57,6 @@ static void check_clock(struct report *report) {
     print_check(sane ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "clock", found,
                 sane ? "" : "set the clock: leases are not harmed, but times in logs and instance ids are wrong",
                 report);
-}
-
-/* How an agent ends what a command has left behind. */
-static void check_isolation(struct report *report) {
-    bool isolated = ten_tree_can_isolate();
-    print_check(TENURE_CHECK_OK, "process isolation",
-                isolated ? "an agent's commands run in PID namespaces: each ends with everything that it started"
-                         : "no PID namespaces here (not root): what a command detaches is found by its mark, and "
-                           "survives a killed warden",
-                "", report);
 }
 
 static int compare(const void *a, const void *b) {
@@ -128,7 +119,7 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     ten_url_redact(session.store ? session.store : "(the default)", shown, sizeof shown);
     print_check(TENURE_CHECK_OK, "store", shown, "", &report);
     check_clock(&report);
-    check_isolation(&report);
+    ten_host_check(print_check, &report);
     int r = tenure_store_check(session.context, print_check, &report);
     if (r == TENURE_OK)
         r = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "agent/warden/warden.h"
+#include "cli/host_check.h"
 
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
-    static const char *const namespace_words[] = {"auto", "off", NULL};
+    static const char *const namespace_words[] = {"auto", "off", "on", NULL};
     const ten_option common[TEN_ROLE_OPTIONS] = {
         {"grace", TEN_OPTION_PERIOD, &work->grace_ms, "D", "end CMD this long before the deadline; default TTL / 10",
          NULL, NULL},
@@ -19,7 +20,8 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
         {"on-uncertain", TEN_OPTION_CHOICE, &work->on_uncertain, "W",
          "wait (default) or stop: what becomes of CMD when a renewal fails", NULL, uncertain_words},
         {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",
-         "auto (default) or off: run CMD in a PID namespace of its own, where permitted", NULL, namespace_words},
+         "auto (default), on or off: run CMD in a PID namespace of its own; auto: or in a control group", NULL,
+         namespace_words},
         {"metrics", TEN_OPTION_TEXT, &work->metrics, "ADDR",
          "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
     };
@@ -45,7 +47,7 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;
-    config->share_pids = work->pid_namespace == 1;
+    config->isolation = (enum ten_isolation_wish)work->pid_namespace;
     config->metrics = work->metrics;
     config->log_format = (enum ten_log_format)session->log_format;
     config->log_level = (enum ten_log_level)session->log_level;
@@ -66,6 +68,9 @@ static int work_on(ten_shared *shared, void *userdata) {
 }
 
 int ten_role_work_run(const ten_session *session, ten_leader_config *config) {
+    int exit_code = ten_host_check_isolation(config->isolation);
+    if (exit_code)
+        return exit_code;
     ten_warden_config warden = {.work = work_on,
                                 .userdata = config,
                                 .store = config->store,

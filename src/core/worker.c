@@ -8,6 +8,7 @@
 #define BACKOFF_MIN_MS 100u
 #define BACKOFF_MAX_MS 5000u
 #define STEADY_MS      30000u
+#define HUNG_MIN_MS    2000u /* a loop turns at least once a second */
 
 void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules) {
     *worker = (ten_worker){.rules = *rules,
@@ -16,10 +17,25 @@ void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules) {
 
 void ten_worker_started(ten_worker *worker, uint64_t now_ms) {
     worker->started_ms = now_ms;
+    worker->turns = 0;
+    worker->looked_ms = now_ms;
+    worker->silent_ms = 0;
 }
 
-bool ten_worker_is_stuck(const ten_worker *worker, uint64_t last_end_ms, uint64_t now_ms) {
-    return last_end_ms != 0 && now_ms > last_end_ms + worker->rules.ttl_ms / 2;
+uint64_t ten_worker_look_ms(const ten_worker *worker) {
+    return ten_max_u64(worker->rules.ttl_ms / 16, 1);
+}
+
+enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, uint64_t now_ms) {
+    /* If the warden itself could not look for longer, then perhaps the worker could not run either. */
+    uint64_t watched_ms = ten_min_u64(now_ms - worker->looked_ms, ten_worker_look_ms(worker));
+    bool silent = turns != 0 && turns == worker->turns;
+    worker->silent_ms = silent ? worker->silent_ms + watched_ms : 0;
+    worker->turns = turns;
+    worker->looked_ms = now_ms;
+    if (last_end_ms != 0 && now_ms > last_end_ms + worker->rules.ttl_ms / 2)
+        return TEN_WORKER_PAST_DEADLINES;
+    return worker->silent_ms > ten_max_u64(worker->rules.ttl_ms / 2, HUNG_MIN_MS) ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
 }
 
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping) {

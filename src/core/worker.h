@@ -22,7 +22,17 @@ typedef struct ten_worker {
     ten_backoff backoff;
     uint64_t started_ms;
     bool restarted; /* it follows another */
+    uint64_t turns; /* of its loop, at the last look */
+    uint64_t looked_ms;
+    uint64_t silent_ms; /* for how long the loop has not turned, as far as this was watched */
 } ten_worker;
+
+enum ten_worker_state {
+    TEN_WORKER_FINE,
+    TEN_WORKER_PAST_DEADLINES, /* past its last deadline, and it has not noticed, not even when a call on a slow store
+                                  must have ended: it may hold a lock of the store */
+    TEN_WORKER_HUNG,           /* its loop hangs, while its leases may be renewed by another thread: for nothing */
+};
 
 /* How a worker has ended. */
 typedef struct ten_worker_end {
@@ -36,9 +46,10 @@ typedef struct ten_worker_end {
 void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules);
 /* The first one, or another that was wanted. */
 void ten_worker_started(ten_worker *worker, uint64_t now_ms);
-/* Past its last deadline, and has not noticed, not even when a call on a slow store must have ended: it may hold a lock
- * of the store. last_end_ms: the latest deadline of its leases; 0: it holds none. */
-bool ten_worker_is_stuck(const ten_worker *worker, uint64_t last_end_ms, uint64_t now_ms);
+/* Looks at it; to be called at least every ten_worker_look_ms(). last_end_ms: the latest deadline of its leases; 0: it
+ * holds none. turns: of its loop; 0: it is not in it. What is not fine is to be killed. */
+enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, uint64_t now_ms);
+uint64_t ten_worker_look_ms(const ten_worker *worker);
 /* Whether another one is wanted: it died of a signal, or found no store, and nobody asked for an end. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
 /* The pause before the next one, which follows a crash. */

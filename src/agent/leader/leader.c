@@ -204,7 +204,7 @@ static void start_command(struct leader *leader, const ten_term_heard *heard) {
 
 static void reap(struct leader *leader) {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (pid_t pid; (pid = ten_children_reap(&leader->children, &status)) > 0;) {
         if (!ten_child_reaped(&leader->children, &leader->child, pid, status))
             continue; /* an orphan that was adopted */
         status = leader->child.status;
@@ -332,6 +332,7 @@ static void loop(struct leader *leader) {
         if (leader->term.state == TEN_TERM_OVER)
             return;
         (void)poll(polled, TEN_COUNT(polled), (int)ten_min_u64(ten_sub_saturating(next_ms, ten_now_ms()), IDLE_MS));
+        atomic_fetch_add(&leader->shared->state->turns, 1);
         ten_eventfd_clear(leader->heard_fd);
         take_signals(leader);
     }
@@ -387,7 +388,10 @@ static int open_context(struct leader *leader, ten_error *error) {
                           .clock = &ten_system_clock,
                           .instance = state->instance,
                           .namespace_name = config->context.namespace_name};
-    return ten_log_open(&log, &leader->log, error);
+    r = ten_log_open(&log, &leader->log, error);
+    leader->children.log = leader->log;
+    ten_children_report(&leader->children);
+    return r;
 }
 
 static int open_election(struct leader *leader, ten_error *error) {
@@ -457,12 +461,8 @@ static void open_term(struct leader *leader) {
 }
 
 int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error) {
-    struct leader leader = {.config = config,
-                            .shared = shared,
-                            .children = {.shared = shared, .not_isolated = config->share_pids},
-                            .signal_fd = -1,
-                            .heard_fd = -1,
-                            .alive_fds = {-1, -1}};
+    struct leader leader = {.config = config, .shared = shared, .signal_fd = -1, .heard_fd = -1, .alive_fds = {-1, -1}};
+    ten_children_open(&leader.children, shared, config->isolation, config->grace_ms);
     open_term(&leader);
     pthread_mutex_init(&leader.lock, NULL);
     ten_tree_adopt();
@@ -473,6 +473,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
         r = open_election(&leader, error);
     if (r == TENURE_OK)
         loop(&leader);
+    atomic_store(&shared->state->turns, 0);
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);
     ten_exporter_close(leader.exporter);

@@ -23,7 +23,7 @@ typedef struct ten_leader_config {
     uint64_t grace_ms;      /* ending the command starts this long before the deadline */
     uint64_t kill_after_ms; /* how long it may take to end when nothing else presses */
     bool stop_when_uncertain;
-    bool share_pids; /* the command gets no PID namespace of its own, although that were permitted */
+    enum ten_isolation_wish isolation; /* of commands */
     /* Once: one term, and its command's exit code. */
     bool once;
     uint64_t wait_ms;     /* for the role */

@@ -451,6 +451,7 @@ static void loop(struct ten_agent *agent) {
     struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
     while (!agent->stopped && !agent->refused && !gives_up(agent)) {
         (void)curl_multi_poll(agent->multi, &extra, 1, wait_ms(agent), NULL);
+        atomic_fetch_add(&agent->shared->state->turns, 1);
         ten_poll_http_work(agent);
         take_ready(agent);
         run_due(agent);
@@ -512,7 +513,10 @@ static int open_context(struct ten_agent *agent, ten_error *error) {
                           .clock = &ten_system_clock,
                           .instance = agent->instance,
                           .namespace_name = agent->namespace_name};
-    return ten_log_open(&log, &agent->log, error);
+    r = ten_log_open(&log, &agent->log, error);
+    agent->children.log = agent->log;
+    ten_children_report(&agent->children);
+    return r;
 }
 
 /* Joins the fleet. */
@@ -588,7 +592,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .event_fd = -1, .source_fd = -1};
     pthread_mutex_init(&agent.event_lock, NULL);
     agent.last_event = &agent.first_event;
-    agent.children = (ten_children){.shared = shared, .not_isolated = config->share_pids};
+    ten_children_open(&agent.children, shared, config->isolation, config->grace_ms);
     agent.work_rules = (ten_work_rules){.grace_ms = config->grace_ms,
                                         .kill_after_ms = KILL_AFTER_MS,
                                         .kill_overdue_after_ms = KILL_AFTER_MS,
@@ -609,6 +613,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     if (r == TENURE_OK) {
         ten_source_reread(&agent);
         loop(&agent);
+        atomic_store(&shared->state->turns, 0);
         if (agent.refused)
             r = ten_fail(error, agent.refused,
                          agent.refused == TENURE_E_TTL

@@ -23,7 +23,7 @@ typedef struct ten_agent_config {
     const char *command; /* of TEN_POLL_EXEC */
     bool trust_targets;  /* a target's own command may be run */
     bool stop_when_uncertain;
-    bool share_pids; /* commands get no PID namespace of their own, although that were permitted */
+    enum ten_isolation_wish isolation; /* of commands */
     uint64_t every_ms;
     uint64_t timeout_ms;
     const char *const *sinks;

@@ -99,7 +99,7 @@ static struct ten_poll *find_poll(struct ten_agent *agent, pid_t pid) {
 
 void ten_exec_reap(struct ten_agent *agent) {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (pid_t pid; (pid = ten_children_reap(&agent->children, &status)) > 0;) {
         struct ten_poll *poll = find_poll(agent, pid);
         if (!poll || !ten_child_reaped(&agent->children, &poll->child, pid, status))
             continue; /* an orphan that was adopted */

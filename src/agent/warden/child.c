@@ -17,12 +17,16 @@
 
 #include "agent/warden/tree.h"
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
 #include "base/util.h"
 
 extern char **environ;
 
 #define NOT_FOUND      127
 #define NOT_EXECUTABLE 126
+#define IDLE_MS        1000u /* between two looks of a namespace's first process at its deadline */
+#define TROUBLE_LOG_MS 10000u
 
 /* ---- the environment */
 
@@ -75,6 +79,7 @@ char **ten_environment_make(const char *const (*ours)[2], size_t count, bool kee
 /* Taken before there is a process. */
 static bool take_place(ten_children *children, ten_child *child, uint32_t belief) {
     struct ten_shared_state *state = children->shared->state;
+    const ten_belief *bound = belief == TEN_CHILD_UNBOUND ? NULL : ten_beliefs_at(&children->shared->beliefs, belief);
     for (uint32_t i = 0; i < TEN_SHARED_POLLS; i++) {
         struct ten_shared_poll *place = &state->polls[i];
         if (atomic_load(&place->belief) != 0)
@@ -82,7 +87,9 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t belief
         atomic_store(&place->pid, 0);
         atomic_store(&place->status, NOT_FOUND << 8);
         atomic_store(&place->exec_error, 0);
+        atomic_store(&place->form, TEN_ISOLATION_NONE);
         atomic_store(&place->poll, child->mark);
+        atomic_store(&place->generation, bound ? atomic_load(&bound->generation) : 0);
         atomic_store(&place->belief, belief == TEN_CHILD_UNBOUND ? TEN_SHARED_UNBOUND : belief + 1);
         if (atomic_load(&state->poll_places) <= i)
             atomic_store(&state->poll_places, i + 1);
@@ -104,7 +111,12 @@ static void give_place_back(ten_children *children, const ten_child *child) {
 
 struct launch {
     const ten_child_config *config;
+    const ten_shared *shared;
     struct ten_shared_poll *place;
+    ten_isolation_maps maps;
+    enum ten_isolation form;
+    int group_fd; /* of the command's control group; -1: none */
+    uint64_t grace_ms;
 };
 
 /* With the worker the other end of the pipe is gone. */
@@ -123,6 +135,18 @@ static void wait_until_known(const struct launch *launch) {
     } while (atomic_load(&launch->place->pid) == 0);
 }
 
+static _Noreturn void exit_with(const struct launch *launch, int error) {
+    atomic_store(&launch->place->exec_error, error);
+    _exit(error == ENOENT || error == ENOTDIR ? NOT_FOUND : NOT_EXECUTABLE);
+}
+
+/* What the deadline of its lease demands; nothing of a command that is bound to none. */
+static enum ten_work_step pressure(const struct launch *launch) {
+    if (launch->config->belief == TEN_CHILD_UNBOUND)
+        return TEN_WORK_NOTHING;
+    return ten_work_pressure(ten_shared_ends_ms(launch->shared, launch->place), launch->grace_ms, ten_now_ms());
+}
+
 static _Noreturn void become_command(const struct launch *launch) {
     const ten_child_config *config = launch->config;
     sigset_t none;
@@ -135,45 +159,124 @@ static _Noreturn void become_command(const struct launch *launch) {
     if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
         (config->out_fd >= 0 && dup2(config->out_fd, STDOUT_FILENO) < 0))
         _exit(NOT_FOUND);
+    if (pressure(launch) != TEN_WORK_NOTHING) /* it was stopped on its way here, and the lease has gone on without it */
+        _exit(NOT_FOUND);
     execvpe(config->arguments[0], config->arguments, config->variables);
-    int failed = errno;
-    atomic_store(&launch->place->exec_error, failed);
-    _exit(failed == ENOENT || failed == ENOTDIR ? NOT_FOUND : NOT_EXECUTABLE);
+    exit_with(launch, errno);
+}
+
+/* Waits until a child has ended, or until the deadline has to be looked at. */
+static void wait_for_child(const struct launch *launch, const sigset_t *signals) {
+    struct timespec look = {.tv_sec = IDLE_MS / 1000};
+    if (launch->config->belief == TEN_CHILD_UNBOUND) {
+        (void)sigwaitinfo(signals, NULL);
+        return;
+    }
+    uint64_t ends_ms = ten_shared_ends_ms(launch->shared, launch->place);
+    uint64_t left_ms = ten_sub_saturating(ends_ms, ten_now_ms() + launch->grace_ms / 2);
+    if (left_ms < IDLE_MS)
+        look = (struct timespec){.tv_nsec = (long)(left_ms + 1) * 1000000L};
+    (void)sigtimedwait(signals, NULL, &look);
 }
 
 /* The first process of a PID namespace: when it ends, the kernel ends everything in the namespace, however it has
- * detached itself, and only then is its own end told. It waits for the command, and tells how that ended. */
+ * detached itself, and only then is its own end told. It waits for the command, and tells how that ended. It looks at
+ * the deadline, too: so the work ends in time although worker and warden are both stopped. */
 static _Noreturn void be_first(const struct launch *launch) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    (void)signal(SIGCHLD, SIG_DFL);
+    (void)sigprocmask(SIG_SETMASK, &signals, NULL);
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (command == 0)
         become_command(launch);
     close(launch->config->alive_fd);
+    (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* what the worker had open is not to outlive it here */
+    int status = NOT_FOUND << 8;                               /* no command could be made */
     for (;;) {
-        int status = NOT_FOUND << 8; /* no command could be made */
-        pid_t ended = command > 0 ? waitpid(-1, &status, 0) : command;
-        if (ended < 0 && errno == EINTR)
-            continue;
-        if (ended > 0 && ended != command)
-            continue; /* an orphan of the namespace */
-        atomic_store(&launch->place->status, status);
-        _exit(0);
+        pid_t ended = command > 0 ? waitpid(-1, &status, WNOHANG) : command;
+        if (ended == command || ended < 0)
+            break;
+        if (ended == 0 && pressure(launch) == TEN_WORK_KILL) {
+            status = SIGKILL;
+            break;
+        }
+        if (ended == 0) /* else it was an orphan of the namespace */
+            wait_for_child(launch, &signals);
     }
+    atomic_store(&launch->place->status, status);
+    _exit(0);
+}
+
+static _Noreturn void be_child(const struct launch *launch) {
+    close(launch->config->worker_fd); /* or it would never be told that the worker is gone */
+    wait_until_known(launch);
+    if (launch->form == TEN_ISOLATION_USER_NAMESPACE && !ten_isolation_write_maps(&launch->maps))
+        exit_with(launch, errno);
+    if (launch->form == TEN_ISOLATION_CGROUP && !ten_cgroup_enter(launch->group_fd))
+        exit_with(launch, errno);
+    if (ten_isolation_is_namespace(launch->form))
+        be_first(launch);
+    become_command(launch);
 }
 
 /* ---- starting */
 
-/* In a PID namespace of its own where that is permitted. 0 in the child. */
-static pid_t make_process(ten_children *children, ten_child *child, struct ten_shared_poll *place) {
-    if (!children->not_isolated) {
-        /* The kernel itself makes it known, before it runs. */
-        pid_t pid =
-            (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_PARENT_SETTID | SIGCHLD, NULL, &place->pid, NULL, NULL);
-        child->isolated = pid >= 0;
-        if (pid >= 0)
-            return pid;
-        children->not_isolated = true;
+/* 0 in the child; -1: errno says why. The kernel itself makes a process in a namespace known, before it runs. */
+static pid_t make_process(struct launch *launch, ten_children *children, uint64_t mark) {
+    atomic_store(&launch->place->form, launch->form);
+    if (ten_isolation_is_namespace(launch->form))
+        return (pid_t)syscall(SYS_clone, ten_isolation_flags(launch->form) | CLONE_PARENT_SETTID | SIGCHLD, NULL,
+                              &launch->place->pid, NULL, NULL);
+    if (launch->form == TEN_ISOLATION_CGROUP) {
+        launch->group_fd = ten_cgroup_make(children->isolation.cgroup, getpid(), mark);
+        if (launch->group_fd < 0)
+            return -1;
     }
-    return fork();
+    pid_t pid = fork();
+    int failed = errno;
+    if (pid != 0)
+        ten_close_fd(&launch->group_fd);
+    errno = failed;
+    return pid;
+}
+
+/* Told when it begins, and when it is over. It is tried again with each command. */
+static void note_isolation(ten_children *children, int error) {
+    bool failing = error != 0;
+    children->not_isolated += failing;
+    if (children->failing == failing)
+        return;
+    children->failing = failing;
+    if (failing)
+        TEN_LOG(children->log, TEN_LOG_WARN, "isolation_failed",
+                TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)),
+                TEN_TEXT("error", strerrordesc_np(error)));
+    else
+        TEN_LOG(children->log, TEN_LOG_INFO, "isolation_ok",
+                TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
+}
+
+/* In the strongest form that was found; if that fails, without, unless it is required. */
+static pid_t launch_process(struct launch *launch, ten_children *children, uint64_t mark) {
+    launch->form = children->isolation.form;
+    ten_isolation_make_maps(&launch->maps);
+    pid_t pid = make_process(launch, children, mark);
+    int failed = errno;
+    if (pid == 0)
+        be_child(launch);
+    if (launch->form != TEN_ISOLATION_NONE)
+        note_isolation(children, pid < 0 ? failed : 0);
+    if (pid > 0 || launch->form == TEN_ISOLATION_NONE || children->required) {
+        errno = failed;
+        return pid;
+    }
+    launch->form = TEN_ISOLATION_NONE;
+    pid = make_process(launch, children, mark);
+    if (pid == 0)
+        be_child(launch);
+    return pid;
 }
 
 static bool note_pid(ten_children *children, pid_t pid) {
@@ -199,17 +302,15 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
     *child = (ten_child){.mark = config->mark};
     if (!take_place(children, child, config->belief))
         return false;
-    struct launch launch = {.config = config, .place = &children->shared->state->polls[child->place]};
-    pid_t pid = note_pid(children, 0) ? make_process(children, child, launch.place) : -1;
-    if (pid == 0) {
-        close(config->worker_fd); /* or it would never be told that the worker is gone */
-        wait_until_known(&launch);
-        if (child->isolated)
-            be_first(&launch);
-        become_command(&launch);
-    }
+    struct launch launch = {.config = config,
+                            .shared = children->shared,
+                            .place = &children->shared->state->polls[child->place],
+                            .group_fd = -1,
+                            .grace_ms = children->grace_ms};
+    pid_t pid = note_pid(children, 0) ? launch_process(&launch, children, child->mark) : -1;
     int failed = errno;
     forget_pid(children, 0);
+    child->form = launch.form;
     if (pid > 0) {
         atomic_store(&launch.place->pid, (int32_t)pid);
         child->pid = pid;
@@ -223,47 +324,120 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
 
 /* ---- ending */
 
+/* The number of a process that has ended is in no place any more when it is reaped: then it may become another's. */
+pid_t ten_children_reap(ten_children *children, int *ret_status) {
+    struct ten_shared_state *state = children->shared->state;
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+        return 0;
+    unsigned places = atomic_load(&state->poll_places);
+    for (unsigned i = 0; i < places; i++)
+        if (atomic_load(&state->polls[i].pid) == info.si_pid)
+            atomic_store(&state->polls[i].pid, 0);
+    return waitpid(info.si_pid, ret_status, 0);
+}
+
 bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int status) {
     if (child->pid != pid || child->exited)
         return false;
     child->exited = true;
     forget_pid(children, pid);
-    const struct ten_shared_poll *place = &children->shared->state->polls[child->place];
-    bool told = child->isolated && !WIFSIGNALED(status);
+    struct ten_shared_poll *place = &children->shared->state->polls[child->place];
+    bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
     child->status = told ? atomic_load(&place->status) : status;
     child->exec_error = atomic_load(&place->exec_error);
     return true;
 }
 
-void ten_child_signal(const ten_children *children, const ten_child *child, int signal) {
-    if (!child->exited)
-        (void)ten_tree_signal(child->pid, signal);
-    if (!child->isolated)
-        (void)ten_tree_signal_orphans(getpid(), child->mark, children->pids, children->count, signal);
+/* The orphans of one command. */
+struct orphans {
+    const ten_children *children;
+    uint64_t mark;
+    int signal;
+};
+
+static int choose_orphan(pid_t pid, void *userdata) {
+    const struct orphans *orphans = userdata;
+    for (unsigned i = 0; i < orphans->children->count; i++)
+        if (orphans->children->pids[i] == pid)
+            return 0; /* another command */
+    uint64_t mark = ten_tree_mark(pid);
+    return mark == orphans->mark || mark == TEN_TREE_NO_MARK ? orphans->signal : 0;
+}
+
+/* What the command has left behind, or (with `all`) everything of it. Returns how many processes there were. */
+static unsigned signal_all(ten_children *children, const ten_child *child, bool all, int signal, ten_trouble *trouble) {
+    struct orphans orphans = {.children = children, .mark = child->mark, .signal = signal};
+    switch (child->form) {
+    case TEN_ISOLATION_PID_NAMESPACE:
+    case TEN_ISOLATION_USER_NAMESPACE:
+        if (!all)
+            return 0;
+        return signal == SIGKILL ? ten_process_signal(child->pid, signal, trouble)
+                                 : ten_tree_signal(child->pid, signal, trouble);
+    case TEN_ISOLATION_CGROUP:
+        return ten_cgroup_signal(children->isolation.cgroup, getpid(), child->mark, signal, trouble);
+    case TEN_ISOLATION_NONE:
+        break;
+    }
+    return (all ? ten_tree_signal(child->pid, signal, trouble) : 0) +
+           ten_tree_signal_children(getpid(), choose_orphan, &orphans, trouble);
+}
+
+/* What cannot be ended keeps its target: that is told, but not with every look. */
+static void report_trouble(ten_children *children, const ten_child *child, const ten_trouble *trouble) {
+    uint64_t now_ms = ten_now_ms();
+    if (trouble->error == 0 || now_ms < children->trouble_log_ms)
+        return;
+    children->trouble_log_ms = now_ms + TROUBLE_LOG_MS;
+    TEN_LOG(children->log, TEN_LOG_ERROR, "cannot_end_command", TEN_NUMBER("pid", (uint64_t)child->pid),
+            TEN_NUMBER("process", (uint64_t)trouble->pid), TEN_TEXT("error", strerrordesc_np(trouble->error)));
+}
+
+void ten_child_signal(ten_children *children, const ten_child *child, int signal) {
+    ten_trouble trouble = {0};
+    (void)signal_all(children, child, !child->exited, signal, &trouble);
+    report_trouble(children, child, &trouble);
 }
 
 void ten_child_pass(const ten_child *child, int signal) {
     if (child->exited)
         return;
-    pid_t command = child->isolated ? ten_tree_first_child(child->pid) : child->pid;
+    pid_t command = ten_isolation_is_namespace(child->form) ? ten_tree_first_child(child->pid) : child->pid;
     if (command > 0)
         (void)kill(command, signal);
 }
 
-enum ten_work_left ten_child_left(const ten_children *children, const ten_child *child, const ten_work *work) {
+enum ten_work_left ten_child_left(ten_children *children, const ten_child *child, const ten_work *work) {
+    ten_trouble trouble = {0};
     if (!child->pid)
         return TEN_WORK_NONE;
     if (!child->exited)
         return TEN_WORK_ALL;
     int signal = work->state == TEN_WORK_KILLED ? SIGKILL : SIGTERM;
-    bool gone =
-        child->isolated || ten_tree_signal_orphans(getpid(), child->mark, children->pids, children->count, signal) == 0;
+    bool gone = signal_all(children, child, false, signal, &trouble) == 0;
+    report_trouble(children, child, &trouble);
     return gone ? TEN_WORK_NONE : TEN_WORK_LEFTOVERS;
 }
 
 void ten_child_forget(ten_children *children, ten_child *child) {
+    if (child->form == TEN_ISOLATION_CGROUP)
+        ten_cgroup_remove(children->isolation.cgroup, getpid(), child->mark);
     give_place_back(children, child);
     *child = (ten_child){0};
+}
+
+/* ---- all of them */
+
+void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms) {
+    *children = (ten_children){.shared = shared, .grace_ms = grace_ms, .required = wish == TEN_ISOLATION_REQUIRED};
+    ten_isolation_find(wish, &children->isolation);
+    memcpy(shared->state->cgroup, children->isolation.cgroup, sizeof shared->state->cgroup);
+}
+
+void ten_children_report(const ten_children *children) {
+    TEN_LOG(children->log, TEN_LOG_INFO, "isolation",
+            TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
 }
 
 void ten_children_free(ten_children *children) {

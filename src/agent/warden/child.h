@@ -1,7 +1,7 @@
 /*
- * A command in a process of its own, under a belief's deadline: in a PID namespace where that is permitted, known to
- * the warden before it runs, and ended by the kernel with the worker. Used by polls and by the commands of elect and
- * once.
+ * A command in a process of its own, under a belief's deadline: kept together in the strongest form that can be had
+ * (isolation.h), known to the warden before it runs, and ended by the kernel with the worker. Used by polls and by the
+ * commands of elect and once.
  */
 #ifndef TEN_AGENT_CHILD_H
 #define TEN_AGENT_CHILD_H
@@ -10,13 +10,20 @@
 #include <sys/types.h>
 
 #include "agent/warden/shared.h"
+#include "base/log.h"
 #include "core/work.h"
 
 /* All of a worker's. */
 typedef struct ten_children {
     ten_shared *shared;
-    bool not_isolated; /* the kernel refused a PID namespace, or nobody wants one */
-    pid_t *pids;       /* of those that run */
+    ten_log *log; /* NULL: there is none yet */
+    uint64_t grace_ms;
+    ten_isolation_found isolation;
+    bool required;           /* a command that cannot be isolated is not run */
+    bool failing;            /* the last one could not be */
+    uint64_t not_isolated;   /* commands that ran without, although it could be had at the start */
+    uint64_t trouble_log_ms; /* when the next trouble is told */
+    pid_t *pids;             /* of those that run */
     unsigned count;
     unsigned room;
 } ten_children;
@@ -24,7 +31,7 @@ typedef struct ten_children {
 typedef struct ten_child {
     pid_t pid;     /* 0: there is none */
     uint64_t mark; /* its number, in the environment of everything that it starts */
-    bool isolated; /* pid is the first process of a PID namespace: when it is gone, everything in it is */
+    enum ten_isolation form;
     bool exited;
     int status;     /* once exited: how the command ended, as waitpid() says it */
     int exec_error; /* errno, when it could not even be run; else 0 */
@@ -47,16 +54,23 @@ typedef struct ten_child_config {
     bool own_group; /* signals of the terminal do not reach it */
 } ten_child_config;
 
+/* Tries what can be had. */
+void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms);
+/* Tells the log which form is in force. */
+void ten_children_report(const ten_children *children);
+
 /* False: errno says why. */
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);
-/* waitpid() has told the end of a process. True: it was this child, which is now `exited`. */
+/* Reaps a child of this process, whether one of these or an orphan: its number, or 0 if none has ended. */
+pid_t ten_children_reap(ten_children *children, int *ret_status);
+/* A process was reaped. True: it was this child, which is now `exited`. */
 bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int status);
 /* To everything that it started, however detached. */
-void ten_child_signal(const ten_children *children, const ten_child *child, int signal);
+void ten_child_signal(ten_children *children, const ten_child *child, int signal);
 /* To the command alone. */
 void ten_child_pass(const ten_child *child, int signal);
 /* What is left of it. What it left behind is signalled again: asked to end, or killed if its work is being killed. */
-enum ten_work_left ten_child_left(const ten_children *children, const ten_child *child, const ten_work *work);
+enum ten_work_left ten_child_left(ten_children *children, const ten_child *child, const ten_work *work);
 /* It is gone: its place is free. */
 void ten_child_forget(ten_children *children, ten_child *child);
 void ten_children_free(ten_children *children);

@@ -8,19 +8,22 @@
 #include <stdatomic.h>
 #include <tenure.h>
 
+#include "agent/warden/isolation.h"
 #include "runtime/beliefs.h"
 
 #define TEN_SHARED_TARGETS (UINT32_C(4) << 20)
 #define TEN_SHARED_POLLS   4096u
 
-/* A process at work. `belief` is set before the process is made, `pid` by the process itself before it becomes the
- * command, and both are cleared after its whole tree is gone. So there is no moment at which something runs that nobody
- * would end. */
+/* A process at work. `belief` is set before the process is made, and cleared after its whole tree is gone. `pid` is set
+ * before it becomes the command, and cleared before its number can become another's. So there is no moment at which
+ * something runs that nobody would end, and none at which a stranger would be. */
 struct ten_shared_poll {
     _Atomic(uint32_t) belief; /* the number of the target's belief + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
-    _Atomic(int32_t) pid;     /* 0: not there yet */
+    _Atomic(int32_t) pid;     /* 0: not there yet, or no longer */
     _Atomic(uint64_t) poll;   /* its mark */
-    atomic_int exec_error;    /* errno, when the command could not even be run */
+    _Atomic(uint64_t) generation; /* of the belief: if that has another, it is another target's */
+    atomic_int form;              /* enum ten_isolation */
+    atomic_int exec_error;        /* errno, when the command could not even be run */
     atomic_int status; /* how the command ended, as waitpid() says it; set by the first process of its namespace */
 };
 
@@ -30,7 +33,9 @@ struct ten_shared_state {
     char instance[TENURE_HOLDER_MAX + 1]; /* "" until the worker has one; complete once `ready` is set */
     atomic_bool ready;
     _Atomic(uint64_t) keep_until_ms; /* boot clock: before this nobody gives its leases back, not even when it died */
-    atomic_uint poll_places;         /* places that have ever been used */
+    _Atomic(uint64_t) turns; /* of the worker's loop: while they go on, it does not hang; 0: it is not in its loop */
+    char cgroup[TEN_CGROUP_PATH_SIZE]; /* of the commands' groups; complete before a place is of that form */
+    atomic_uint poll_places;           /* places that have ever been used */
     struct ten_shared_poll polls[TEN_SHARED_POLLS];
 };
 
@@ -38,5 +43,13 @@ typedef struct ten_shared {
     struct ten_shared_state *state;
     ten_beliefs beliefs;
 } ten_shared;
+
+/* When the lease of a place ends; 0: it has none any more. The place is bound. */
+static inline uint64_t ten_shared_ends_ms(const ten_shared *shared, const struct ten_shared_poll *place) {
+    uint32_t number = atomic_load(&place->belief);
+    const ten_belief *belief = number ? ten_beliefs_at(&shared->beliefs, number - 1) : NULL;
+    uint64_t ends_ms = belief ? ten_belief_ends_ms(belief) : 0;
+    return belief && atomic_load(&belief->generation) == atomic_load(&place->generation) ? ends_ms : 0;
+}
 
 #endif

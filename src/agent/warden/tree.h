@@ -1,7 +1,10 @@
 /*
- * Process trees: finding and ending everything that a poll started, also what has detached itself. A process that
+ * Process trees: finding and ending everything that a command started, also what has detached itself. A process that
  * double-forks and calls setsid() is in no group of ours, but it is adopted by the nearest subreaper, which the worker
- * and the warden are; and it carries the poll's mark in its environment.
+ * and the warden are; and it carries the command's mark in its environment.
+ *
+ * The functions return how many processes were there; 0 means that nothing is left. A walk that could not read
+ * something counts that as a process, so that nobody takes it for the end; the trouble says what it was.
  */
 #ifndef TEN_AGENT_TREE_H
 #define TEN_AGENT_TREE_H
@@ -10,24 +13,24 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define TEN_POLL_MARK "TENURE_POLL" /* environment variable with the poll's number */
+#include "agent/warden/process.h"
 
-/* Sends the signal to the process and all of its descendants; returns how many there were (a zombie is none). */
-unsigned ten_tree_signal(pid_t root, int signal);
+#define TEN_POLL_MARK    "TENURE_POLL" /* environment variable with the mark: the command's number in its worker */
+#define TEN_TREE_NO_MARK UINT64_C(0)
 
-/* The oldest child of a process; 0: it has none. */
+/* Sends the signal to the process and all of its descendants. */
+unsigned ten_tree_signal(pid_t root, int signal, ten_trouble *trouble);
+
+/* Says which signal a child of the process gets, with all that is below it; 0: it is not meant. */
+typedef int (*ten_tree_choice)(pid_t child, void *userdata);
+/* Signals the children of `parent` that are meant, and all that is below them. */
+unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *userdata, ten_trouble *trouble);
+
+/* The mark that a process carries; TEN_TREE_NO_MARK: none, or none that can be read. */
+uint64_t ten_tree_mark(pid_t pid);
+
+/* The oldest child of a process; 0: it has none that can be seen. */
 pid_t ten_tree_first_child(pid_t pid);
-
-/* Sends the signal to the children of `parent`, with their descendants, that carry the poll's mark, or no mark at all
- * that could be read; except those in `spared`. Returns how many there were. */
-unsigned ten_tree_signal_orphans(pid_t parent, uint64_t poll, const pid_t *spared, unsigned spared_count, int signal);
-
-/* Sends the signal to every descendant of this process, but not to those in `spared` and what is below them. Returns
- * how many there were. */
-unsigned ten_tree_signal_all(const pid_t *spared, unsigned spared_count, int signal);
-
-/* Whether this process may give its commands a PID namespace of their own. */
-bool ten_tree_can_isolate(void);
 
 /* Makes this process the one that adopts the orphans among its descendants. */
 void ten_tree_adopt(void);

@@ -13,25 +13,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/warden/release.h"
 #include "agent/warden/tree.h"
-#include "base/alloc.h"
+#include "agent/warden/watch.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/notify.h"
-#include "core/work.h"
 #include "core/worker.h"
 #include "store/store.h"
 
-#define LOOK_MS       20u
-#define IDLE_MS       1000u
-#define RELEASE_BATCH 500u
+#define NOTIFY_MS      20u
+#define IDLE_MS        1000u
+#define TROUBLE_LOG_MS 10000u
 
 struct warden {
     const ten_warden_config *config;
     ten_shared shared;
     ten_worker rules;
-    pid_t worker;   /* 0: none */
-    pid_t releaser; /* gives a dead worker's leases back; 0: none */
+    pid_t worker;      /* 0: none */
+    pid_t last_worker; /* also when it is dead */
+    ten_watch *watch;
+    uint64_t trouble_log_ms; /* when the next trouble is told */
+    pid_t releaser;          /* gives a dead worker's leases back; 0: none */
     int status;
     int signal_fd;
     unsigned stop_signals;
@@ -61,6 +64,8 @@ static void free_shared(struct warden *warden) {
 static _Noreturn void be_worker(struct warden *warden, pid_t parent) {
     sigset_t none;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (!warden->config->pass_signals) /* a stop of the warden's group, by the terminal or not, leaves it alone */
+        (void)setpgid(0, 0);
     if (getppid() != parent)
         _exit(1); /* the warden died before this could be noticed */
     ten_close_fd(&warden->signal_fd);
@@ -78,163 +83,13 @@ static bool start_worker(struct warden *warden) {
     warden->worker = fork();
     if (warden->worker == 0)
         be_worker(warden, self);
+    warden->last_worker = warden->worker;
     if (warden->worker > 0)
         return true;
     warden->worker = 0;
     free_shared(warden);
     return false;
 }
-
-/* ---- ending a target's processes in the worker's place */
-
-/* A worker that is stopped or hung does not look at its deadlines; at a grace before each the warden ends the processes
- * itself. Returns when to look next. */
-static uint64_t watch_polls(struct warden *warden) {
-    const struct ten_shared_state *state = warden->shared.state;
-    uint64_t grace_ms = warden->config->grace_ms;
-    uint64_t next_ms = UINT64_MAX;
-    unsigned places = atomic_load(&state->poll_places);
-    for (unsigned i = 0; i < places; i++) {
-        const struct ten_shared_poll *place = &state->polls[i];
-        uint32_t belief = atomic_load(&place->belief);
-        int32_t pid = atomic_load(&place->pid);
-        if (belief == 0 || belief == TEN_SHARED_UNBOUND)
-            continue;
-        uint64_t ends_ms = ten_belief_ends_ms(ten_beliefs_at(&warden->shared.beliefs, belief - 1));
-        uint64_t now = ten_now_ms();
-        enum ten_work_step step = ten_work_pressure(ends_ms, grace_ms, now);
-        if (step == TEN_WORK_NOTHING) {
-            next_ms = ten_min_u64(next_ms, ten_work_ask_ms(ends_ms, grace_ms));
-            continue;
-        }
-        int signal = step == TEN_WORK_KILL ? SIGKILL : SIGTERM;
-        uint64_t poll = atomic_load(&place->poll);
-        if (pid > 0)
-            (void)ten_tree_signal(pid, signal);
-        (void)ten_tree_signal_orphans(warden->worker, poll, NULL, 0, signal);
-        next_ms = ten_min_u64(next_ms, now + LOOK_MS);
-    }
-    return next_ms;
-}
-
-/* ---- after a worker's death */
-
-static void reap(struct warden *warden) {
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (pid == warden->worker) {
-            warden->worker = 0;
-            warden->status = status;
-        }
-        if (pid == warden->releaser)
-            warden->releaser = 0;
-    }
-}
-
-/* Everything that the worker started: it has been adopted by now, or will be as its parents go. False: something is
- * still there. */
-static bool end_descendants(struct warden *warden, uint64_t until_ms) {
-    while (ten_tree_signal_all(&warden->releaser, 1, SIGKILL) > 0) {
-        if (ten_now_ms() >= until_ms)
-            return false;
-        ten_sleep_us(1000);
-        (void)ten_notifier_beat(&warden->notifier, ten_now_ms());
-        reap(warden);
-    }
-    reap(warden);
-    return true;
-}
-
-struct held {
-    const char *holder;
-    ten_op *ops;
-    char (*ids)[TENURE_TARGET_MAX + 1];
-    size_t count;
-    size_t seen;
-    char last[TENURE_TARGET_MAX + 1];
-};
-
-static int collect(const ten_row *row, void *userdata) {
-    struct held *held = userdata;
-    held->seen++;
-    snprintf(held->last, sizeof held->last, "%s", row->target.id);
-    if (row->holder && strcmp(row->holder, held->holder) == 0) {
-        snprintf(held->ids[held->count], sizeof *held->ids, "%s", row->target.id);
-        held->ops[held->count++].token = row->token;
-    }
-    return 0;
-}
-
-/* The tombstone first: a request of the dead worker that is still under way must not take a target after it was freed.
- */
-static int release_page(const ten_warden_config *config, ten_store *store, struct held *held, ten_result *results) {
-    ten_query query = {
-        .namespace_name = config->namespace_name, .filter = TENURE_LEASED, .after = held->last, .limit = RELEASE_BATCH};
-    char after[TENURE_TARGET_MAX + 1];
-    memcpy(after, held->last, sizeof after);
-    query.after = after;
-    held->count = held->seen = 0;
-    int r = store->ops->list(store, &query, collect, held, config->ttl_ms);
-    for (size_t i = 0; i < held->count; i++)
-        held->ops[i] = (ten_op){.kind = TEN_OP_RELEASE,
-                                .namespace_name = config->namespace_name,
-                                .target = held->ids[i],
-                                .holder = held->holder,
-                                .token = held->ops[i].token,
-                                .reason = TEN_REASON_SHUTDOWN};
-    if (r == TENURE_OK && held->count > 0)
-        r = ten_store_apply(store, held->ops, results, held->count, config->ttl_ms);
-    return r;
-}
-
-static int release_all(const ten_warden_config *config, ten_store *store, const char *instance) {
-    struct held held = {.holder = instance};
-    held.ops = ten_calloc(RELEASE_BATCH, sizeof *held.ops);
-    held.ids = ten_calloc(RELEASE_BATCH, sizeof *held.ids);
-    ten_result *results = ten_calloc(RELEASE_BATCH, sizeof *results);
-    int r = held.ops && held.ids && results ? TENURE_OK : TENURE_E_NOMEM;
-    ten_op leave = {.kind = TEN_OP_LEAVE,
-                    .namespace_name = config->namespace_name,
-                    .holder = instance,
-                    .ttl_ms = config->ttl_ms,
-                    .reason = TEN_REASON_SHUTDOWN};
-    if (r == TENURE_OK)
-        r = ten_store_apply(store, &leave, results, 1, config->ttl_ms);
-    while (r == TENURE_OK) {
-        r = release_page(config, store, &held, results);
-        if (held.seen < RELEASE_BATCH)
-            break;
-    }
-    ten_free(held.ops);
-    ten_free(held.ids);
-    ten_free(results);
-    return r;
-}
-
-/* In a process of its own, so that a store that hangs does not hang the warden, and nothing of it stays here. */
-static void give_leases_back(struct warden *warden) {
-    const struct ten_shared_state *state = warden->shared.state;
-    pid_t child = fork();
-    if (child != 0) {
-        warden->releaser = child > 0 ? child : 0;
-        return;
-    }
-    ten_close_fd(&warden->signal_fd);
-    ten_notifier_close(&warden->notifier);
-    uint64_t end_ms = ten_now_ms() + warden->config->ttl_ms; /* then they have ended by themselves */
-    do {
-        ten_store *store;
-        ten_error error;
-        ten_store_config config = {.timeout_ms = ten_max_u64(warden->config->ttl_ms / 4, 50)};
-        if (ten_store_open(warden->config->store, &config, &store, &error) == TENURE_OK &&
-            release_all(warden->config, store, state->instance) == TENURE_OK)
-            _exit(0);
-        ten_sleep_us(50000);
-    } while (ten_now_ms() < end_ms);
-    _exit(1);
-}
-
-/* ---- the loop */
 
 /* The log's thread is started when there is first something to say. */
 static ten_log *log_of(struct warden *warden) {
@@ -251,6 +106,78 @@ static ten_log *log_of(struct warden *warden) {
     return warden->log;
 }
 
+/* ---- after a worker's death */
+
+static void reap(struct warden *warden) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid == warden->worker) {
+            warden->worker = 0;
+            warden->status = status;
+        }
+        if (pid == warden->releaser)
+            warden->releaser = 0;
+    }
+}
+
+static void take_signals(struct warden *warden);
+
+/* What cannot be ended is told, but not with every look. */
+static void report_trouble(struct warden *warden, const ten_trouble *trouble) {
+    uint64_t now_ms = ten_now_ms();
+    if (trouble->error == 0 || now_ms < warden->trouble_log_ms)
+        return;
+    warden->trouble_log_ms = now_ms + TROUBLE_LOG_MS;
+    TEN_LOG(log_of(warden), TEN_LOG_ERROR, "cannot_end_command", TEN_NUMBER("process", (uint64_t)trouble->pid),
+            TEN_TEXT("error", strerrordesc_np(trouble->error)));
+}
+
+/* Everything that the worker started: it has been adopted by now, or will be as its parents go. False: something is
+ * still there. */
+static bool end_descendants(struct warden *warden, uint64_t until_ms) {
+    for (;;) {
+        ten_trouble trouble = {0};
+        if (ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &trouble) == 0)
+            break;
+        report_trouble(warden, &trouble);
+        if (ten_now_ms() >= until_ms)
+            return false;
+        ten_sleep_us(1000);
+        (void)ten_notifier_beat(&warden->notifier, ten_now_ms());
+        take_signals(warden);
+    }
+    reap(warden);
+    return true;
+}
+
+/* In a process of its own, so that a store that hangs does not hang the warden, and nothing of it stays here. */
+static void give_leases_back(struct warden *warden) {
+    const struct ten_shared_state *state = warden->shared.state;
+    pid_t child = fork();
+    if (child != 0) {
+        warden->releaser = child > 0 ? child : 0;
+        return;
+    }
+    ten_close_fd(&warden->signal_fd);
+    ten_notifier_close(&warden->notifier);
+    ten_release release = {.namespace_name = warden->config->namespace_name,
+                           .instance = state->instance,
+                           .ttl_ms = warden->config->ttl_ms};
+    uint64_t end_ms = ten_now_ms() + warden->config->ttl_ms; /* then they have ended by themselves */
+    do {
+        ten_store *store;
+        ten_error error;
+        ten_store_config config = {.timeout_ms = ten_max_u64(warden->config->ttl_ms / 4, 50)};
+        if (ten_store_open(warden->config->store, &config, &store, &error) == TENURE_OK &&
+            ten_release_all(&release, store) == TENURE_OK)
+            _exit(0);
+        ten_sleep_us(50000);
+    } while (ten_now_ms() < end_ms);
+    _exit(1);
+}
+
+/* ---- the loop */
+
 static void take_signals(struct warden *warden) {
     struct signalfd_siginfo info;
     while (ten_read_some(warden->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -263,8 +190,8 @@ static void take_signals(struct warden *warden) {
         }
         if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
             warden->stop_signals++;
-        /* What the terminal sends, it sends to the worker, too. */
-        if (number != SIGCHLD && !from_terminal && warden->worker)
+        /* What the terminal sends, it sends to a worker of the same group, too. */
+        if (number != SIGCHLD && warden->worker && !(from_terminal && warden->config->pass_signals))
             (void)kill(warden->worker, number);
     }
     reap(warden);
@@ -279,22 +206,32 @@ static uint64_t notify(struct warden *warden) {
     if (warden->stop_signals)
         ten_notifier_stopping(notifier);
     uint64_t wait_ms = ten_notifier_beat(notifier, ten_now_ms());
-    return notifier->fd < 0 || notifier->ready ? wait_ms : ten_min_u64(wait_ms, LOOK_MS);
+    return notifier->fd < 0 || notifier->ready ? wait_ms : ten_min_u64(wait_ms, NOTIFY_MS);
+}
+
+/* A worker that is of no more use is killed. */
+static bool kill_useless(struct warden *warden) {
+    static const char *const reasons[] = {
+        [TEN_WORKER_PAST_DEADLINES] = "it is past all of its deadlines", [TEN_WORKER_HUNG] = "its loop hangs"};
+    enum ten_worker_state state = ten_worker_look(&warden->rules, atomic_load(warden->shared.beliefs.last_end_ms),
+                                                  atomic_load(&warden->shared.state->turns), ten_now_ms());
+    if (state == TEN_WORKER_FINE)
+        return false;
+    TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_killed", TEN_TEXT("reason", reasons[state]));
+    (void)kill(warden->worker, SIGKILL);
+    return true;
 }
 
 static void stand_over(struct warden *warden) {
+    uint64_t idle_ms =
+        ten_min_u64(ten_min_u64(IDLE_MS, warden->config->grace_ms / 2), ten_worker_look_ms(&warden->rules));
     bool killed = false;
     while (warden->worker) {
-        uint64_t next_ms = watch_polls(warden);
-        if (!killed &&
-            ten_worker_is_stuck(&warden->rules, atomic_load(warden->shared.beliefs.last_end_ms), ten_now_ms())) {
-            killed = true;
-            TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_killed",
-                    TEN_TEXT("reason", "it is past all of its deadlines"));
-            (void)kill(warden->worker, SIGKILL);
-        }
-        uint64_t wait_ms =
-            ten_min_u64(ten_sub_saturating(next_ms, ten_now_ms()), ten_min_u64(IDLE_MS, warden->config->grace_ms / 2));
+        ten_trouble trouble = {0};
+        uint64_t next_ms = ten_watch_look(warden->watch, &warden->shared, warden->worker, &trouble);
+        report_trouble(warden, &trouble);
+        killed = killed || kill_useless(warden);
+        uint64_t wait_ms = ten_min_u64(ten_sub_saturating(next_ms, ten_now_ms()), idle_ms);
         wait_ms = ten_min_u64(wait_ms, notify(warden));
         (void)ten_wait_readable(warden->signal_fd, -1, wait_ms);
         take_signals(warden);
@@ -336,6 +273,12 @@ static int run_workers(struct warden *warden) {
         stand_over(warden);
         ten_worker_end end = end_of_worker(warden);
         bool crash = ten_worker_is_wanted_again(&warden->rules, &end, warden->stop_signals > 0);
+        /* Nothing is run beside what cannot be ended. */
+        while (crash && !end.gone && warden->stop_signals == 0)
+            end.gone = end_descendants(warden, ten_now_ms() + IDLE_MS);
+        if (!end.gone)
+            fprintf(stderr, "tenure: what the command has started is still there and cannot be ended; its lease was "
+                            "not released\n");
         if (ten_worker_may_release(&end, ten_now_ms()))
             give_leases_back(warden);
         if (crash)
@@ -364,15 +307,19 @@ int ten_warden_run(const ten_warden_config *config) {
         sigaddset(&signals, SIGUSR1);
         sigaddset(&signals, SIGUSR2);
         sigaddset(&signals, SIGWINCH);
-        (void)signal(SIGTSTP, SIG_IGN);
-        (void)signal(SIGTTIN, SIG_IGN);
-        (void)signal(SIGTTOU, SIG_IGN);
     }
+    /* The terminal's stop keys stop nobody who has to watch a deadline. */
+    (void)signal(SIGTSTP, SIG_IGN);
+    (void)signal(SIGTTIN, SIG_IGN);
+    (void)signal(SIGTTOU, SIG_IGN);
     sigprocmask(SIG_BLOCK, &signals, &before);
     (void)signal(SIGPIPE, SIG_IGN);
     warden.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (warden.signal_fd < 0)
+    warden.watch = ten_watch_open(config->grace_ms);
+    if (warden.signal_fd < 0 || !warden.watch) {
+        fprintf(stderr, "tenure: cannot start: %s\n", warden.watch ? strerrordesc_np(errno) : "out of memory");
         return 1;
+    }
     ten_tree_adopt();
     ten_notifier_open(&warden.notifier);
     int exit_code = run_workers(&warden);
@@ -380,6 +327,7 @@ int ten_warden_run(const ten_warden_config *config) {
     ten_notifier_close(&warden.notifier);
     ten_log_close(warden.log, 1000);
     ten_close_fd(&warden.signal_fd);
+    ten_watch_close(warden.watch);
     /* One more that comes at the very end hurries nobody any more, and must not be what this process died of. */
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN);

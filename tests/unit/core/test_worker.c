@@ -30,12 +30,54 @@ static void pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run(vo
     assert_int_equal(ten_backoff_pause_ms(&backoff, 0), 200);
 }
 
-static void a_worker_is_stuck_half_a_ttl_after_its_last_deadline(void **state) {
+static void a_worker_is_useless_half_a_ttl_after_its_last_deadline(void **state) {
     (void)state;
     ten_worker worker = worker_with(false);
-    assert_false(ten_worker_is_stuck(&worker, NOW, NOW + TTL / 2));
-    assert_true(ten_worker_is_stuck(&worker, NOW, NOW + TTL / 2 + 1));
-    assert_false(ten_worker_is_stuck(&worker, 0, UINT64_MAX)); /* it holds nothing */
+    assert_int_equal(ten_worker_look(&worker, NOW, 0, NOW + TTL / 2), TEN_WORKER_FINE);
+    assert_int_equal(ten_worker_look(&worker, NOW, 0, NOW + TTL / 2 + 1), TEN_WORKER_PAST_DEADLINES);
+    assert_int_equal(ten_worker_look(&worker, 0, 0, UINT64_MAX), TEN_WORKER_FINE); /* it holds nothing */
+}
+
+/* Looks for a while, as often as it should, at a loop that makes `turn` turns between two looks. */
+static enum ten_worker_state watch_loop(ten_worker *worker, uint64_t *now_ms, uint64_t for_ms, uint64_t turn) {
+    enum ten_worker_state state = TEN_WORKER_FINE;
+    uint64_t step_ms = ten_worker_look_ms(worker);
+    for (uint64_t end_ms = *now_ms + for_ms; state == TEN_WORKER_FINE && *now_ms < end_ms; *now_ms += step_ms)
+        state = ten_worker_look(worker, *now_ms + TTL, worker->turns + turn, *now_ms);
+    return state;
+}
+
+/* Its leases may be renewed all the time: nobody else gets them, and nobody works. */
+static void a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    uint64_t now_ms = NOW;
+    assert_int_equal(watch_loop(&worker, &now_ms, 10 * TTL, 1), TEN_WORKER_FINE);
+    uint64_t hung_ms = now_ms;
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 0), TEN_WORKER_HUNG);
+    assert_true(now_ms - hung_ms > 2000);
+}
+
+static void a_worker_that_is_not_in_its_loop_does_not_hang(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    uint64_t now_ms = NOW;
+    assert_int_equal(watch_loop(&worker, &now_ms, 10 * TTL, 0), TEN_WORKER_FINE); /* it starts */
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
+    worker.turns = 0; /* it ends */
+    assert_int_equal(watch_loop(&worker, &now_ms, 10 * TTL, 0), TEN_WORKER_FINE);
+}
+
+/* The machine slept, or nobody got the processor: the worker is given its time, too. */
+static void a_pause_of_the_warden_is_not_the_workers(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    uint64_t now_ms = NOW;
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
+    now_ms += 100 * TTL;
+    assert_int_equal(ten_worker_look(&worker, now_ms, worker.turns, now_ms), TEN_WORKER_FINE);
+    assert_int_equal(watch_loop(&worker, &now_ms, 1000, 0), TEN_WORKER_FINE);
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 0), TEN_WORKER_HUNG);
 }
 
 static void a_worker_that_died_of_a_signal_is_followed_by_another(void **state) {
@@ -90,7 +132,10 @@ static void leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_t
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run),
-        cmocka_unit_test(a_worker_is_stuck_half_a_ttl_after_its_last_deadline),
+        cmocka_unit_test(a_worker_is_useless_half_a_ttl_after_its_last_deadline),
+        cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
+        cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
+        cmocka_unit_test(a_pause_of_the_warden_is_not_the_workers),
         cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
         cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
         cmocka_unit_test(a_worker_that_lived_for_30_s_starts_the_pauses_anew),

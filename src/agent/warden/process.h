@@ -1,0 +1,29 @@
+/*
+ * One process, by its number: signalling it, and whether it is gone. It counts as gone only when the kernel says so for
+ * all of its threads; whatever cannot be found out, or may not be signalled, counts as there.
+ */
+#ifndef TEN_AGENT_PROCESS_H
+#define TEN_AGENT_PROCESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Why something could not be ended, or could not even be looked at. */
+typedef struct ten_trouble {
+    int error; /* errno; 0: there was no trouble */
+    pid_t pid; /* of the process; 0: of none in particular */
+} ten_trouble;
+
+/* Sends the signal (0: none). False: the process is gone. The trouble is set if there was one, and else left alone. */
+bool ten_process_signal(pid_t pid, int signal, ten_trouble *trouble);
+
+/* The same for the process whose number another one keeps in shared memory, and clears before that process can be
+ * reaped: a number that has become a stranger's is not signalled. */
+bool ten_process_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble);
+
+/* Notes the present errno. */
+void ten_trouble_note(ten_trouble *trouble, pid_t pid);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * Ending commands in the worker's place: see watch.h. Called by the warden's loop.
+ */
+#include "agent/warden/watch.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/warden/tree.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "core/work.h"
+
+#define LOOK_MS      20u
+#define ASK_AGAIN_MS 250u /* for what the command has started meanwhile */
+
+/* A place whose command has to end. */
+struct due {
+    uint64_t mark;
+    const struct ten_shared_poll *place;
+    int signal;
+};
+
+struct ten_watch {
+    uint64_t grace_ms;
+    struct {
+        uint64_t mark;
+        uint64_t again_ms;
+    } asked[TEN_SHARED_POLLS]; /* by place */
+    struct due due[TEN_SHARED_POLLS];
+    size_t count;
+    size_t loose;     /* of them, those of which only the marks tell what they have left behind */
+    int loose_signal; /* the strongest that one of these gets */
+    pid_t pids[TEN_SHARED_POLLS];
+    size_t pid_count; /* of all commands */
+    uint64_t kill_ms; /* when the first of those that are asked has to be killed */
+};
+
+ten_watch *ten_watch_open(uint64_t grace_ms) {
+    ten_watch *watch = ten_calloc(1, sizeof *watch);
+    if (watch)
+        watch->grace_ms = grace_ms;
+    return watch;
+}
+
+void ten_watch_close(ten_watch *watch) {
+    ten_free(watch);
+}
+
+/* ---- what has to end */
+
+static int compare_marks(const void *a, const void *b) {
+    uint64_t first = ((const struct due *)a)->mark;
+    uint64_t second = ((const struct due *)b)->mark;
+    return (first > second) - (first < second);
+}
+
+static int compare_pids(const void *a, const void *b) {
+    pid_t first = *(const pid_t *)a;
+    pid_t second = *(const pid_t *)b;
+    return (first > second) - (first < second);
+}
+
+static enum ten_isolation form_of(const struct ten_shared_poll *place) {
+    return (enum ten_isolation)atomic_load(&place->form);
+}
+
+/* Returns when the next one has to end. */
+static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
+    const struct ten_shared_state *state = shared->state;
+    uint64_t next_ms = UINT64_MAX;
+    unsigned places = atomic_load(&state->poll_places);
+    uint64_t now_ms = ten_now_ms();
+    watch->count = watch->loose = watch->pid_count = 0;
+    watch->kill_ms = UINT64_MAX;
+    watch->loose_signal = SIGTERM;
+    for (unsigned i = 0; i < places; i++) {
+        const struct ten_shared_poll *place = &state->polls[i];
+        uint32_t belief = atomic_load(&place->belief);
+        pid_t pid = atomic_load(&place->pid);
+        if (belief == 0)
+            continue;
+        if (pid > 0)
+            watch->pids[watch->pid_count++] = pid;
+        if (belief == TEN_SHARED_UNBOUND)
+            continue;
+        uint64_t ends_ms = ten_shared_ends_ms(shared, place);
+        enum ten_work_step step = ten_work_pressure(ends_ms, watch->grace_ms, now_ms);
+        if (step == TEN_WORK_NOTHING) {
+            next_ms = ten_min_u64(next_ms, ten_work_ask_ms(ends_ms, watch->grace_ms));
+            continue;
+        }
+        watch->due[watch->count++] = (struct due){
+            .mark = atomic_load(&place->poll), .place = place, .signal = step == TEN_WORK_KILL ? SIGKILL : SIGTERM};
+        bool loose = form_of(place) == TEN_ISOLATION_NONE;
+        watch->loose += loose;
+        if (loose && step == TEN_WORK_KILL)
+            watch->loose_signal = SIGKILL;
+        if (step == TEN_WORK_ASK)
+            watch->kill_ms = ten_min_u64(watch->kill_ms, ends_ms - watch->grace_ms / 2);
+    }
+    return next_ms;
+}
+
+/* ---- ending it */
+
+/* The command itself. What it leaves behind is the worker's child then, and is found by its mark. */
+static void kill_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    if (form_of(due->place) == TEN_ISOLATION_CGROUP)
+        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGKILL, trouble);
+    else
+        (void)ten_process_signal_at(&due->place->pid, SIGKILL, trouble);
+}
+
+/* The command and all that is below it. */
+static void ask_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    pid_t pid = atomic_load(&due->place->pid);
+    if (form_of(due->place) == TEN_ISOLATION_CGROUP)
+        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGTERM, trouble);
+    else if (pid > 0)
+        (void)ten_tree_signal(pid, SIGTERM, trouble);
+}
+
+static int choose_orphan(pid_t pid, void *userdata) {
+    const ten_watch *watch = userdata;
+    if (bsearch(&pid, watch->pids, watch->pid_count, sizeof pid, compare_pids))
+        return 0; /* a command: it was signalled in its own right, or is not meant */
+    struct due wanted = {.mark = ten_tree_mark(pid)};
+    if (wanted.mark == TEN_TREE_NO_MARK)
+        return watch->loose_signal; /* it may belong to any of them */
+    const struct due *due = bsearch(&wanted, watch->due, watch->count, sizeof wanted, compare_marks);
+    return due ? due->signal : 0;
+}
+
+/* Those to be killed first, then those to be asked, until the first of these has to be killed. */
+static void end_commands(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    for (size_t i = 0; i < watch->count; i++)
+        if (watch->due[i].signal == SIGKILL)
+            kill_command(&watch->due[i], shared, worker, trouble);
+    for (size_t i = 0; i < watch->count && ten_now_ms() < watch->kill_ms; i++) {
+        const struct due *due = &watch->due[i];
+        size_t number = (size_t)(due->place - shared->state->polls);
+        uint64_t now_ms = ten_now_ms();
+        if (due->signal != SIGTERM ||
+            (watch->asked[number].mark == due->mark && now_ms < watch->asked[number].again_ms))
+            continue;
+        ask_command(due, shared, worker, trouble);
+        watch->asked[number].mark = due->mark;
+        watch->asked[number].again_ms = ten_now_ms() + ASK_AGAIN_MS;
+    }
+}
+
+uint64_t ten_watch_look(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    uint64_t next_ms = collect(watch, shared);
+    if (watch->count == 0)
+        return next_ms;
+    end_commands(watch, shared, worker, trouble);
+    if (watch->loose > 0) {
+        qsort(watch->due, watch->count, sizeof watch->due[0], compare_marks);
+        qsort(watch->pids, watch->pid_count, sizeof watch->pids[0], compare_pids);
+        (void)ten_tree_signal_children(worker, choose_orphan, watch, trouble);
+    }
+    return ten_min_u64(next_ms, ten_now_ms() + LOOK_MS);
+}
+
+/* ---- after the worker's death */
+
+static int choose_all(pid_t pid, void *userdata) {
+    return pid == *(const pid_t *)userdata ? 0 : SIGKILL;
+}
+
+unsigned ten_watch_kill_all(const ten_shared *shared, pid_t worker, pid_t spared, ten_trouble *trouble) {
+    const struct ten_shared_state *state = shared->state;
+    unsigned places = atomic_load(&state->poll_places);
+    unsigned found = 0;
+    for (unsigned i = 0; i < places; i++) {
+        const struct ten_shared_poll *place = &state->polls[i];
+        if (atomic_load(&place->belief) == 0 || form_of(place) != TEN_ISOLATION_CGROUP)
+            continue;
+        uint64_t mark = atomic_load(&place->poll);
+        unsigned there = ten_cgroup_signal(state->cgroup, worker, mark, SIGKILL, trouble);
+        if (there == 0)
+            ten_cgroup_remove(state->cgroup, worker, mark);
+        found += there;
+    }
+    return found + ten_tree_signal_children(getpid(), choose_all, &spared, trouble);
+}
