@@ -24,7 +24,8 @@ typedef struct ten_worker {
     bool restarted; /* it follows another */
     uint64_t turns; /* of its loop, at the last look */
     uint64_t looked_ms;
-    uint64_t silent_ms; /* for how long the loop has not turned, as far as this was watched */
+    uint64_t silent_ms;     /* for how long the loop has not turned, as far as this was watched */
+    uint64_t silent_end_ms; /* the latest deadline when that began */
 } ten_worker;
 
 enum ten_worker_state {

@@ -390,7 +390,7 @@ static int open_context(struct leader *leader, ten_error *error) {
                           .namespace_name = config->context.namespace_name};
     r = ten_log_open(&log, &leader->log, error);
     leader->children.log = leader->log;
-    ten_children_report(&leader->children);
+    ten_children_report(&leader->children, TEN_LOG_DEBUG);
     return r;
 }
 

@@ -515,7 +515,7 @@ static int open_context(struct ten_agent *agent, ten_error *error) {
                           .namespace_name = agent->namespace_name};
     r = ten_log_open(&log, &agent->log, error);
     agent->children.log = agent->log;
-    ten_children_report(&agent->children);
+    ten_children_report(&agent->children, TEN_LOG_INFO);
     return r;
 }
 

@@ -435,9 +435,8 @@ void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isol
     memcpy(shared->state->cgroup, children->isolation.cgroup, sizeof shared->state->cgroup);
 }
 
-void ten_children_report(const ten_children *children) {
-    TEN_LOG(children->log, TEN_LOG_INFO, "isolation",
-            TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
+void ten_children_report(const ten_children *children, enum ten_log_level level) {
+    TEN_LOG(children->log, level, "isolation", TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
 }
 
 void ten_children_free(ten_children *children) {

@@ -57,7 +57,7 @@ typedef struct ten_child_config {
 /* Tries what can be had. */
 void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms);
 /* Tells the log which form is in force. */
-void ten_children_report(const ten_children *children);
+void ten_children_report(const ten_children *children, enum ten_log_level level);
 
 /* False: errno says why. */
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);

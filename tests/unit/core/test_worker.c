@@ -38,7 +38,7 @@ static void a_worker_is_useless_half_a_ttl_after_its_last_deadline(void **state)
     assert_int_equal(ten_worker_look(&worker, 0, 0, UINT64_MAX), TEN_WORKER_FINE); /* it holds nothing */
 }
 
-/* Looks for a while, as often as it should, at a loop that makes `turn` turns between two looks. */
+/* Looks for a while, as often as it should, at a loop that makes `turn` turns between two looks. Leases are renewed. */
 static enum ten_worker_state watch_loop(ten_worker *worker, uint64_t *now_ms, uint64_t for_ms, uint64_t turn) {
     enum ten_worker_state state = TEN_WORKER_FINE;
     uint64_t step_ms = ten_worker_look_ms(worker);
@@ -66,6 +66,18 @@ static void a_worker_that_is_not_in_its_loop_does_not_hang(void **state) {
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
     worker.turns = 0; /* it ends */
     assert_int_equal(watch_loop(&worker, &now_ms, 10 * TTL, 0), TEN_WORKER_FINE);
+}
+
+/* It does not renew either: its deadlines are for that. */
+static void a_worker_that_is_stopped_is_left_to_its_deadlines(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    uint64_t now_ms = NOW;
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
+    uint64_t last_end_ms = worker.silent_end_ms;
+    for (; now_ms <= last_end_ms + TTL / 2; now_ms += 10)
+        assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_FINE);
+    assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_PAST_DEADLINES);
 }
 
 /* The machine slept, or nobody got the processor: the worker is given its time, too. */
@@ -135,6 +147,7 @@ int main(void) {
         cmocka_unit_test(a_worker_is_useless_half_a_ttl_after_its_last_deadline),
         cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
         cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
+        cmocka_unit_test(a_worker_that_is_stopped_is_left_to_its_deadlines),
         cmocka_unit_test(a_pause_of_the_warden_is_not_the_workers),
         cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
         cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
