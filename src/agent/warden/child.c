@@ -25,7 +25,6 @@ extern char **environ;
 
 #define NOT_FOUND      127
 #define NOT_EXECUTABLE 126
-#define IDLE_MS        1000u /* between two looks of a namespace's first process at its deadline */
 #define TROUBLE_LOG_MS 10000u
 
 /* ---- the environment */
@@ -165,17 +164,15 @@ static _Noreturn void become_command(const struct launch *launch) {
     exit_with(launch, errno);
 }
 
-/* Waits until a child has ended, or until the deadline has to be looked at. */
+/* Waits until a child has ended, or the deadline that is known now demands a look. */
 static void wait_for_child(const struct launch *launch, const sigset_t *signals) {
-    struct timespec look = {.tv_sec = IDLE_MS / 1000};
     if (launch->config->belief == TEN_CHILD_UNBOUND) {
         (void)sigwaitinfo(signals, NULL);
         return;
     }
     uint64_t ends_ms = ten_shared_ends_ms(launch->shared, launch->place);
     uint64_t left_ms = ten_sub_saturating(ends_ms, ten_now_ms() + launch->grace_ms / 2);
-    if (left_ms < IDLE_MS)
-        look = (struct timespec){.tv_nsec = (long)(left_ms + 1) * 1000000L};
+    struct timespec look = {.tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000L};
     (void)sigtimedwait(signals, NULL, &look);
 }
 
@@ -307,6 +304,7 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
                             .place = &children->shared->state->polls[child->place],
                             .group_fd = -1,
                             .grace_ms = children->grace_ms};
+    atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
     pid_t pid = note_pid(children, 0) ? launch_process(&launch, children, child->mark) : -1;
     int failed = errno;
     forget_pid(children, 0);
