@@ -55,11 +55,22 @@ typedef Store {
     bit replication_id;      /* in that record: is it the server's present one? */
     unsigned quarantine : 3; /* what is left of it */
     unsigned floor : 4;      /* the least token that may be granted; 0: below the counter anyway */
+#ifdef REPLICAS
+    bit provisional; /* no write of this epoch was acknowledged by the replicas yet: the quarantine does not begin */
+#endif
 };
 Store live;  /* what the server has */
 Store saved; /* what an old dump has, or a replica that lags */
-#ifdef FORMER_PRIMARY_ANSWERS
+#if defined(FORMER_PRIMARY_ANSWERS) || defined(REPLICAS)
+#define FORMER
 Store former; /* what the primary before the last promotion has, as long as it does not know */
+#endif
+#ifdef REPLICAS
+bit moved = 1; /* whether the replicas follow `live`; else they still follow `former` */
+#define ACKNOWLEDGED_LIVE   moved
+#define ACKNOWLEDGED_FORMER !moved
+#else
+#define ACKNOWLEDGED_LIVE true
 #endif
 
 typedef Instance {
@@ -68,6 +79,9 @@ typedef Instance {
     unsigned ask : 2;    /* the request whose answer it waits for */
     unsigned worth : 3;  /* how long a good answer to it would be worth something: counted from its sending */
     bit granted;         /* a good answer is on its way. A bad one tells nothing that giving up would not */
+#ifdef REPLICAS
+    bit waits; /* it is not, before the replicas of `live` have acknowledged the change */
+#endif
     unsigned granted_token : 4;
 };
 Instance it[INSTANCES];
@@ -126,21 +140,21 @@ inline end_step() {
 /* ---- the server: one script, one step ---- */
 
 #ifdef RUN_ID_ONLY
-#define EPOCH_IS_KNOWN (live.run_id == SERVING)
+#define EPOCH_IS_KNOWN(s) (s.run_id == SERVING)
 #else
-#define EPOCH_IS_KNOWN (live.run_id == SERVING && live.replication_id)
+#define EPOCH_IS_KNOWN(s) (s.run_id == SERVING && s.replication_id)
 #endif
 
 #if defined(QUARANTINE_TOO_SHORT)
-#define QUARANTINE (TTL - 1)
+#define QUARANTINE(s) (TTL - 1)
 #elif defined(QUARANTINE_NOT_RESTARTED)
-#define QUARANTINE (live.quarantine > 0 -> live.quarantine : TTL)
+#define QUARANTINE(s) (s.quarantine > 0 -> s.quarantine : TTL)
 #elif defined(QUARANTINE_OF_THE_CALLER)
-#define QUARANTINE TTL_OF_ME
+#define QUARANTINE(s) TTL_OF_ME
 #elif defined(NO_EPOCH)
-#define QUARANTINE 0
+#define QUARANTINE(s) 0
 #else
-#define QUARANTINE TTL
+#define QUARANTINE(s) TTL
 #endif
 
 /* The server's wall clock is the floor: above every token that was granted before. */
@@ -150,121 +164,139 @@ inline end_step() {
 #define FLOOR (top + 1)
 #endif
 
-inline check_epoch() {
+inline check_epoch(s) {
     if
-    :: EPOCH_IS_KNOWN -> skip
+    :: EPOCH_IS_KNOWN(s) -> skip
     :: else ->
         TELL("store: an epoch begins (%d asks), floor %d\n", i, FLOOR);
-        live.run_id = SERVING;
-        live.replication_id = 1;
-        live.quarantine = QUARANTINE;
-        live.floor = FLOOR
+        s.run_id = SERVING;
+        s.replication_id = 1;
+        s.quarantine = QUARANTINE(s);
+        s.floor = FLOOR;
+#ifdef REPLICAS
+#ifndef EPOCH_COUNTS_AT_ONCE
+        s.provisional = 1
+#endif
+#endif
     fi
 }
 
-inline give(token_given) {
-    live.holder = ME;
-    live.last = ME;
-    live.left = TTL_OF_ME;
-    live.counter = token_given;
+#ifdef REPLICAS
+/* The replicas have acknowledged a write of this epoch: from now on no other server gets their acknowledgement. What it
+ * granted until now, with tokens that may be higher than this server's floor was, ends within a TTL. */
+inline confirm(s) {
+    TELL("store: the epoch is confirmed\n");
+    s.provisional = 0;
+    s.quarantine = TTL;
+#ifndef FLOOR_NOT_RAISED
+    s.floor = FLOOR;
+#endif
+}
+#endif
+
+inline give(s, token_given) {
+    s.holder = ME;
+    s.last = ME;
+    s.left = TTL_OF_ME;
+    s.counter = token_given;
     yes = 1
 }
 
 /* A lease that was put back has a token from before the epoch, and another may have believed in a higher one since: it
  * can be renewed by who believes in it, but is not given to who only finds its own name there. */
 #ifdef OLD_TOKEN_IS_GIVEN_AGAIN
-#define IS_OF_THIS_EPOCH true
+#define IS_OF_THIS_EPOCH(s) true
 #else
-#define IS_OF_THIS_EPOCH (live.counter >= live.floor)
+#define IS_OF_THIS_EPOCH(s) (s.counter >= s.floor)
 #endif
 #ifdef ACQUIRE_RECOGNISES_ITSELF_IN_QUARANTINE
-#define MAY_RECOGNISE_ITSELF (live.quarantine > 0 || IS_OF_THIS_EPOCH)
+#define MAY_RECOGNISE_ITSELF(s) (s.quarantine > 0 || IS_OF_THIS_EPOCH(s))
 #else
-#define MAY_RECOGNISE_ITSELF (live.quarantine == 0 && IS_OF_THIS_EPOCH)
+#define MAY_RECOGNISE_ITSELF(s) (s.quarantine == 0 && IS_OF_THIS_EPOCH(s))
 #endif
 
-inline acquire() {
+inline acquire(s) {
     if
-    :: live.holder == ME && MAY_RECOGNISE_ITSELF ->
-        TELL("store: %d holds it already, token %d\n", i, live.counter);
-        live.left = TTL_OF_ME;
-        new = live.counter;
+    :: s.holder == ME && MAY_RECOGNISE_ITSELF(s) ->
+        TELL("store: %d holds it already, token %d\n", i, s.counter);
+        s.left = TTL_OF_ME;
+        new = s.counter;
         yes = 1
-    :: live.holder == NOBODY && live.quarantine == 0 ->
-        new = (live.counter + 1 > live.floor -> live.counter + 1 : live.floor);
+    :: s.holder == NOBODY && s.quarantine == 0 ->
+        new = (s.counter + 1 > s.floor -> s.counter + 1 : s.floor);
 #ifdef REACH_GRANT_AFTER_LOSS
-        not_reached = !(live.counter == 0 && best > 0);
+        not_reached = !(s.counter == 0 && best > 0);
         assert(not_reached);
 #endif
         tokens_suffice = new <= TOKEN_MAX;
         assert(tokens_suffice);
-        live.floor = 0;
+        s.floor = 0;
         top = (new > top -> new : top);
         TELL("store: gives it to %d, token %d\n", i, new);
-        give(new)
-    :: else -> TELL("store: %d does not get it; %d ticks of quarantine left\n", i, live.quarantine)
+        give(s, new)
+    :: else -> TELL("store: %d does not get it; %d ticks of quarantine left\n", i, s.quarantine)
     fi
 }
 
 #if defined(PUT_BACK_ANY_TOKEN)
-#define MAY_PUT_BACK(shown) true
+#define MAY_PUT_BACK(s, shown) true
 #elif defined(PUT_BACK_NOTHING)
-#define MAY_PUT_BACK(shown) false
+#define MAY_PUT_BACK(s, shown) false
 #elif defined(PUT_BACK_ONLY_ABOVE)
-#define MAY_PUT_BACK(shown) (shown > live.counter)
+#define MAY_PUT_BACK(s, shown) (shown > s.counter)
 #else
-#define MAY_PUT_BACK(shown) (shown > live.counter || (shown == live.counter && live.last == ME))
+#define MAY_PUT_BACK(s, shown) (shown > s.counter || (shown == s.counter && s.last == ME))
 #endif
 
-inline renew(shown) {
+inline renew(s, acknowledged, shown) {
     if
-    :: live.holder == ME && live.counter == shown ->
+    :: s.holder == ME && s.counter == shown ->
 #ifdef REACH_KEPT_OVER_LOSS
-        not_reached = !(live.quarantine == 0 && live.floor > shown && it[i].belief > 0);
+        not_reached = !(s.quarantine == 0 && s.floor > shown && it[i].belief > 0);
         assert(not_reached);
 #endif
         TELL("store: renews the lease of %d, token %d\n", i, shown);
-        live.left = TTL_OF_ME;
+        s.left = TTL_OF_ME;
         yes = 1
     :: else ->
         if
-        :: live.quarantine > 0 && MAY_PUT_BACK(shown) ->
+        :: s.quarantine > 0 && MAY_PUT_BACK(s, shown) ->
 #ifdef REACH_PUT_BACK_BY_NOBODY
             not_reached = it[i].belief > 0;
             assert(not_reached);
 #endif
             TELL("store: puts the lease of %d back, token %d\n", i, shown);
-            give(shown)
+            give(s, shown)
         :: else ->
             TELL("store: refuses to renew for %d, token %d\n", i, shown);
 #ifdef JUDGE_LIVING
-            living_go_on = !(it[i].belief > 0 && it[i].token == shown);
+            living_go_on = !(acknowledged && it[i].belief > 0 && it[i].token == shown);
 #endif
             assert(living_go_on)
         fi
     fi
 }
 
-inline release(shown) {
+inline release(s, shown) {
     if
-    :: live.holder == ME && live.counter == shown ->
+    :: s.holder == ME && s.counter == shown ->
         TELL("store: ends the lease of %d, token %d: released\n", i, shown);
-        live.holder = NOBODY;
-        live.left = 0;
+        s.holder = NOBODY;
+        s.left = 0;
 #ifndef LAST_IS_KEPT
-        live.last = NOBODY;
+        s.last = NOBODY;
 #endif
         yes = 1
     :: else -> TELL("store: %d has nothing to release under token %d\n", i, shown)
     fi
 }
 
-inline execute(asked, shown) {
-    check_epoch();
+inline execute(s, acknowledged, asked, shown) {
+    check_epoch(s);
     if
-    :: asked == ACQUIRE -> acquire()
-    :: asked == RENEW -> renew(shown)
-    :: asked == RELEASE -> release(shown)
+    :: asked == ACQUIRE -> acquire(s)
+    :: asked == RENEW -> renew(s, acknowledged, shown)
+    :: asked == RELEASE -> release(s, shown)
     fi
 }
 
@@ -274,6 +306,9 @@ inline be_idle(who) {
     it[who].ask = NOTHING;
     it[who].worth = 0;
     it[who].granted = 0;
+#ifdef REPLICAS
+    it[who].waits = 0;
+#endif
     it[who].granted_token = 0
 }
 
@@ -346,7 +381,21 @@ proctype instance(byte i) {
         TELL("%d: sends an acquire\n", i);
         end_step() }
     :: d_step { it[i].ask != NOTHING && !it[i].granted -> /* it arrives */
-        execute(it[i].ask, it[i].token);
+        execute(live, ACKNOWLEDGED_LIVE, it[i].ask, it[i].token);
+        if
+        :: yes ->
+            it[i].granted = 1;
+            it[i].granted_token = new;
+#ifdef REPLICAS
+            it[i].waits = !moved
+#endif
+        :: else -> be_idle(i)
+        fi;
+        end_step() }
+#ifdef REPLICAS
+    :: d_step { it[i].ask != NOTHING && !it[i].granted && !moved -> /* it arrives at the former primary */
+        TELL("former primary:\n");
+        execute(former, ACKNOWLEDGED_FORMER, it[i].ask, it[i].token);
         if
         :: yes ->
             it[i].granted = 1;
@@ -354,6 +403,13 @@ proctype instance(byte i) {
         :: else -> be_idle(i)
         fi;
         end_step() }
+    :: d_step { moved && live.provisional && EPOCH_IS_KNOWN(live) ->
+        confirm(live);
+        end_step() }
+    :: d_step { !moved && former.provisional && EPOCH_IS_KNOWN(former) ->
+        confirm(former);
+        end_step() }
+#endif
 #ifdef FORMER_PRIMARY_ANSWERS
     :: d_step { it[i].ask == RENEW && !it[i].granted && former.holder == ME && former.counter == it[i].token ->
         former.left = TTL_OF_ME;
@@ -361,7 +417,11 @@ proctype instance(byte i) {
         TELL("former primary: renews the lease of %d, token %d\n", i, it[i].token);
         end_step() }
 #endif
+#ifdef REPLICAS
+    :: d_step { it[i].granted && !it[i].waits -> /* the answer arrives */
+#else
     :: d_step { it[i].granted -> /* the answer arrives */
+#endif
         if
         :: it[i].ask == RENEW -> believe(it[i].token)
         :: it[i].ask == ACQUIRE && MAY_BE_BELIEVED -> believe(it[i].granted_token)
@@ -406,8 +466,14 @@ proctype late_request(byte i; byte place) {
 #endif
     :: d_step { late[place].ask != NOTHING -> /* it stays where it is, and may arrive once more */
         TELL("network: a late request of %d arrives, token %d\n", i, late[place].token);
-        execute(late[place].ask, late[place].token);
+        execute(live, false, late[place].ask, late[place].token);
         end_step() }
+#ifdef REPLICAS
+    :: d_step { late[place].ask != NOTHING && !moved ->
+        TELL("network: a late request of %d arrives at the former primary, token %d\n", i, late[place].token);
+        execute(former, false, late[place].ask, late[place].token);
+        end_step() }
+#endif
     od
 }
 
@@ -421,7 +487,14 @@ inline age(store) {
     :: store.left == 0 -> store.holder = NOBODY
     :: else -> skip
     fi;
+#ifdef REPLICAS
+    if
+    :: !store.provisional -> PASS(store.quarantine)
+    :: else -> skip
+    fi
+#else
     PASS(store.quarantine)
+#endif
 }
 
 proctype clock() {
@@ -430,7 +503,7 @@ proctype clock() {
         TELL("-- a tick\n");
         age(live);
         age(saved); /* a dump keeps the time at which a key ends */
-#ifdef FORMER_PRIMARY_ANSWERS
+#ifdef FORMER
         age(former);
 #endif
         for (n : 0 .. INSTANCES - 1) {
@@ -458,6 +531,9 @@ inline copy(to, from) {
     to.run_id = from.run_id;
     to.replication_id = from.replication_id;
     to.quarantine = from.quarantine;
+#ifdef REPLICAS
+    to.provisional = from.provisional;
+#endif
     to.floor = from.floor
 }
 
@@ -469,6 +545,9 @@ inline flush() {
     live.run_id = NOBODY;
     live.replication_id = 0;
     live.quarantine = 0;
+#ifdef REPLICAS
+    live.provisional = 0;
+#endif
     live.floor = 0
 }
 
@@ -491,6 +570,7 @@ proctype faults() {
         TELL("** the data are saved, counter %d\n", live.counter);
         copy(saved, live);
         end_step() }
+#ifndef REPLICAS /* promotions are enough there, and the other losses are searched without */
     :: d_step { true -> /* FLUSHALL, or a restart without a dump: the record is gone in both */
         TELL("** everything is forgotten\n");
         flush();
@@ -501,15 +581,32 @@ proctype faults() {
         restart(live);
         restart(saved);
         end_step() }
+#endif
+#ifdef REPLICAS
+    :: d_step { moved -> /* in a partition: the replicas still follow the former primary, which serves on */
+#else
     :: d_step { true -> /* back and forth: two of these without a script between bring the first run id back */
+#endif
         TELL("** the other server is promoted, with what was saved, counter %d instead of %d\n", saved.counter, live.counter);
-#ifdef FORMER_PRIMARY_ANSWERS
+#ifdef FORMER
         copy(former, live);
+#endif
+#ifdef REPLICAS
+        moved = 0;
 #endif
         copy(live, saved);
         promote(live);
         promote(saved);
         end_step() }
+#ifdef REPLICAS
+    :: d_step { !moved ->
+        TELL("** the replicas follow the new primary\n");
+        moved = 1;
+        for (n : 0 .. INSTANCES - 1) {
+            it[n].waits = 0
+        }
+        end_step() }
+#endif
     od
 }
 

@@ -31,6 +31,8 @@ DEADLINE_FROM_RECEIVE believes_alone with a deadline from the answer's arrival t
 LATE_REPLY_REVIVES believes_alone when a late answer revives a belief there are two believers
 RENEW_AFTER_DEADLINE believes_alone when who no longer believes renews, there are two believers
 RELEASED_TOKEN_IS_BELIEVED believes_alone when a released token is believed in again there are two believers
+EPOCH_COUNTS_AT_ONCE believes_alone when an epoch counts before the replicas follow there are two believers
+FLOOR_NOT_RAISED token_is_above when the floor is from before the replicas follow, the former primary grants its tokens, too
 FORMER_PRIMARY_ANSWERS believes_alone while a former primary still answers there are two believers: no rule of the store can help
 END
 }
@@ -38,6 +40,7 @@ END
 flags_of() {
     case $1 in
     QUARANTINE_OF_THE_CALLER) echo "-D$1 -DUNEQUAL_TTLS" ;;
+    EPOCH_COUNTS_AT_ONCE | FLOOR_NOT_RAISED) echo "-D$1 -DREPLICAS" ;;
     *) echo "-D$1" ;;
     esac
 }
@@ -52,6 +55,8 @@ search_all() {
     check 'the epoch rule holds: two instances, TTL of three ticks' holds 2000 $(sizes 2 3 1)
     check 'the epoch rule holds with unequal TTLs, if the quarantine is the longest' \
         holds 2000 $(sizes 2 3 1) -DUNEQUAL_TTLS
+    check 'with replicas the epoch rule holds while a former primary still answers: TTL of two ticks' \
+        holds 4000 $(sizes 2 2 1) -DREPLICAS
     if [ "$1" = yes ]; then
         check 'the epoch rule holds: three instances, TTL of two ticks' holds 2000 $(sizes 3 2 1)
         check 'the epoch rule holds: three instances, TTL of three ticks' holds 4000 $(sizes 3 3 1)

@@ -8,12 +8,24 @@ enum { RENEW = 2, RELEASE = 3 }; /* as in epoch.pml */
 
 #define BIT(token) (1u << (token))
 
-static unsigned tokens_in_use(void) {
-    unsigned used = BIT(0) | BIT(now.live.counter) | BIT(now.live.floor) | BIT(now.saved.counter) | BIT(now.best);
+/* Tokens that were granted. */
+static unsigned tokens_granted(void) {
+    unsigned used = BIT(0) | BIT(now.live.counter) | BIT(now.saved.counter) | BIT(now.best);
+#ifdef REPLICAS
+    used |= BIT(now.former.counter);
+#endif
     for (int i = 0; i < INSTANCES; i++)
         used |= BIT(now.it[i].token) | BIT(now.it[i].granted_token);
     for (int i = 0; i < INSTANCES * LATE; i++)
         used |= BIT(now.late[i].token);
+    return used;
+}
+
+static unsigned tokens_in_use(void) {
+    unsigned used = tokens_granted() | BIT(now.live.floor);
+#ifdef REPLICAS
+    used |= BIT(now.former.floor);
+#endif
     return used;
 }
 
@@ -26,11 +38,24 @@ static void clear_epochs(void) {
     if (!now.saved.replication_id)
         now.saved.run_id = 0;
     now.saved.quarantine = now.saved.floor = 0;
+#ifdef REPLICAS
+    if (!now.live.replication_id)
+        now.live.provisional = 0;
+    now.saved.provisional = 0;
+    /* Of a former primary without replicas nothing counts, and the next one starts anew. */
+    if (now.moved)
+        memset(&now.former, 0, sizeof now.former);
+    else if (!now.former.replication_id)
+        now.former.run_id = now.former.quarantine = now.former.floor = now.former.provisional = 0;
+#endif
 }
 
 /* Whether a script could find this token beside this instance's name, now or after a loss. */
 static int can_return(int i, unsigned token) {
     int found = token == now.live.counter || token == now.saved.counter || token == now.it[i].granted_token;
+#ifdef REPLICAS
+    found |= token == now.former.counter;
+#endif
     for (int place = i * LATE; place < (i + 1) * LATE; place++)
         found |= now.late[place].ask == RENEW && now.late[place].token == token;
     return found;
@@ -68,6 +93,10 @@ static void number_tokens(void) {
         CLOSE(now.live.floor);
         CLOSE(now.saved.counter);
         CLOSE(now.best);
+#ifdef REPLICAS
+        CLOSE(now.former.counter);
+        CLOSE(now.former.floor);
+#endif
         for (int i = 0; i < INSTANCES; i++) {
             CLOSE(now.it[i].token);
             CLOSE(now.it[i].granted_token);
@@ -75,7 +104,7 @@ static void number_tokens(void) {
         for (int i = 0; i < INSTANCES * LATE; i++)
             CLOSE(now.late[i].token);
     }
-    used &= ~(now.live.floor ? BIT(now.live.floor) : 0);
+    used = tokens_granted();
     for (now.top = 0; used >> (now.top + 1); now.top++)
         ;
 }
@@ -88,6 +117,9 @@ static unsigned long key_of_instance(int i) {
     const struct Instance *it = &now.it[i];
     unsigned long key =
         it->belief | it->token << 3 | it->ask << 7 | it->worth << 9 | it->granted << 12 | it->granted_token << 13;
+#ifdef REPLICAS
+    key = key << 1 | it->waits;
+#endif
     for (int place = i * LATE; place < (i + 1) * LATE; place++)
         key = key << 6 | key_of_request(place);
     return key;
@@ -111,6 +143,10 @@ static void swap_instances(int a, int b) {
     RENAME(now.live.last, a, b);
     RENAME(now.saved.holder, a, b);
     RENAME(now.saved.last, a, b);
+#ifdef REPLICAS
+    RENAME(now.former.holder, a, b);
+    RENAME(now.former.last, a, b);
+#endif
     RENAME(now.best_by, a, b);
 }
 

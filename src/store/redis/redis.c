@@ -16,8 +16,8 @@ static const struct {
 } scripts[TEN_REDIS_SCRIPT_COUNT] = {
     [TEN_REDIS_APPLY] = {LUA_APPLY, true},      [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
     [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},    [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
-    [TEN_REDIS_LIST] = {LUA_LIST, false},       [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
-    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},
+    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},  [TEN_REDIS_LIST] = {LUA_LIST, false},
+    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false}, [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -102,6 +102,7 @@ void ten_redis_arguments(ten_redis_store *store, const ten_redis_space *space) {
     ten_redis_word(&store->words, space->node.after);
     ten_redis_word(&store->words, store->fresh ? "fresh" : "");
     ten_redis_word_number(&store->words, ten_redis_settings_database(store->settings));
+    ten_redis_word_number(&store->words, store->wait_replicas);
 }
 
 /* ---- sending and receiving ----------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #define CALL_ACQUIRES 100u /* they write five times as much */
 #define IN_FLIGHT     4u
 #define SWEEP_KEYS    "1000"
+#define SWEEP_GAP_MS  1000u /* between two steps of a namespace, whoever takes them */
 #define SEEN_ROOM     1024u /* a power of two, well above CALL_KEYS */
 
 /* Operations [first, first + count) of the batch travel in one call. */
@@ -381,8 +382,10 @@ static int run_calls(struct batch *batch) {
     return r;
 }
 
-/* With wait_replicas nothing counts that is not on that many replicas: a failover would forget it. */
-static int wait_for_replicas(struct batch *batch) {
+/* ---- replicas ------------------------------------------------------------------------------------------ */
+
+/* The number of replicas that have what this connection wrote. */
+static int ask_replicas(struct batch *batch, uint64_t *ret_count) {
     ten_redis_store *store = batch->store;
     uint64_t left_ms = ten_sub_saturating(batch->deadline_ms, ten_now_ms());
     char number[24];
@@ -394,12 +397,51 @@ static int wait_for_replicas(struct batch *batch) {
     const char *const words[] = {"WAIT", number, time};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     int r = ten_redis_link_ask(store->link, batch->deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
-    if (r == TENURE_OK && ten_redis_number(reply) < store->wait_replicas)
-        r = ten_fail(&store->base.error, TENURE_E_TIMEOUT,
-                     "only %llu of the %s replicas that wait_replicas asks for have it; nothing counts as granted",
-                     (unsigned long long)ten_redis_number(reply), number);
+    *ret_count = r == TENURE_OK ? ten_redis_number(reply) : 0;
     return r;
 }
+
+/* An epoch counts from the moment at which the replicas had a write of it. They have one now; if nobody has said so
+ * yet, this does. */
+static int confirm_epoch(struct batch *batch, const char *namespace_name) {
+    ten_redis_store *store = batch->store;
+    const ten_redis_space *space;
+    int r = ten_redis_space_get(&store->layout, namespace_name, &space, &store->base.error);
+    if (r < 0)
+        return r;
+    const char *const words[] = {"HGET", space->own[TEN_REDIS_EPOCH], "provisional"};
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *found = NULL;
+    r = ten_redis_link_ask(store->link, batch->deadline_ms, &found, &store->base.error, words, TEN_COUNT(words));
+    if (r < 0 || ten_redis_number(found) == 0)
+        return r;
+    ten_redis_script_in(store, TEN_REDIS_CONFIRM, space, 0);
+    ten_redis_arguments(store, space);
+    r = ten_redis_send(store);
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    return r < 0 ? r : ten_redis_receive(store, "confirming an epoch", batch->deadline_ms, &reply);
+}
+
+/* With wait_replicas nothing counts that is not on that many replicas: a failover would forget it. */
+static int wait_for_replicas(struct batch *batch) {
+    ten_redis_store *store = batch->store;
+    uint64_t count;
+    int r = ask_replicas(batch, &count);
+    if (r == TENURE_OK && count < store->wait_replicas)
+        return ten_fail(&store->base.error, TENURE_E_TIMEOUT,
+                        "%llu of the %llu replicas that wait_replicas asks for have acknowledged the change in time; "
+                        "it does not count",
+                        (unsigned long long)count, (unsigned long long)store->wait_replicas);
+    const char *last = NULL;
+    for (size_t i = 0; r == TENURE_OK && i < batch->call_count; i++) {
+        const char *namespace_name = batch->ops[batch->calls[i].first].namespace_name;
+        if (!last || strcmp(last, namespace_name) != 0)
+            r = confirm_epoch(batch, namespace_name);
+        last = namespace_name;
+    }
+    return r;
+}
+
+/* ---- the sweep ----------------------------------------------------------------------------------------- */
 
 /* A step in the search for instances that another program announced. What it finds comes by the feed; that it fails is
  * nobody's concern. */
@@ -413,10 +455,19 @@ static int sweep(struct batch *batch) {
     ten_redis_arguments(store, space);
     ten_redis_word(&store->words, space->node_glob);
     ten_redis_word(&store->words, SWEEP_KEYS);
+    ten_redis_word_number(&store->words, SWEEP_GAP_MS);
     r = ten_redis_send(store);
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    return r < 0 ? r : ten_redis_link_receive(store->link, batch->deadline_ms, &reply, &store->base.error);
+    if (r == TENURE_OK)
+        r = ten_redis_link_receive(store->link, batch->deadline_ms, &reply, &store->base.error);
+    const char *eviction = r == TENURE_OK && reply->type == REDIS_REPLY_STRING ? reply->str : "";
+    /* It was set to evict while this was connected. The next call connects again, and is refused with the reason. */
+    if (eviction[0] != '\0' && strcmp(eviction, "noeviction") != 0)
+        r = TENURE_E_STORE;
+    return r;
 }
+
+/* ---- the batch, once ----------------------------------------------------------------------------------- */
 
 static int run_batch(struct batch *batch) {
     int r = ten_redis_connect(batch->store, batch->deadline_ms);

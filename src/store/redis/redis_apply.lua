@@ -465,14 +465,16 @@ local function ttl_of_fleet(joining)
     end
 end
 
--- Marks of leases that have ended: as long as there are any, renewals take the long way.
+-- Marks of leases that have ended: as long as there are any, renewals take the long way. Many are gone through in steps.
 local function wipe_marks()
-    if call('EXISTS', MARKS) == 0 or call('HLEN', MARKS) > 100 then
+    if call('EXISTS', MARKS) == 0 then
         return
     end
-    for _, key in ipairs(call('HKEYS', MARKS)) do
-        if call('EXISTS', key) == 0 then
-            call('HDEL', MARKS, key)
+    local found = call('HSCAN', MARKS, call('HGET', EPOCH, 'wipe') or '0', 'COUNT', '100')
+    call('HSET', EPOCH, 'wipe', found[1])
+    for i = 1, #found[2], 2 do
+        if call('EXISTS', found[2][i]) == 0 then
+            call('HDEL', MARKS, found[2][i])
         end
     end
 end

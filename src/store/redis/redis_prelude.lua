@@ -3,11 +3,14 @@
 -- client puts it in front of the script itself, and Redis runs both as one atomic step.
 --
 -- KEYS[1..10]  our own keys of the namespace, in the order below; then the script's
--- ARGV[1..6]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
---              an epoch may be taken for a new one, and the number of the database; then the script's
+-- ARGV[1..7]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
+--              an epoch may be taken for a new one, the number of the database, and how many replicas the caller waits
+--              for; then the script's
 --
---   tenure:<ns>:epoch      hash: server (whose epoch this is), began (ms), ttl (the longest that was shown meanwhile),
---                          floor (no token is lower), cursor (of the last change), first (cursor when it began), sweep
+--   tenure:<ns>:epoch      hash: server and database (whose epoch this is), began (ms), provisional (0, or when a caller
+--                          that waits for replicas was last here, while none has confirmed the epoch), ttl (the longest
+--                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
+--                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe
 --   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; kept for ever, it is the token counter
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
@@ -25,8 +28,8 @@ end
 
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
 local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS = unpack(KEYS, 1, 10)
-local OUR_KEYS, OUR_ARGUMENTS = 10, 6
-local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, _, DATABASE = unpack(ARGV, 1, 6)
+local OUR_KEYS, OUR_ARGUMENTS = 10, 7
+local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS = unpack(ARGV, 1, 7)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX = 10000
 local FEED_AGE = 2592000000 -- 30 days
@@ -69,38 +72,83 @@ end
 
 -- The epoch. The server's name is its run id, which is new at every start, with its replication id, which is new at
 -- every promotion: a server that was demoted, took over another's older data and was promoted again has its old run id.
--- The keys' pattern belongs to it, too, because leases under other keys are as good as forgotten.
-local began, longest, floor, cursor
+-- The keys' pattern belongs to it, too, because leases under other keys are as good as forgotten; and the database,
+-- because SWAPDB exchanges two of them.
+local began, longest, floor, cursor, first
+local provisional = false -- the quarantine has not begun
 local state -- this server, and how far its feed has come: while that is the same, no token has changed
+
+-- Something may have been forgotten: newcomers wait from now on. With replicas the quarantine begins when they have
+-- confirmed a write of this epoch (CONFIRM). Until then a former master may still have them, and grant and renew.
+local function begin_epoch(server)
+    began, longest = now, 0
+    provisional = REPLICAS ~= '0'
+    -- What was granted in this very millisecond may be forgotten, too.
+    floor = math.max(floor, now + 1)
+    cursor = math.max(cursor, now * 1000)
+    first = cursor
+    call('HSET', EPOCH, 'server', server, 'database', DATABASE, 'began', now_text,
+        'provisional', provisional and now_text or '0', 'ttl', '0', 'floor', whole(floor), 'cursor', whole(cursor),
+        'first', whole(first))
+    tell(STORE_RECOVERING, NO_REASON, '0', '', '', '')
+end
+
+-- Nobody has ever held a lease here, says the caller: it grants at once, from now on.
+local function begin_fresh(server)
+    began, longest = 0, 0
+    floor, cursor = math.max(floor, now), math.max(cursor, now * 1000)
+    first = cursor
+    call('HSET', EPOCH, 'server', server, 'database', DATABASE, 'began', '0', 'provisional', '0', 'ttl', '0',
+        'floor', whole(floor), 'cursor', whole(cursor), 'first', whole(first))
+end
+
+-- From now on nobody else has the replicas. Tokens that a former master granted until now are below the floor.
+local function confirm_epoch()
+    began, provisional = now, false
+    floor = math.max(floor, now + 1)
+    call('HSET', EPOCH, 'began', now_text, 'provisional', '0', 'floor', whole(floor))
+end
+
+local server
 do
-    local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor')
+    local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor', 'first', 'database', 'provisional')
     local replication = call('INFO', 'replication')
     -- One that takes writes nevertheless (replica-read-only no) would lose them to its master.
     if not find(replication, 'role:master', 1, true) then
         return redis.error_reply('READONLY this server is a replica')
     end
     replication = match(replication, 'master_replid:(%x+)')
-    local server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
+    server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
         LEASE_BEFORE .. '*' .. LEASE_AFTER
     state = replication .. ':' .. (record[5] or '')
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
-    floor, cursor = tonumber(record[4]) or 0, tonumber(record[5]) or 0
-    if record[1] ~= server then
-        -- Something may have been forgotten, or nothing was ever known: these look the same from here. FRESH says that
-        -- it is the latter.
-        began = (record[1] or ARGV[5] ~= 'fresh') and now or 0
-        longest = 0
-        -- What was granted in this very millisecond may be forgotten, too. (A new store grants at once, from now on.)
-        floor = math.max(floor, began > 0 and now + 1 or now)
-        cursor = math.max(cursor, now * 1000)
-        call('HSET', EPOCH, 'server', server, 'began', whole(began), 'ttl', '0', 'floor', whole(floor),
-            'cursor', whole(cursor), 'first', whole(cursor))
-        if began > 0 then
-            tell(STORE_RECOVERING, NO_REASON, '0', '', '', '')
+    floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
+    local seen = tonumber(record[8]) or 0
+    if record[1] ~= server or (record[7] and record[7] ~= DATABASE) then
+        -- Something was forgotten, or nothing was ever known: these look the same from here. FRESH says that it is the
+        -- latter.
+        if record[1] or FRESH ~= 'fresh' then
+            begin_epoch(server)
+        else
+            begin_fresh(server)
         end
-    elseif now < began then
-        began = now -- the server's clock was set back
-        call('HSET', EPOCH, 'began', now_text)
+    else
+        if not record[7] then
+            call('HSET', EPOCH, 'database', DATABASE) -- an older version began this epoch
+        end
+        if now < began then
+            began = now -- the server's clock was set back
+            call('HSET', EPOCH, 'began', now_text)
+        end
+        if seen > 0 then
+            provisional = true
+            if REPLICAS ~= '0' then
+                call('HSET', EPOCH, 'provisional', now_text)
+            elseif now - seen > math.max(longest, 60000) or now < seen then
+                confirm_epoch() -- nobody waits for replicas any more
+            end
+            began = now
+        end
     end
 end
 
@@ -144,7 +192,12 @@ local function publish()
     call('HSET', EPOCH, 'cursor', text)
     local entry = text .. '\n' .. concat(events, '\n')
     call('ZADD', FEED, text, entry)
-    call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
+    -- The cursor leaps when an epoch begins. What came before stays until the present epoch has as many changes.
+    if cursor - first >= FEED_MAX then
+        call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
+    elseif call('ZCARD', FEED) > FEED_MAX then
+        call('ZREMRANGEBYRANK', FEED, '0', whole(call('ZCARD', FEED) - FEED_MAX - 1))
+    end
     drop_old()
     -- A small one tells what changed: those who hear it need not ask.
     -- The channel is the feed's name with the database, because channels are not a database's own. A user without the

@@ -1,0 +1,176 @@
+/*
+ * What a Redis store does over a long life: epochs that count only when replicas have them, other databases, a history
+ * that outlives a loss, settings that change while it runs, and work that does not grow with what is in it.
+ */
+#include "conformance/redis/redis_place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TTL_MS   UINT64_C(2000) /* long enough to act before its end on a busy machine */
+#define AFTER_MS (TTL_MS + 150)
+
+static ten_op acquisition(const struct place *place, const char *target, const char *holder) {
+    return (ten_op){.kind = TEN_OP_ACQUIRE,
+                    .namespace_name = place->ns,
+                    .target = target,
+                    .holder = holder,
+                    .ttl_ms = TTL_MS};
+}
+
+static ten_op heartbeat(const struct place *place, const char *instance) {
+    return (ten_op){
+        .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = instance, .ttl_ms = LONG_MS, .weight = 1};
+}
+
+/* ---- replicas */
+
+/* The replica is promoted while its master goes on. As long as nobody follows the new one, the former may have the
+ * other replicas, and may grant and renew. */
+static void an_epoch_counts_from_the_moment_at_which_replicas_have_it(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    ten_result result;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "before", "a", TTL_MS);
+    redis_place_start_replica(redis);
+    redis_replica_command(redis, "REPLICAOF NO ONE");
+    redis_place_use_replica(redis, "wait_replicas=1");
+    ten_op op = acquisition(place, "t", "b");
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 300), TENURE_E_TIMEOUT);
+    sleep_ms(AFTER_MS);
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 300), TENURE_E_TIMEOUT);
+    redis_command(redis, "REPLICAOF 127.0.0.1 %d", redis->replica.port);
+    redis_wait_for_sync(redis);
+    result = apply_one(place->store, op);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    /* A whole TTL from here on. */
+    assert_in_range(result.remaining_ms, TTL_MS / 2, TTL_MS);
+    ten_result granted = acquire_within(place, "t", "b", TTL_MS, HANG_MS);
+    expect_outcome(granted, TEN_OK);
+}
+
+static void without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    ten_result result;
+    redis_place_open(redis, "wait_replicas=1");
+    ten_op op = acquisition(place, "t", "a");
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 300), TENURE_E_TIMEOUT);
+    redis_place_open(redis, "");
+    expect_outcome(apply_one(place->store, op), TEN_HELD);
+    /* As if those who wait for replicas had been away for two minutes. */
+    redis_command(redis, "HINCRBY tenure:%s:epoch provisional -120000", place->ns);
+    expect_outcome(apply_one(place->store, op), TEN_HELD);
+    sleep_ms(AFTER_MS);
+    expect_outcome(acquire_within(place, "t", "a", TTL_MS, HANG_MS), TEN_OK);
+}
+
+/* ---- databases */
+
+static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    char url[FIXTURE_URL_SIZE];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/1?timeout=5s&fresh=1", redis->server.port);
+    struct place other = {.store = open_store(url)};
+    snprintf(other.ns, sizeof other.ns, "%s", place->ns);
+    must_acquire(&other, "t", "z", LONG_MS);
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    redis_command(redis, "SWAPDB 0 1");
+    ten_result result = acquire(place, "u", "newcomer", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    expect_holder(read_lease(place, "t"), "a");
+    ten_store_close(other.store);
+}
+
+/* ---- the history */
+
+static void the_history_survives_a_restart(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    struct seen seen;
+    redis_place_open(redis, "fresh=1");
+    for (int i = 0; i < 5; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    redis_command(redis, "SAVE");
+    redis_place_restart(redis);
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
+    expect_outcome(acquire_within(place, "t", "a", TTL_MS, HANG_MS), TEN_OK);
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_true(seen.count >= 12); /* ten from before, the loss, and one more */
+}
+
+/* ---- settings that change */
+
+static void a_server_that_begins_to_evict_is_refused_while_it_is_in_use(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    ten_result result;
+    redis_place_open(redis, "fresh=1");
+    ten_op op = heartbeat(place, "a");
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+    redis_command(redis, "CONFIG SET maxmemory-policy volatile-lru");
+    int r = TENURE_OK;
+    for (uint64_t end_ms = now_ms() + HANG_MS; r == TENURE_OK && now_ms() < end_ms; sleep_ms(100))
+        r = ten_store_apply(place->store, &op, &result, 1, CALL_MS);
+    assert_true(r < 0);
+    assert_non_null(strstr(place->store->error.message, "noeviction"));
+}
+
+/* ---- growth */
+
+static unsigned calls_of(struct redis_place *redis, const char *command) {
+    char name[64];
+    snprintf(name, sizeof name, "cmdstat_%s:calls=", command);
+    const char *found = strstr(redis_text(redis, "INFO commandstats"), name);
+    return found ? (unsigned)strtoul(found + strlen(name), NULL, 10) : 0;
+}
+
+static void a_hundred_heartbeats_take_one_step_of_the_sweep_a_second(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t start_ms = now_ms();
+    for (int i = 0; i < 100; i++)
+        expect_outcome(apply_one(place->store, heartbeat(place, "a")), TEN_OK);
+    assert_in_range(calls_of(redis, "scan"), 1, 2 + (now_ms() - start_ms) / 1000);
+}
+
+static void marks_of_ended_leases_are_wiped_however_many_there_are(void **state) {
+    enum { COUNT = 300 };
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    for (int i = 0; i < COUNT; i++) {
+        char target[16];
+        snprintf(target, sizeof target, "t%d", i);
+        must_acquire(place, target, "a", LONG_MS);
+        ten_op force = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = target, .flags = TEN_OP_FORCE};
+        expect_outcome(apply_one(place->store, force), TEN_OK);
+        redis_command(redis, "DEL %s:lease:%s", place->ns, target);
+    }
+    assert_string_equal(redis_text(redis, "HLEN tenure:%s:marks", place->ns), "300");
+    for (int i = 0; i < 20; i++)
+        expect_outcome(apply_one(place->store, heartbeat(place, "a")), TEN_OK);
+    assert_string_equal(redis_text(redis, "EXISTS tenure:%s:marks", place->ns), "0");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it),
+        REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever),
+        REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch),
+        REDIS_CASE(the_history_survives_a_restart),
+        REDIS_CASE(a_server_that_begins_to_evict_is_refused_while_it_is_in_use),
+        REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second),
+        REDIS_CASE(marks_of_ended_leases_are_wiped_however_many_there_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
