@@ -102,7 +102,7 @@ enum trial {
     TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
 };
 
-enum { AT_WORK = 2 }; /* statements before it: BEGIN, the gate */
+enum { AT_WORK = 3 }; /* statements before it: BEGIN, the search path, the gate */
 
 int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values) {
     store->sent++;
@@ -123,6 +123,8 @@ static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, u
 static int send_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
     store->sent = 0;
     int r = ten_postgres_send(store, PG_BEGIN, 0, NULL);
+    if (r == TENURE_OK)
+        r = ten_postgres_send(store, PG_PIN, 0, NULL);
     if (r == TENURE_OK)
         r = send_gate(store, work, deadline_ms);
     if (r == TENURE_OK)

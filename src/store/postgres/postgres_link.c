@@ -19,6 +19,7 @@
 struct ten_postgres_link {
     PGconn *connection;
     const char *name; /* the settings' */
+    bool unconfirmed; /* a commit did not wait for its standbys to the end */
 };
 
 PGconn *ten_postgres_link_connection(ten_postgres_link *link) {
@@ -97,6 +98,14 @@ static int too_late(const ten_postgres_link *link, ten_error *error) {
     return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
 }
 
+static int check_confirmed(const ten_postgres_link *link, ten_error *error) {
+    return link->unconfirmed ? ten_fail(error, TENURE_E_TIMEOUT,
+                                        "%s: the wait for a synchronous standby was cancelled, so the change does not "
+                                        "count",
+                                        link->name)
+                             : TENURE_OK;
+}
+
 static int broken(const ten_postgres_link *link, ten_error *error) {
     const char *message = PQerrorMessage(link->connection);
     return ten_fail(error, TENURE_E_UNREACHABLE, "%s: %.*s", link->name, (int)strcspn(message, "\n"),
@@ -134,9 +143,12 @@ static int finish_connecting(ten_postgres_link *link, uint64_t deadline_ms, ten_
     return TENURE_OK;
 }
 
-static void ignore_notice(void *arg, const PGresult *result) {
-    (void)arg;
-    (void)result; /* libpq would print it */
+/* Libpq would print notices. One of them matters: somebody cancelled a commit while it waited for a standby, and the
+ * commit counts as done, although no standby may have it. */
+static void take_notice(void *arg, const PGresult *result) {
+    ten_postgres_link *link = arg;
+    const char *function = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+    link->unconfirmed |= function && strcmp(function, "SyncRepWaitForLSN") == 0;
 }
 
 static int connect_to(ten_postgres_link *link, const ten_postgres_settings *settings, const ten_postgres_place *place,
@@ -149,7 +161,7 @@ static int connect_to(ten_postgres_link *link, const ten_postgres_settings *sett
     if (!link->connection)
         return ten_fail_memory(error, "a connection to %s", link->name);
     PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
-    PQsetNoticeReceiver(link->connection, ignore_notice, NULL);
+    PQsetNoticeReceiver(link->connection, take_notice, link);
     if (PQstatus(link->connection) == CONNECTION_BAD)
         return fail_to_connect(link, error);
     int r = finish_connecting(link, deadline_ms, error);
@@ -271,6 +283,8 @@ int ten_postgres_link_receive(ten_postgres_link *link, uint64_t deadline_ms, PGr
         r = get_result(link, deadline_ms, &end, error);
     if (r == TENURE_OK && end)
         r = ten_fail(error, TENURE_E_STORE, "%s answered more than was asked", link->name);
+    if (r == TENURE_OK)
+        r = check_confirmed(link, error);
     PQclear(end);
     if (r < 0)
         PQclear(result);
@@ -301,6 +315,8 @@ int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t 
         r = broken(link, error);
     if (r == TENURE_OK && !PQenterPipelineMode(link->connection))
         r = broken(link, error);
+    if (r == TENURE_OK)
+        r = check_confirmed(link, error);
     if (r < 0)
         PQclear(last);
     else

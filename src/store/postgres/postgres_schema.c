@@ -15,6 +15,8 @@ struct found {
     bool has_store;
     char user[64];
     char database[64];
+    char owner[64];    /* of the schema, if that is a role whose rights this one does not have; else "" */
+    char foreign[256]; /* a trigger or a rule on our tables; else "" */
 };
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
@@ -41,6 +43,25 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
     found->has_store = ten_postgres_flag(result, 0, 1);
     snprintf(found->user, sizeof found->user, "%s", ten_postgres_text(result, 0, 2));
     snprintf(found->database, sizeof found->database, "%s", ten_postgres_text(result, 0, 3));
+    const char *owner = ten_postgres_text(result, 0, 4);
+    const char *foreign = ten_postgres_text(result, 0, 5);
+    snprintf(found->owner, sizeof found->owner, "%s", owner ? owner : "");
+    snprintf(found->foreign, sizeof found->foreign, "%s", foreign ? foreign : "");
+    return TENURE_OK;
+}
+
+/* Whoever may create a schema could have made this one first, with code that would run with this role's rights. */
+static int check_is_ours(ten_postgres_store *store, const struct found *found) {
+    if (found->foreign[0])
+        return ten_fail(&store->base.error, TENURE_E_SCHEMA,
+                        "the database %s has a %s, which Tenure did not make and which would run with the rights of "
+                        "the role %s: drop it",
+                        found->database, found->foreign, found->user);
+    if (found->has_schema && !found->has_store && found->owner[0])
+        return ten_fail(&store->base.error, TENURE_E_SCHEMA,
+                        "the schema tenure of the database %s is empty and belongs to the role %s: drop it, or run "
+                        "`tenure doctor --migrate` once as that role",
+                        found->database, found->owner);
     return TENURE_OK;
 }
 
@@ -93,6 +114,8 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
 static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
     int r = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
     if (r == TENURE_OK)
+        r = run(store, "beginning", PG_PIN, deadline_ms, NULL);
+    if (r == TENURE_OK)
         r = run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
     if (r == TENURE_OK)
         r = look(store, deadline_ms, found);
@@ -108,6 +131,8 @@ static int create_alone(ten_postgres_store *store, struct found *found, uint64_t
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
     struct found found = {0};
     int r = look(store, deadline_ms, &found);
+    if (r == TENURE_OK)
+        r = check_is_ours(store, &found);
     if (r == TENURE_OK && !found.has_store)
         r = create_alone(store, &found, deadline_ms);
     if (r == TENURE_OK)
@@ -135,6 +160,8 @@ static int enter(ten_postgres_store *store, const char *namespaces, uint64_t dea
     int r = ten_postgres_migrate(store, deadline_ms);
     if (r == TENURE_OK)
         r = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
+    if (r == TENURE_OK)
+        r = run(store, "confirming an epoch", PG_CONFIRM_EPOCH, deadline_ms, NULL);
     if (r == TENURE_OK && namespaces)
         r = add_namespaces(store, namespaces, deadline_ms);
     return r;

@@ -1,5 +1,7 @@
 -- The PostgreSQL store: its schema, and what every transaction starts with. Each part is a C constant after its name
--- (see embed.sh). Everything lies in the schema `tenure` and is named in full, so that search_path does not matter.
+-- (see embed.sh). Everything lies in the schema `tenure` and is named in full. Operators and functions are not: every
+-- transaction pins search_path, so that nobody who may create objects in another schema can put theirs in the place of
+-- PostgreSQL's.
 -- Times are timestamptz, judged by the server's clock; ids have the collation "C", so that they sort by their bytes.
 
 -- name: schema
@@ -7,7 +9,8 @@ CREATE SCHEMA tenure;
 
 -- name: tables_1
 -- Whose data this is (`identity`, see the view `server`), one row. When that is not the server which is found, an epoch
--- begins: began_at says when (NULL: never), and no token is below token_floor from then on.
+-- begins: began_at says when (NULL: never; infinity: its first write is not confirmed yet), and no token is below
+-- token_floor from then on.
 CREATE TABLE tenure.store (
     one boolean PRIMARY KEY CHECK (one),
     schema_version integer NOT NULL,
@@ -110,7 +113,16 @@ SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
 SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE nspname = 'tenure' AND relname = 'store'),
-       current_user, current_database();
+       current_user, current_database(),
+       (SELECT rolname FROM pg_catalog.pg_namespace JOIN pg_catalog.pg_roles ON pg_roles.oid = nspowner
+         WHERE nspname = 'tenure' AND NOT pg_catalog.pg_has_role(nspowner, 'USAGE')),
+       (SELECT 'trigger ' || tgname || ' on tenure.' || relname
+          FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_class ON pg_class.oid = tgrelid
+          JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+         WHERE nspname = 'tenure' AND NOT tgisinternal
+         UNION ALL
+        SELECT 'rule ' || rulename || ' on tenure.' || tablename FROM pg_catalog.pg_rules WHERE schemaname = 'tenure'
+         LIMIT 1);
 
 -- name: get_version
 SELECT schema_version FROM tenure.store;
@@ -143,13 +155,20 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
 -- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
 -- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than
 -- they would have.
+--
+-- Until the commit has returned, synchronous standbys may still follow a former primary, which grants and renews with
+-- them. So the epoch has no beginning yet, and nothing gets past the gate. Whoever finds it like that commits a write of
+-- its own before it confirms: that the row can be seen does not mean that a standby has it.
 -- name: begin_epoch
 BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL jit = off;
-UPDATE tenure.store SET began_at = clock_timestamp() WHERE began_at > clock_timestamp();
+SET LOCAL lock_timeout = '1s';
+SET LOCAL statement_timeout = '5s';
+UPDATE tenure.store SET began_at = clock_timestamp() WHERE began_at > clock_timestamp() AND began_at < 'infinity';
 WITH begun AS (
     UPDATE tenure.store
-       SET identity = server.identity, began_at = clock_timestamp(),
+       SET identity = server.identity, began_at = 'infinity',
            token_floor = greatest(token_floor, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
       FROM tenure.server
      WHERE store.identity <> server.identity
@@ -167,6 +186,21 @@ WITH begun AS (
     SELECT name, cursor, clock_timestamp(), 'store_recovering', '', '', '', '', 0 FROM moved
 )
 SELECT pg_notify(left('tenure:' || name, 63), '') FROM moved;
+UPDATE tenure.store SET pings = pings + 1 WHERE began_at = 'infinity';
+COMMIT;
+
+-- The commit before has returned: no other server has the standbys any more. What a former primary granted until now,
+-- with tokens that may be above the floor as it was, ends within the quarantine that begins here.
+-- name: confirm_epoch
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL lock_timeout = '1s';
+SET LOCAL statement_timeout = '5s';
+UPDATE tenure.store
+   SET began_at = clock_timestamp(),
+       token_floor = greatest(token_floor, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+  FROM tenure.server
+ WHERE began_at = 'infinity' AND store.identity = server.identity;
 COMMIT;
 
 -- name: add_namespaces
@@ -176,6 +210,9 @@ SELECT DISTINCT wanted, token_floor, token_floor, 0 FROM tenure.store, unnest($1
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- name: pin
+SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- name: commit
 COMMIT;

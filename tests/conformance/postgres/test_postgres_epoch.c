@@ -193,6 +193,72 @@ static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **
     assert_int_equal(postgres_server_start_again(primary), 0);
 }
 
+/* ---- synchronous standbys */
+
+/* Commits wait for a standby that is not there; or for none any more. */
+static void wait_for_standby(struct postgres_place *postgres, const char *name) {
+    (void)postgres_text(postgres, "ALTER SYSTEM SET synchronous_standby_names = '%s'", name);
+    (void)postgres_text(postgres, "SELECT pg_reload_conf()");
+    for (uint64_t end_ms = now_ms() + HANG_MS;
+         strcmp(postgres_text(postgres, "SHOW synchronous_standby_names"), name) != 0;) {
+        assert_true(now_ms() < end_ms);
+        sleep_ms(10);
+    }
+    sleep_ms(100); /* the other processes of the server read the file, too */
+}
+
+/* A standby is promoted while its primary goes on with another one: as long as nobody follows the new primary, its
+ * commits wait, and the former one may grant and renew. */
+static void an_epoch_counts_from_the_moment_at_which_its_commit_returned(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "b", .ttl_ms = TTL_MS};
+    ten_result result;
+    lose_something(postgres);
+    wait_for_standby(postgres, "nobody");
+    assert_true(ten_store_apply(place->store, &op, &result, 1, 1000) < 0);
+    sleep_ms(AFTER_MS);
+    wait_for_standby(postgres, "");
+    result = apply_one(place->other, op);
+    expect_recovering(result);
+    assert_in_range(result.remaining_ms, TTL_MS / 2, TTL_MS);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    expect_outcome(acquire_within(place, "u", "b", TTL_MS, HANG_MS), TEN_OK);
+}
+
+static void *cancel_waiting(void *arg) {
+    struct postgres_place *postgres = arg;
+    for (uint64_t end_ms = now_ms() + HANG_MS; now_ms() < end_ms; sleep_ms(20)) {
+        bool done;
+        char *count = postgres_server_query(postgres->server, "postgres",
+                                            "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity "
+                                            "WHERE wait_event = 'SyncRep'",
+                                            &done);
+        bool cancelled = done && count && strcmp(count, "0") != 0;
+        free(count);
+        if (cancelled)
+            break;
+    }
+    return NULL;
+}
+
+static void a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
+    ten_result result;
+    pthread_t thread;
+    must_acquire(place, "before", "a", TTL_MS);
+    wait_for_standby(postgres, "nobody");
+    assert_int_equal(pthread_create(&thread, NULL, cancel_waiting, postgres), 0);
+    int r = ten_store_apply(place->store, &op, &result, 1, HANG_MS);
+    pthread_join(thread, NULL);
+    wait_for_standby(postgres, "");
+    assert_int_equal(r, TENURE_E_TIMEOUT);
+    assert_non_null(strstr(place->store->error.message, "standby"));
+}
+
 /* ---- the wall clock (fault 13) */
 
 static void set_clock(struct postgres_place *postgres, const char *offset) {
@@ -242,6 +308,8 @@ int main(void) {
         POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch),
         POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
         POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
+        POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),
+        POSTGRES_CASE(a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer),
         /* The last ones: the clock stays where they set it. */
         POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
         POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
