@@ -7,8 +7,9 @@
  * a search ends although losses, grants and ticks have no bound. The margin is 0 and all clocks run alike: a margin
  * only ends a belief earlier, and an instance may stop believing at any moment here.
  *
- * Flags: a name from README.md breaks a rule; REACH_* asserts that a situation is not reached; FOLD (epoch_fold.c) takes
- * states for one that differ in names only; STORY makes `spin -t` tell what happens.
+ * Flags: a name from README.md breaks a rule; REPLICAS adds replicas; NO_LATE leaves late requests out; REACH_* asserts
+ * that a situation is not reached; FOLD (epoch_fold.c) takes states for one that differ in names only; STORY makes
+ * `spin -t` tell what happens.
  */
 #if defined(FOLD) && (defined(RUN_ID_ONLY) || defined(QUARANTINE_NOT_RESTARTED) || defined(RENEW_AFTER_DEADLINE) ||    \
                       defined(LATE_REPLY_REVIVES) || defined(FORMER_PRIMARY_ANSWERS))
@@ -618,9 +619,11 @@ c_code {
 
 init {
     atomic {
+#ifndef NO_LATE
         for (n : 0 .. INSTANCES * LATE - 1) {
             run late_request(n / LATE, n)
         }
+#endif
         for (n : 0 .. INSTANCES - 1) {
             run instance(n)
         }
