@@ -92,6 +92,8 @@ static bool take_off(ten_etcd_link *link, struct flight *flight, ten_etcd_call *
                        : curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK) &&
            curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
+           /* When a connection that was used before ends without an answer, curl sends the request again by itself. */
+           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, call->once ? 1L : 0L) == CURLE_OK &&
            curl_multi_add_handle(link->multi, easy) == CURLM_OK;
 }
 

@@ -100,12 +100,18 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     if (requires_target(&ops[0]))
         ten_json_bool(out, "require_target", true);
     ten_buf_text(out, ",\"ops\":[");
+    bool once = false;
     for (size_t i = 0; i < count; i++) {
         ten_buf_text(out, i ? "," : "");
         write_op(out, &ops[i]);
+        once |= is_forced(&ops[i]);
     }
     ten_buf_text(out, "]}");
     if (out->failed)
+        return ten_fail_memory(&store->base.error, "a batch");
+    /* When a connection that was used before ends without an answer, curl sends the request again by itself. A forced
+     * release would then hit the next holder. */
+    if (curl_easy_setopt(store->easy, CURLOPT_FRESH_CONNECT, once ? 1L : 0L) != CURLE_OK)
         return ten_fail_memory(&store->base.error, "a batch");
     int r = ten_http_ask(store, "POST", path, out->data, deadline_ms);
     if (r < 0)
