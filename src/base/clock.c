@@ -33,7 +33,7 @@ static uint64_t system_wall_ms(void *arg) {
 
 static void system_boot_id(void *arg, char id[TEN_BOOT_ID_SIZE]) {
     (void)arg;
-    if (ten_read_line("/proc/sys/kernel/random/boot_id", id, TEN_BOOT_ID_SIZE) < 0)
+    if (ten_read_line(TEN_BOOT_ID_PATH, id, TEN_BOOT_ID_SIZE) < 0)
         id[0] = '\0';
 }
 

@@ -24,6 +24,7 @@ typedef struct ten_clock {
 } ten_clock;
 
 extern const ten_clock ten_system_clock;
+#define TEN_BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 
 static inline uint64_t ten_boot_ms(const ten_clock *clock) {
     return clock->boot_ms(clock->arg);

@@ -174,10 +174,15 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         r = look_before(db, op, &row, result);
     if (r != TENURE_OK)
         return r < 0 ? r : TENURE_OK;
+    uint64_t ended_ms = row.ends_ms;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
     if (effect.row_changed) {
         *must_last |= effect.must_last;
-        ten_db_note_end(db, row.ends_ms);
+        /* What is only kept for others, nobody believes in: no epoch waits for it. */
+        if (row.holder[0] == '\0')
+            ten_db_note_released(db, ended_ms);
+        else if (!(op->flags & TEN_OP_KEEP))
+            ten_db_note_end(db, row.ends_ms);
         r = put_lease(db, op, &row);
     }
     ten_change changes[TEN_LEASE_CHANGES_MAX];
@@ -440,8 +445,7 @@ static int sqlite_ping(ten_store *base, uint64_t timeout_ms) {
     int r = ten_db_begin_write(db, false, timeout_ms);
     if (r < 0)
         return r;
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PING);
-    return ten_db_end(db, statement ? ten_db_run(db, statement) : db->error->code);
+    return ten_db_end(db, TENURE_OK); /* every transaction writes */
 }
 
 static int sqlite_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {

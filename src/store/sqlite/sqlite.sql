@@ -71,7 +71,7 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FR
 
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
-       coalesce((SELECT max(cursor) FROM change), 0), schema_cookie
+       coalesce((SELECT max(cursor) FROM change), 0), schema_cookie, pings
   FROM store;
 
 -- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older content in the same
@@ -86,8 +86,10 @@ VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)
    SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, recovering_until_ms = ?5, token_floor = ?6,
        schema_cookie = ?7;
 
--- name: ping
-UPDATE store SET pings = pings + 1;
+-- Every transaction that writes counts itself, so that older content in the same file is noticed, also when nothing but
+-- renewals was lost. (The column has this name since it counted pings alone.)
+-- name: raise_generation
+UPDATE store SET pings = ?1;
 
 -- After a reboot the old times mean nothing. Whoever was named as a holder keeps the target for its whole TTL from now: on this host nobody
 -- is left to use it, but a disk that moved to another host may have left a holder behind.
@@ -96,6 +98,9 @@ UPDATE lease SET ends_ms = ?1 + ttl_ms WHERE holder IS NOT NULL;
 
 -- name: restart_instances
 UPDATE instance SET ends_ms = ?1 + ttl_ms;
+
+-- name: last_end
+SELECT coalesce(max(ends_ms), 0) FROM lease WHERE holder IS NOT NULL;
 
 -- name: longest_ttl
 SELECT coalesce(max(ttl_ms), 0) FROM lease WHERE holder IS NOT NULL;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -39,9 +40,15 @@ static void set_bounds(ten_db *db, uint64_t timeout_ms) {
     db->end_us = db->start_us + ten_min_u64(timeout_ms, TENURE_TTL_MAX_MS) * 1000u;
 }
 
+/* The path leads elsewhere now. SQLite compares the name that the path was resolved to, and does not notice that a
+ * symbolic link on the way was changed. */
 static bool has_moved(ten_db *db) {
     int moved = 0;
-    return sqlite3_file_control(db->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+    struct stat info;
+    if (sqlite3_file_control(db->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
+        return true;
+    return stat(db->given_path, &info) == 0 &&
+           ((uint64_t)info.st_ino != db->inode || (uint64_t)info.st_dev != db->device);
 }
 
 static void read_clocks(ten_db *db) {
@@ -90,6 +97,7 @@ static int try_begin_write(ten_db *db, bool *lasting) {
         return give_up(db, r);
     db->writing = true;
     db->last_end_ms = 0;
+    db->recount = false;
     if (has_moved(db)) {
         undo(db, TENURE_OK);
         ten_db_disconnect(db);
@@ -135,26 +143,41 @@ int ten_db_begin_read(ten_db *db, uint64_t timeout_ms) {
     return r;
 }
 
+/* The latest end of all that is held. */
+static int get_last_end(ten_db *db, uint64_t *ret_end_ms) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LAST_END);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    *ret_end_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
 static int commit_write(ten_db *db) {
-    uint64_t last_end_ms = ten_max_u64(db->memory.last_end_ms, db->last_end_ms);
+    uint64_t known_ms = db->memory.last_end_ms;
+    uint64_t last_end_ms = ten_max_u64(known_ms, db->last_end_ms);
     bool changed = db->cursor > db->memory.cursor;
-    int r = TENURE_OK;
-    if (last_end_ms > db->memory.last_end_ms) {
+    int r = ten_db_run_number(db, TEN_SQL_RAISE_GENERATION, db->generation + 1);
+    if (r == TENURE_OK && last_end_ms > known_ms) {
         /* Before the commit: a lease that is granted but not remembered could be forgotten with the database. */
         db->memory.last_end_ms = last_end_ms;
         r = ten_sqlite_side_write(&db->side, &db->memory, db->error);
     }
+    if (r == TENURE_OK && db->recount)
+        r = get_last_end(db, &last_end_ms);
     if (r == TENURE_OK)
         r = ten_db_run_plain(db, TEN_SQL_COMMIT);
     if (r < 0)
         return give_up(db, r);
-    if (changed) {
-        /* After the commit: a cursor that the database never had would look like lost data. */
-        ten_error ignored;
-        db->memory.cursor = db->cursor;
-        (void)ten_sqlite_side_write(&db->side, &db->memory, &ignored);
+    /* After the commit: a cursor or a generation that the database never had would look like lost data. */
+    ten_error ignored;
+    db->memory.cursor = ten_max_u64(db->memory.cursor, db->cursor);
+    db->memory.generation = db->generation + 1;
+    db->memory.last_end_ms = last_end_ms;
+    (void)ten_sqlite_side_write(&db->side, &db->memory, &ignored);
+    if (changed)
         ten_sqlite_side_notify(&db->side);
-    }
     db->writing = false;
     ten_sqlite_side_leave(&db->side);
     return TENURE_OK;
@@ -171,6 +194,10 @@ int ten_db_end(ten_db *db, int r) {
 
 void ten_db_note_end(ten_db *db, uint64_t ends_ms) {
     db->last_end_ms = ten_max_u64(db->last_end_ms, ends_ms);
+}
+
+void ten_db_note_released(ten_db *db, uint64_t ends_ms) {
+    db->recount |= ends_ms >= ten_max_u64(db->memory.last_end_ms, db->last_end_ms);
 }
 
 static int trim_changes(ten_db *db) {

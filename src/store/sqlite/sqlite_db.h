@@ -19,9 +19,10 @@ enum ten_sql {
     TEN_SQL_GET_STORE,
     TEN_SQL_PUT_STORE,
     TEN_SQL_SCHEMA_COOKIE,
-    TEN_SQL_PING,
+    TEN_SQL_RAISE_GENERATION,
     TEN_SQL_RESTART_LEASES,
     TEN_SQL_RESTART_INSTANCES,
+    TEN_SQL_LAST_END,
     TEN_SQL_LONGEST_TTL,
     TEN_SQL_GET_LEASE,
     TEN_SQL_PUT_LEASE,
@@ -67,7 +68,9 @@ typedef struct ten_db {
     ten_lease_context context;
     ten_side_memory memory;
     uint64_t cursor;      /* the newest change */
+    uint64_t generation;  /* of the database as it was found */
     uint64_t last_end_ms; /* the latest end of a lease granted in it */
+    bool recount;         /* the lease with the latest end was released */
 } ten_db;
 
 void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error);
@@ -116,8 +119,9 @@ int ten_db_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, siz
 
 /* Appends to the feed; part of the transaction. */
 int ten_db_add_change(ten_db *db, const ten_change *change);
-/* Notes that a lease was granted until then. */
+/* Notes that a lease was granted until then; or released, that would have ended then. */
 void ten_db_note_end(ten_db *db, uint64_t ends_ms);
+void ten_db_note_released(ten_db *db, uint64_t ends_ms);
 
 /* Whether leases may be kept on this kind of file system (the f_type of statfs). *ret_name: its name, or NULL when
  * unknown. */

@@ -18,6 +18,7 @@ struct store_row {
     uint64_t recovering_until_ms;
     uint64_t token_floor;
     uint64_t cursor;
+    uint64_t generation;
 };
 
 static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
@@ -51,6 +52,7 @@ static int get_store_row(ten_db *db, struct store_row *row) {
         row->recovering_until_ms = ten_column_u64(statement, 4);
         row->token_floor = ten_column_u64(statement, 5);
         row->cursor = ten_column_u64(statement, 6);
+        row->generation = ten_column_u64(statement, 8);
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
@@ -116,12 +118,15 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     if (r < 0)
         return r;
     db->cursor = row.cursor;
+    db->generation = row.generation;
     if (row.exists && row.same_boot && row.time_namespace != db->time_namespace)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "
                         "them in the same one",
                         db->path);
-    bool data_lost = (row.exists && !row.same_file) || db->memory.cursor > row.cursor;
+    /* After a loss of power the side file may be ahead of the database by renewals that were not waited for. */
+    bool generation_lost = strcmp(db->memory.boot_id, db->boot_id) == 0 && db->memory.generation > row.generation;
+    bool data_lost = (row.exists && !row.same_file) || db->memory.cursor > row.cursor || generation_lost;
     *ret_changed = !row.exists || !row.same_boot || !row.same_file || data_lost;
     if (*ret_changed && !row.same_boot)
         r = restart_times(db, &row);

@@ -3,6 +3,7 @@
  * Called by the transactions of sqlite_db.c when there is no connection.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,16 +92,49 @@ static int check_directory(ten_db *db) {
     return check_filesystem(db, directory);
 }
 
+/* Whoever opens the file by another name has other side files (-wal, -shm, -lock), and sees none of our locks. */
+static int check_names(ten_db *db, const struct stat *info) {
+    struct statx mount;
+    if (info->st_nlink > 1)
+        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+                        "%s has %lu names (hard links), and locks do not work across them: copy the file, and remove "
+                        "the other names",
+                        db->path, (unsigned long)info->st_nlink);
+    if (statx(AT_FDCWD, db->path, 0, STATX_BASIC_STATS, &mount) == 0 && (mount.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+                        "%s is mounted as a single file, so its locks are not those of the file beside which it lies: "
+                        "mount its directory instead",
+                        db->path);
+    return TENURE_OK;
+}
+
+/* Some containers put a boot id of their own in the kernel's place. Two that share a file would each take the other for
+ * a reboot. */
+static int check_boot_id(ten_db *db) {
+    struct statfs found;
+    if (db->boot_id[0] == '\0')
+        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+                        "this system has no boot id (" TEN_BOOT_ID_PATH "), so a reboot could not be noticed");
+    if (db->clock == &ten_system_clock && statfs(TEN_BOOT_ID_PATH, &found) == 0 && found.f_type != PROC_SUPER_MAGIC)
+        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+                        "this container has a boot id of its own (" TEN_BOOT_ID_PATH
+                        " is not the kernel's), so %s could not be shared safely: use a store with a server",
+                        db->path);
+    return TENURE_OK;
+}
+
 static int read_identity(ten_db *db) {
     struct stat info;
     db->clock->boot_id(db->clock->arg, db->boot_id);
     db->time_namespace = db->clock->time_namespace(db->clock->arg);
-    if (db->boot_id[0] == '\0')
-        return ten_fail(
-            db->error, TENURE_E_UNSUPPORTED,
-            "this system has no boot id (/proc/sys/kernel/random/boot_id), so a reboot could not be noticed");
+    int r = check_boot_id(db);
+    if (r < 0)
+        return r;
     if (stat(db->path, &info) != 0)
         return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "%s", db->path);
+    r = check_names(db, &info);
+    if (r < 0)
+        return r;
     db->device = (uint64_t)info.st_dev;
     db->inode = (uint64_t)info.st_ino;
     ten_inherited_forget(db->noted - 1);

@@ -29,9 +29,10 @@ typedef struct ten_sqlite_side {
 
 /* What the file remembers. Read and written inside a write transaction of the database, which orders it. */
 typedef struct ten_side_memory {
-    char boot_id[TEN_BOOT_ID_SIZE]; /* of last_end_ms; "": nothing remembered */
+    char boot_id[TEN_BOOT_ID_SIZE]; /* of what follows the cursor; "": nothing of it is remembered */
     uint64_t cursor;                /* the newest change that was committed */
-    uint64_t last_end_ms;           /* boot clock: by then every lease granted so far has ended */
+    uint64_t last_end_ms;           /* boot clock: by then every lease that is not released has ended */
+    uint64_t generation;            /* of the last transaction that was committed */
 } ten_side_memory;
 
 /* `mode`: the permissions of the database, for a new file. */

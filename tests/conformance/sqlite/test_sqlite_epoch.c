@@ -258,7 +258,91 @@ static void losing_the_side_file_alone_is_no_loss(void **state) {
     assert_int_equal(must_acquire(place, "v", "b", TTL_MS), 1);
 }
 
+/* ---- what only the side file can tell */
+
+static void side_path(const struct sqlite_place *sqlite, const char *ending, char path[FIXTURE_PATH_SIZE + 64]) {
+    snprintf(path, FIXTURE_PATH_SIZE + 64, "%s-lock%s", sqlite->path, ending);
+}
+
+static void close_handles(struct sqlite_place *sqlite) {
+    ten_store_close(sqlite->place.store);
+    ten_store_close(sqlite->place.other);
+    sqlite->place.store = sqlite->place.other = NULL;
+}
+
+/* The whole directory comes back from a backup: the database, and the side file with what it knew then. */
+static void a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    char backup[FIXTURE_PATH_SIZE + 32];
+    char side[FIXTURE_PATH_SIZE + 64];
+    char side_backup[FIXTURE_PATH_SIZE + 64];
+    backup_path(sqlite, backup);
+    side_path(sqlite, "", side);
+    side_path(sqlite, ".backup", side_backup);
+    place->store = open_fake(sqlite);
+    expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", 1000)), TEN_OK);
+    close_handles(sqlite);
+    copy_bytes(sqlite->path, backup);
+    copy_bytes(side, side_backup);
+    place->store = open_fake(sqlite);
+    must_acquire(place, "t", "b", TTL_MS);
+    close_handles(sqlite);
+    sqlite->clock.boot_ms += 2000; /* what the old side file remembers is over */
+    move_backup_over(sqlite);
+    assert_int_equal(rename(side_backup, side), 0);
+    place->store = open_fake(sqlite);
+    ten_result result = acquire(place, "t", "c", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    sqlite->clock.boot_ms += TENURE_TTL_DEFAULT_MS;
+    expect_outcome(acquire(place, "t", "c", TTL_MS), TEN_OK);
+}
+
+/* As `cp backup.db leases.db`: the same file with older content, in which nothing but a renewal is missing. */
+static void older_content_is_noticed_also_when_only_renewals_are_missing(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    char backup[FIXTURE_PATH_SIZE + 32];
+    backup_path(sqlite, backup);
+    place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    close_handles(sqlite);
+    copy_bytes(sqlite->path, backup);
+    place->store = open_fake(sqlite);
+    sqlite->clock.boot_ms += TTL_MS - 1000;
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    close_handles(sqlite);
+    remove_log(sqlite->path);
+    copy_bytes(backup, sqlite->path);
+    sqlite->clock.boot_ms += 5000; /* by what the backup says, the lease is over */
+    place->store = open_fake(sqlite);
+    ten_result result = acquire(place, "t", "b", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a");
+}
+
+static void a_long_lease_that_was_released_makes_nobody_wait(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    const uint64_t month_ms = UINT64_C(30) * 24 * 3600 * 1000;
+    place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "long", "a", month_ms);
+    must_acquire(place, "t", "b", TTL_MS);
+    expect_outcome(release(place, "long", "a", token), TEN_OK);
+    run_sql(sqlite->path, "VACUUM"); /* looks like a restore */
+    ten_result result = acquire(place, "u", "c", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    assert_in_range(result.remaining_ms, 1, TTL_MS);
+}
+
 static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are),
+    SQLITE_CASE(older_content_is_noticed_also_when_only_renewals_are_missing),
+    SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait),
     SQLITE_CASE(a_database_replaced_by_an_older_backup_begins_an_epoch),
     SQLITE_CASE(a_database_restored_in_place_from_an_older_backup_begins_an_epoch),
     SQLITE_CASE(a_database_deleted_beside_its_side_file_begins_an_epoch),

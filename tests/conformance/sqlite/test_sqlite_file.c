@@ -6,8 +6,10 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -126,6 +128,94 @@ static void a_link_to_a_wrong_place_is_refused(void **state) {
     assert_int_equal(symlink("/proc/version", sqlite->path), 0);
     int r = try_open(sqlite->url, NULL, &error);
     assert_true(r == TENURE_E_UNSUPPORTED || r == TENURE_E_UNREACHABLE);
+}
+
+static void a_file_with_two_names_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    char other[FIXTURE_PATH_SIZE + 32];
+    ten_error error;
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
+    path_beside(sqlite, "other.db", other);
+    assert_int_equal(link(sqlite->path, other), 0);
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "hard links"));
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
+}
+
+/* What opening comes to in a child that sees `from` at `to` as well; 0 where mounts are not permitted. The child exits
+ * with 1 if it was refused with that word in the message. */
+static int open_with_mount(const struct sqlite_place *sqlite, const char *from, const char *to, const char *word) {
+    pid_t child = fork();
+    if (child == 0) {
+        char url[FIXTURE_PATH_SIZE * 2];
+        ten_error error;
+        if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount(from, to, NULL, MS_BIND, NULL) != 0)
+            _exit(0);
+        snprintf(url, sizeof url, "sqlite:%s", to[1] == 'p' ? sqlite->path : to);
+        _exit(try_open(url, NULL, &error) == TENURE_E_UNSUPPORTED && strstr(error.message, word) ? 1 : 2);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void a_file_that_is_mounted_alone_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    char other[FIXTURE_PATH_SIZE + 32];
+    ten_error error;
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
+    path_beside(sqlite, "mounted.db", other);
+    copy_bytes(sqlite->path, other);
+    int found = open_with_mount(sqlite, sqlite->path, other, "mount its directory");
+    assert_in_range(found, 0, 1);
+}
+
+static void a_boot_id_that_is_not_the_kernels_is_refused(void **state) {
+    struct sqlite_place *sqlite = *state;
+    char id[FIXTURE_PATH_SIZE + 32];
+    path_beside(sqlite, "boot_id", id);
+    FILE *file = fopen(id, "we");
+    assert_non_null(file);
+    assert_true(fputs("11111111-2222-3333-4444-555555555555\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_in_range(open_with_mount(sqlite, id, TEN_BOOT_ID_PATH, "boot id of its own"), 0, 1);
+}
+
+/* DIRECTORY/current leads to DIRECTORY/v1, and then to DIRECTORY/v2. */
+static void a_link_that_leads_elsewhere_is_followed(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    char directories[2][FIXTURE_PATH_SIZE + 32];
+    char current[FIXTURE_PATH_SIZE + 32];
+    char url[FIXTURE_PATH_SIZE + 64];
+    for (int i = 0; i < 2; i++) {
+        path_beside(sqlite, i ? "v2" : "v1", directories[i]);
+        assert_int_equal(mkdir(directories[i], 0700), 0);
+    }
+    path_beside(sqlite, "current", current);
+    assert_int_equal(symlink("v1", current), 0);
+    snprintf(url, sizeof url, "sqlite:%s/leases.db", current);
+    place->store = open_store(url);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(unlink(current), 0);
+    assert_int_equal(symlink("v2", current), 0);
+    place->other = open_store(url);
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "b", .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->other, op), TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    expect_holder(read_lease(place, "t"), "b");
+    for (int i = 0; i < 2; i++) {
+        static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
+        for (size_t j = 0; j < TEN_COUNT(endings); j++) {
+            char file[FIXTURE_PATH_SIZE * 3];
+            snprintf(file, sizeof file, "%s/leases.db%s", directories[i], endings[j]);
+            (void)unlink(file);
+        }
+        (void)rmdir(directories[i]);
+    }
 }
 
 static void a_file_that_may_not_be_written_is_refused_with_a_clear_error(void **state) {
@@ -296,6 +386,10 @@ static const struct CMUnitTest tests[] = {
     SQLITE_CASE(a_missing_directory_is_said_to_be_missing),
     SQLITE_CASE(a_file_system_that_is_not_known_to_be_local_is_refused),
     SQLITE_CASE(a_link_to_a_wrong_place_is_refused),
+    SQLITE_CASE(a_file_with_two_names_is_refused),
+    SQLITE_CASE(a_file_that_is_mounted_alone_is_refused),
+    SQLITE_CASE(a_boot_id_that_is_not_the_kernels_is_refused),
+    SQLITE_CASE(a_link_that_leads_elsewhere_is_followed),
     SQLITE_CASE(a_file_that_may_not_be_written_is_refused_with_a_clear_error),
     SQLITE_CASE(a_relative_path_means_the_same_file_after_a_change_of_directory),
     SQLITE_CASE(the_side_file_has_the_permissions_of_the_database),
