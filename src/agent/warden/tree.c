@@ -52,13 +52,37 @@ static bool is_vanished(int error) {
     return error == ENOENT || error == ESRCH;
 }
 
+/* A kernel without CONFIG_PROC_CHILDREN has threads, but no list of their children. */
+static bool is_there(pid_t pid, const char *thread) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s", (int)pid, thread);
+    int failed = errno;
+    bool there = access(path, F_OK) == 0;
+    errno = failed;
+    return there;
+}
+
+/* What is mounted at /proc shows the processes of this PID namespace. If it is missing, or another's, nothing that is
+ * not found there is gone. */
+static void check_proc(struct pids *pids) {
+    char name[16] = "";
+    char self[16];
+    ssize_t size = readlink("/proc/self", name, sizeof name - 1);
+    snprintf(self, sizeof self, "%d", (int)getpid());
+    if (size >= 0 && strcmp(name, self) == 0)
+        return;
+    if (size >= 0)
+        errno = EXDEV;
+    cannot_look(pids, 0);
+}
+
 /* The children of one thread of a process. */
 static void add_children_of_thread(struct pids *pids, pid_t pid, const char *thread) {
     char path[64];
     char text[4096];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)pid, thread);
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && !is_vanished(errno))
+    if (fd < 0 && (!is_vanished(errno) || is_there(pid, thread)))
         cannot_look(pids, pid);
     size_t kept = 0;
     while (fd >= 0) {
@@ -120,6 +144,7 @@ static unsigned signal_list(struct pids *pids, size_t first, int signal) {
 
 unsigned ten_tree_signal(pid_t root, int signal, ten_trouble *trouble) {
     struct pids pids = {.trouble = trouble};
+    check_proc(&pids);
     add(&pids, root);
     unsigned found = signal_list(&pids, 0, signal) + pids.unsure;
     ten_free(pids.list);
@@ -148,6 +173,7 @@ unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *us
     struct pids children = {.trouble = trouble};
     struct pids pids = {.trouble = trouble};
     unsigned found = 0;
+    check_proc(&children);
     add_children(&children, parent);
     for (size_t i = 0; i < children.count; i++) {
         int signal = choose(children.list[i], userdata);

@@ -25,6 +25,7 @@
 #define NOTIFY_MS      20u
 #define IDLE_MS        1000u
 #define TROUBLE_LOG_MS 10000u
+#define STUCK_MS       500u /* after so long everything that was killed is gone, unless it waits in the kernel */
 
 struct warden {
     const ten_warden_config *config;
@@ -129,16 +130,20 @@ static void report_trouble(struct warden *warden, const ten_trouble *trouble) {
         return;
     warden->trouble_log_ms = now_ms + TROUBLE_LOG_MS;
     TEN_LOG(log_of(warden), TEN_LOG_ERROR, "cannot_end_command", TEN_NUMBER("process", (uint64_t)trouble->pid),
-            TEN_TEXT("error", strerrordesc_np(trouble->error)));
+            TEN_TEXT("error", ten_trouble_text(trouble)));
 }
 
 /* Everything that the worker started: it has been adopted by now, or will be as its parents go. False: something is
  * still there. */
 static bool end_descendants(struct warden *warden, uint64_t until_ms) {
+    uint64_t stuck_ms = ten_now_ms() + STUCK_MS;
     for (;;) {
         ten_trouble trouble = {0};
-        if (ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &trouble) == 0)
+        unsigned found = ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &trouble);
+        if (found + ten_cgroup_end(warden->shared.state->cgroup, &trouble) == 0 || !ten_process_has_children())
             break;
+        if (trouble.error == 0 && ten_now_ms() > stuck_ms)
+            trouble.error = TEN_TROUBLE_STUCK;
         report_trouble(warden, &trouble);
         if (ten_now_ms() >= until_ms)
             return false;
@@ -295,6 +300,7 @@ int ten_warden_run(const ten_warden_config *config) {
     struct warden warden = {.config = config};
     ten_worker_rules rules = {.ttl_ms = config->ttl_ms, .retry_exit = config->retry_exit, .one_shot = config->one_shot};
     ten_worker_init(&warden.rules, &rules);
+    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how the worker ended */
     sigset_t signals;
     sigset_t before;
     sigemptyset(&signals);
