@@ -201,7 +201,9 @@ static _Noreturn void be_first(const struct launch *launch) {
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (command == 0)
         become_command(launch);
-    (void)setpgid(0, 0); /* a stop of the command's whole group leaves it alone */
+    /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with its
+     * end the command's group could become an orphan, which the kernel hangs up. */
+    (void)setsid();
     close(launch->config->alive_fd);
     (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* what the worker had open is not to outlive it here */
     int status = NOT_FOUND << 8;                               /* no command could be made */
