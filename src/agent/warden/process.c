@@ -23,7 +23,19 @@ void ten_trouble_note(ten_trouble *trouble, pid_t pid) {
 
 const char *ten_trouble_text(const ten_trouble *trouble) {
     return trouble->error == TEN_TROUBLE_STUCK ? "it was killed, but the kernel has not ended it yet"
+           : trouble->error == EXDEV           ? "/proc shows the processes of another PID namespace"
                                                : strerrordesc_np(trouble->error);
+}
+
+/* A process cannot change its own namespace, but what is mounted may change: so it is looked at each time. */
+bool ten_process_proc_is_ours(void) {
+    char name[16] = "";
+    char self[16];
+    ssize_t size = readlink("/proc/self", name, sizeof name - 1);
+    snprintf(self, sizeof self, "%d", (int)getpid());
+    if (size >= 0 && strcmp(name, self) != 0)
+        errno = EXDEV;
+    return size >= 0 && strcmp(name, self) == 0;
 }
 
 bool ten_process_has_children(void) {
@@ -38,7 +50,7 @@ static bool is_a_threads(pid_t pid) {
     char path[32];
     char line[256];
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *status = fopen(path, "re");
+    FILE *status = ten_process_proc_is_ours() ? fopen(path, "re") : NULL;
     long group = pid;
     while (status && fgets(line, sizeof line, status))
         if (sscanf(line, "Tgid: %ld", &group) == 1)
@@ -57,7 +69,7 @@ static bool is_zombie(pid_t pid) {
     char state;
     long threads;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (ten_read_line(path, text, sizeof text) < 0)
+    if (!ten_process_proc_is_ours() || ten_read_line(path, text, sizeof text) < 0)
         return false;
     const char *name_end = strrchr(text, ')');
     return name_end &&

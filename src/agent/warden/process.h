@@ -23,6 +23,10 @@ bool ten_process_signal(pid_t pid, int signal, ten_trouble *trouble);
  * reaped: a number that has become a stranger's is not signalled. */
 bool ten_process_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble);
 
+/* Whether /proc shows the processes of this PID namespace. If it is missing, or another's, nothing is gone because it is
+ * not found there, and what is found there is a stranger. False: errno says why. */
+bool ten_process_proc_is_ours(void);
+
 /* Whether this process has any child, one that waits to be reaped included. If it adopts its orphans and has none, then
  * nothing that it ever started is there: the kernel says so also where /proc cannot be read. */
 bool ten_process_has_children(void);

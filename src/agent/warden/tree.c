@@ -62,20 +62,6 @@ static bool is_there(pid_t pid, const char *thread) {
     return there;
 }
 
-/* What is mounted at /proc shows the processes of this PID namespace. If it is missing, or another's, nothing that is
- * not found there is gone. */
-static void check_proc(struct pids *pids) {
-    char name[16] = "";
-    char self[16];
-    ssize_t size = readlink("/proc/self", name, sizeof name - 1);
-    snprintf(self, sizeof self, "%d", (int)getpid());
-    if (size >= 0 && strcmp(name, self) == 0)
-        return;
-    if (size >= 0)
-        errno = EXDEV;
-    cannot_look(pids, 0);
-}
-
 /* The children of one thread of a process. */
 static void add_children_of_thread(struct pids *pids, pid_t pid, const char *thread) {
     char path[64];
@@ -107,6 +93,10 @@ static void add_children_of_thread(struct pids *pids, pid_t pid, const char *thr
 static void add_children(struct pids *pids, pid_t pid) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    if (!ten_process_proc_is_ours()) {
+        cannot_look(pids, pid);
+        return;
+    }
     DIR *threads = opendir(path);
     if (!threads) {
         if (!is_vanished(errno))
@@ -144,7 +134,6 @@ static unsigned signal_list(struct pids *pids, size_t first, int signal) {
 
 unsigned ten_tree_signal(pid_t root, int signal, ten_trouble *trouble) {
     struct pids pids = {.trouble = trouble};
-    check_proc(&pids);
     add(&pids, root);
     unsigned found = signal_list(&pids, 0, signal) + pids.unsure;
     ten_free(pids.list);
@@ -173,7 +162,6 @@ unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *us
     struct pids children = {.trouble = trouble};
     struct pids pids = {.trouble = trouble};
     unsigned found = 0;
-    check_proc(&children);
     add_children(&children, parent);
     for (size_t i = 0; i < children.count; i++) {
         int signal = choose(children.list[i], userdata);
