@@ -167,17 +167,18 @@ static bool all_end(void) {
 static void check_ending(pid_t child, tenure_check_fn each, void *userdata) {
     ten_trouble trouble = {0};
     char found[TEXT_SIZE];
-    unsigned signalled = ten_tree_signal(child, SIGKILL, &trouble);
+    unsigned seen = ten_tree_signal(child, 0, &trouble);
+    (void)ten_tree_signal(child, SIGKILL, &trouble);
     if (trouble.error != 0)
         (void)kill(child, SIGKILL);
     bool ended = all_end();
     bool gone = ten_tree_signal(child, 0, &trouble) == 0;
-    if (signalled == CHILD_COUNT && ended && gone && trouble.error == 0) {
+    if (seen == CHILD_COUNT && ended && gone && trouble.error == 0) {
         each(TENURE_CHECK_OK, "process endings", "a child and its own child were found, ended and seen to be gone", "",
              userdata);
         return;
     }
-    snprintf(found, sizeof found, "of a child and its own child %u were found; they were %s, %s (%s)", signalled,
+    snprintf(found, sizeof found, "of a child and its own child %u were found; they were %s, %s (%s)", seen,
              ended ? "ended" : "not ended", gone ? "and seen to be gone" : "but not seen to be gone",
              trouble.error ? ten_trouble_text(&trouble) : "no error");
     each(TENURE_CHECK_FAIL, "process endings", found,

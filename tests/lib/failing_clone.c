@@ -16,7 +16,7 @@ __attribute__((constructor)) static void find_real(void) {
     *(void **)&real_syscall = dlsym(RTLD_NEXT, "syscall");
 }
 
-long syscall(long number, ...) {
+__attribute__((visibility("default"))) long syscall(long number, ...) {
     long arguments[6];
     va_list list;
     va_start(list, number);

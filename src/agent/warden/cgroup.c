@@ -253,8 +253,9 @@ unsigned ten_cgroup_signal(const char *base, pid_t worker, uint64_t mark, int si
     name_file(path, base, worker, mark, "/cgroup.kill");
     bool killed = signal == SIGKILL && kill_all(path, trouble);
     name_file(path, base, worker, mark, "/cgroup.procs");
+    ten_trouble ignored = {0}; /* whoever may not be asked is killed in the end */
     if (!killed)
-        signal_each(path, signal, trouble);
+        signal_each(path, signal, signal == SIGKILL ? trouble : &ignored);
     return 1;
 }
 

@@ -24,6 +24,7 @@
 
 #define NOTIFY_MS      20u
 #define IDLE_MS        1000u
+#define TROUBLE_MS     200u
 #define TROUBLE_LOG_MS 10000u
 #define STUCK_MS       500u /* after so long everything that was killed is gone, unless it waits in the kernel */
 
@@ -34,6 +35,7 @@ struct warden {
     pid_t worker;      /* 0: none */
     pid_t last_worker; /* also when it is dead */
     ten_watch *watch;
+    uint64_t trouble_ms;     /* since when there is trouble; UINT64_MAX: there is none */
     uint64_t trouble_log_ms; /* when the next trouble is told */
     pid_t releaser;          /* gives a dead worker's leases back; 0: none */
     int status;
@@ -123,10 +125,14 @@ static void reap(struct warden *warden) {
 
 static void take_signals(struct warden *warden);
 
-/* What cannot be ended is told, but not with every look. */
+/* What cannot be ended is told, but not with every look; nor what the kernel is just ending with its control group. */
 static void report_trouble(struct warden *warden, const ten_trouble *trouble) {
     uint64_t now_ms = ten_now_ms();
-    if (trouble->error == 0 || now_ms < warden->trouble_log_ms)
+    if (trouble->error == 0)
+        warden->trouble_ms = UINT64_MAX;
+    else if (warden->trouble_ms == UINT64_MAX)
+        warden->trouble_ms = now_ms;
+    if (trouble->error == 0 || now_ms < warden->trouble_ms + TROUBLE_MS || now_ms < warden->trouble_log_ms)
         return;
     warden->trouble_log_ms = now_ms + TROUBLE_LOG_MS;
     TEN_LOG(log_of(warden), TEN_LOG_ERROR, "cannot_end_command", TEN_NUMBER("process", (uint64_t)trouble->pid),
@@ -297,7 +303,7 @@ static int run_workers(struct warden *warden) {
 }
 
 int ten_warden_run(const ten_warden_config *config) {
-    struct warden warden = {.config = config};
+    struct warden warden = {.config = config, .trouble_ms = UINT64_MAX};
     ten_worker_rules rules = {.ttl_ms = config->ttl_ms, .retry_exit = config->retry_exit, .one_shot = config->one_shot};
     ten_worker_init(&warden.rules, &rules);
     (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how the worker ended */
