@@ -145,6 +145,8 @@ set_uid_left() {
 
 # Its worker is dead, so nobody renews: the lease is not released, but ends. Nothing new is started beside it here.
 set_uid_killed() {
+    TTL=120000 # it does not end before all has been looked at
+    RENEW=30000
     as_user
     set_uid_poller
     POLL_OPTIONS=root
@@ -153,8 +155,8 @@ set_uid_killed() {
     mark kill
     kill -KILL "$worker"
     until_true 10 said a '"event":"cannot_end_command"' 'Operation not permitted'
-    role_is_held || fail 'the role was released at once'
-    let_run "$((TTL * 2))"
+    let_run 1000
+    role_is_held || fail 'the role was released'
     same 'commands that have begun' "$(terms)" 1
     if said a '"event":"worker_crashed"'; then fail 'a new worker starts beside what cannot be ended'; fi
     # shellcheck disable=SC2046

@@ -24,7 +24,8 @@
 
 #define NOTIFY_MS      20u
 #define IDLE_MS        1000u
-#define TROUBLE_MS     200u
+#define LOG_MS         1000u /* longest wait for a log that nobody reads */
+#define TROUBLE_MS     1000u
 #define TROUBLE_LOG_MS 10000u
 #define STUCK_MS       500u /* after so long everything that was killed is gone, unless it waits in the kernel */
 
@@ -145,9 +146,13 @@ static bool end_descendants(struct warden *warden, uint64_t until_ms) {
     uint64_t stuck_ms = ten_now_ms() + STUCK_MS;
     for (;;) {
         ten_trouble trouble = {0};
-        unsigned found = ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &trouble);
-        if (found + ten_cgroup_end(warden->shared.state->cgroup, &trouble) == 0 || !ten_process_has_children())
+        ten_trouble walk = {0};
+        unsigned grouped = ten_cgroup_end(warden->shared.state->cgroup, &trouble);
+        unsigned found = ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &walk);
+        if (grouped + found == 0 || !ten_process_has_children())
             break;
+        if (grouped == 0) /* else the kernel is ending what may not be signalled */
+            trouble = walk;
         if (trouble.error == 0 && ten_now_ms() > stuck_ms)
             trouble.error = TEN_TROUBLE_STUCK;
         report_trouble(warden, &trouble);
@@ -256,7 +261,7 @@ static void pause_before_restart(struct warden *warden) {
                                         : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(warden->status)),
             TEN_NUMBER("restart_in_ms", pause_ms));
     /* Its lines name the dead instance. */
-    ten_log_close(warden->log, 100);
+    ten_log_close(warden->log, LOG_MS);
     warden->log = NULL;
     uint64_t end_ms = ten_now_ms() + pause_ms;
     while (ten_now_ms() < end_ms && warden->stop_signals == 0) {
@@ -337,7 +342,7 @@ int ten_warden_run(const ten_warden_config *config) {
     int exit_code = run_workers(&warden);
     ten_notifier_stopping(&warden.notifier);
     ten_notifier_close(&warden.notifier);
-    ten_log_close(warden.log, 1000);
+    ten_log_close(warden.log, LOG_MS);
     ten_close_fd(&warden.signal_fd);
     ten_watch_close(warden.watch);
     /* One more that comes at the very end hurries nobody any more, and must not be what this process died of. */
