@@ -74,7 +74,7 @@ bool ten_isolation_is_passing(int error) {
 
 /* 0, or the errno of what failed. */
 static int try_namespace(enum ten_isolation form) {
-    ten_isolation_maps maps;
+    ten_isolation_maps maps = {0};
     int status = 0;
     ten_isolation_make_maps(&maps);
     pid_t child = (pid_t)syscall(SYS_clone, ten_isolation_flags(form) | SIGCHLD, NULL, NULL, NULL, NULL);
