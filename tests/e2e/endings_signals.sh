@@ -125,6 +125,7 @@ foreign_proc() {
 # Neither the worker nor the warden may signal them. Whoever they belong to releases nothing.
 set_uid_left() {
     as_user
+    "$@"
     set_uid_poller
     elect a --pid-namespace off -- sh -c '"$0" "$1" poll 600000 root & exec sleep 1000' "$POLLER" "$LOG"
     until_true 10 somebody_leads
@@ -141,6 +142,17 @@ set_uid_left() {
     until_true 10 said a '"event":"lease_released"'
     halt b
     never_two 2
+}
+
+# hide_others: as with ProtectProc=invisible, /proc shows nobody the processes of other users.
+hide_others() {
+    # shellcheck disable=SC2016 # for the shell inside
+    printf '#!/bin/sh\nexec unshare --mount --propagation private sh -c %s sh "$@"\n' \
+        "'mount -t proc -o hidepid=2 proc /proc && exec $UNDER \"\$@\"'" >"$CASE/hidden"
+    chmod 755 "$CASE/hidden"
+    UNDER=$CASE/hidden
+    # shellcheck disable=SC2016
+    $UNDER sh -c '[ ! -e /proc/1 ]' || fail 'nothing is hidden, so nothing is tested'
 }
 
 # Its worker is dead, so nobody renews: the lease is not released, but ends. Nothing new is started beside it here.
@@ -220,7 +232,10 @@ also 'a worker without descriptors does not take what its command has left behin
 also 'a worker that was started with SIGCHLD ignored is replaced when it dies' on_store_of_roles ignored_ends
 if has_users; then
     also 'SIGTERM while a set-uid program cannot be ended: the role is kept until it has ended' \
-        on_store_of_roles set_uid_left
+        on_store_of_roles set_uid_left :
+    if has_namespaces; then
+        also 'the same where /proc hides the processes of other users' on_store_of_roles set_uid_left hide_others
+    fi
     also 'a killed worker whose set-uid command cannot be ended: no release, and no command beside it' \
         on_store_of_roles set_uid_killed
 fi
