@@ -31,7 +31,9 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
     uint64_t watched_ms = ten_min_u64(now_ms - worker->looked_ms, ten_worker_look_ms(worker));
     bool silent = turns != 0 && turns == worker->turns;
     worker->silent_ms = silent ? worker->silent_ms + watched_ms : 0;
-    if (!silent)
+    /* A renewal may have been on its way when the worker was stopped: what counts is one that follows much later. */
+    uint64_t hung_ms = ten_max_u64(worker->rules.ttl_ms / 2, HUNG_MIN_MS);
+    if (worker->silent_ms <= hung_ms / 2)
         worker->silent_end_ms = last_end_ms;
     worker->turns = turns;
     worker->looked_ms = now_ms;
@@ -39,8 +41,7 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
         return TEN_WORKER_PAST_DEADLINES;
     /* One that is stopped does not renew, and may go on if it is woken before its deadlines. */
     bool renewed = last_end_ms > worker->silent_end_ms;
-    bool hung = worker->silent_ms > ten_max_u64(worker->rules.ttl_ms / 2, HUNG_MIN_MS);
-    return hung && renewed ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
+    return worker->silent_ms > hung_ms && renewed ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
 }
 
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping) {

@@ -25,7 +25,7 @@ typedef struct ten_worker {
     uint64_t turns; /* of its loop, at the last look */
     uint64_t looked_ms;
     uint64_t silent_ms;     /* for how long the loop has not turned, as far as this was watched */
-    uint64_t silent_end_ms; /* the latest deadline when that began */
+    uint64_t silent_end_ms; /* the latest deadline at the first half of what it takes to be hung */
 } ten_worker;
 
 enum ten_worker_state {

@@ -34,7 +34,9 @@ typedef struct ten_measures {
     _Atomic(uint64_t) polls_failed;
     _Atomic(uint64_t) polls_discarded; /* the lease was lost before the result was published */
     _Atomic(uint64_t) dropped;         /* messages that no sink took */
-    _Atomic(uint64_t) passed;          /* by a guard */
+    _Atomic(uint64_t) commands_not_isolated;
+    atomic_int isolation;     /* of commands: enum ten_isolation */
+    _Atomic(uint64_t) passed; /* by a guard */
     _Atomic(uint64_t) refused_stale;
     _Atomic(uint64_t) refused_other;
 } ten_measures;

@@ -52,8 +52,8 @@ unknown_options() {
     refused once web --restart always -- touch "$CASE/ran"
     refused elect web --restart sometimes -- touch "$CASE/ran"
     err_has never on-failure always
-    refused elect web --pid-namespace on -- touch "$CASE/ran"
-    err_has auto off
+    refused elect web --pid-namespace maybe -- touch "$CASE/ran"
+    err_has auto on off
     refused once web --at-least 5 -- touch "$CASE/ran"
     err_has 5s
     refused once web --wait -- touch "$CASE/ran"

@@ -184,7 +184,7 @@ unprivileged() {
 has_no_namespaces() {
     # shellcheck disable=SC2086
     run $UNDER "$TENURE" doctor
-    echo "$OUT" | grep -i namespace || fail 'doctor says nothing of PID namespaces'
+    echo "$OUT" | grep 'process isolation' || fail 'doctor says nothing of isolation'
     # shellcheck disable=SC2086
     if $UNDER unshare --pid --fork true 2>/dev/null; then fail 'PID namespaces are still permitted, so nothing is tested'; fi
 }

@@ -80,6 +80,7 @@ SETTLE=300
 EVERY=200
 LASTS=60 # a poll
 POLL_OPTIONS=
+NAMESPACE=auto
 UNDER=      # a command that the agents are started by
 FROM=store # where they find the targets
 
@@ -104,7 +105,7 @@ bare_agent() {
     shift
     # shellcheck disable=SC2086
     background "$fleet_name" $UNDER "$TENURE" agent --name "$fleet_name" --ttl "${TTL}ms" --renew "${RENEW}ms" \
-        --settle "${SETTLE}ms" --every "${EVERY}ms" --log-format json "$@"
+        --settle "${SETTLE}ms" --every "${EVERY}ms" --pid-namespace "$NAMESPACE" --log-format json "$@"
     WARDEN=$PID
     echo "$PID" >"$CASE/$fleet_name.pid"
 }
@@ -351,10 +352,11 @@ print(json.dumps(message.get("data")))' "$2" "${3:-poll}") || fail "the message 
 
 # ---- PID namespaces
 
-# The two ways in which an agent ends what a poll has started: with a PID namespace for each poll, and without. Root has
-# the first unless it gives up a capability.
+# The two ways in which an agent ends what a poll has started: as the kernel's PID namespaces allow, and by walking
+# through the processes. Root has the first unless it gives up a capability.
 has_namespaces() { unshare --pid --fork true 2>/dev/null; }
 without_namespaces() {
     if has_namespaces; then UNDER='setpriv --bounding-set=-sys_admin'; fi
+    NAMESPACE=off
     "$@"
 }

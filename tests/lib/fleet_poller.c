@@ -5,14 +5,16 @@
  *     BOOTTIME_US POLL EVENT TARGET TOKEN INSTANCE
  * EVENT is start, beat or end. Beats come all the time while it runs: a poller that is killed writes no end, and its
  * last beat says until when it was certainly there. POLL is the process id of the command and the time of its start.
- *     fleet_poller LOG poll MS [detach] [stubborn] [print TEXT]
+ *     fleet_poller LOG poll MS [detach] [stubborn] [root] [thread] [print TEXT]
  *         runs for MS; detach: a grandchild in a session of its own goes on for ever, as part of the same poll;
- *         stubborn: SIGTERM is ignored
+ *         stubborn: SIGTERM is ignored; root: it becomes root first, as a set-uid program may; thread: its first thread
+ *         ends at once, and another goes on
  *     fleet_poller LOG mark NAME     writes a line of the test itself
  *     fleet_poller now               prints CLOCK_BOOTTIME in ms
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,16 +71,42 @@ static void detach(void) {
     _exit(0);
 }
 
+static void *beat_in_thread(void *end_us) {
+    beat_until(*(const uint64_t *)end_us);
+    stamp("end");
+    exit(0);
+}
+
+/* What sudo does: nothing of the user who has started it is left. */
+static void become_root(void) {
+    if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0)
+        _exit(98);
+}
+
+static void leave_to_a_thread(uint64_t end_us) {
+    static uint64_t end;
+    pthread_t thread;
+    end = end_us;
+    if (pthread_create(&thread, NULL, beat_in_thread, &end) != 0)
+        _exit(97);
+    pthread_exit(NULL);
+}
+
 static int run_poll(int argc, char **argv) {
     uint64_t start_us = now_us();
     const char *text = NULL;
     bool detached = false;
+    bool in_thread = false;
     uint64_t end_us = start_us + strtoull(argv[3], NULL, 10) * 1000;
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "detach") == 0)
             detached = true;
         else if (strcmp(argv[i], "stubborn") == 0)
             signal(SIGTERM, SIG_IGN);
+        else if (strcmp(argv[i], "root") == 0)
+            become_root();
+        else if (strcmp(argv[i], "thread") == 0)
+            in_thread = true;
         else if (strcmp(argv[i], "print") == 0 && i + 1 < argc)
             text = argv[++i];
         else
@@ -88,6 +116,8 @@ static int run_poll(int argc, char **argv) {
     stamp("start");
     if (detached)
         detach();
+    if (in_thread)
+        leave_to_a_thread(end_us);
     beat_until(end_us);
     if (text)
         puts(text);

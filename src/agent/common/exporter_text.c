@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/common/exporter.h"
+#include "agent/warden/isolation.h"
 #include "base/clock.h"
 
 static void head(ten_buf *to, const char *name, const char *type, const char *help) {
@@ -90,6 +91,18 @@ static void write_role(const ten_exporter_config *config, ten_buf *to) {
                    config->namespace_name, config->role, (double)ten_measure_get(&config->measures->led_at_ms) / 1e3);
 }
 
+static void write_isolation(const ten_exporter_config *config, ten_buf *to) {
+    const ten_measures *measures = config->measures;
+    enum ten_isolation found = (enum ten_isolation)atomic_load(&measures->isolation);
+    head(to, "tenure_isolation", "gauge", "How commands are isolated: 1 for the form that is in force.");
+    for (unsigned i = TEN_ISOLATION_NONE; i <= TEN_ISOLATION_PID_NAMESPACE; i++)
+        ten_buf_format(to, "tenure_isolation{namespace=\"%s\",form=\"%s\"} %d\n", config->namespace_name,
+                       ten_isolation_name((enum ten_isolation)i), i == found);
+    one(config, to, "tenure_commands_not_isolated_total", "counter",
+        "Commands that could not be isolated in that form. They ran without, or not at all if it is required.",
+        ten_measure_get(&measures->commands_not_isolated));
+}
+
 static void write_guard(const ten_exporter_config *config, ten_buf *to) {
     const ten_measures *measures = config->measures;
     one(config, to, "tenure_messages_passed_total", "counter", "Messages whose token was current.",
@@ -125,6 +138,7 @@ void ten_exporter_write(const ten_exporter_config *config, ten_buf *to) {
     else
         write_guard(config, to);
     if (config->kind != TEN_EXPORTS_GUARD) {
+        write_isolation(config, to);
         write_renewals(config, to);
         write_takeovers(config, to);
     }

@@ -462,7 +462,7 @@ static void open_term(struct leader *leader) {
 
 int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error) {
     struct leader leader = {.config = config, .shared = shared, .signal_fd = -1, .heard_fd = -1, .alive_fds = {-1, -1}};
-    ten_children_open(&leader.children, shared, config->isolation, config->grace_ms);
+    ten_children_open(&leader.children, shared, config->isolation, config->grace_ms, &leader.measures);
     open_term(&leader);
     pthread_mutex_init(&leader.lock, NULL);
     ten_tree_adopt();

@@ -592,7 +592,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .event_fd = -1, .source_fd = -1};
     pthread_mutex_init(&agent.event_lock, NULL);
     agent.last_event = &agent.first_event;
-    ten_children_open(&agent.children, shared, config->isolation, config->grace_ms);
+    ten_children_open(&agent.children, shared, config->isolation, config->grace_ms, &agent.measures);
     agent.work_rules = (ten_work_rules){.grace_ms = config->grace_ms,
                                         .kill_after_ms = KILL_AFTER_MS,
                                         .kill_overdue_after_ms = KILL_AFTER_MS,

@@ -10,14 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
 
-#define NAME_PREFIX "tenure-"
+#define NAME_PREFIX "tenure-" /* of a command's group */
+#define BASE_PREFIX "tenure." /* of a worker's */
 #define FILE_SIZE   (TEN_CGROUP_PATH_SIZE + 64)
+#define NESTED_MAX  16u /* groups that a command makes in its own */
+#define BASE_TRIES  3u
+#define SWEEP_MS    100u /* longest wait for what is left of a dead worker */
 
 /* ---- this process's group */
 
@@ -26,12 +34,13 @@ static bool find_mount(char ret_mount[TEN_CGROUP_PATH_SIZE]) {
     char line[4096];
     bool found = false;
     FILE *mounts = fopen("/proc/self/mountinfo", "re");
-    while (mounts && !found && fgets(line, sizeof line, mounts)) {
+    if (!mounts)
+        return false;
+    while (!found && fgets(line, sizeof line, mounts)) {
         const char *type = strstr(line, " - ");
         found = type && strncmp(type + 3, "cgroup2 ", 8) == 0 && sscanf(line, "%*s %*s %*s %*s %255s", ret_mount) == 1;
     }
-    if (mounts)
-        (void)fclose(mounts);
+    (void)fclose(mounts);
     if (!found)
         errno = ENOENT;
     return found;
@@ -42,86 +51,26 @@ static bool find_own(char ret_path[TEN_CGROUP_PATH_SIZE]) {
     char line[FILE_SIZE];
     bool found = false;
     FILE *groups = fopen("/proc/self/cgroup", "re");
-    while (groups && !found && fgets(line, sizeof line, groups))
-        found = sscanf(line, "0::%255s", ret_path) == 1;
-    if (groups)
-        (void)fclose(groups);
+    if (!groups)
+        return false;
+    while (!found && fgets(line, sizeof line, groups))
+        found = sscanf(line, "0::%255[^\n]", ret_path) == 1;
+    (void)fclose(groups);
     if (!found)
         errno = ENOENT;
     return found;
 }
 
-/* A group that is made here can be killed as a whole (Linux 5.14), and this process may enter it. */
-static bool try_below(const char *base) {
-    char file[FILE_SIZE];
-    pid_t self = getpid();
-    int fd = ten_cgroup_make(base, self, 0);
-    if (fd < 0)
-        return false;
-    ten_close_fd(&fd);
-    snprintf(file, sizeof file, "%s/" NAME_PREFIX "%d-0/cgroup.kill", base, (int)self);
-    bool usable = access(file, W_OK) == 0;
-    int failed = errno;
-    ten_cgroup_remove(base, self, 0);
-    errno = failed;
-    snprintf(file, sizeof file, "%s/cgroup.procs", base);
-    return usable && access(file, W_OK) == 0;
-}
-
-bool ten_cgroup_find(char ret_base[TEN_CGROUP_PATH_SIZE]) {
-    char mount[TEN_CGROUP_PATH_SIZE];
-    char own[TEN_CGROUP_PATH_SIZE];
-    if (!find_mount(mount) || !find_own(own))
-        return false;
-    snprintf(ret_base, TEN_CGROUP_PATH_SIZE, "%.250s%.250s", mount, strcmp(own, "/") == 0 ? "" : own);
-    return try_below(ret_base);
-}
-
-/* ---- a command's group */
-
-static void name_file(char path[FILE_SIZE], const char *base, pid_t worker, uint64_t mark, const char *file) {
-    snprintf(path, FILE_SIZE, "%s/" NAME_PREFIX "%d-%llu%s", base, (int)worker, (unsigned long long)mark, file);
-}
-
-int ten_cgroup_make(const char *base, pid_t worker, uint64_t mark) {
-    char path[FILE_SIZE];
-    name_file(path, base, worker, mark, "");
-    bool made = mkdir(path, 0755) == 0;
-    if (!made && errno == EEXIST && rmdir(path) == 0) /* of a dead process with this number */
-        made = mkdir(path, 0755) == 0;
-    if (!made)
-        return -1;
-    name_file(path, base, worker, mark, "/cgroup.procs");
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    int failed = errno;
-    if (fd < 0)
-        ten_cgroup_remove(base, worker, mark);
-    errno = failed;
-    return fd;
-}
-
-bool ten_cgroup_enter(int fd) {
-    return write(fd, "0", 1) == 1;
-}
-
-/* One process at a time. */
-static void signal_each(const char *path, int signal, ten_trouble *trouble) {
-    char line[32];
-    FILE *list = fopen(path, "re");
-    if (!list)
-        ten_trouble_note(trouble, 0);
-    while (list && fgets(line, sizeof line, list))
-        (void)ten_process_signal((pid_t)strtol(line, NULL, 10), signal, trouble);
-    if (list)
-        (void)fclose(list);
-}
+/* ---- killing and removing */
 
 static bool kill_all(const char *path, ten_trouble *trouble) {
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool killed = fd >= 0 && ten_write_all(fd, "1", 1) == 0;
-    if (!killed)
-        ten_trouble_note(trouble, 0);
-    return killed;
+    int r = fd >= 0 ? ten_write_all(fd, "1", 1) : -errno;
+    if (r == 0)
+        return true;
+    errno = -r;
+    ten_trouble_note(trouble, 0);
+    return false;
 }
 
 static bool is_populated(const char *path, ten_trouble *trouble) {
@@ -141,6 +90,161 @@ static bool is_populated(const char *path, ten_trouble *trouble) {
     return populated;
 }
 
+/* A group with the groups in it. They are empty. */
+static void remove_group(const char *path, unsigned depth) {
+    char below[FILE_SIZE];
+    DIR *groups = depth < NESTED_MAX && rmdir(path) != 0 ? opendir(path) : NULL;
+    if (!groups)
+        return;
+    for (struct dirent *entry; (entry = readdir(groups));)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+            (size_t)snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < sizeof below)
+            remove_group(below, depth + 1);
+    closedir(groups);
+    (void)rmdir(path);
+}
+
+unsigned ten_cgroup_end(const char *base, ten_trouble *trouble) {
+    char path[FILE_SIZE];
+    if (base[0] == '\0')
+        return 0;
+    snprintf(path, sizeof path, "%s/cgroup.events", base);
+    if (is_populated(path, trouble)) {
+        snprintf(path, sizeof path, "%s/cgroup.kill", base);
+        (void)kill_all(path, trouble);
+        return 1;
+    }
+    remove_group(base, 0);
+    return 0;
+}
+
+/* ---- a worker's base */
+
+static int lock(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    /* Whoever sweeps may have locked it first, and removed it. */
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && access(path, F_OK) == 0)
+        return fd;
+    int failed = errno;
+    close(fd);
+    errno = failed;
+    return -1;
+}
+
+/* A child is put into a group, and killed there. */
+static bool try_group(const char *base) {
+    char path[FILE_SIZE];
+    ten_trouble trouble = {0};
+    TEN_CLEANUP(ten_close_fd) int fd = ten_cgroup_make(base, 0, 0);
+    pid_t child = fd >= 0 ? fork() : -1;
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        for (;;)
+            pause();
+    }
+    if (child < 0)
+        return false;
+    snprintf(path, sizeof path, "%s/cgroup.kill", base);
+    bool usable = ten_cgroup_put(fd, child) && kill_all(path, &trouble);
+    int failed = errno;
+    (void)kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    errno = failed;
+    return usable;
+}
+
+bool ten_cgroup_open(char ret_base[TEN_CGROUP_PATH_SIZE], int *ret_lock_fd) {
+    char mount[TEN_CGROUP_PATH_SIZE];
+    char own[TEN_CGROUP_PATH_SIZE];
+    int fd = -1;
+    if (!find_mount(mount) || !find_own(own))
+        return false;
+    for (unsigned i = 0; i < BASE_TRIES && fd < 0; i++) {
+        snprintf(ret_base, TEN_CGROUP_PATH_SIZE, "%.220s%.220s/" BASE_PREFIX "%d.%llx", mount,
+                 strcmp(own, "/") == 0 ? "" : own, (int)getpid(), (unsigned long long)ten_boot_us());
+        if (mkdir(ret_base, 0755) != 0)
+            return false;
+        fd = lock(ret_base);
+    }
+    if (fd >= 0 && try_group(ret_base)) {
+        ten_cgroup_remove(ret_base, 0, 0);
+        *ret_lock_fd = fd;
+        return true;
+    }
+    int failed = errno;
+    remove_group(ret_base, 0);
+    ten_close_fd(&fd);
+    errno = failed;
+    return false;
+}
+
+/* What a dead worker has left. */
+static void sweep(const char *base) {
+    TEN_CLEANUP(ten_close_fd) int fd = lock(base);
+    uint64_t end_ms = ten_now_ms() + SWEEP_MS;
+    ten_trouble trouble = {0};
+    while (fd >= 0 && ten_cgroup_end(base, &trouble) > 0 && ten_now_ms() < end_ms)
+        ten_sleep_us(1000);
+}
+
+void ten_cgroup_sweep(const char *base) {
+    char path[FILE_SIZE];
+    size_t size = (size_t)(strrchr(base, '/') - base);
+    snprintf(path, sizeof path, "%.*s", (int)size, base);
+    DIR *groups = opendir(path);
+    for (struct dirent *entry; groups && (entry = readdir(groups));)
+        if (strncmp(entry->d_name, BASE_PREFIX, strlen(BASE_PREFIX)) == 0 &&
+            strcmp(entry->d_name, base + size + 1) != 0 &&
+            (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)size, base, entry->d_name) < sizeof path)
+            sweep(path);
+    if (groups)
+        closedir(groups);
+}
+
+/* ---- a command's group */
+
+static void name_file(char path[FILE_SIZE], const char *base, pid_t worker, uint64_t mark, const char *file) {
+    snprintf(path, FILE_SIZE, "%s/" NAME_PREFIX "%d-%llu%s", base, (int)worker, (unsigned long long)mark, file);
+}
+
+int ten_cgroup_make(const char *base, pid_t worker, uint64_t mark) {
+    char path[FILE_SIZE];
+    name_file(path, base, worker, mark, "");
+    if (mkdir(path, 0755) != 0)
+        return -1;
+    name_file(path, base, worker, mark, "/cgroup.procs");
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int failed = errno;
+    if (fd < 0)
+        ten_cgroup_remove(base, worker, mark);
+    errno = failed;
+    return fd;
+}
+
+bool ten_cgroup_put(int fd, pid_t pid) {
+    char text[16];
+    int size = snprintf(text, sizeof text, "%d", (int)pid);
+    int r = ten_write_all(fd, text, (size_t)size);
+    if (r < 0)
+        errno = -r;
+    return r == 0;
+}
+
+/* One process at a time. */
+static void signal_each(const char *path, int signal, ten_trouble *trouble) {
+    char line[32];
+    FILE *list = fopen(path, "re");
+    if (!list)
+        ten_trouble_note(trouble, 0);
+    while (list && fgets(line, sizeof line, list))
+        (void)ten_process_signal((pid_t)strtol(line, NULL, 10), signal, trouble);
+    if (list)
+        (void)fclose(list);
+}
+
 unsigned ten_cgroup_signal(const char *base, pid_t worker, uint64_t mark, int signal, ten_trouble *trouble) {
     char path[FILE_SIZE];
     name_file(path, base, worker, mark, "/cgroup.events");
@@ -149,24 +253,14 @@ unsigned ten_cgroup_signal(const char *base, pid_t worker, uint64_t mark, int si
     name_file(path, base, worker, mark, "/cgroup.kill");
     bool killed = signal == SIGKILL && kill_all(path, trouble);
     name_file(path, base, worker, mark, "/cgroup.procs");
+    ten_trouble ignored = {0}; /* whoever may not be asked is killed in the end */
     if (!killed)
-        signal_each(path, signal, trouble);
+        signal_each(path, signal, signal == SIGKILL ? trouble : &ignored);
     return 1;
 }
 
 void ten_cgroup_remove(const char *base, pid_t worker, uint64_t mark) {
     char path[FILE_SIZE];
     name_file(path, base, worker, mark, "");
-    (void)rmdir(path);
-}
-
-void ten_cgroup_sweep(const char *base) {
-    DIR *groups = opendir(base);
-    for (struct dirent *entry; groups && (entry = readdir(groups));) {
-        long worker;
-        if (sscanf(entry->d_name, NAME_PREFIX "%ld-", &worker) == 1 && kill((pid_t)worker, 0) != 0 && errno == ESRCH)
-            (void)unlinkat(dirfd(groups), entry->d_name, AT_REMOVEDIR);
-    }
-    if (groups)
-        closedir(groups);
+    remove_group(path, 0);
 }

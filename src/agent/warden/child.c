@@ -26,6 +26,7 @@ extern char **environ;
 #define NOT_FOUND      127
 #define NOT_EXECUTABLE 126
 #define TROUBLE_LOG_MS 10000u
+#define STUCK_MS       2000u /* so long after SIGKILL a process is gone, unless it waits in the kernel */
 
 /* ---- the environment */
 
@@ -86,6 +87,7 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t belief
         atomic_store(&place->pid, 0);
         atomic_store(&place->status, NOT_FOUND << 8);
         atomic_store(&place->exec_error, 0);
+        atomic_store(&place->isolation_error, 0);
         atomic_store(&place->form, TEN_ISOLATION_NONE);
         atomic_store(&place->poll, child->mark);
         atomic_store(&place->generation, bound ? atomic_load(&bound->generation) : 0);
@@ -114,7 +116,6 @@ struct launch {
     struct ten_shared_poll *place;
     ten_isolation_maps maps;
     enum ten_isolation form;
-    int group_fd; /* of the command's control group; -1: none */
     uint64_t grace_ms;
 };
 
@@ -146,6 +147,16 @@ static enum ten_work_step pressure(const struct launch *launch) {
     return ten_work_pressure(ten_shared_ends_ms(launch->shared, launch->place), launch->grace_ms, ten_now_ms());
 }
 
+/* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue it,
+ * because the warden ignores them. */
+static void ignore_stop_keys(void) {
+    if (!isatty(STDIN_FILENO) && !isatty(STDOUT_FILENO) && !isatty(STDERR_FILENO))
+        return;
+    (void)signal(SIGTSTP, SIG_IGN);
+    (void)signal(SIGTTIN, SIG_IGN);
+    (void)signal(SIGTTOU, SIG_IGN);
+}
+
 static _Noreturn void become_command(const struct launch *launch) {
     const ten_child_config *config = launch->config;
     sigset_t none;
@@ -153,6 +164,8 @@ static _Noreturn void become_command(const struct launch *launch) {
         (void)setpgid(0, 0);
     for (int number = 1; number < NSIG; number++)
         (void)signal(number, SIG_DFL);
+    if (!config->own_group)
+        ignore_stop_keys();
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
@@ -188,6 +201,9 @@ static _Noreturn void be_first(const struct launch *launch) {
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (command == 0)
         become_command(launch);
+    /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with its
+     * end the command's group could become an orphan, which the kernel hangs up. */
+    (void)setsid();
     close(launch->config->alive_fd);
     (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* what the worker had open is not to outlive it here */
     int status = NOT_FOUND << 8;                               /* no command could be made */
@@ -209,10 +225,10 @@ static _Noreturn void be_first(const struct launch *launch) {
 static _Noreturn void be_child(const struct launch *launch) {
     close(launch->config->worker_fd); /* or it would never be told that the worker is gone */
     wait_until_known(launch);
-    if (launch->form == TEN_ISOLATION_USER_NAMESPACE && !ten_isolation_write_maps(&launch->maps))
+    if (launch->form == TEN_ISOLATION_USER_NAMESPACE && !ten_isolation_write_maps(&launch->maps)) {
+        atomic_store(&launch->place->isolation_error, errno);
         exit_with(launch, errno);
-    if (launch->form == TEN_ISOLATION_CGROUP && !ten_cgroup_enter(launch->group_fd))
-        exit_with(launch, errno);
+    }
     if (ten_isolation_is_namespace(launch->form))
         be_first(launch);
     become_command(launch);
@@ -220,29 +236,32 @@ static _Noreturn void be_child(const struct launch *launch) {
 
 /* ---- starting */
 
-/* 0 in the child; -1: errno says why. The kernel itself makes a process in a namespace known, before it runs. */
-static pid_t make_process(struct launch *launch, ten_children *children, uint64_t mark) {
-    atomic_store(&launch->place->form, launch->form);
-    if (ten_isolation_is_namespace(launch->form))
-        return (pid_t)syscall(SYS_clone, ten_isolation_flags(launch->form) | CLONE_PARENT_SETTID | SIGCHLD, NULL,
-                              &launch->place->pid, NULL, NULL);
-    if (launch->form == TEN_ISOLATION_CGROUP) {
-        launch->group_fd = ten_cgroup_make(children->isolation.cgroup, getpid(), mark);
-        if (launch->group_fd < 0)
-            return -1;
-    }
-    pid_t pid = fork();
-    int failed = errno;
-    if (pid != 0)
-        ten_close_fd(&launch->group_fd);
-    errno = failed;
+/* -1: errno says why. The kernel itself makes a process in a namespace known, before it runs. */
+static pid_t start_as(struct launch *launch, enum ten_isolation form) {
+    launch->form = form;
+    atomic_store(&launch->place->form, form);
+    pid_t pid = ten_isolation_is_namespace(form)
+                    ? (pid_t)syscall(SYS_clone, ten_isolation_flags(form) | CLONE_PARENT_SETTID | SIGCHLD, NULL,
+                                     &launch->place->pid, NULL, NULL)
+                    : fork();
+    if (pid == 0)
+        be_child(launch);
     return pid;
+}
+
+static void find_isolation(ten_children *children) {
+    ten_isolation_found *found = &children->isolation;
+    ten_isolation_find(children->wish, found);
+    memcpy(children->shared->state->cgroup, found->cgroup, sizeof found->cgroup);
+    if (children->measures)
+        atomic_store(&children->measures->isolation, found->form);
 }
 
 /* Told when it begins, and when it is over. It is tried again with each command. */
 static void note_isolation(ten_children *children, int error) {
     bool failing = error != 0;
-    children->not_isolated += failing;
+    if (failing && children->measures)
+        ten_measure_add(&children->measures->commands_not_isolated, 1);
     if (children->failing == failing)
         return;
     children->failing = failing;
@@ -255,24 +274,57 @@ static void note_isolation(ten_children *children, int error) {
                 TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
 }
 
-/* In the strongest form that was found; if that fails, without, unless it is required. */
-static pid_t launch_process(struct launch *launch, ten_children *children, uint64_t mark) {
-    launch->form = children->isolation.form;
-    ten_isolation_make_maps(&launch->maps);
-    pid_t pid = make_process(launch, children, mark);
-    int failed = errno;
-    if (pid == 0)
-        be_child(launch);
-    if (launch->form != TEN_ISOLATION_NONE)
-        note_isolation(children, pid < 0 ? failed : 0);
-    if (pid > 0 || launch->form == TEN_ISOLATION_NONE || children->required) {
-        errno = failed;
-        return pid;
+/* The process waits until it is known, so it has started nothing yet. Without the group it goes on all the same. */
+static void put_into_group(struct launch *launch, ten_children *children, pid_t pid, uint64_t mark) {
+    const char *base = children->isolation.cgroup;
+    TEN_CLEANUP(ten_close_fd) int fd = ten_cgroup_make(base, getpid(), mark);
+    bool isolated = fd >= 0 && ten_cgroup_put(fd, pid);
+    int failed = isolated ? 0 : errno;
+    if (!isolated) {
+        launch->form = TEN_ISOLATION_NONE;
+        atomic_store(&launch->place->form, TEN_ISOLATION_NONE);
     }
-    launch->form = TEN_ISOLATION_NONE;
-    pid = make_process(launch, children, mark);
-    if (pid == 0)
-        be_child(launch);
+    if (!isolated && fd >= 0)
+        ten_cgroup_remove(base, getpid(), mark);
+    note_isolation(children, failed);
+}
+
+/* In a namespace; if that fails, without, unless it is required. */
+static pid_t launch_in_namespace(struct launch *launch, ten_children *children) {
+    ten_isolation_found *found = &children->isolation;
+    pid_t pid = start_as(launch, found->form);
+    int failed = errno;
+    note_isolation(children, pid < 0 ? failed : 0);
+    if (pid > 0)
+        found->unsure = false;
+    else if (found->unsure && !ten_isolation_is_passing(failed))
+        find_isolation(children); /* for the next one: this form cannot be had after all */
+    if (pid < 0 && children->wish != TEN_ISOLATION_REQUIRED)
+        return start_as(launch, TEN_ISOLATION_NONE);
+    errno = failed;
+    return pid;
+}
+
+/* In the strongest form that can be had. */
+static pid_t launch_process(struct launch *launch, ten_children *children, uint64_t mark) {
+    ten_isolation_found *found = &children->isolation;
+    ten_isolation_make_maps(&launch->maps);
+    if (found->unsure && found->form == TEN_ISOLATION_NONE)
+        find_isolation(children);
+    if (ten_isolation_is_namespace(found->form))
+        return launch_in_namespace(launch, children);
+    if (children->wish == TEN_ISOLATION_REQUIRED) {
+        errno = found->errors[TEN_ISOLATION_PID_NAMESPACE];
+        note_isolation(children, errno);
+        return -1;
+    }
+    pid_t pid = start_as(launch, found->form);
+    int failed = errno;
+    if (pid > 0 && found->form == TEN_ISOLATION_CGROUP)
+        put_into_group(launch, children, pid, mark);
+    else if (pid > 0 && found->unsure)
+        note_isolation(children, found->errors[TEN_ISOLATION_CGROUP]);
+    errno = failed;
     return pid;
 }
 
@@ -302,7 +354,6 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
     struct launch launch = {.config = config,
                             .shared = children->shared,
                             .place = &children->shared->state->polls[child->place],
-                            .group_fd = -1,
                             .grace_ms = children->grace_ms};
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
     pid_t pid = note_pid(children, 0) ? launch_process(&launch, children, child->mark) : -1;
@@ -344,6 +395,9 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
     child->status = told ? atomic_load(&place->status) : status;
     child->exec_error = atomic_load(&place->exec_error);
+    int failed = atomic_load(&place->isolation_error);
+    if (failed != 0)
+        note_isolation(children, failed);
     return true;
 }
 
@@ -366,6 +420,7 @@ static int choose_orphan(pid_t pid, void *userdata) {
 /* What the command has left behind, or (with `all`) everything of it. Returns how many processes there were. */
 static unsigned signal_all(ten_children *children, const ten_child *child, bool all, int signal, ten_trouble *trouble) {
     struct orphans orphans = {.children = children, .mark = child->mark, .signal = signal};
+    unsigned found = 0;
     switch (child->form) {
     case TEN_ISOLATION_PID_NAMESPACE:
     case TEN_ISOLATION_USER_NAMESPACE:
@@ -373,8 +428,11 @@ static unsigned signal_all(ten_children *children, const ten_child *child, bool 
             return 0;
         return signal == SIGKILL ? ten_process_signal(child->pid, signal, trouble)
                                  : ten_tree_signal(child->pid, signal, trouble);
-    case TEN_ISOLATION_CGROUP:
-        return ten_cgroup_signal(children->isolation.cgroup, getpid(), child->mark, signal, trouble);
+    case TEN_ISOLATION_CGROUP: /* then what has left the group */
+        found = ten_cgroup_signal(children->isolation.cgroup, getpid(), child->mark, signal, trouble);
+        if (found > 0)
+            return found;
+        break;
     case TEN_ISOLATION_NONE:
         break;
     }
@@ -389,7 +447,14 @@ static void report_trouble(ten_children *children, const ten_child *child, const
         return;
     children->trouble_log_ms = now_ms + TROUBLE_LOG_MS;
     TEN_LOG(children->log, TEN_LOG_ERROR, "cannot_end_command", TEN_NUMBER("pid", (uint64_t)child->pid),
-            TEN_NUMBER("process", (uint64_t)trouble->pid), TEN_TEXT("error", strerrordesc_np(trouble->error)));
+            TEN_NUMBER("process", (uint64_t)trouble->pid), TEN_TEXT("error", ten_trouble_text(trouble)));
+}
+
+/* It was killed, and nothing forbade that; but it does not end. */
+static void note_stuck(const ten_work *work, ten_trouble *trouble) {
+    bool stuck = work->state == TEN_WORK_KILLED && ten_now_ms() > work->kill_ms + STUCK_MS;
+    if (stuck && trouble->error == 0)
+        trouble->error = TEN_TROUBLE_STUCK;
 }
 
 void ten_child_signal(ten_children *children, const ten_child *child, int signal) {
@@ -410,11 +475,15 @@ enum ten_work_left ten_child_left(ten_children *children, const ten_child *child
     ten_trouble trouble = {0};
     if (!child->pid)
         return TEN_WORK_NONE;
+    int signal = work->state == TEN_WORK_KILLED ? SIGKILL : SIGTERM;
+    bool gone =
+        child->exited && (signal_all(children, child, false, signal, &trouble) == 0 || !ten_process_has_children());
+    if (!gone) {
+        note_stuck(work, &trouble);
+        report_trouble(children, child, &trouble);
+    }
     if (!child->exited)
         return TEN_WORK_ALL;
-    int signal = work->state == TEN_WORK_KILLED ? SIGKILL : SIGTERM;
-    bool gone = signal_all(children, child, false, signal, &trouble) == 0;
-    report_trouble(children, child, &trouble);
     return gone ? TEN_WORK_NONE : TEN_WORK_LEFTOVERS;
 }
 
@@ -427,17 +496,19 @@ void ten_child_forget(ten_children *children, ten_child *child) {
 
 /* ---- all of them */
 
-void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms) {
-    *children = (ten_children){.shared = shared, .grace_ms = grace_ms, .required = wish == TEN_ISOLATION_REQUIRED};
-    ten_isolation_find(wish, &children->isolation);
-    memcpy(shared->state->cgroup, children->isolation.cgroup, sizeof shared->state->cgroup);
+void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms,
+                       ten_measures *measures) {
+    *children = (ten_children){.shared = shared, .measures = measures, .grace_ms = grace_ms, .wish = wish};
+    find_isolation(children);
 }
 
-void ten_children_report(const ten_children *children, enum ten_log_level level) {
-    TEN_LOG(children->log, level, "isolation", TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
+void ten_children_report(ten_children *children, enum ten_log_level level) {
+    const ten_isolation_found *found = &children->isolation;
+    TEN_LOG(children->log, level, "isolation", TEN_TEXT("isolation", ten_isolation_name(found->form)));
 }
 
 void ten_children_free(ten_children *children) {
     ten_free(children->pids);
     children->pids = NULL;
+    ten_isolation_free(&children->isolation);
 }

@@ -12,18 +12,19 @@
 #include "agent/warden/shared.h"
 #include "base/log.h"
 #include "core/work.h"
+#include "runtime/measures.h"
 
 /* All of a worker's. */
 typedef struct ten_children {
     ten_shared *shared;
     ten_log *log; /* NULL: there is none yet */
     uint64_t grace_ms;
+    ten_measures *measures; /* NULL: nobody asks */
     ten_isolation_found isolation;
-    bool required;           /* a command that cannot be isolated is not run */
-    bool failing;            /* the last one could not be */
-    uint64_t not_isolated;   /* commands that ran without, although it could be had at the start */
-    uint64_t trouble_log_ms; /* when the next trouble is told */
-    pid_t *pids;             /* of those that run */
+    enum ten_isolation_wish wish; /* if it is required, a command that cannot be isolated is not run */
+    bool failing;                 /* the last one could not be isolated as was found at the start */
+    uint64_t trouble_log_ms;      /* when the next trouble is told */
+    pid_t *pids;                  /* of those that run */
     unsigned count;
     unsigned room;
 } ten_children;
@@ -55,9 +56,10 @@ typedef struct ten_child_config {
 } ten_child_config;
 
 /* Tries what can be had. */
-void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms);
+void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms,
+                       ten_measures *measures);
 /* Tells the log which form is in force. */
-void ten_children_report(const ten_children *children, enum ten_log_level level);
+void ten_children_report(ten_children *children, enum ten_log_level level);
 
 /* False: errno says why. */
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);

@@ -4,9 +4,11 @@
  *   a PID namespace      needs root or CAP_SYS_ADMIN. The kernel ends all of it with its first process, which it ends
  *                        with the worker: also when warden and worker are killed together.
  *   a control group      needs a group that was delegated to this user. The kernel ends all of it when warden or worker
- *                        say so. A set-uid program outlives both when they are killed together.
+ *                        say so. When both are killed together, only the command itself ends, and not even that if it
+ *                        is a set-uid program; the rest ends when a worker starts there again.
  *   a user namespace     and in it a PID namespace, for any user where the kernel permits that. As strong as the first;
- *                        but set-uid programs and file capabilities have no effect in it.
+ *                        but set-uid programs and file capabilities have no effect in it, and it would take from the
+ *                        commands the capabilities that they have: with these it is used only if it is required.
  *   nothing              the command's tree is walked, and what has detached itself is found by its mark. Set-uid
  *                        programs cannot be ended; they keep their target busy, and nobody runs beside them here.
  */
@@ -35,11 +37,18 @@ enum ten_isolation_wish {
 typedef struct ten_isolation_found {
     enum ten_isolation form; /* the one to use */
     int errors[TEN_ISOLATION_PID_NAMESPACE + 1];
-    char cgroup[TEN_CGROUP_PATH_SIZE]; /* the base of the commands' groups, if that is the form */
+    bool unsure;  /* it could not be had at this moment, and may be later; or, if it is none, a stronger one may be */
+    bool capable; /* commands have capabilities, which a user namespace would take from them */
+    char cgroup[TEN_CGROUP_PATH_SIZE]; /* the base of the commands' groups, if that is the form, else "" */
+    int cgroup_fd;                     /* which keeps it locked; else -1 */
 } ten_isolation_found;
 
 /* Tries each form on a child of this process, the strongest first. */
 void ten_isolation_find(enum ten_isolation_wish wish, ten_isolation_found *ret_found);
+/* To be called when the commands are gone. */
+void ten_isolation_free(ten_isolation_found *found);
+/* Whether something was short at the moment, so that it is worth another try. */
+bool ten_isolation_is_passing(int error);
 
 const char *ten_isolation_name(enum ten_isolation form);
 /* Whether the kernel ends all of a command with its first process. */

@@ -3,7 +3,6 @@
  */
 #include "agent/warden/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -21,6 +21,28 @@ void ten_trouble_note(ten_trouble *trouble, pid_t pid) {
         *trouble = (ten_trouble){.error = errno, .pid = pid};
 }
 
+const char *ten_trouble_text(const ten_trouble *trouble) {
+    return trouble->error == TEN_TROUBLE_STUCK ? "it was killed, but the kernel has not ended it yet"
+           : trouble->error == EXDEV           ? "/proc shows the processes of another PID namespace"
+                                               : strerrordesc_np(trouble->error);
+}
+
+/* A process cannot change its own namespace, but what is mounted may change: so it is looked at each time. */
+bool ten_process_proc_is_ours(void) {
+    char name[16] = "";
+    char self[16];
+    ssize_t size = readlink("/proc/self", name, sizeof name - 1);
+    snprintf(self, sizeof self, "%d", (int)getpid());
+    if (size >= 0 && strcmp(name, self) != 0)
+        errno = EXDEV;
+    return size >= 0 && strcmp(name, self) == 0;
+}
+
+bool ten_process_has_children(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 /* ---- by /proc, where there are no descriptors of processes */
 
 /* The number was given to a thread: then it is no process's any more. */
@@ -28,7 +50,7 @@ static bool is_a_threads(pid_t pid) {
     char path[32];
     char line[256];
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *status = fopen(path, "re");
+    FILE *status = ten_process_proc_is_ours() ? fopen(path, "re") : NULL;
     long group = pid;
     while (status && fgets(line, sizeof line, status))
         if (sscanf(line, "Tgid: %ld", &group) == 1)
@@ -38,31 +60,22 @@ static bool is_a_threads(pid_t pid) {
     return group != pid;
 }
 
-static bool thread_has_ended(pid_t pid, const char *thread) {
-    char path[64];
-    char text[512];
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/stat", (int)pid, thread);
-    ssize_t size = ten_read_line(path, text, sizeof text);
-    if (size < 0)
-        return size == -ENOENT || size == -ESRCH;
-    const char *name_end = strrchr(text, ')');
-    return name_end && name_end[1] != '\0' && (name_end[2] == 'Z' || name_end[2] == 'X');
-}
-
-/* Whether it waits to be reaped: a process whose first thread has ended goes on with the others. */
+/* Whether it waits to be reaped. The first thread has ended, and no other is left: a process whose first thread has
+ * ended goes on with the others. The kernel writes both into the line while no thread can come or go. If the number of
+ * threads is 0, then another thread has become the first one, by exec, since the line was opened. */
 static bool is_zombie(pid_t pid) {
     char path[32];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *threads = opendir(path);
-    if (!threads)
+    char text[512];
+    char state;
+    long threads;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (!ten_process_proc_is_ours() || ten_read_line(path, text, sizeof text) < 0)
         return false;
-    bool ended = true;
-    errno = 0;
-    for (struct dirent *entry; ended && (entry = readdir(threads)); errno = 0)
-        ended = entry->d_name[0] == '.' || thread_has_ended(pid, entry->d_name);
-    ended = ended && (errno == 0 || errno == ENOENT || errno == ESRCH);
-    closedir(threads);
-    return ended;
+    const char *name_end = strrchr(text, ')');
+    return name_end &&
+           sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state,
+                  &threads) == 2 &&
+           state == 'Z' && threads == 1;
 }
 
 static bool signal_by_number(pid_t pid, int signal, ten_trouble *trouble) {

@@ -12,7 +12,7 @@
 
 /* Why something could not be ended, or could not even be looked at. */
 typedef struct ten_trouble {
-    int error; /* errno; 0: there was no trouble */
+    int error; /* errno, or TEN_TROUBLE_STUCK; 0: there was no trouble */
     pid_t pid; /* of the process; 0: of none in particular */
 } ten_trouble;
 
@@ -22,6 +22,17 @@ bool ten_process_signal(pid_t pid, int signal, ten_trouble *trouble);
 /* The same for the process whose number another one keeps in shared memory, and clears before that process can be
  * reaped: a number that has become a stranger's is not signalled. */
 bool ten_process_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble);
+
+/* Whether /proc shows the processes of this PID namespace. If it is missing, or another's, nothing is gone because it is
+ * not found there, and what is found there is a stranger. False: errno says why. */
+bool ten_process_proc_is_ours(void);
+
+/* Whether this process has any child, one that waits to be reaped included. If it adopts its orphans and has none, then
+ * nothing that it ever started is there: the kernel says so also where /proc cannot be read. */
+bool ten_process_has_children(void);
+
+#define TEN_TROUBLE_STUCK (-1) /* it was killed, and does not end */
+const char *ten_trouble_text(const ten_trouble *trouble);
 
 /* Notes the present errno. */
 void ten_trouble_note(ten_trouble *trouble, pid_t pid);

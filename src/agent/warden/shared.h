@@ -24,6 +24,7 @@ struct ten_shared_poll {
     _Atomic(uint64_t) generation; /* of the belief: if that has another, it is another target's */
     atomic_int form;              /* enum ten_isolation */
     atomic_int exec_error;        /* errno, when the command could not even be run */
+    atomic_int isolation_error;   /* errno, when that was because it could not be isolated */
     atomic_int status; /* how the command ended, as waitpid() says it; set by the first process of its namespace */
 };
 

@@ -52,13 +52,23 @@ static bool is_vanished(int error) {
     return error == ENOENT || error == ESRCH;
 }
 
+/* A kernel without CONFIG_PROC_CHILDREN has threads, but no list of their children. */
+static bool is_there(pid_t pid, const char *thread) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s", (int)pid, thread);
+    int failed = errno;
+    bool there = access(path, F_OK) == 0;
+    errno = failed;
+    return there;
+}
+
 /* The children of one thread of a process. */
 static void add_children_of_thread(struct pids *pids, pid_t pid, const char *thread) {
     char path[64];
     char text[4096];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)pid, thread);
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && !is_vanished(errno))
+    if (fd < 0 && (!is_vanished(errno) || is_there(pid, thread)))
         cannot_look(pids, pid);
     size_t kept = 0;
     while (fd >= 0) {
@@ -83,6 +93,10 @@ static void add_children_of_thread(struct pids *pids, pid_t pid, const char *thr
 static void add_children(struct pids *pids, pid_t pid) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    if (!ten_process_proc_is_ours()) {
+        cannot_look(pids, pid);
+        return;
+    }
     DIR *threads = opendir(path);
     if (!threads) {
         if (!is_vanished(errno))

@@ -24,7 +24,10 @@
 
 #define NOTIFY_MS      20u
 #define IDLE_MS        1000u
+#define LOG_MS         1000u /* longest wait for a log that nobody reads */
+#define TROUBLE_MS     1000u
 #define TROUBLE_LOG_MS 10000u
+#define STUCK_MS       500u /* after so long everything that was killed is gone, unless it waits in the kernel */
 
 struct warden {
     const ten_warden_config *config;
@@ -33,6 +36,7 @@ struct warden {
     pid_t worker;      /* 0: none */
     pid_t last_worker; /* also when it is dead */
     ten_watch *watch;
+    uint64_t trouble_ms;     /* since when there is trouble; UINT64_MAX: there is none */
     uint64_t trouble_log_ms; /* when the next trouble is told */
     pid_t releaser;          /* gives a dead worker's leases back; 0: none */
     int status;
@@ -122,23 +126,35 @@ static void reap(struct warden *warden) {
 
 static void take_signals(struct warden *warden);
 
-/* What cannot be ended is told, but not with every look. */
+/* What cannot be ended is told, but not with every look; nor what the kernel is just ending with its control group. */
 static void report_trouble(struct warden *warden, const ten_trouble *trouble) {
     uint64_t now_ms = ten_now_ms();
-    if (trouble->error == 0 || now_ms < warden->trouble_log_ms)
+    if (trouble->error == 0)
+        warden->trouble_ms = UINT64_MAX;
+    else if (warden->trouble_ms == UINT64_MAX)
+        warden->trouble_ms = now_ms;
+    if (trouble->error == 0 || now_ms < warden->trouble_ms + TROUBLE_MS || now_ms < warden->trouble_log_ms)
         return;
     warden->trouble_log_ms = now_ms + TROUBLE_LOG_MS;
     TEN_LOG(log_of(warden), TEN_LOG_ERROR, "cannot_end_command", TEN_NUMBER("process", (uint64_t)trouble->pid),
-            TEN_TEXT("error", strerrordesc_np(trouble->error)));
+            TEN_TEXT("error", ten_trouble_text(trouble)));
 }
 
 /* Everything that the worker started: it has been adopted by now, or will be as its parents go. False: something is
  * still there. */
 static bool end_descendants(struct warden *warden, uint64_t until_ms) {
+    uint64_t stuck_ms = ten_now_ms() + STUCK_MS;
     for (;;) {
         ten_trouble trouble = {0};
-        if (ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &trouble) == 0)
+        ten_trouble walk = {0};
+        unsigned grouped = ten_cgroup_end(warden->shared.state->cgroup, &trouble);
+        unsigned found = ten_watch_kill_all(&warden->shared, warden->last_worker, warden->releaser, &walk);
+        if (grouped + found == 0 || !ten_process_has_children())
             break;
+        if (grouped == 0) /* else the kernel is ending what may not be signalled */
+            trouble = walk;
+        if (trouble.error == 0 && ten_now_ms() > stuck_ms)
+            trouble.error = TEN_TROUBLE_STUCK;
         report_trouble(warden, &trouble);
         if (ten_now_ms() >= until_ms)
             return false;
@@ -245,7 +261,7 @@ static void pause_before_restart(struct warden *warden) {
                                         : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(warden->status)),
             TEN_NUMBER("restart_in_ms", pause_ms));
     /* Its lines name the dead instance. */
-    ten_log_close(warden->log, 100);
+    ten_log_close(warden->log, LOG_MS);
     warden->log = NULL;
     uint64_t end_ms = ten_now_ms() + pause_ms;
     while (ten_now_ms() < end_ms && warden->stop_signals == 0) {
@@ -292,9 +308,10 @@ static int run_workers(struct warden *warden) {
 }
 
 int ten_warden_run(const ten_warden_config *config) {
-    struct warden warden = {.config = config};
+    struct warden warden = {.config = config, .trouble_ms = UINT64_MAX};
     ten_worker_rules rules = {.ttl_ms = config->ttl_ms, .retry_exit = config->retry_exit, .one_shot = config->one_shot};
     ten_worker_init(&warden.rules, &rules);
+    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how the worker ended */
     sigset_t signals;
     sigset_t before;
     sigemptyset(&signals);
@@ -325,7 +342,7 @@ int ten_warden_run(const ten_warden_config *config) {
     int exit_code = run_workers(&warden);
     ten_notifier_stopping(&warden.notifier);
     ten_notifier_close(&warden.notifier);
-    ten_log_close(warden.log, 1000);
+    ten_log_close(warden.log, LOG_MS);
     ten_close_fd(&warden.signal_fd);
     ten_watch_close(warden.watch);
     /* One more that comes at the very end hurries nobody any more, and must not be what this process died of. */

@@ -94,7 +94,7 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
         }
         watch->due[watch->count++] = (struct due){
             .mark = atomic_load(&place->poll), .place = place, .signal = step == TEN_WORK_KILL ? SIGKILL : SIGTERM};
-        bool loose = form_of(place) == TEN_ISOLATION_NONE;
+        bool loose = !ten_isolation_is_namespace(form_of(place));
         watch->loose += loose;
         if (loose && step == TEN_WORK_KILL)
             watch->loose_signal = SIGKILL;
@@ -108,9 +108,8 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
 
 /* The command itself. What it leaves behind is the worker's child then, and is found by its mark. */
 static void kill_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    if (form_of(due->place) == TEN_ISOLATION_CGROUP)
-        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGKILL, trouble);
-    else
+    if (form_of(due->place) != TEN_ISOLATION_CGROUP ||
+        ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGKILL, trouble) == 0)
         (void)ten_process_signal_at(&due->place->pid, SIGKILL, trouble);
 }
 
