@@ -10,7 +10,7 @@
 
 static bool put(ten_outbox *outbox, const char *json, uint64_t ends_ms) {
     const ten_message message = {.namespace_name = "poll", .target = "t", .instance = "i", .token = 7};
-    return ten_outbox_put(outbox, "name", &message, ends_ms, json, strlen(json));
+    return ten_outbox_put(outbox, "name", &message, NULL, ends_ms, json, strlen(json));
 }
 
 static uint64_t soon_ms(uint64_t ms) {
