@@ -126,6 +126,12 @@ static void on_target(const tenure_target *target, bool removed, void *userdata)
     put_event(agent, event);
 }
 
+/* The warden takes a loop that does not turn for one that hangs; one that has much to do in one turn does not. */
+static void note_turn(struct ten_agent *agent) {
+    if (atomic_load(&agent->shared->state->turns) != 0) /* 0: it is not in its loop */
+        atomic_fetch_add(&agent->shared->state->turns, 1);
+}
+
 /* ---- targets */
 
 static uint64_t every_ms(const struct ten_agent *agent, const struct ten_agent_target *target) {
@@ -234,6 +240,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
 /* ---- targets of a source that is not the store */
 
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
+    note_turn(agent);
     struct ten_agent_target *copy = copy_target(target);
     if (!copy || tenure_member_put(agent->member, target->id, target->paused ? TENURE_PAUSED : 0) < 0) {
         TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
@@ -351,6 +358,7 @@ static void take_events(struct ten_agent *agent) {
     pthread_mutex_unlock(&agent->event_lock);
     while (event) {
         struct ten_agent_event *next = event->next;
+        note_turn(agent);
         if (event->target)
             take_target(agent, event->target);
         else
@@ -427,8 +435,10 @@ static void look_at_sinks(struct ten_agent *agent) {
 
 /* Messages have left, or were dropped. */
 static void take_receipts(struct ten_agent *agent) {
-    for (struct ten_poll *poll; (poll = ten_receipts_take(agent->receipts));)
+    for (struct ten_poll *poll; (poll = ten_receipts_take(agent->receipts));) {
+        note_turn(agent);
         ten_poll_look(agent, poll);
+    }
 }
 
 /* ---- the loop */
@@ -437,12 +447,15 @@ static void run_due(struct ten_agent *agent) {
     uint64_t now_ms = ten_now_ms();
     uint32_t number;
     while (ten_timers_take(&agent->checks, now_ms, &number))
-        if (agent->targets[number])
+        if (agent->targets[number]) {
+            note_turn(agent);
             ten_poll_look_at_all(agent, agent->targets[number]);
+        }
     while (ten_timers_take(&agent->polls, now_ms, &number)) {
         struct ten_agent_target *target = agent->targets[number];
         if (!target)
             continue;
+        note_turn(agent);
         uint64_t interval_ms = every_ms(agent, target);
         target->due_ms += interval_ms;
         if (target->due_ms <= now_ms) /* polls that were missed are not made up for */
