@@ -99,8 +99,10 @@ withheld() {
     RENEW=1000
     EVERY=100000
     targets "$1" >/dev/null
-    bare_agent a --targets store --timeout 100s --publish "file:$CASE/messages" --log-level info \
-        --poll "exec:while [ ! -e $CASE/go ]; do sleep 0.2; done; echo 1; echo >>$CASE/over" --pid-namespace off
+    mkfifo "$CASE/go"
+    exec 8<>"$CASE/go"
+    bare_agent a --targets store --timeout 100s --publish "file:$CASE/messages" --pid-namespace off \
+        --poll "exec:read -r line <$CASE/go; echo 1; echo >>$CASE/over"
     until_true 20 acquired "$1"
     pause_ms 300
     background locker "$PYTHON" -c '
@@ -108,12 +110,12 @@ import sqlite3, sys, time
 store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
 store.execute("BEGIN IMMEDIATE")
 print("locked", flush=True)
-time.sleep(60)' "${TENURE_STORE#sqlite:}"
+time.sleep(600)' "${TENURE_STORE#sqlite:}"
     locker=$PID
     until_true 20 grep -q locked "$CASE/locker.out"
     since=$(now_ms)
     until_true 20 said a '"event":"lease_renew_failed"'
-    touch "$CASE/go"
+    yes '' | head -n "$1" >&8
     until_true 20 has_lines "$CASE/over" "$1"
     pause_ms 300
     same 'messages while it is uncertain' "$(wc -l <"$CASE/messages")" 0
@@ -126,6 +128,7 @@ time.sleep(60)' "${TENURE_STORE#sqlite:}"
     # The first deadline is at most a renewal's interval and the margin less than a TTL after the lock.
     took 'ms from the lock until the last was published' "$((all_out - since))" 0 "$((TTL * 7 / 8 - 2 * RENEW))"
     same 'results that were discarded' "$(times_said a '"event":"poll_discarded"')" 0
+    exec 8>&-
     stop a
 }
 acquired() { [ "$(times_said a '"event":"lease_acquired"')" -ge "$1" ] && holds a "$1"; }
