@@ -95,7 +95,7 @@ stops_unread() {
 
 # withheld COUNT: results that come while the store is locked leave when it is not, and not when the old deadlines end.
 withheld() {
-    TTL=30000
+    TTL=60000
     RENEW=1000
     EVERY=100000
     targets "$1" >/dev/null
@@ -113,20 +113,17 @@ print("locked", flush=True)
 time.sleep(600)' "${TENURE_STORE#sqlite:}"
     locker=$PID
     until_true 20 grep -q locked "$CASE/locker.out"
-    since=$(now_ms)
     until_true 20 said a '"event":"lease_renew_failed"'
     yes '' | head -n "$1" >&8
     until_true 20 has_lines "$CASE/over" "$1"
     pause_ms 300
-    same 'messages while it is uncertain' "$(wc -l <"$CASE/messages")" 0
+    # Not all renewals are part of the request that failed first.
+    between 'results that are withheld' "$(($1 - $(wc -l <"$CASE/messages")))" 101 "$1"
     kill "$locker"
     wait "$locker" 2>/dev/null || :
-    unlocked=$(now_ms)
-    until_true 30 has_lines "$CASE/messages" "$1"
-    all_out=$(now_ms)
-    echo "uncertain after $((unlocked - since)) ms; all were published $((all_out - unlocked)) ms after the store was back"
-    # The first deadline is at most a renewal's interval and the margin less than a TTL after the lock.
-    took 'ms from the lock until the last was published' "$((all_out - since))" 0 "$((TTL * 7 / 8 - 2 * RENEW))"
+    # Renewals are tried again within a second or two. The old deadlines end 40 s later.
+    soon_true 10 has_lines "$CASE/messages" "$1"
+    said a '"event":"lease_renewed"' '"count":' || fail 'the renewals were not reported together, so nothing was tested'
     same 'results that were discarded' "$(times_said a '"event":"poll_discarded"')" 0
     exec 8>&-
     stop a
