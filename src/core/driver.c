@@ -298,6 +298,11 @@ void ten_driver_instance(ten_driver *driver, uint64_t now_ms, const ten_instance
     driver->config.part->instance(driver->config.self, now_ms, instance);
 }
 
+void ten_driver_list(ten_driver *driver, uint64_t now_ms) {
+    driver->list_again = true; /* after the listing under way, if there is one: others may never stop editing */
+    want(driver, TEN_CALL_LIST, now_ms);
+}
+
 /* The registration of a target is read after the reading of the feed: one call at a time. */
 static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *target) {
     for (size_t i = driver->changed_at; i < driver->changed_count; i++)
@@ -308,8 +313,7 @@ static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *ta
         void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(driver->changed, room * sizeof *driver->changed) : NULL;
         if (!changed) { /* the feed was not interrupted: only the registrations are read again */
             driver->changed_count = driver->changed_at = 0;
-            driver->list_again = true; /* after the listing under way, if there is one: others may never stop editing */
-            want(driver, TEN_CALL_LIST, now_ms);
+            ten_driver_list(driver, now_ms);
             return;
         }
         driver->changed = changed;

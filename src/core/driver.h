@@ -138,6 +138,9 @@ bool ten_driver_is_urgent(const ten_driver *driver, uint64_t now_ms);
 /* A caller waits for the next request: it is tried at once, also after a failure. */
 void ten_driver_hurry(ten_driver *driver);
 
+/* The registrations are listed again, from the start, after a listing that is under way. */
+void ten_driver_list(ten_driver *driver, uint64_t now_ms);
+
 /* Whether the feed is followed at present. */
 bool ten_driver_follows(const ten_driver *driver);
 /* Whether notices of changes are wanted: not if the feed is not followed, or is going to be read anyway. */

@@ -7,13 +7,18 @@
 #include "base/util.h"
 
 /* moves[from][to]; every change of state goes through move(). */
-static const bool moves[5][5] = {
+static const bool moves[6][6] = {
     [TEN_WORK_IDLE] = {[TEN_WORK_RUNNING] = true},
-    [TEN_WORK_RUNNING] =
-        {[TEN_WORK_ASKED] = true, [TEN_WORK_KILLED] = true, [TEN_WORK_WITHHELD] = true, [TEN_WORK_IDLE] = true},
-    [TEN_WORK_ASKED] = {[TEN_WORK_KILLED] = true, [TEN_WORK_WITHHELD] = true, [TEN_WORK_IDLE] = true},
-    [TEN_WORK_KILLED] = {[TEN_WORK_WITHHELD] = true, [TEN_WORK_IDLE] = true},
-    [TEN_WORK_WITHHELD] = {[TEN_WORK_IDLE] = true},
+    [TEN_WORK_RUNNING] = {[TEN_WORK_ASKED] = true,
+                          [TEN_WORK_KILLED] = true,
+                          [TEN_WORK_WITHHELD] = true,
+                          [TEN_WORK_SENDING] = true,
+                          [TEN_WORK_IDLE] = true},
+    [TEN_WORK_ASKED] =
+        {[TEN_WORK_KILLED] = true, [TEN_WORK_WITHHELD] = true, [TEN_WORK_SENDING] = true, [TEN_WORK_IDLE] = true},
+    [TEN_WORK_KILLED] = {[TEN_WORK_WITHHELD] = true, [TEN_WORK_SENDING] = true, [TEN_WORK_IDLE] = true},
+    [TEN_WORK_WITHHELD] = {[TEN_WORK_SENDING] = true, [TEN_WORK_IDLE] = true},
+    [TEN_WORK_SENDING] = {[TEN_WORK_IDLE] = true},
 };
 
 static void move(ten_work *work, enum ten_work_state to) {
@@ -22,9 +27,12 @@ static void move(ten_work *work, enum ten_work_state to) {
     work->state = to;
     if (!ending)
         work->kill_ms = 0;
+    if (to != TEN_WORK_SENDING)
+        work->send_until_ms = 0;
     TEN_INVARIANT(ending == (work->kill_ms != 0));
+    TEN_INVARIANT((to == TEN_WORK_SENDING) == (work->send_until_ms != 0));
     TEN_INVARIANT(work->token != 0);
-    TEN_INVARIANT(to != TEN_WORK_WITHHELD || (work->rules->has_result && !work->discarded));
+    TEN_INVARIANT((to != TEN_WORK_WITHHELD && to != TEN_WORK_SENDING) || (work->rules->has_result && !work->discarded));
 }
 
 /* ---- the grace */
@@ -63,6 +71,10 @@ void ten_work_end(ten_work *work) {
 void ten_work_hurry(ten_work *work) {
     work->told = true;
     work->hurried = true;
+}
+
+void ten_work_flush(ten_work *work) {
+    work->stopping = true;
 }
 
 static bool is_lost(const ten_work *work, const ten_work_lease *lease) {
@@ -138,10 +150,29 @@ static enum ten_work_step settle(ten_work *work, const ten_work_lease *lease, ui
             move(work, TEN_WORK_WITHHELD);
         return TEN_WORK_NOTHING;
     }
+    if (work->rules->has_result && !work->discarded && !lost) {
+        work->send_until_ms = lease->ends_ms;
+        move(work, TEN_WORK_SENDING);
+        return TEN_WORK_PUBLISH;
+    }
     move(work, TEN_WORK_IDLE);
-    if (!work->rules->has_result)
+    return work->rules->has_result ? TEN_WORK_DISCARD : TEN_WORK_NOTHING;
+}
+
+/* ---- its message */
+
+/* A later renewal does not give the message more time: a sink that hangs would keep the target busy for ever. */
+static enum ten_work_step look_at_sending(ten_work *work, const ten_work_lease *lease, enum ten_work_left left,
+                                          uint64_t now_ms) {
+    if (work->stopping && !work->flushing) {
+        work->flushing = true;
+        work->send_until_ms = ten_min_u64(work->send_until_ms, ten_add_saturating(now_ms, work->rules->flush_ms));
+    }
+    bool late = is_lost(work, lease) || work->hurried || now_ms >= work->send_until_ms;
+    if (left != TEN_WORK_NONE && !late)
         return TEN_WORK_NOTHING;
-    return lost || work->discarded ? TEN_WORK_DISCARD : TEN_WORK_PUBLISH;
+    move(work, TEN_WORK_IDLE);
+    return left == TEN_WORK_NONE ? TEN_WORK_NOTHING : TEN_WORK_DROP;
 }
 
 /* ---- looking */
@@ -152,6 +183,8 @@ enum ten_work_step ten_work_look(ten_work *work, const ten_work_lease *lease, en
         return TEN_WORK_NOTHING;
     if (!is_lost(work, lease))
         work->ends_ms = lease->ends_ms;
+    if (work->state == TEN_WORK_SENDING)
+        return look_at_sending(work, lease, left, now_ms);
     if (left == TEN_WORK_NONE || work->state == TEN_WORK_WITHHELD)
         return settle(work, lease, now_ms);
     return work->state == TEN_WORK_RUNNING ? look_at_running(work, lease, left, now_ms)
@@ -167,6 +200,8 @@ uint64_t ten_work_next_ms(const ten_work *work, uint64_t now_ms) {
         return now_ms + TEN_WORK_LOOK_MS;
     case TEN_WORK_WITHHELD:
         return work->ends_ms;
+    case TEN_WORK_SENDING:
+        return work->stopping && !work->flushing ? now_ms : work->send_until_ms;
     default:
         return UINT64_MAX;
     }
@@ -176,6 +211,10 @@ uint64_t ten_work_next_ms(const ten_work *work, uint64_t now_ms) {
 
 bool ten_work_is_free(const ten_work *work) {
     return work->state == TEN_WORK_IDLE;
+}
+
+bool ten_work_is_over(const ten_work *work) {
+    return work->state == TEN_WORK_IDLE || work->state == TEN_WORK_SENDING;
 }
 
 bool ten_work_is_cut_short(const ten_work *work) {

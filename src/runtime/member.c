@@ -290,6 +290,15 @@ static int stop(tenure_member *member, uint64_t wait_ms, bool cancellable) {
     return r;
 }
 
+bool ten_member_list_again(tenure_member *member) {
+    if (!member->targets_from_store)
+        return false;
+    ten_carrier_lock(member->carrier);
+    ten_driver_list(&member->task.driver, ten_member_now_ms(member));
+    ten_carrier_unlock(member->carrier);
+    return true;
+}
+
 int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
     int r = ten_object_check_waiting(member, TEN_OBJECT_MEMBER);
     if (r == TENURE_OK)

@@ -26,4 +26,7 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
 /* tenure_member_stop() without waiting: TENURE_EVENT_STOPPED tells when everything has been released. */
 void ten_member_begin_stop(tenure_member *member);
 
+/* The targets are listed again, and on_target hears of each of them. False: they do not come from the store. */
+bool ten_member_list_again(tenure_member *member);
+
 #endif

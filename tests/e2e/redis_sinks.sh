@@ -178,6 +178,46 @@ hanging() {
     until_true 5 said a '"event":"publish_dropped"'
 }
 
+# b joins while a cannot send: a keeps its targets until its messages have left. So no message of a follows one of b's, and
+# none is lost.
+handed_over_unsent() {
+    TTL=30000
+    RENEW=1000
+    redis_up
+    proxy_start proxy
+    TENURE_REDIS_URL=$(through proxy)
+    publishing 4 redis-stream:polls redis-channel:other
+    until_true 10 has_entries polls 8
+    proxy_tell proxy drop both
+    proxy_tell proxy refuse
+    pause_ms 500
+    TENURE_REDIS_URL=redis+unix://$CASE/redis.sock
+    bare_agent b --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish redis-stream:polls
+    until_true 10 instances_are 2
+    pause_ms 1500
+    proxy_tell proxy clear
+    proxy_tell proxy cut
+    until_true 15 spread 2 2 a b
+    until_true 5 has_message_of b
+    stop a
+    stop b
+    stream polls messages >messages
+    "$PYTHON" -c '
+import json, sys
+last = {}
+for line in sys.stdin:
+    message = json.loads(line)
+    target, token = message["target"], message["_version"]
+    if token < last.get(target, 0):
+        sys.exit(f"a message of {target} with token {token} came after one with {last[target]}")
+    last[target] = token' <messages || fail 'a message came after those of a later holder'
+    if said a publish_dropped; then return; fi # it took longer than a TTL
+    sort -u a.out >printed
+    sort -u messages >came
+    same 'messages of a that did not arrive' "$(comm -23 printed came)" ''
+}
+has_message_of() { redis --raw XREVRANGE polls + - COUNT 50 | grep -qF "\"instance\":\"$1-"; }
+
 # The queue holds 8 MiB, and no more.
 full_queue() {
     TTL=20000
@@ -224,6 +264,7 @@ it 'names are filled in with target and namespace' names
 it 'what a broken connection left unconfirmed is sent again, and nothing is lost' broken_connections
 it 'a Redis that is away for a moment gets what was made meanwhile' short_absence
 it 'a Redis that is away for longer stops nothing, and gets nothing after its lease has ended' long_absence
+it 'a target is handed over when its messages have left, and not before' handed_over_unsent
 it 'a Redis that hangs stops neither the polls nor the end of the agent' hanging
 it 'what does not fit into the queue is dropped and told' full_queue
 it 'a key that is no stream loses its messages, and the other sinks go on' not_a_stream

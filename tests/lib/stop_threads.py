@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Stops all threads of a process but its first one, for some time, and lets them go on. (SIGSTOP would stop them all.)
 
-  stop_threads.py PID SECONDS
+  stop_threads.py PID SECONDS [first]
+
+With `first` it stops the first one only.
 
 Prints how many, once they are stopped. A thread that is made meanwhile is not stopped.
 """
@@ -22,13 +24,21 @@ def trace(request, thread):
 
 def main():
     pid, seconds = int(sys.argv[1]), float(sys.argv[2])
-    threads = [int(thread) for thread in os.listdir(f"/proc/{pid}/task") if int(thread) != pid]
+    first = sys.argv[3:] == ["first"]
+    threads = [int(thread) for thread in os.listdir(f"/proc/{pid}/task") if (int(thread) == pid) == first]
     for thread in threads:
         trace(SEIZE, thread)
         trace(INTERRUPT, thread)
         os.waitpid(thread, 0x40000000)  # __WALL
     print(len(threads), flush=True)
-    time.sleep(seconds)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.02)
+        try:
+            if first and os.waitpid(pid, 0x40000000 | os.WNOHANG)[0]:
+                return 0  # it was killed; whoever is its parent learns of that only now
+        except ChildProcessError:
+            return 0
     for thread in threads:
         if os.path.exists(f"/proc/{pid}/task/{thread}"):
             trace(DETACH, thread)

@@ -51,6 +51,8 @@
     X(WITHHELD_PUBLISHED, "a result is published while its lease is uncertain")                                        \
     X(PUBLISH_LOST, "a result is published although its lease was lost")                                               \
     X(PUBLISH_AFTER_RELEASE, "a target is released while its result waits to be published")                            \
+    X(RELEASE_UNSENT, "a target is released while its message has yet to leave")                                       \
+    X(SENT_LATE, "a message that has not left by its deadline is not dropped")                                         \
     X(LEFTOVERS_IGNORED, "work counts as over while something that it started is there")                               \
     X(RESTART_BESIDE, "the next hook or command starts while something of the last one is there")                      \
     X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \

@@ -159,6 +159,9 @@ void sim_check_ended_before_expiry(struct sim_world *world, struct sim_process *
 void sim_check_release(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token) {
     const struct sim_piece *piece = &process->pieces[target];
     world->stats.checks++;
+    if (sim_has_outgoing(piece, token))
+        sim_fail(world, target, "%s releases %s with token %" PRIu64 ", but a message of it has yet to leave",
+                 process->id, world->targets[target].id, token);
     if (token != piece->token || (!piece->working && piece->machine.state == TEN_WORK_IDLE))
         return;
     sim_fail(world, target, "%s releases %s with token %" PRIu64 ", but %s", process->id, world->targets[target].id,
@@ -182,6 +185,21 @@ void sim_check_publish(struct sim_world *world, struct sim_process *process, uin
                  process->id, target->id, token, target->published_token);
     target->published_token = token;
     target->published_us = world->now_us;
+}
+
+void sim_check_leave(struct sim_world *world, struct sim_process *process, uint32_t number, uint64_t token) {
+    struct sim_target *target = &world->targets[number];
+    world->stats.messages++;
+    if (token == process->pieces[number].released_token)
+        sim_fail(world, number, "a message of %s about %s with token %" PRIu64 " leaves, but it has sent a release",
+                 process->id, target->id, token);
+    const ten_holding sent = {.token = token, .deadline_ms = sim_local_ms(process, world->now_us)};
+    check_belief(world, process, number, &sent, "sends a message about");
+    if (token < target->left_token)
+        sim_fail(world, number,
+                 "a message of %s about %s with token %" PRIu64 " leaves, but one of %" PRIu64 " has left", process->id,
+                 target->id, token, target->left_token);
+    target->left_token = token;
 }
 
 /* ---- handing over */

@@ -45,9 +45,9 @@ struct part {
 static bool fleets_did_enough(const struct sim_stats *stats) {
     uint64_t seeds = stats->seeds;
     return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
-           stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->timeouts >= seeds * 20 &&
-           stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 && stats->pauses >= seeds / 2 &&
-           stats->losses >= seeds / 10;
+           stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->messages >= seeds * 400 &&
+           stats->timeouts >= seeds * 20 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 &&
+           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10;
 }
 
 static bool elections_did_enough(const struct sim_stats *stats) {
@@ -186,9 +186,10 @@ static int random_runs(const struct options *options) {
            stats.seeds, options->first, stats.steps, stats.checks, stats.faults, stats.crashes, stats.pauses,
            stats.losses);
     printf("# %" PRIu64 " requests, %" PRIu64 " timed out, %" PRIu64 " late arrivals, %" PRIu64
-           " refused acquires, %" PRIu64 " takeovers, %" PRIu64 " pieces of work, %" PRIu64 " publications\n",
+           " refused acquires, %" PRIu64 " takeovers, %" PRIu64 " pieces of work, %" PRIu64 " publications, %" PRIu64
+           " messages that left\n",
            stats.requests, stats.timeouts, stats.late_arrivals, stats.refused, stats.takeovers, stats.works,
-           stats.publishes);
+           stats.publishes, stats.messages);
     if (stats.terms)
         printf("# %" PRIu64 " terms, %" PRIu64 " requests to resign, %" PRIu64 " roles kept, %" PRIu64
                " pieces of work that ran too long\n",

@@ -109,6 +109,8 @@ static bool is_over(const struct sim_process *process) {
 /* ---- what happens to it */
 
 static void stop(struct sim_world *world, struct sim_process *process) {
+    for (uint32_t i = 0; i < world->target_count; i++)
+        sim_flush_outgoing(process, i);
     ten_fleet_stop(process->fleet, sim_local_ms(process, world->now_us));
 }
 

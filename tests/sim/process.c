@@ -117,6 +117,9 @@ static void handle(struct sim_world *world, struct sim_process *process, const s
     case SIM_WORK_LOOK:
         process->kind->look_at_work(world, process, event->target, event->number);
         return;
+    case SIM_OUTGOING:
+        sim_look_at_sending(world, process, event->target, event->number);
+        return;
     case SIM_WAKE:
         if (event->number != process->wake_number)
             return;

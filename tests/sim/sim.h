@@ -32,6 +32,7 @@ enum sim_event_kind {
     SIM_WORK,       /* a process looks for work to start */
     SIM_WORK_LOOK,  /* a process looks at a piece of its work: it is time to, or its child has exited */
     SIM_CHILD,      /* the end of a piece's processes */
+    SIM_OUTGOING,   /* a message leaves, or it is time to look at it */
     SIM_WARDEN,     /* the warden looks at a deadline */
     SIM_RESUME,     /* a paused process goes on */
     SIM_WARDEN_END, /* a crashed process's warden gives its leases back */
@@ -85,10 +86,19 @@ struct sim_event {
 /* The processes of a piece of work. */
 enum sim_child { SIM_CHILD_NONE, SIM_CHILD_RUNS, SIM_CHILD_LEFTOVERS };
 
+/* A message of published work that has not left yet; its state says whether there is one. */
+#define SIM_OUTGOING_MAX 3u
+struct sim_outgoing {
+    ten_work machine;
+    uint64_t number;
+};
+
 /* What one process does about one target. */
 struct sim_piece {
     uint32_t number;  /* the fleet's; SIM_NOBODY: not known there */
     ten_work machine; /* of a member */
+    struct sim_outgoing outgoing[SIM_OUTGOING_MAX];
+    uint64_t sent; /* messages so far */
     enum sim_child child;
     bool is_bound;    /* they work under the lease */
     bool obeys;       /* its processes end when they are asked to */
@@ -182,6 +192,7 @@ struct sim_target {
     const char *highest_holder;
     uint64_t published_token;
     uint64_t published_us;
+    uint64_t left_token;  /* of the last message that left */
     uint64_t worked_us;   /* when work last started */
     uint64_t moved_us;    /* when it last changed hands */
     uint64_t released_us; /* for another to have it */
@@ -205,8 +216,8 @@ struct sim_weather {
 };
 
 struct sim_stats {
-    uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, late_arrivals,
-        timeouts, crashes, pauses, losses, terms, asks, keeps, overtimes, failures;
+    uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, messages,
+        late_arrivals, timeouts, crashes, pauses, losses, terms, asks, keeps, overtimes, failures;
 };
 
 struct sim_record {
@@ -316,6 +327,22 @@ void sim_look_for_work(struct sim_world *world, struct sim_process *process);
 void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
 void sim_work_hears(struct sim_world *world, struct sim_process *process, const tenure_event *event, uint32_t target);
 
+void sim_look_at_sending(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number);
+
+/* outgoing.c: the messages of that work */
+/* The work has just been published: its machine becomes the message's. */
+void sim_put_outgoing(struct sim_world *world, struct sim_process *process, uint32_t target);
+bool sim_has_room_for_outgoing(const struct sim_piece *piece);
+bool sim_has_outgoing(const struct sim_piece *piece, uint64_t token);
+bool sim_is_idle(const struct sim_piece *piece);
+/* As the fleet hears it: nothing of the work, and no message. */
+bool sim_is_free(const struct sim_piece *piece);
+void sim_look_at_outgoing(struct sim_world *world, struct sim_process *process, uint32_t target,
+                          const ten_work_lease *lease);
+void sim_flush_outgoing(struct sim_process *process, uint32_t target);
+void sim_outgoing_event(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number,
+                        const ten_work_lease *lease);
+
 /* children.c: the processes of that work, and the warden */
 /* is_bound: it works under the lease; else the warden and the deadline leave it alone. */
 void sim_child_start(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token,
@@ -364,6 +391,7 @@ void sim_check_process(struct sim_world *world, struct sim_process *process);
 void sim_check_target(struct sim_world *world, uint32_t target);
 void sim_check_work_start(struct sim_world *world, struct sim_process *process, uint32_t target);
 void sim_check_publish(struct sim_world *world, struct sim_process *process, uint32_t target);
+void sim_check_leave(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t token);
 void sim_check_spent(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t token);
 /* Its work ends now, or has just expired: that is too late for work that has a warden. */
 void sim_check_ended_in_time(struct sim_world *world, struct sim_process *process, uint32_t target);

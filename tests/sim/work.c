@@ -26,7 +26,8 @@ bool sim_start_work(struct sim_world *world, struct sim_process *process, uint32
                     const ten_work_lease *lease, uint64_t length_us) {
     struct sim_piece *piece = &process->pieces[target];
     uint64_t now_ms = sim_local_ms(process, world->now_us);
-    if (!ten_work_is_free(&piece->machine) || !ten_work_may_start(rules, lease, now_ms))
+    if (!ten_work_is_over(&piece->machine) || !sim_has_room_for_outgoing(piece) ||
+        !ten_work_may_start(rules, lease, now_ms))
         return false;
     sim_note_start(world, process, target, "starts work", lease->token);
     ten_work_start(&piece->machine, rules, lease, now_ms + world->timing.ttl_ms, now_ms);
@@ -69,18 +70,36 @@ bool sim_carry_work(struct sim_world *world, struct sim_process *process, uint32
         sim_child_signal(world, process, target, step == TEN_WORK_KILL);
     if (step == TEN_WORK_PUBLISH || step == TEN_WORK_DISCARD)
         sim_note(world, step == TEN_WORK_PUBLISH ? "publishes" : "discards", process->number, target, piece->token);
-    if (step == TEN_WORK_PUBLISH)
+    if (step == TEN_WORK_PUBLISH) {
         sim_check_publish(world, process, target);
+        if (process->fleet)
+            sim_put_outgoing(world, process, target);
+        else /* a function has published it itself */
+            (void)ten_work_look(&piece->machine, lease, TEN_WORK_NONE, now_ms);
+    }
     sim_look_later(world, process, target, ten_work_next_ms(&piece->machine, now_ms));
-    return ten_work_is_free(&piece->machine);
+    return sim_is_free(piece);
 }
 
 static void look(struct sim_world *world, struct sim_process *process, uint32_t target) {
     struct sim_piece *piece = &process->pieces[target];
-    if (piece->machine.state == TEN_WORK_IDLE)
+    if (piece->number == SIM_NOBODY || sim_is_idle(piece))
         return;
     ten_work_lease lease = lease_of(process, piece, sim_local_ms(process, world->now_us));
-    piece->unreported |= sim_carry_work(world, process, target, &lease);
+    sim_look_at_outgoing(world, process, target, &lease);
+    if (piece->machine.state != TEN_WORK_IDLE)
+        (void)sim_carry_work(world, process, target, &lease);
+    piece->unreported |= sim_is_free(piece);
+}
+
+void sim_look_at_sending(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number) {
+    struct sim_piece *piece = &process->pieces[target];
+    if (piece->number == SIM_NOBODY || sim_is_idle(piece))
+        return;
+    ten_work_lease lease = lease_of(process, piece, sim_local_ms(process, world->now_us));
+    sim_outgoing_event(world, process, target, number, &lease);
+    piece->unreported |= sim_is_free(piece);
+    sim_drive(world, process);
 }
 
 void sim_look_at_work(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {

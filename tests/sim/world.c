@@ -187,8 +187,11 @@ struct sim_world *sim_world_new(uint64_t seed, uint32_t target_count, uint64_t t
     world->settle_ms = ttl_ms / 3;
     world->rank_delay_ms = ten_max_u64(ttl_ms / 60, 20);
     world->work_us = ttl_ms * SIM_MS / 4;
-    world->work_rules = (ten_work_rules){
-        .grace_ms = ttl_ms / 10, .kill_after_ms = ttl_ms / 5, .kill_overdue_after_ms = ttl_ms / 5, .has_result = true};
+    world->work_rules = (ten_work_rules){.grace_ms = ttl_ms / 10,
+                                         .kill_after_ms = ttl_ms / 5,
+                                         .kill_overdue_after_ms = ttl_ms / 5,
+                                         .flush_ms = ttl_ms / 10,
+                                         .has_result = true};
     world->function_rules = (ten_work_rules){.kill_after_ms = ttl_ms, .has_result = true};
     world->clock_spread = 0.05;
     world->weather = (struct sim_weather){.delay_us = SIM_MS, .spread_us = 2 * SIM_MS};

@@ -68,11 +68,19 @@ static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
 }
 
 static void on_event(const tenure_event *event, void *userdata) {
+    struct ten_agent *agent = userdata;
     struct ten_agent_event *copy = ten_calloc(1, sizeof *copy);
-    if (!copy)
-        return; /* whether a target is held is read from its belief; the next look at it finds out */
+    if (!copy) { /* what is known of the targets' leases is read from their beliefs */
+        if (event->kind == TENURE_EVENT_STOPPED)
+            atomic_store(&agent->stopped, true);
+        else if (event->kind == TENURE_EVENT_REFUSED)
+            atomic_store(&agent->refused, event->error);
+        atomic_store(&agent->events_lost, true);
+        ten_eventfd_poke(agent->event_fd);
+        return;
+    }
     copy->event = *event;
-    put_event(userdata, copy);
+    put_event(agent, copy);
 }
 
 static void free_target(struct ten_agent_target *target) {
@@ -104,15 +112,24 @@ static struct ten_agent_target *copy_target(const tenure_target *target) {
 }
 
 static void on_target(const tenure_target *target, bool removed, void *userdata) {
+    struct ten_agent *agent = userdata;
     struct ten_agent_event *event = ten_calloc(1, sizeof *event);
     struct ten_agent_target *copy = event ? copy_target(target) : NULL;
     if (!copy) {
         ten_free(event);
+        atomic_store(&agent->targets_lost, true);
+        ten_eventfd_poke(agent->event_fd);
         return;
     }
     copy->removed = removed;
     event->target = copy;
-    put_event(userdata, event);
+    put_event(agent, event);
+}
+
+/* The warden takes a loop that does not turn for one that hangs; one that has much to do in one turn does not. */
+static void note_turn(struct ten_agent *agent) {
+    if (atomic_load(&agent->shared->state->turns) != 0) /* 0: it is not in its loop */
+        atomic_fetch_add(&agent->shared->state->turns, 1);
 }
 
 /* ---- targets */
@@ -171,8 +188,8 @@ void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *tar
     target->removed = true;
     target->due_ms = 0; /* should it come back while its poll is finished, it is scheduled anew */
     ten_timers_clear(&agent->polls, target->number);
-    if (target->poll)
-        return; /* its poll is finished first */
+    if (target->poll || target->sending)
+        return; /* its polls are finished first */
     (void)ten_map_remove(&agent->by_id, target->id);
     agent->targets[target->number] = NULL;
     agent->first_free = (uint32_t)ten_min_u64(agent->first_free, target->number);
@@ -193,6 +210,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
             TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", event->id),
                     TEN_TEXT("error", "out of memory"));
             free_target(event);
+            atomic_store(&agent->targets_lost, true);
             return;
         }
         target = event;
@@ -222,6 +240,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
 /* ---- targets of a source that is not the store */
 
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
+    note_turn(agent);
     struct ten_agent_target *copy = copy_target(target);
     if (!copy || tenure_member_put(agent->member, target->id, target->paused ? TENURE_PAUSED : 0) < 0) {
         TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
@@ -264,16 +283,16 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
     ten_log_event(agent->log, level, tenure_event_name(event->kind), fields, count);
 }
 
-/* A large request is reported by one event with the count of its renewals. */
+/* A large request is reported by one event with the count of its renewals. Targets are walked through once for all such
+ * events that have come together, and not at all if no result is withheld. */
 static void look_at_withheld(struct ten_agent *agent) {
-    for (uint32_t i = 0; i < agent->target_room; i++)
+    for (uint32_t i = 0; agent->withheld > 0 && i < agent->target_room; i++)
         if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->work.state == TEN_WORK_WITHHELD)
             ten_poll_look(agent, agent->targets[i]->poll);
 }
 
 static void take_event(struct ten_agent *agent, const tenure_event *event) {
     struct ten_agent_target *target = event->target[0] ? ten_map_get(&agent->by_id, event->target) : NULL;
-    struct ten_poll *poll = target ? target->poll : NULL;
     log_event(agent, event);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
@@ -283,12 +302,13 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
         }
         break;
     case TENURE_EVENT_LOST:
-        if (target)
+        if (target) {
             ten_timers_clear(&agent->polls, target->number);
+            target->due_ms = 0;
+        }
         break;
     case TENURE_EVENT_RENEWED:
-        if (!target)
-            look_at_withheld(agent);
+        agent->renewed |= !target;
         break;
     case TENURE_EVENT_REFUSED:
         agent->refused = event->error;
@@ -299,8 +319,34 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
     default:
         break;
     }
-    if (poll)
-        ten_poll_look(agent, poll);
+    if (target)
+        ten_poll_look_at_all(agent, target);
+}
+
+/* Events, or changes of the registry, were lost for want of memory. A target that is held and not scheduled would be
+ * held and never polled. At most once a second: there may still be no memory. */
+static void make_up_for_lost(struct ten_agent *agent) {
+    uint64_t now_ms = ten_now_ms();
+    if ((!atomic_load(&agent->targets_lost) && !atomic_load(&agent->events_lost)) || now_ms < agent->lost_look_ms)
+        return;
+    agent->lost_look_ms = now_ms + READ_AGAIN_MS;
+    TEN_LOG(agent->log, TEN_LOG_WARN, "events_lost", TEN_TEXT("error", "out of memory"));
+    if (atomic_exchange(&agent->targets_lost, false) && !ten_member_list_again(agent->member))
+        ten_source_reread(agent);
+    if (!atomic_exchange(&agent->events_lost, false))
+        return;
+    look_at_withheld(agent);
+    for (uint32_t i = 0; i < agent->target_room; i++) {
+        struct ten_agent_target *target = agent->targets[i];
+        if (!target)
+            continue;
+        if (!target->removed) {
+            take_handle(agent, target);
+            if (is_held(target) && !target->due_ms)
+                schedule_now(agent, target);
+        }
+        ten_poll_look_at_all(agent, target); /* frees one that is removed, perhaps */
+    }
 }
 
 static void take_events(struct ten_agent *agent) {
@@ -312,6 +358,7 @@ static void take_events(struct ten_agent *agent) {
     pthread_mutex_unlock(&agent->event_lock);
     while (event) {
         struct ten_agent_event *next = event->next;
+        note_turn(agent);
         if (event->target)
             take_target(agent, event->target);
         else
@@ -319,6 +366,9 @@ static void take_events(struct ten_agent *agent) {
         ten_free(event);
         event = next;
     }
+    if (agent->renewed)
+        look_at_withheld(agent);
+    agent->renewed = false;
 }
 
 /* ---- signals and stopping */
@@ -326,9 +376,12 @@ static void take_events(struct ten_agent *agent) {
 static void begin_stop(struct ten_agent *agent) {
     uint64_t patience_ms = agent->stop_signals > 1 ? 0 : STOP_PATIENCE_MS;
     agent->stop_ms = ten_now_ms() + patience_ms;
-    for (uint32_t i = 0; i < agent->target_room; i++)
-        if (agent->targets[i])
-            ten_timers_clear(&agent->polls, i);
+    for (uint32_t i = 0; i < agent->target_room; i++) {
+        if (!agent->targets[i])
+            continue;
+        ten_timers_clear(&agent->polls, i);
+        ten_poll_flush(agent, agent->targets[i], agent->stop_signals > 1);
+    }
 }
 
 static void take_signals(struct ten_agent *agent) {
@@ -363,6 +416,8 @@ static void report_sink(struct ten_agent *agent, const char *name, const ten_sin
                 TEN_TEXT("error", event->problem.message));
     if (event->works_again)
         TEN_LOG(agent->log, TEN_LOG_INFO, "sink_ok", TEN_TEXT("sink", name));
+    if (event->late > 0)
+        TEN_LOG(agent->log, TEN_LOG_WARN, "publish_late", TEN_TEXT("sink", name), TEN_NUMBER("count", event->late));
     ten_agent_count_dropped(agent, name, event->dropped);
 }
 
@@ -378,18 +433,29 @@ static void look_at_sinks(struct ten_agent *agent) {
     }
 }
 
+/* Messages have left, or were dropped. */
+static void take_receipts(struct ten_agent *agent) {
+    for (struct ten_poll *poll; (poll = ten_receipts_take(agent->receipts));) {
+        note_turn(agent);
+        ten_poll_look(agent, poll);
+    }
+}
+
 /* ---- the loop */
 
 static void run_due(struct ten_agent *agent) {
     uint64_t now_ms = ten_now_ms();
     uint32_t number;
     while (ten_timers_take(&agent->checks, now_ms, &number))
-        if (agent->targets[number] && agent->targets[number]->poll)
-            ten_poll_look(agent, agent->targets[number]->poll);
+        if (agent->targets[number]) {
+            note_turn(agent);
+            ten_poll_look_at_all(agent, agent->targets[number]);
+        }
     while (ten_timers_take(&agent->polls, now_ms, &number)) {
         struct ten_agent_target *target = agent->targets[number];
         if (!target)
             continue;
+        note_turn(agent);
         uint64_t interval_ms = every_ms(agent, target);
         target->due_ms += interval_ms;
         if (target->due_ms <= now_ms) /* polls that were missed are not made up for */
@@ -421,7 +487,8 @@ static void take_ready(struct ten_agent *agent) {
     /* Output first: the rest may end polls, and with them what these events point to. */
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
-        if (what != &agent->event_fd && what != &agent->signal_fd && what != &agent->source_fd)
+        if (what != &agent->event_fd && what != &agent->signal_fd && what != &agent->source_fd &&
+            what != &agent->receipts)
             ten_exec_read(agent, what);
     }
     for (int i = 0; i < count; i++) {
@@ -432,6 +499,8 @@ static void take_ready(struct ten_agent *agent) {
             take_signals(agent);
         else if (what == &agent->source_fd)
             ten_source_take(agent);
+        else if (what == &agent->receipts)
+            take_receipts(agent);
     }
 }
 
@@ -454,6 +523,7 @@ static void loop(struct ten_agent *agent) {
         atomic_fetch_add(&agent->shared->state->turns, 1);
         ten_poll_http_work(agent);
         take_ready(agent);
+        make_up_for_lost(agent);
         run_due(agent);
         look_at_sinks(agent);
     }
@@ -491,7 +561,9 @@ static int open_sinks(struct ten_agent *agent, ten_error *error) {
     agent->sinks = ten_calloc(agent->config->sink_count + 1, sizeof(ten_sink *));
     if (!agent->sinks)
         return ten_fail_memory(error, "the sinks");
-    int r = TENURE_OK;
+    int r = ten_receipts_open(&agent->receipts, error);
+    if (r == TENURE_OK)
+        r = watch(agent, ten_receipts_fd(agent->receipts), &agent->receipts, error);
     for (size_t i = 0; r == TENURE_OK && i < agent->config->sink_count; i++)
         r = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);
     return r;
@@ -567,10 +639,13 @@ static void close_agent(struct ten_agent *agent) {
     tenure_member_close(agent->member);
     take_events(agent);
     for (uint32_t i = 0; i < agent->target_room; i++) {
-        if (agent->targets[i])
-            free_target(agent->targets[i]);
+        if (!agent->targets[i])
+            continue;
+        ten_poll_withdraw(agent, agent->targets[i]);
+        free_target(agent->targets[i]);
     }
     close_sinks(agent);
+    ten_receipts_close(agent->receipts);
     ten_map_free(&agent->by_id);
     ten_timers_free(&agent->polls);
     ten_timers_free(&agent->checks);
@@ -596,6 +671,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     agent.work_rules = (ten_work_rules){.grace_ms = config->grace_ms,
                                         .kill_after_ms = KILL_AFTER_MS,
                                         .kill_overdue_after_ms = KILL_AFTER_MS,
+                                        .flush_ms = FLUSH_MS,
                                         .stop_when_uncertain = config->stop_when_uncertain,
                                         .has_result = true};
     ten_tree_adopt();

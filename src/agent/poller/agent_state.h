@@ -7,6 +7,7 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "agent/common/exporter.h"
 #include "agent/poller/agent.h"
@@ -31,18 +32,22 @@ struct ten_agent_target {
     char *spec;
     uint64_t every_ms; /* 0: the agent's */
     bool paused;
-    bool removed;          /* freed when its poll is over */
-    uint32_t number;       /* in the agent's arrays and timers */
-    uint32_t seen;         /* the reading of the file that last had it */
-    tenure_handle handle;  /* without a belief: the fleet member never knew the target */
-    uint64_t due_ms;       /* the next poll, without its jitter */
-    unsigned failures;     /* in a row */
-    struct ten_poll *poll; /* under way, or NULL */
+    bool removed;             /* freed when its poll is over */
+    uint32_t number;          /* in the agent's arrays and timers */
+    uint32_t seen;            /* the reading of the file that last had it */
+    tenure_handle handle;     /* without a belief: the fleet member never knew the target */
+    uint64_t due_ms;          /* the next poll, without its jitter */
+    unsigned failures;        /* in a row */
+    struct ten_poll *poll;    /* under way, or NULL */
+    struct ten_poll *sending; /* those that are over, but their messages have not left yet; NULL: none */
+    bool busy;                /* the fleet member knows that there are polls */
 };
 
 struct ten_poll {
     struct ten_agent_target *target;
     ten_work work;
+    struct ten_poll *next; /* of the target's that are sending */
+    ten_receipt *receipt;  /* of its message, once it is published; NULL: there is none to wait for */
     uint64_t number;
     uint64_t start_ms;
     uint64_t start_wall_ms;
@@ -73,6 +78,7 @@ struct ten_agent {
     const char *namespace_name;
     ten_log *log;
     ten_sink **sinks;
+    ten_receipts *receipts;
     ten_target_file *file;            /* the source of the targets: this, */
     const ten_source_ops *source_ops; /* or one with a thread, or the store */
     void *source;
@@ -86,7 +92,8 @@ struct ten_agent {
     ten_timers polls;    /* when a target is to be polled */
     ten_timers checks;   /* when a poll under way is to be looked at */
     uint64_t poll_count;
-    size_t running;
+    size_t running;  /* polls, with those whose messages have not left yet */
+    size_t withheld; /* of them; as of the last look at each */
     ten_children children;
     CURLM *multi;
     int epoll_fd;
@@ -95,11 +102,15 @@ struct ten_agent {
     pthread_mutex_t event_lock;
     struct ten_agent_event *first_event;
     struct ten_agent_event **last_event;
+    atomic_bool events_lost;  /* there was no memory for one: the targets have to be looked at */
+    atomic_bool targets_lost; /* the same of a change of the registry: it has to be listed again */
+    uint64_t lost_look_ms;    /* not before this */
+    bool renewed;             /* an event has told of renewals without naming them */
     unsigned stop_signals;
     uint64_t leave_ms; /* when it ends although not everything could be released; 0: work is under way */
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
-    bool stopped;
-    int refused;
+    atomic_bool stopped;
+    atomic_int refused;
     ten_measures measures;
     ten_exporter *exporter; /* NULL: nobody asks */
     uint64_t dropped;       /* messages that no sink took */
@@ -128,8 +139,14 @@ void ten_source_close(struct ten_agent *agent);
 void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count);
 /* Starts a poll if the target may be polled now. */
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target);
-/* Something has happened to a poll or to its lease, or its check is due. It may be over, and freed. */
+/* Something has happened to a poll. It may be over, and freed; so may be its target, if it is removed. */
 void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll);
+/* The same for all polls of a target: something has happened to its lease, or a check is due. */
+void ten_poll_look_at_all(struct ten_agent *agent, struct ten_agent_target *target);
+/* The agent stops: messages have a moment to leave; `hurry`: none. */
+void ten_poll_flush(struct ten_agent *agent, struct ten_agent_target *target, bool hurry);
+/* The messages that have not left yet never will; their polls are freed. */
+void ten_poll_withdraw(struct ten_agent *agent, struct ten_agent_target *target);
 /* If it runs, it is to end, whatever its lease says; at the next look. */
 void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, const char *why);
 void ten_poll_fail(struct ten_poll *poll, const char *format, ...) TEN_PRINTF(2, 3);

@@ -55,19 +55,33 @@ static bool start_kind(struct ten_agent *agent, struct ten_poll *poll) {
     return ten_poll_http_start(agent, poll, target->url);
 }
 
-void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
+/* From here on the target is not released. It is told once, however many polls of it are under way: what has not left
+ * of the last one, and the next one. */
+static bool begin(struct ten_agent *agent, struct ten_agent_target *target) {
     uint64_t token;
+    target->busy = target->busy || tenure_member_begin(agent->member, target->id, &token) == TENURE_OK;
+    return target->busy;
+}
+
+static void end(struct ten_agent *agent, struct ten_agent_target *target) {
+    if (!target->busy || target->poll || target->sending)
+        return;
+    target->busy = false;
+    (void)tenure_member_end(agent->member, target->id);
+}
+
+void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     if (target->poll || !target->handle.belief || !tenure_handle_is_held(target->handle) || agent->stop_ms)
         return;
-    if (tenure_member_begin(agent->member, target->id, &token) < 0)
+    if (!begin(agent, target))
         return;
     ten_work_lease lease = lease_of(agent, target);
     uint64_t now_ms = ten_now_ms();
     struct ten_poll *poll = NULL;
-    if (lease.token == token && ten_work_may_start(&agent->work_rules, &lease, now_ms))
+    if (ten_work_may_start(&agent->work_rules, &lease, now_ms))
         poll = ten_calloc(1, sizeof *poll);
     if (!poll) {
-        (void)tenure_member_end(agent->member, target->id);
+        end(agent, target);
         return;
     }
     ten_work_start(&poll->work, &agent->work_rules, &lease, now_ms + agent->config->timeout_ms, now_ms);
@@ -114,10 +128,15 @@ static void publish(struct ten_agent *agent, struct ten_poll *poll) {
                            .data = ten_buf_string(&poll->output),
                            .data_size = poll->output.size};
     ten_message_write(&message, &line);
+    bool taken = !line.failed && (poll->receipt = ten_receipt_make(agent->receipts, poll));
+    ten_receipt_hold(poll->receipt); /* until all sinks have been asked */
     for (size_t i = 0; i < agent->config->sink_count; i++)
-        if (line.failed || !ten_sink_put(agent->sinks[i], &message, poll->work.ends_ms, line.data, line.size))
+        if (!taken ||
+            !ten_sink_put(agent->sinks[i], &message, poll->receipt, poll->work.send_until_ms, line.data, line.size))
             ten_agent_count_dropped(agent, agent->config->sinks[i], 1);
+    ten_receipt_end(poll->receipt, false);
     ten_buf_free(&line);
+    ten_buf_free(&poll->output);
 }
 
 static void report(struct ten_agent *agent, const struct ten_poll *poll) {
@@ -131,16 +150,12 @@ static void report(struct ten_agent *agent, const struct ten_poll *poll) {
                 TEN_NUMBER("failures", target->failures), TEN_NUMBER("duration_ms", poll->duration_ms));
 }
 
+/* It is in no list of its target any more. */
 static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
-    struct ten_agent_target *target = poll->target;
-    ten_timers_clear(&agent->checks, target->number);
+    ten_receipt_forget(poll->receipt);
     ten_buf_free(&poll->output);
-    target->poll = NULL;
     agent->running--;
-    (void)tenure_member_end(agent->member, target->id);
     ten_free(poll);
-    if (target->removed)
-        ten_agent_drop_target(agent, target);
 }
 
 static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
@@ -182,20 +197,123 @@ static void signal_poll(struct ten_agent *agent, struct ten_poll *poll, int sign
     }
 }
 
-void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll) {
-    ten_work_lease lease = lease_of(agent, poll->target);
+static void carry_out(struct ten_agent *agent, struct ten_poll *poll, enum ten_work_step step) {
+    switch (step) {
+    case TEN_WORK_ASK:
+    case TEN_WORK_KILL:
+        signal_poll(agent, poll, step == TEN_WORK_KILL ? SIGKILL : SIGTERM);
+        break;
+    case TEN_WORK_PUBLISH:
+        publish_and_report(agent, poll);
+        break;
+    case TEN_WORK_DISCARD:
+        discard(agent, poll);
+        break;
+    case TEN_WORK_DROP: /* the sinks count it */
+        ten_receipt_withdraw(poll->receipt);
+        break;
+    case TEN_WORK_NOTHING:
+        break;
+    }
+}
+
+/* The poll that is under way. One whose message is on its way makes room for the next. */
+static void look_at_poll(struct ten_agent *agent, struct ten_agent_target *target, const ten_work_lease *lease) {
+    struct ten_poll *poll = target->poll;
+    bool was_withheld = poll->work.state == TEN_WORK_WITHHELD;
     enum ten_work_left left = left_of(agent, poll);
     uint64_t now_ms = ten_now_ms();
-    if (poll->work.state != TEN_WORK_WITHHELD)
+    if (!was_withheld)
         poll->duration_ms = now_ms - poll->start_ms;
-    enum ten_work_step step = ten_work_look(&poll->work, &lease, left, now_ms);
-    ten_timers_set(&agent->checks, poll->target->number, ten_work_next_ms(&poll->work, now_ms));
-    if (step == TEN_WORK_ASK || step == TEN_WORK_KILL)
-        signal_poll(agent, poll, step == TEN_WORK_KILL ? SIGKILL : SIGTERM);
-    else if (step == TEN_WORK_PUBLISH)
-        publish_and_report(agent, poll);
-    else if (step == TEN_WORK_DISCARD)
-        discard(agent, poll);
-    if (ten_work_is_free(&poll->work))
+    enum ten_work_step step = ten_work_look(&poll->work, lease, left, now_ms);
+    agent->withheld += (size_t)(poll->work.state == TEN_WORK_WITHHELD) - (size_t)was_withheld;
+    carry_out(agent, poll, step);
+    if (!ten_work_is_over(&poll->work))
+        return;
+    target->poll = NULL;
+    if (ten_work_is_free(&poll->work)) {
         free_poll(agent, poll);
+        return;
+    }
+    poll->next = target->sending;
+    target->sending = poll;
+}
+
+/* Those whose messages are on their way; `only`: this one, NULL: all. */
+static void look_at_sending(struct ten_agent *agent, struct ten_agent_target *target, const ten_work_lease *lease,
+                            const struct ten_poll *only) {
+    uint64_t now_ms = ten_now_ms();
+    for (struct ten_poll **at = &target->sending; *at;) {
+        struct ten_poll *poll = *at;
+        if (!only || poll == only) {
+            bool open = poll->receipt && ten_receipt_is_open(poll->receipt);
+            carry_out(agent, poll, ten_work_look(&poll->work, lease, open ? TEN_WORK_ALL : TEN_WORK_NONE, now_ms));
+        }
+        if (ten_work_is_free(&poll->work)) {
+            *at = poll->next;
+            free_poll(agent, poll);
+        } else {
+            at = &poll->next;
+        }
+    }
+}
+
+/* After a look: when to look again, or what to do if nothing is left. */
+static void settle(struct ten_agent *agent, struct ten_agent_target *target) {
+    uint64_t now_ms = ten_now_ms();
+    uint64_t next_ms = target->poll ? ten_work_next_ms(&target->poll->work, now_ms) : UINT64_MAX;
+    for (const struct ten_poll *poll = target->sending; poll; poll = poll->next)
+        next_ms = ten_min_u64(next_ms, ten_work_next_ms(&poll->work, now_ms));
+    ten_timers_set(&agent->checks, target->number, next_ms);
+    if (target->poll || target->sending)
+        return;
+    ten_timers_clear(&agent->checks, target->number);
+    end(agent, target);
+    if (target->removed)
+        ten_agent_drop_target(agent, target);
+}
+
+void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll) {
+    struct ten_agent_target *target = poll->target;
+    ten_work_lease lease = lease_of(agent, target);
+    bool runs = poll == target->poll;
+    if (runs)
+        look_at_poll(agent, target, &lease);
+    look_at_sending(agent, target, &lease,
+                    runs ? target->sending : poll); /* one that was just published is the first */
+    settle(agent, target);
+}
+
+void ten_poll_look_at_all(struct ten_agent *agent, struct ten_agent_target *target) {
+    if (!target->poll && !target->sending)
+        return;
+    ten_work_lease lease = lease_of(agent, target);
+    if (target->poll)
+        look_at_poll(agent, target, &lease);
+    look_at_sending(agent, target, &lease, NULL);
+    settle(agent, target);
+}
+
+/* ---- the end of the agent */
+
+void ten_poll_flush(struct ten_agent *agent, struct ten_agent_target *target, bool hurry) {
+    if (target->poll)
+        ten_work_flush(&target->poll->work);
+    for (struct ten_poll *poll = target->sending; poll; poll = poll->next) {
+        ten_work_flush(&poll->work);
+        if (hurry)
+            ten_work_hurry(&poll->work);
+    }
+    if (target->sending)
+        ten_timers_set(&agent->checks, target->number, 0);
+}
+
+void ten_poll_withdraw(struct ten_agent *agent, struct ten_agent_target *target) {
+    while (target->sending) {
+        struct ten_poll *poll = target->sending;
+        target->sending = poll->next;
+        if (poll->receipt)
+            ten_receipt_withdraw(poll->receipt);
+        free_poll(agent, poll);
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * Messages on their way. Called by sink_redis.c and sink_mqtt.c.
+ * Messages on their way. Called by sink_lines.c, sink_redis.c and sink_mqtt.c.
  */
 #include "agent/sinks/outbox.h"
 
@@ -46,9 +46,14 @@ static void prepend(ten_outgoing_queue *to, ten_outgoing_queue *from) {
     *from = (ten_outgoing_queue){.last = &from->first};
 }
 
+static void free_outgoing(ten_outgoing *outgoing) {
+    ten_receipt_end(outgoing->receipt, outgoing->begun);
+    ten_free(outgoing);
+}
+
 static void free_queue(ten_outgoing_queue *queue) {
     while (queue->first)
-        ten_free(take(queue));
+        free_outgoing(take(queue));
 }
 
 void ten_outbox_init(ten_outbox *outbox) {
@@ -69,7 +74,11 @@ static void end(ten_outbox *outbox, ten_outgoing *outgoing, bool dropped) {
     outbox->bytes -= outgoing->bytes;
     outbox->count--;
     outbox->event.dropped += dropped;
-    ten_free(outgoing);
+    free_outgoing(outgoing);
+}
+
+static bool is_late(const ten_outgoing *outgoing, uint64_t now_ms) {
+    return outgoing->ends_ms <= now_ms || ten_receipt_is_withdrawn(outgoing->receipt);
 }
 
 /* ---- taking a message */
@@ -101,18 +110,20 @@ static ten_outgoing *make(const char *name, const ten_message *message, uint64_t
     return outgoing;
 }
 
-bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, uint64_t ends_ms,
-                    const char *json, size_t size) {
+bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, ten_receipt *receipt,
+                    uint64_t ends_ms, const char *json, size_t size) {
     ten_outgoing *outgoing = make(name, message, ends_ms, json, size);
     if (!outgoing)
         return false;
     pthread_mutex_lock(&outbox->lock);
     /* While the server is away the oldest are late first. */
     while (outbox->bytes + outgoing->bytes > BYTES_MAX && outbox->waiting.first &&
-           outbox->waiting.first->ends_ms <= ten_now_ms())
+           is_late(outbox->waiting.first, ten_now_ms()))
         end(outbox, take(&outbox->waiting), true);
     bool fits = outbox->bytes + outgoing->bytes <= BYTES_MAX;
     if (fits) {
+        outgoing->receipt = receipt;
+        ten_receipt_hold(receipt);
         outbox->bytes += outgoing->bytes;
         outbox->count++;
         append(&outbox->waiting, outgoing);
@@ -151,7 +162,8 @@ ten_outgoing *ten_outbox_send_next(ten_outbox *outbox) {
     pthread_mutex_lock(&outbox->lock);
     while (!next && outbox->waiting.first) {
         next = take(&outbox->waiting);
-        if (next->ends_ms <= ten_now_ms()) {
+        next->begun = next->ends_ms > ten_now_ms() && ten_receipt_begin(next->receipt);
+        if (!next->begun) {
             end(outbox, next, true);
             next = NULL;
         }
@@ -187,6 +199,10 @@ void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error) {
 
 void ten_outbox_go_back(ten_outbox *outbox) {
     pthread_mutex_lock(&outbox->lock);
+    for (ten_outgoing *sent = outbox->sent.first; sent; sent = sent->next) {
+        ten_receipt_go_back(sent->receipt);
+        sent->begun = false;
+    }
     prepend(&outbox->waiting, &outbox->sent);
     outbox->sent_count = 0;
     pthread_mutex_unlock(&outbox->lock);
@@ -198,11 +214,24 @@ void ten_outbox_drop_late(ten_outbox *outbox) {
     pthread_mutex_lock(&outbox->lock);
     while (outbox->waiting.first) {
         ten_outgoing *outgoing = take(&outbox->waiting);
-        if (outgoing->ends_ms > now)
-            append(&kept, outgoing);
-        else
+        if (is_late(outgoing, now))
             end(outbox, outgoing, true);
+        else
+            append(&kept, outgoing);
     }
     prepend(&outbox->waiting, &kept);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+uint64_t ten_outbox_sent_until_ms(const ten_outbox *outbox) {
+    uint64_t until_ms = UINT64_MAX;
+    for (const ten_outgoing *sent = outbox->sent.first; sent; sent = sent->next)
+        until_ms = ten_min_u64(until_ms, sent->ends_ms);
+    return until_ms;
+}
+
+void ten_outbox_note_late(ten_outbox *outbox) {
+    pthread_mutex_lock(&outbox->lock);
+    outbox->event.late++;
     pthread_mutex_unlock(&outbox->lock);
 }

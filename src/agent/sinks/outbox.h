@@ -8,11 +8,14 @@
 
 #include <pthread.h>
 
+#include "agent/sinks/receipt.h"
 #include "agent/sinks/sink.h"
 
 typedef struct ten_outgoing {
     struct ten_outgoing *next;
     uint64_t ends_ms; /* of its lease, on the boot clock */
+    ten_receipt *receipt;
+    bool begun;       /* it is about to leave */
     size_t bytes;     /* all of it */
     const char *name; /* where it goes: a key, a channel, a topic */
     const char *target;
@@ -47,8 +50,8 @@ void ten_outbox_init(ten_outbox *outbox);
 void ten_outbox_free(ten_outbox *outbox);
 
 /* False: there is no room for it. */
-bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, uint64_t ends_ms,
-                    const char *json, size_t size);
+bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, ten_receipt *receipt,
+                    uint64_t ends_ms, const char *json, size_t size);
 /* How many are neither confirmed nor dropped. */
 size_t ten_outbox_count(ten_outbox *outbox);
 void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event);
@@ -56,8 +59,8 @@ void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event);
 /* ---- for the thread that sends */
 
 bool ten_outbox_has_waiting(ten_outbox *outbox);
-/* The next one whose lease has not ended, which counts as sent from now on; those before it that are late are dropped.
- * NULL: none. */
+/* The next one whose lease has not ended and which was not withdrawn, which counts as sent from now on; others before
+ * it are dropped. NULL: none. */
 ten_outgoing *ten_outbox_send_next(ten_outbox *outbox);
 /* The server has it, or (`dropped`) will never have it. It is freed. */
 void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped);
@@ -65,6 +68,11 @@ void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped);
 void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error);
 /* The connection is gone: what was not confirmed is to be sent again. */
 void ten_outbox_go_back(ten_outbox *outbox);
+/* What is late or withdrawn. */
 void ten_outbox_drop_late(ten_outbox *outbox);
+/* When the first of those that were sent and are not confirmed is late; UINT64_MAX: there is none. */
+uint64_t ten_outbox_sent_until_ms(const ten_outbox *outbox);
+/* A message was finished after its lease had ended. */
+void ten_outbox_note_late(ten_outbox *outbox);
 
 #endif

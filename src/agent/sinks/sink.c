@@ -1,85 +1,15 @@
 /*
- * Sinks for messages: the table of kinds, and the two that write lines. Called by the agent's loop.
+ * Sinks for messages: the table of kinds. Called by the agent's loop.
  */
 #include "agent/sinks/sink.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "agent/sinks/sink_lines.h"
 #include "agent/sinks/sink_mqtt.h"
 #include "agent/sinks/sink_redis.h"
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/url.h"
-#include "base/writer.h"
-
-#define RING_SIZE ((size_t)8 * 1024 * 1024)
-
-/* ---- lines, to standard output or a file */
-
-struct lines {
-    char *path; /* NULL: standard output */
-    int fd;
-    ten_writer *writer;
-};
-
-static int open_file(const char *path) {
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-}
-
-static void lines_close(void *self, uint64_t flush_ms, ten_sink_event *ret_event) {
-    struct lines *lines = self;
-    *ret_event = (ten_sink_event){0};
-    ten_writer_close(lines->writer, flush_ms);
-    if (lines->path)
-        ten_close_fd(&lines->fd);
-    ten_free(lines->path);
-    ten_free(lines);
-}
-
-static int lines_open(const char *text, const ten_agent_config *config, void **ret_self, ten_error *error) {
-    (void)config;
-    ten_sink_event none;
-    bool to_file = text[0] != '-';
-    struct lines *lines = ten_calloc(1, sizeof *lines);
-    if (!lines || (to_file && !(lines->path = ten_strdup(text + 5)))) {
-        ten_free(lines);
-        return ten_fail_memory(error, "the sink %s", text);
-    }
-    lines->fd = to_file ? open_file(lines->path) : STDOUT_FILENO;
-    int r = lines->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text)
-                          : ten_writer_open(lines->fd, RING_SIZE, &lines->writer, error);
-    if (r < 0)
-        lines_close(lines, 0, &none);
-    else
-        *ret_self = lines;
-    return r;
-}
-
-static bool lines_put(void *self, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
-    (void)message;
-    (void)ends_ms;
-    struct lines *lines = self;
-    return ten_writer_put(lines->writer, line, size);
-}
-
-static void lines_reopen(void *self) {
-    struct lines *lines = self;
-    int fd = lines->path ? open_file(lines->path) : -1;
-    if (fd < 0)
-        return;
-    /* Over the old number: the writer may be inside a write to it. */
-    (void)dup3(fd, lines->fd, O_CLOEXEC);
-    ten_close_fd(&fd);
-}
-
-static const ten_sink_ops lines_ops = {
-    .open = lines_open, .close = lines_close, .put = lines_put, .reopen = lines_reopen};
-
-/* ---- whichever kind it is */
 
 #ifdef TEN_STORE_REDIS
 #define REDIS_OPS &ten_sink_redis_ops
@@ -97,8 +27,9 @@ static const ten_sink_ops lines_ops = {
 static const struct {
     const char *text;
     const ten_sink_ops *ops; /* NULL: left out of this build */
-} kinds[] = {{"-", &lines_ops},   {"file:", &lines_ops}, {"redis-stream:", REDIS_OPS}, {"redis-channel:", REDIS_OPS},
-             {"mqtt:", MQTT_OPS}, {"mqtts:", MQTT_OPS}};
+} kinds[] = {{"-", &ten_sink_lines_ops},   {"file:", &ten_sink_lines_ops},
+             {"redis-stream:", REDIS_OPS}, {"redis-channel:", REDIS_OPS},
+             {"mqtt:", MQTT_OPS},          {"mqtts:", MQTT_OPS}};
 
 struct ten_sink {
     const ten_sink_ops *ops;
@@ -145,8 +76,9 @@ void ten_sink_close(ten_sink *sink, uint64_t flush_ms, ten_sink_event *ret_event
     ten_free(sink);
 }
 
-bool ten_sink_put(ten_sink *sink, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
-    return sink->ops->put(sink->self, message, ends_ms, line, size);
+bool ten_sink_put(ten_sink *sink, const ten_message *message, ten_receipt *receipt, uint64_t ends_ms, const char *line,
+                  size_t size) {
+    return sink->ops->put(sink->self, message, receipt, ends_ms, line, size);
 }
 
 void ten_sink_reopen(ten_sink *sink) {

@@ -24,12 +24,13 @@ struct mqtt_sink {
     uint64_t dialed_ms;
 };
 
-static bool put(void *self, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
+static bool put(void *self, const ten_message *message, ten_receipt *receipt, uint64_t ends_ms, const char *line,
+                size_t size) {
     struct mqtt_sink *sink = self;
     ten_buf topic = {0};
     ten_mqtt_topic(&sink->settings, message, &topic);
-    bool taken =
-        !topic.failed && ten_outbox_put(&sink->outbox, ten_buf_string(&topic), message, ends_ms, line, size - 1);
+    bool taken = !topic.failed &&
+                 ten_outbox_put(&sink->outbox, ten_buf_string(&topic), message, receipt, ends_ms, line, size - 1);
     ten_buf_free(&topic);
     if (taken)
         ten_side_thread_wake(&sink->thread);

@@ -4,6 +4,7 @@
 #include "agent/sinks/sink_redis.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "agent/common/redis_thread.h"
 #include "agent/sinks/outbox.h"
@@ -21,11 +22,13 @@ struct redis_sink {
     ten_outbox outbox;
 };
 
-static bool put(void *self, const ten_message *message, uint64_t ends_ms, const char *line, size_t size) {
+static bool put(void *self, const ten_message *message, ten_receipt *receipt, uint64_t ends_ms, const char *line,
+                size_t size) {
     struct redis_sink *sink = self;
     ten_buf name = {0};
     ten_message_name(sink->name, message, "", &name);
-    bool taken = !name.failed && ten_outbox_put(&sink->outbox, ten_buf_string(&name), message, ends_ms, line, size - 1);
+    bool taken =
+        !name.failed && ten_outbox_put(&sink->outbox, ten_buf_string(&name), message, receipt, ends_ms, line, size - 1);
     ten_buf_free(&name);
     if (taken)
         ten_side_thread_wake(&sink->thread.side);
@@ -73,7 +76,8 @@ static int take_answers(struct redis_sink *sink, ten_error *error) {
     ten_outbox *outbox = &sink->outbox;
     while (outbox->sent.first) {
         redisReply *reply;
-        int r = ten_redis_link_receive(thread->link, ten_redis_thread_deadline_ms(thread), &reply, error);
+        uint64_t until_ms = ten_min_u64(ten_redis_thread_deadline_ms(thread), ten_outbox_sent_until_ms(outbox));
+        int r = ten_redis_link_receive(thread->link, until_ms, &reply, error);
         if (r < 0)
             return r;
         int refusal = reply->type == REDIS_REPLY_ERROR ? ten_redis_refusal(reply, "publishing a message", error) : 0;
@@ -89,7 +93,15 @@ static int take_answers(struct redis_sink *sink, ten_error *error) {
     return TENURE_OK;
 }
 
+/* What the kernel has not sent yet is never sent. */
+static void reset(const struct redis_sink *sink) {
+    const struct linger at_once = {.l_onoff = 1};
+    if (sink->thread.link)
+        (void)setsockopt(ten_redis_link_fd(sink->thread.link), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
 static void go_back(struct redis_sink *sink, const ten_error *error) {
+    reset(sink);
     ten_outbox_note_problem(&sink->outbox, error);
     ten_outbox_go_back(&sink->outbox);
     ten_redis_thread_back_off(&sink->thread);

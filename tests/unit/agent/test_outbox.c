@@ -5,12 +5,13 @@
 
 #include "agent/sinks/outbox.h"
 #include "base/alloc.h"
+#include "base/io.h"
 
 #define NEVER UINT64_MAX
 
 static bool put(ten_outbox *outbox, const char *json, uint64_t ends_ms) {
     const ten_message message = {.namespace_name = "poll", .target = "t", .instance = "i", .token = 7};
-    return ten_outbox_put(outbox, "name", &message, ends_ms, json, strlen(json));
+    return ten_outbox_put(outbox, "name", &message, NULL, ends_ms, json, strlen(json));
 }
 
 static uint64_t soon_ms(uint64_t ms) {
@@ -112,6 +113,97 @@ static void a_message_whose_lease_has_ended_is_not_sent_again(void **state) {
     ten_outbox_free(&outbox);
 }
 
+/* ---- receipts */
+
+static bool put_with(ten_outbox *outbox, ten_receipt *receipt) {
+    const ten_message message = {.namespace_name = "poll", .target = "t", .instance = "i", .token = 7};
+    return ten_outbox_put(outbox, "name", &message, receipt, NEVER, "x", 1);
+}
+
+/* Two sinks, and a message that both have. */
+struct two {
+    ten_receipts *receipts;
+    ten_receipt *receipt;
+    ten_outbox boxes[2];
+};
+
+static struct two *open_two(void) {
+    static struct two two;
+    ten_error error;
+    assert_int_equal(ten_receipts_open(&two.receipts, &error), TENURE_OK);
+    two.receipt = ten_receipt_make(two.receipts, &two);
+    for (size_t i = 0; i < 2; i++) {
+        ten_outbox_init(&two.boxes[i]);
+        assert_true(put_with(&two.boxes[i], two.receipt));
+    }
+    return &two;
+}
+
+static void close_two(struct two *two) {
+    for (size_t i = 0; i < 2; i++)
+        ten_outbox_free(&two->boxes[i]);
+    ten_receipts_close(two->receipts);
+}
+
+static void the_loop_hears_of_a_message_when_it_has_left_all_sinks(void **state) {
+    (void)state;
+    struct two *two = open_two();
+    assert_true(ten_receipt_is_open(two->receipt));
+    ten_outbox_finish(&two->boxes[0], ten_outbox_send_next(&two->boxes[0]), false);
+    assert_true(ten_receipt_is_open(two->receipt));
+    assert_null(ten_receipts_take(two->receipts));
+    ten_outgoing *second = ten_outbox_send_next(&two->boxes[1]);
+    assert_null(ten_receipts_take(two->receipts));
+    ten_outbox_finish(&two->boxes[1], second, true);
+    assert_false(ten_receipt_is_open(two->receipt));
+    assert_int_equal(ten_wait_readable(ten_receipts_fd(two->receipts), -1, 0), 1);
+    assert_ptr_equal(ten_receipts_take(two->receipts), two);
+    assert_null(ten_receipts_take(two->receipts));
+    assert_int_equal(ten_wait_readable(ten_receipts_fd(two->receipts), -1, 0), 0);
+    ten_receipt_forget(two->receipt);
+    close_two(two);
+}
+
+static void a_message_that_was_withdrawn_does_not_leave(void **state) {
+    (void)state;
+    struct two *two = open_two();
+    (void)ten_outbox_send_next(&two->boxes[0]);
+    ten_receipt_withdraw(two->receipt);
+    assert_null(ten_outbox_send_next(&two->boxes[1]));
+    assert_int_equal(dropped(&two->boxes[1]), 1);
+    assert_true(ten_receipt_is_open(two->receipt)); /* the first has begun to leave */
+    ten_outbox_go_back(&two->boxes[0]);             /* and has not: it never will */
+    assert_false(ten_receipt_is_open(two->receipt));
+    assert_ptr_equal(ten_receipts_take(two->receipts), two);
+    ten_outbox_drop_late(&two->boxes[0]);
+    assert_int_equal(dropped(&two->boxes[0]), 1);
+    ten_receipt_forget(two->receipt);
+    close_two(two);
+}
+
+static void a_receipt_that_the_loop_has_forgotten_lives_until_the_sinks_have_let_go(void **state) {
+    (void)state;
+    struct two *two = open_two();
+    ten_outgoing *first = ten_outbox_send_next(&two->boxes[0]);
+    ten_receipt_withdraw(two->receipt);
+    ten_receipt_forget(two->receipt);
+    ten_outbox_finish(&two->boxes[0], first, false);
+    assert_null(ten_receipts_take(two->receipts));
+    ten_receipts_close(two->receipts); /* the second sink still has it */
+    ten_outbox_free(&two->boxes[1]);
+    ten_outbox_free(&two->boxes[0]);
+}
+
+static void one_that_was_told_and_then_forgotten_is_not_taken(void **state) {
+    (void)state;
+    struct two *two = open_two();
+    for (size_t i = 0; i < 2; i++)
+        ten_outbox_finish(&two->boxes[i], ten_outbox_send_next(&two->boxes[i]), false);
+    ten_receipt_forget(two->receipt);
+    assert_null(ten_receipts_take(two->receipts));
+    close_two(two);
+}
+
 static void there_is_an_end_to_its_size(void **state) {
     (void)state;
     enum { SIZE = 1024 * 1024 };
@@ -176,6 +268,10 @@ int main(void) {
         cmocka_unit_test(the_last_one_sent_can_be_confirmed_first),
         cmocka_unit_test(a_message_whose_lease_has_ended_is_dropped),
         cmocka_unit_test(a_message_whose_lease_has_ended_is_not_sent_again),
+        cmocka_unit_test(the_loop_hears_of_a_message_when_it_has_left_all_sinks),
+        cmocka_unit_test(a_message_that_was_withdrawn_does_not_leave),
+        cmocka_unit_test(a_receipt_that_the_loop_has_forgotten_lives_until_the_sinks_have_let_go),
+        cmocka_unit_test(one_that_was_told_and_then_forgotten_is_not_taken),
         cmocka_unit_test(there_is_an_end_to_its_size),
         cmocka_unit_test(a_failure_is_told_once_and_its_end_when_a_message_got_there),
         cmocka_unit_test(without_memory_a_message_is_not_taken),

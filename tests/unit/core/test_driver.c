@@ -265,6 +265,19 @@ static void a_listing_that_is_wanted_again_comes_at_its_time(void **state) {
     expect(fake, START + 500, TEN_CALL_LIST);
 }
 
+static void whoever_lost_a_registration_has_them_listed_again(void **state) {
+    struct fake *fake = *state;
+    settle(fake);
+    ten_driver_list(&fake->driver, START + 1);
+    expect(fake, START + 1, TEN_CALL_LIST);
+    ten_driver_list(&fake->driver, START + 2); /* of the listing under way it may have lost something, too */
+    answer_with(fake, START + 2, TENURE_OK, 0);
+    expect(fake, START + 2, TEN_CALL_LIST);
+    answer_with(fake, START + 2, TENURE_OK, 0);
+    expect(fake, START + 3, TEN_CALL_NONE);
+    assert_int_equal(fake->followed, 1);
+}
+
 /* ---- the feed */
 
 static void the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_often(void **state) {
@@ -437,6 +450,7 @@ int main(void) {
         DRIVER_TEST(a_listing_that_fails_begins_anew_with_the_cursor),
         DRIVER_TEST(entries_that_were_missed_lead_to_one_listing_not_to_many),
         DRIVER_TEST(a_listing_that_is_wanted_again_comes_at_its_time),
+        DRIVER_TEST(whoever_lost_a_registration_has_them_listed_again),
         DRIVER_TEST(the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_often),
         DRIVER_TEST(a_notice_during_a_reading_leads_to_another_one),
         DRIVER_TEST(a_store_without_notices_is_read_several_times_a_second),

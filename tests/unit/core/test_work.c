@@ -6,10 +6,22 @@
 
 #include "core/work.h"
 
-enum { NOW = 10000, ENDS = 40000, GRACE = 3001, HALF = 1500, KILL_AFTER = 1000, OVERDUE_AFTER = 200, TIMEOUT = 5000 };
+enum {
+    NOW = 10000,
+    ENDS = 40000,
+    GRACE = 3001,
+    HALF = 1500,
+    KILL_AFTER = 1000,
+    OVERDUE_AFTER = 200,
+    TIMEOUT = 5000,
+    FLUSH = 700
+};
 
-static const ten_work_rules poll_rules = {
-    .grace_ms = GRACE, .kill_after_ms = KILL_AFTER, .kill_overdue_after_ms = OVERDUE_AFTER, .has_result = true};
+static const ten_work_rules poll_rules = {.grace_ms = GRACE,
+                                          .kill_after_ms = KILL_AFTER,
+                                          .kill_overdue_after_ms = OVERDUE_AFTER,
+                                          .flush_ms = FLUSH,
+                                          .has_result = true};
 static const ten_work_rules command_rules = {
     .grace_ms = GRACE, .kill_after_ms = KILL_AFTER, .kill_overdue_after_ms = OVERDUE_AFTER};
 static const ten_work_rules stopping_rules = {
@@ -48,6 +60,13 @@ static ten_work withheld(void) {
     assert_int_equal(look(&work, &uncertain, TEN_WORK_NONE, NOW), TEN_WORK_NOTHING);
     assert_int_equal(work.state, TEN_WORK_WITHHELD);
     assert_false(ten_work_is_free(&work));
+    return work;
+}
+
+static ten_work sending(void) {
+    ten_work work = started(&poll_rules);
+    assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_PUBLISH);
+    assert_int_equal(work.state, TEN_WORK_SENDING);
     return work;
 }
 
@@ -107,7 +126,11 @@ static void no_work_starts_that_would_have_to_end_at_once(void **state) {
 static void new_work_starts_when_the_old_is_over(void **state) {
     (void)state;
     ten_work work = started(&poll_rules);
+    assert_false(ten_work_is_over(&work));
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_PUBLISH);
+    assert_true(ten_work_is_over(&work));
+    assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_NOTHING);
+    assert_true(ten_work_is_over(&work));
     ten_work_start(&work, &poll_rules, &newer, UINT64_MAX, NOW);
     assert_int_equal(work.token, 8);
     assert_int_equal(ten_work_next_ms(&work, NOW), 2 * ENDS - GRACE);
@@ -282,6 +305,7 @@ static void leftovers_are_asked_then_killed_after_50_ms_and_keep_the_target(void
     assert_int_equal(look(&work, &good, TEN_WORK_LEFTOVERS, NOW + 70), TEN_WORK_KILL);
     assert_false(ten_work_is_free(&work));
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW + 80), TEN_WORK_PUBLISH);
+    assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW + 80), TEN_WORK_NOTHING);
     assert_true(ten_work_is_free(&work));
 }
 
@@ -316,6 +340,8 @@ static void a_result_is_published_under_the_same_confirmed_lease_alone(void **st
     for (size_t i = 0; i < TEN_COUNT(cases); i++) {
         ten_work work = started(&poll_rules);
         assert_int_equal(look(&work, cases[i].lease, TEN_WORK_NONE, cases[i].now_ms), cases[i].step);
+        assert_int_equal(ten_work_is_free(&work), cases[i].step == TEN_WORK_DISCARD);
+        assert_int_equal(look(&work, cases[i].lease, TEN_WORK_NONE, cases[i].now_ms), TEN_WORK_NOTHING);
         assert_true(ten_work_is_free(&work));
         assert_int_equal(ten_work_next_ms(&work, NOW), UINT64_MAX);
         assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_NOTHING);
@@ -329,7 +355,7 @@ static void an_uncertain_result_is_withheld_until_the_lease_is_confirmed(void **
     assert_int_equal(look(&work, &uncertain, TEN_WORK_NONE, ENDS - 1), TEN_WORK_NOTHING);
     assert_false(ten_work_is_free(&work));
     assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, ENDS - 1), TEN_WORK_PUBLISH);
-    assert_true(ten_work_is_free(&work));
+    assert_int_equal(work.send_until_ms, 2 * ENDS);
 }
 
 static void a_withheld_result_is_discarded_at_the_deadline_or_with_the_lease(void **state) {
@@ -348,6 +374,74 @@ static void a_withheld_result_does_not_mind_being_told_to_end(void **state) {
     ten_work_end(&work);
     assert_int_equal(look(&work, &uncertain, TEN_WORK_NONE, NOW), TEN_WORK_NOTHING);
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_PUBLISH);
+}
+
+/* ---- its message */
+
+static void a_target_is_busy_until_the_message_has_left(void **state) {
+    (void)state;
+    const ten_work_lease *leases[] = {&good, &closing, &uncertain, &renewed};
+    for (size_t i = 0; i < TEN_COUNT(leases); i++) {
+        ten_work work = sending();
+        assert_false(ten_work_is_free(&work));
+        assert_int_equal(look(&work, leases[i], TEN_WORK_ALL, NOW + 10), TEN_WORK_NOTHING);
+        assert_int_equal(look(&work, leases[i], TEN_WORK_ALL, ENDS - 1), TEN_WORK_NOTHING);
+        assert_false(ten_work_is_free(&work));
+        assert_int_equal(look(&work, leases[i], TEN_WORK_NONE, ENDS - 1), TEN_WORK_NOTHING);
+        assert_true(ten_work_is_free(&work));
+    }
+}
+
+/* Else a sink that hangs would keep the target for ever. */
+static void a_message_is_dropped_at_the_deadline_that_was_known_when_it_was_published(void **state) {
+    (void)state;
+    ten_work work = sending();
+    assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, NOW), TEN_WORK_NOTHING);
+    assert_int_equal(ten_work_next_ms(&work, NOW), ENDS);
+    assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, ENDS), TEN_WORK_DROP);
+    assert_true(ten_work_is_free(&work));
+    assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, ENDS), TEN_WORK_NOTHING);
+}
+
+static void a_message_is_dropped_with_its_lease(void **state) {
+    (void)state;
+    const ten_work_lease *leases[] = {&lost, &newer};
+    for (size_t i = 0; i < TEN_COUNT(leases); i++) {
+        ten_work work = sending();
+        assert_int_equal(look(&work, leases[i], TEN_WORK_ALL, NOW), TEN_WORK_DROP);
+        assert_true(ten_work_is_free(&work));
+    }
+}
+
+static void when_its_program_stops_a_message_has_a_moment_to_leave(void **state) {
+    (void)state;
+    ten_work work = sending();
+    ten_work_flush(&work);
+    assert_int_equal(ten_work_next_ms(&work, NOW + 5), NOW + 5);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + 5), TEN_WORK_NOTHING);
+    assert_int_equal(ten_work_next_ms(&work, NOW + 5), NOW + 5 + FLUSH);
+    ten_work_flush(&work); /* once more does not give it more time */
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + 4 + FLUSH), TEN_WORK_NOTHING);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + 5 + FLUSH), TEN_WORK_DROP);
+    /* Of work that is still running then, the message has this moment when it is published. */
+    work = started(&poll_rules);
+    ten_work_flush(&work);
+    assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW + 100), TEN_WORK_PUBLISH);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + 100), TEN_WORK_NOTHING);
+    assert_int_equal(ten_work_next_ms(&work, NOW + 100), NOW + 100 + FLUSH);
+    /* But never longer than its lease. */
+    work = sending();
+    ten_work_flush(&work);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - 10), TEN_WORK_NOTHING);
+    assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, ENDS), TEN_WORK_DROP);
+}
+
+static void who_is_in_a_hurry_does_not_wait_for_the_message(void **state) {
+    (void)state;
+    ten_work work = sending();
+    ten_work_hurry(&work);
+    assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW), TEN_WORK_DROP);
+    assert_true(ten_work_is_free(&work));
 }
 
 static void work_without_a_result_is_free_when_nothing_of_it_is_left(void **state) {
@@ -376,7 +470,7 @@ static void start_again(void *arg) {
 
 static void starting_beside_work_that_is_not_over_aborts(void **state) {
     (void)state;
-    ten_work works[] = {started(&poll_rules), asked(&poll_rules), withheld()};
+    ten_work works[] = {started(&poll_rules), asked(&poll_rules), withheld(), sending()};
     for (size_t i = 0; i < TEN_COUNT(works); i++)
         assert_aborts(start_again, &works[i]);
 }
@@ -445,6 +539,11 @@ int main(void) {
         cmocka_unit_test(an_uncertain_result_is_withheld_until_the_lease_is_confirmed),
         cmocka_unit_test(a_withheld_result_is_discarded_at_the_deadline_or_with_the_lease),
         cmocka_unit_test(a_withheld_result_does_not_mind_being_told_to_end),
+        cmocka_unit_test(a_target_is_busy_until_the_message_has_left),
+        cmocka_unit_test(a_message_is_dropped_at_the_deadline_that_was_known_when_it_was_published),
+        cmocka_unit_test(a_message_is_dropped_with_its_lease),
+        cmocka_unit_test(when_its_program_stops_a_message_has_a_moment_to_leave),
+        cmocka_unit_test(who_is_in_a_hurry_does_not_wait_for_the_message),
         cmocka_unit_test(work_without_a_result_is_free_when_nothing_of_it_is_left),
         cmocka_unit_test(idle_work_needs_nothing),
         cmocka_unit_test(starting_beside_work_that_is_not_over_aborts),
