@@ -86,6 +86,7 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t belief
         atomic_store(&place->pid, 0);
         atomic_store(&place->status, NOT_FOUND << 8);
         atomic_store(&place->exec_error, 0);
+        atomic_store(&place->ended_for_lease, 0);
         atomic_store(&place->form, TEN_ISOLATION_NONE);
         atomic_store(&place->poll, child->mark);
         atomic_store(&place->generation, bound ? atomic_load(&bound->generation) : 0);
@@ -146,6 +147,10 @@ static enum ten_work_step pressure(const struct launch *launch) {
     return ten_work_pressure(ten_shared_ends_ms(launch->shared, launch->place), launch->grace_ms, ten_now_ms());
 }
 
+static void note_ended_for_lease(const struct launch *launch) {
+    atomic_store(&launch->place->ended_for_lease, launch->config->mark);
+}
+
 static _Noreturn void become_command(const struct launch *launch) {
     const ten_child_config *config = launch->config;
     sigset_t none;
@@ -158,8 +163,10 @@ static _Noreturn void become_command(const struct launch *launch) {
     if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
         (config->out_fd >= 0 && dup2(config->out_fd, STDOUT_FILENO) < 0))
         _exit(NOT_FOUND);
-    if (pressure(launch) != TEN_WORK_NOTHING) /* it was stopped on its way here, and the lease has gone on without it */
+    if (pressure(launch) != TEN_WORK_NOTHING) { /* it was stopped on its way here, and the lease has gone on without it */
+        note_ended_for_lease(launch);
         _exit(NOT_FOUND);
+    }
     execvpe(config->arguments[0], config->arguments, config->variables);
     exit_with(launch, errno);
 }
@@ -196,6 +203,7 @@ static _Noreturn void be_first(const struct launch *launch) {
         if (ended == command || ended < 0)
             break;
         if (ended == 0 && pressure(launch) == TEN_WORK_KILL) {
+            note_ended_for_lease(launch);
             status = SIGKILL;
             break;
         }
@@ -344,6 +352,7 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
     child->status = told ? atomic_load(&place->status) : status;
     child->exec_error = atomic_load(&place->exec_error);
+    child->ended_for_lease = atomic_load(&place->ended_for_lease) == child->mark;
     return true;
 }
 
