@@ -77,8 +77,10 @@ void sim_term_init(struct sim_world *world, struct sim_process *process) {
 
 static void start_child(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
     struct sim_candidate *candidate = process->candidate;
-    uint64_t hook_us =
-        sim_random(world, world->long_work && sim_chance(world, 0.1) ? 20 * SIM_SECOND : sim_ttl_us(world) / 5);
+    uint64_t longest_us = sim_ttl_us(world) / 5;
+    if (world->long_work && sim_chance(world, 0.4)) /* through a few renewals, or longer than a hook may run */
+        longest_us = sim_chance(world, 0.25) ? 20 * SIM_SECOND : 2 * sim_ttl_us(world);
+    uint64_t hook_us = sim_random(world, longest_us);
     if (step == TEN_TERM_START_END_HOOK)
         sim_note(world, "starts the hook of the end", process->number, candidate->role, candidate->term.token);
     else

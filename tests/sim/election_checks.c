@@ -80,9 +80,9 @@ void sim_check_term_over(struct sim_world *world, struct sim_process *process) {
     if (!term->rules.once && !term->done)
         sim_fail(world, candidate->role, "%s leaves %s for good, but its command has not ended by itself", process->id,
                  world->targets[candidate->role].id);
-    if (term->rules.once && term->ran && term->lost != (outcome == TEN_TERM_LOST))
-        sim_fail(world, candidate->role, "%s leaves %s with the outcome %d, but its lease was %s", process->id,
-                 world->targets[candidate->role].id, (int)outcome, term->lost ? "lost" : "not lost");
+    if (term->rules.once && term->ran && term->lost && outcome != TEN_TERM_LOST)
+        sim_fail(world, candidate->role, "%s has lost its lease on %s, but leaves with the outcome %d", process->id,
+                 world->targets[candidate->role].id, (int)outcome);
 }
 
 /* ---- least times */
