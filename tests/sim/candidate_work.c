@@ -106,7 +106,8 @@ static void note_asked(struct sim_process *process) {
     struct sim_piece *piece = &process->pieces[candidate->role];
     if (piece->child != SIM_CHILD_RUNS || candidate->term.state != TEN_TERM_COMMAND)
         return;
-    piece->asked_for_lease |= !piece->asked && candidate->term.stops == 0 && (!candidate->heard.over || candidate->lost);
+    piece->asked_for_lease |=
+        !piece->asked && candidate->term.stops == 0 && (!candidate->heard.over || candidate->lost);
     piece->asked = true;
 }
 

@@ -112,7 +112,8 @@ enum ten_work_left sim_child_left(struct sim_world *world, struct sim_process *p
 void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number) {
     struct sim_piece *piece = &process->pieces[target];
     enum sim_child before = piece->child;
-    if (number / WAYS != piece->work || before == SIM_CHILD_NONE || (number % WAYS == EXITS && before != SIM_CHILD_RUNS))
+    if (number / WAYS != piece->work || before == SIM_CHILD_NONE ||
+        (number % WAYS == EXITS && before != SIM_CHILD_RUNS))
         return;
     sim_check_ended_in_time(world, process, target);
     bool leaves = number % WAYS == EXITS && process->guarded && sim_chance(world, 0.1);

@@ -204,14 +204,25 @@ static void start_command(struct leader *leader, const ten_term_heard *heard) {
     ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true}, ten_now_ms());
 }
 
-/* Whether it was made to end, and why; or that it was not. */
-static const char *why_ended(const struct leader *leader, const struct heard *heard) {
-    if (leader->ending || leader->term.done)
-        return leader->ending ? leader->ending : "done";
-    return heard->reason ? heard->reason : leader->term.lost ? "expiring" : "shutdown";
+/* Why a command has to end, or had to, that no deadline was pressing. */
+static const char *why_stopped(const struct leader *leader, const struct heard *heard) {
+    if (heard->reason)
+        return heard->reason;
+    return leader->term.stops ? "shutdown" : "expired";
 }
 
-static void report_end(const struct leader *leader, const struct heard *heard) {
+/* The command is made to end: the log is told why, once. */
+static void report_ending(struct leader *leader, const struct heard *heard, const char *reason, bool is_lost) {
+    if (leader->ending)
+        return;
+    leader->ending = reason;
+    TEN_LOG(leader->log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
+            TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", leader->term.token),
+            TEN_TEXT("reason", reason),
+            TEN_NUMBER("ends_in_ms", ten_sub_saturating(heard->term.lease.ends_ms, ten_now_ms())));
+}
+
+static void report_end(const struct leader *leader) {
     const ten_term *term = &leader->term;
     int status = leader->status;
     bool bad = term->lost || (term->done && status != 0);
@@ -222,7 +233,7 @@ static void report_end(const struct leader *leader, const struct heard *heard) {
     else
         TEN_LOG(leader->log, bad ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ended",
                 TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", term->token),
-                TEN_TEXT("reason", why_ended(leader, heard)),
+                TEN_TEXT("reason", term->done ? "done" : leader->ending),
                 WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
                                     : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
 }
@@ -235,7 +246,11 @@ static void note_exit(struct leader *leader) {
         return;
     leader->status = leader->child.status;
     leader->exec_error = leader->child.exec_error;
-    report_end(leader, &heard);
+    if (leader->child.ended_for_lease) /* the warden was the first to see that */
+        report_ending(leader, &heard, "expiring", true);
+    if (!leader->ending)
+        leader->ending = why_stopped(leader, &heard);
+    report_end(leader);
 }
 
 static void reap(struct leader *leader) {
@@ -265,21 +280,15 @@ static enum ten_work_left left_of_child(struct leader *leader) {
 
 /* ---- what the term wants */
 
-/* The command is about to be signalled: the log is told why, once. */
-static void report_ending(struct leader *leader, const struct heard *heard) {
-    const ten_work *work = &leader->term.work;
-    const ten_work_lease *lease = &heard->term.lease;
-    if (leader->term.state != TEN_TERM_COMMAND || leader->child.exited || leader->ending)
+/* The worker is about to signal the command, unless that has exited and only left something. */
+static void note_ending(struct leader *leader, const struct heard *heard) {
+    enum ten_work_why why = leader->term.work.why;
+    if (leader->term.state != TEN_TERM_COMMAND || leader->child.exited)
         return;
-    bool is_lost = work->why == TEN_WORK_LOST || work->why == TEN_WORK_LATE || work->why == TEN_WORK_UNCERTAIN;
-    leader->ending = work->why == TEN_WORK_LATE        ? "expiring"
-                     : work->why == TEN_WORK_UNCERTAIN ? "uncertain"
-                     : heard->reason                   ? heard->reason
-                                                       : "shutdown";
-    TEN_LOG(leader->log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
-            TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", leader->term.token),
-            TEN_TEXT("reason", leader->ending),
-            TEN_NUMBER("ends_in_ms", ten_sub_saturating(lease->ends_ms, ten_now_ms())));
+    const char *reason = why == TEN_WORK_LATE        ? "expiring"
+                         : why == TEN_WORK_UNCERTAIN ? "uncertain"
+                                                     : why_stopped(leader, heard);
+    report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN);
 }
 
 static void carry_out(struct leader *leader, enum ten_term_step step, const struct heard *heard) {
@@ -296,13 +305,13 @@ static void carry_out(struct leader *leader, enum ten_term_step step, const stru
         start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason);
         break;
     case TEN_TERM_PASS_STOP:
-        report_ending(leader, heard);
+        note_ending(leader, heard);
         if (!leader->stop_from_terminal)
             ten_child_signal(&leader->children, &leader->child, leader->stop_signal);
         break;
     case TEN_TERM_ASK:
     case TEN_TERM_KILL:
-        report_ending(leader, heard);
+        note_ending(leader, heard);
         ten_child_signal(&leader->children, &leader->child, step == TEN_TERM_KILL ? SIGKILL : SIGTERM);
         break;
     case TEN_TERM_RESIGN:

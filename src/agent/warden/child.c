@@ -163,7 +163,8 @@ static _Noreturn void become_command(const struct launch *launch) {
     if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
         (config->out_fd >= 0 && dup2(config->out_fd, STDOUT_FILENO) < 0))
         _exit(NOT_FOUND);
-    if (pressure(launch) != TEN_WORK_NOTHING) { /* it was stopped on its way here, and the lease has gone on without it */
+    if (pressure(launch) !=
+        TEN_WORK_NOTHING) { /* it was stopped on its way here, and the lease has gone on without it */
         note_ended_for_lease(launch);
         _exit(NOT_FOUND);
     }
