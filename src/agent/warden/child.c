@@ -166,6 +166,7 @@ static _Noreturn void become_command(const struct launch *launch) {
     if (pressure(launch) !=
         TEN_WORK_NOTHING) { /* it was stopped on its way here, and the lease has gone on without it */
         note_ended_for_lease(launch);
+        (void)syscall(SYS_kill, syscall(SYS_getpid), SIGTERM); /* as it would have been a moment later */
         _exit(NOT_FOUND);
     }
     execvpe(config->arguments[0], config->arguments, config->variables);
