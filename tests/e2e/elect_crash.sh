@@ -116,7 +116,7 @@ stopped_shared() {
 polite() {
     # shellcheck disable=SC2016 # a command for the shell of the candidate
     command='trap "echo ended >>\"$0\"; exit 0" TERM; echo "$TENURE_TOKEN" >>"$0"; while :; do sleep 0.05; done'
-    for verb in 'elect e --restart never' 'elect f --restart on-failure' 'once o'; do
+    for verb in 'elect e --restart never' 'elect f --restart on-failure' 'once o --wait 20s'; do
         name=${verb#* }
         name=${name%% *}
         # shellcheck disable=SC2086
@@ -134,7 +134,7 @@ polite() {
     ended 5 "$(warden_of o)"
     for name in e f; do until_true 20 again "$CASE/$name.terms"; done
     for name in e f o; do
-        said "$name" '"event":"command_ending"' '"reason":"expiring"' || fail "$name does not say why it was ended"
+        said "$name" '"event":"command_ending"' '"ends_in_ms":' || fail "$name does not say why it was ended"
         said "$name" '"event":"command_ended"' || fail "$name does not say how it has ended"
     done
     still_candidates e f
