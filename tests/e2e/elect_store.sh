@@ -56,6 +56,8 @@ trouble() {
     until_true 10 began_since back
     still_candidates a b
     until_true 5 says_why "$(name_of "$INSTANCE")"
+    if on_sqlite; then place=$CASE/; else place=redis://127.0.0.1:; fi
+    said "$(name_of "$INSTANCE")" '"event":"store_down"' "$place" || fail 'store_down does not name the store'
     halt a b
     never_two 2
     soon_true 3 no_pollers
