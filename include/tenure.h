@@ -177,9 +177,13 @@ typedef struct tenure_event {
     uint64_t remaining_ms;
     uint64_t count;
     uint64_t free_ms;   /* target_unowned: for how long it has been free */
-    const char *reason; /* shutdown, rebalance, drain, removed, forced, resigned, done, expired, taken, store, or "" */
+    const char *reason; /* shutdown, rebalance, drain, removed, forced, resigned, done, expired, taken, store, crashed,
+                           paused, or "" */
     char target[TENURE_TARGET_MAX + 1];   /* "" when it is about none */
     char instance[TENURE_HOLDER_MAX + 1]; /* the other instance, or "" */
+    const char *message; /* with an error: the store's own words, which name its address and the cause, or those of
+                            tenure_strerror(); else "". Valid until this
+                            thread takes its next event */
 } tenure_event;
 
 typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);

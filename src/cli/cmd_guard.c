@@ -125,7 +125,7 @@ static void log_event(const tenure_event *event, void *userdata) {
     if (event->kind == TENURE_EVENT_STORE_DOWN || event->kind == TENURE_EVENT_STORE_UP)
         ten_measures_answered(&flow->measures, event->error);
     if (event->kind == TENURE_EVENT_STORE_DOWN)
-        TEN_LOG(log, TEN_LOG_WARN, tenure_event_name(event->kind), TEN_TEXT("error", tenure_strerror(event->error)));
+        TEN_LOG(log, TEN_LOG_WARN, tenure_event_name(event->kind), TEN_TEXT("error", event->message));
     else
         ten_log_event(log, TEN_LOG_INFO, tenure_event_name(event->kind), NULL, 0);
 }

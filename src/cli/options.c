@@ -144,10 +144,10 @@ static int parse_one(const ten_option *const *arrays, int argc, char **argv, int
     return TENURE_OK;
 }
 
-int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, int *ret_count, bool *ret_help,
-                      ten_error *error) {
+int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, int *ret_count, int *ret_before,
+                      bool *ret_help, ten_error *error) {
     int count = 0;
-    bool plain = false;
+    int before = -1;
     int r = TENURE_OK;
     *ret_help = false;
     for (int i = 1; i < argc; i++)
@@ -159,14 +159,15 @@ int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, in
         return TENURE_OK;
     r = read_environment(arrays, error);
     for (int i = 1; r == TENURE_OK && i < argc; i++) {
-        if (!plain && strcmp(argv[i], "--") == 0)
-            plain = true;
-        else if (plain || argv[i][0] != '-' || argv[i][1] == '\0')
+        if (before < 0 && strcmp(argv[i], "--") == 0)
+            before = count;
+        else if (before >= 0 || argv[i][0] != '-' || argv[i][1] == '\0')
             argv[count++] = argv[i];
         else
             r = parse_one(arrays, argc, argv, &i, error);
     }
     *ret_count = count;
+    *ret_before = before;
     return r;
 }
 

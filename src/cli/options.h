@@ -40,9 +40,10 @@ typedef struct ten_option {
 
 /* Parses argv[1..]: options into their values, the rest into argv[0..*ret_count) in order; what follows `--` is not
  * looked at.
+ * *ret_before: how many of them stand before `--`; -1: there is no `--`.
  * `--help` and `-h` set *ret_help. The arrays are looked at one after the other; a NULL ends them. */
-int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, int *ret_count, bool *ret_help,
-                      ten_error *error);
+int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, int *ret_count, int *ret_before,
+                      bool *ret_help, ten_error *error);
 
 /* One line an option, for the help. */
 void ten_options_print(const ten_option *options);

@@ -29,11 +29,24 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
     *work = (ten_role_work){.kill_after_ms = 10000};
 }
 
-int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
-    int exit_code;
+/* An exit code; 0: there are a role and a command, and the first word of the command is not taken for the role. */
+static int check_arguments(const ten_session *session) {
+    if (session->before == 0)
+        return ten_session_usage(session, "ROLE is missing before --");
+    if (session->count == 0)
+        return ten_session_usage(session, "ROLE is missing");
     if (session->count < 2)
-        return ten_session_usage(session,
-                                 session->count == 0 ? "which role?" : "there is no command to run: ROLE -- CMD");
+        return ten_session_usage(session, "there is no command to run: ROLE -- CMD");
+    if (session->before > 1)
+        return ten_session_usage(session, "unexpected argument '%.100s' before --: there is one ROLE",
+                                 session->arguments[1]);
+    return TEN_EXIT_DONE;
+}
+
+int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
+    int exit_code = check_arguments(session);
+    if (exit_code)
+        return exit_code;
     if (!ten_session_check(session, &exit_code))
         return exit_code;
     session->arguments[session->count] = NULL;

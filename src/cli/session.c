@@ -147,7 +147,7 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
     const ten_option *arrays[] = {own ? own : no_options, common, NULL};
     ten_error error;
     bool help = false;
-    if (ten_options_parse(arrays, argc, argv, &session->count, &help, &error) < 0) {
+    if (ten_options_parse(arrays, argc, argv, &session->count, &session->before, &help, &error) < 0) {
         *ret_exit = ten_session_usage(session, "%s", error.message);
         return false;
     }

@@ -38,6 +38,7 @@ typedef struct ten_session {
     bool json;
     char **arguments; /* what is left after the options */
     int count;
+    int before; /* of them, those before `--`; -1: there is no `--` */
     tenure_context *context;
     ten_log *log;
 } ten_session;

@@ -39,6 +39,8 @@ void ten_event_queue_put(ten_event_queue *events, tenure_event event) {
     event.size = sizeof event;
     if (!event.reason)
         event.reason = "";
+    if (!event.message)
+        event.message = "";
     events->ring[(events->first + events->count++) % events->room] = event;
     if (events->seen)
         events->seen(events->userdata, &event);

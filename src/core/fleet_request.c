@@ -11,7 +11,7 @@
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
     if (target->removed || target->paused)
-        return TEN_REASON_REMOVED;
+        return target->removed ? TEN_REASON_REMOVED : TEN_REASON_PAUSED;
     if (fleet->stopping)
         return TEN_REASON_SHUTDOWN;
     if (target->unclaimed)

@@ -85,7 +85,7 @@ static int keep(ten_history *history, const ten_change *change) {
 
 /* ---- targets without a holder */
 
-/* Whether another holder was wanted after that end: the work was not over, and the target was not removed. */
+/* Whether another holder was wanted after that end: the work was not over, and the target was neither removed nor paused. */
 static bool is_missed(enum ten_reason reason) {
     switch (reason) {
     case TEN_REASON_SHUTDOWN:
@@ -95,11 +95,13 @@ static bool is_missed(enum ten_reason reason) {
     case TEN_REASON_EXPIRED:
     case TEN_REASON_TAKEN:
     case TEN_REASON_STORE:
+    case TEN_REASON_CRASHED:
         return true;
     case TEN_REASON_NONE:
     case TEN_REASON_REMOVED:
     case TEN_REASON_RESIGNED:
     case TEN_REASON_DONE:
+    case TEN_REASON_PAUSED:
     case TEN_REASON_COUNT:
         break;
     }

@@ -28,6 +28,8 @@ static const char *const reasons[TEN_REASON_COUNT] = {
     [TEN_REASON_EXPIRED] = "expired",
     [TEN_REASON_TAKEN] = "taken",
     [TEN_REASON_STORE] = "store",
+    [TEN_REASON_CRASHED] = "crashed",
+    [TEN_REASON_PAUSED] = "paused",
 };
 
 static const char *const events[TEN_EVENT_COUNT] = {

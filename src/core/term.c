@@ -146,8 +146,10 @@ static enum ten_term_step look_at_work(ten_term *term, const ten_term_heard *hea
         return go_on(term, heard, now_ms);
     /* Should the lease be confirmed after all, there is no more work to lead for. */
     enum ten_work_why why = term->work.why;
-    if (ran && (why == TEN_WORK_LATE || why == TEN_WORK_UNCERTAIN))
+    if (ran && (why == TEN_WORK_LATE || why == TEN_WORK_UNCERTAIN)) {
+        term->lost = true;
         resign(term, TEN_REASON_STORE, 0);
+    }
     if (step == TEN_WORK_KILL)
         return TEN_TERM_KILL;
     if (step != TEN_WORK_ASK)
@@ -169,15 +171,15 @@ void ten_term_stop(ten_term *term) {
     }
 }
 
-void ten_term_exited(ten_term *term, const ten_term_heard *heard, bool signalled, bool failed, uint64_t now_ms) {
+void ten_term_exited(ten_term *term, const ten_term_heard *heard, const ten_term_exit *how, uint64_t now_ms) {
     if (term->state != TEN_TERM_COMMAND)
         return;
-    term->failed = failed;
+    bool expired = is_lost(term, heard) || now_ms >= heard->lease.ends_ms;
+    term->failed = how->failed;
+    term->lost |= expired || how->ended_for_lease;
     if (ten_work_is_cut_short(&term->work))
         return;
-    uint64_t ends_ms = is_lost(term, heard) ? 0 : heard->lease.ends_ms;
-    bool pressed = ten_work_pressure(ends_ms, term->rules.work.grace_ms, now_ms) != TEN_WORK_NOTHING;
-    if (signalled && pressed) { /* by the warden: this process was stopped or hung for too long */
+    if (term->lost) {
         ten_work_hurry(&term->work);
         resign(term, TEN_REASON_STORE, 0);
         return;

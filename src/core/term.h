@@ -14,7 +14,8 @@
  *   ready       until the lease is confirmed and not near its deadline
  *   command     until it ends by itself or is made to
  *   ending      the last hook runs; left out if there is none. Over after the only term, when told to stop, or when
- *               the command has ended by itself and is not to be started again
+ *               the command has ended by itself and is not to be started again. After a lost lease it always waits for
+ *               another term, whatever the exit status of the command
  *
  * Invariant: nothing starts, and no term ends, while something of the work before it is left.
  */
@@ -75,11 +76,17 @@ enum ten_term_outcome {
     TEN_TERM_ENDED,       /* nothing to report */
     TEN_TERM_REFUSED,     /* heard.error says why */
     TEN_TERM_COMMAND_END, /* as the command has ended */
-    TEN_TERM_LOST,        /* the lease was lost while the command ran */
+    TEN_TERM_LOST,        /* the lease was lost while the command ran, or the command was ended because of it */
     TEN_TERM_STOPPED,     /* before it got the role */
     TEN_TERM_UNKNOWN,     /* who has the role: heard.error says why */
     TEN_TERM_NOT_ELECTED,
 };
+
+/* How the process of the hook or the command has ended. */
+typedef struct ten_term_exit {
+    bool failed;
+    bool ended_for_lease; /* the warden had signalled it before, or kept it from starting, because of the lease */
+} ten_term_exit;
 
 typedef struct ten_term {
     ten_term_rules rules;
@@ -93,7 +100,7 @@ typedef struct ten_term {
     bool ran;               /* a command was started at all */
     bool done;              /* the command of this term has ended by itself, or could not be started */
     bool failed;            /* the last one has */
-    bool lost;              /* the lease of this term */
+    bool lost;              /* the lease of this term, or its work was ended because of it */
     unsigned stops;         /* how often this program was told to stop */
     bool passes;            /* the work has yet to hear of it */
     bool resigns;           /* the election has yet to hear of it */
@@ -105,8 +112,10 @@ void ten_term_init(ten_term *term, const ten_term_rules *rules, const ten_backof
 
 /* This program was told to stop; twice: without waiting. */
 void ten_term_stop(ten_term *term);
-/* The process of the hook or the command has exited, or could not be started. */
-void ten_term_exited(ten_term *term, const ten_term_heard *heard, bool signalled, bool failed, uint64_t now_ms);
+/* The process of the hook or the command has exited, or could not be started. Who ended a command decides what its end
+ * means, and not its exit status: if it was signalled because of the lease, or if the lease has expired when its end is
+ * noticed, then the lease was lost. Else it has ended by itself, or was told to stop. */
+void ten_term_exited(ten_term *term, const ten_term_heard *heard, const ten_term_exit *how, uint64_t now_ms);
 /* What to do now; to be called until it is nothing. `left`: of what was started last. */
 enum ten_term_step ten_term_next(ten_term *term, const ten_term_heard *heard, enum ten_work_left left, uint64_t now_ms);
 /* When to call it again if nothing happens before; UINT64_MAX: never. */

@@ -299,10 +299,20 @@ void ten_task_free(ten_task *task) {
     task->results = NULL;
 }
 
+void ten_task_describe(const ten_task *task, tenure_event *event) {
+    static _Thread_local char message[sizeof task->error.message];
+    if (event->error >= 0)
+        return;
+    bool known = task->error.code == event->error && task->error.message[0] != '\0';
+    snprintf(message, sizeof message, "%s", known ? task->error.message : tenure_strerror(event->error));
+    event->message = message;
+}
+
 bool ten_task_take_event(ten_task *task, tenure_event *ret_event) {
     ten_carrier_lock(task->carrier);
     bool found = ten_event_queue_take(&task->events, ret_event);
     if (found) {
+        ten_task_describe(task, ret_event);
         tell_changed(task); /* beliefs change when the event is taken, not before */
         pthread_cond_broadcast(&task->carrier->changed);
     }

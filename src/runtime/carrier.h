@@ -133,6 +133,8 @@ void ten_task_remove(ten_task *task);
 void ten_task_free(ten_task *task);
 /* Takes the next event, with the lock taken meanwhile. */
 bool ten_task_take_event(ten_task *task, tenure_event *ret_event);
+/* Fills in the message of an event that was taken; with the lock. It is the calling thread's until its next one. */
+void ten_task_describe(const ten_task *task, tenure_event *event);
 
 /* ---- calls of a thread's own */
 

@@ -364,8 +364,8 @@ int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *r
     ten_carrier_lock(&context->carrier);
     r = ten_carrier_wait(&context->carrier, &context->task, has_event, &wait,
                          ten_add_saturating(ten_carrier_now_ms(&context->carrier), wait_ms));
-    if (r == TENURE_OK)
-        (void)ten_event_queue_take(&context->task.events, &wait.event);
+    if (r == TENURE_OK && ten_event_queue_take(&context->task.events, &wait.event))
+        ten_task_describe(&context->task, &wait.event);
     ten_carrier_unlock(&context->carrier);
     if (r == TENURE_OK)
         ten_struct_write(ret_event, &wait.event, sizeof wait.event);

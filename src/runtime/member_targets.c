@@ -356,8 +356,8 @@ int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_eve
     ten_carrier_lock(member->carrier);
     r = ten_carrier_wait(member->carrier, &member->task, has_event, member,
                          ten_add_saturating(ten_member_now_ms(member), wait_ms));
-    if (r == TENURE_OK)
-        (void)ten_event_queue_take(&member->task.events, &event);
+    if (r == TENURE_OK && ten_event_queue_take(&member->task.events, &event))
+        ten_task_describe(&member->task, &event);
     ten_carrier_unlock(member->carrier);
     if (r < 0)
         return ten_last_error_say(

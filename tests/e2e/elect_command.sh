@@ -44,7 +44,7 @@ on_failure() {
     elect a -- sh -c '"$0" "$1" poll 50; echo x >>"$2"; [ "$(wc -l <"$2")" -ge 3 ] || exit 9' \
         "$POLLER" "$LOG" "$CASE/tries"
     ended 0 "$WARDEN"
-    until_true 5 said a '"event":"command_failed"' '"exit_status":9'
+    until_true 5 said a '"event":"command_ended"' '"reason":"done"' '"exit_status":9'
     never_two 3
     same 'terms' "$(terms)" 3
     role_is_free || fail 'the role was not released'

@@ -111,6 +111,39 @@ stopped_shared() {
     worker_stopped "$@"
 }
 
+# The worker is stopped, and the warden ends the command, which exits with 0. The worker goes on when the lease is still
+# there and can be renewed: all the same, the command was ended because of it.
+polite() {
+    # shellcheck disable=SC2016 # a command for the shell of the candidate
+    command='trap "echo ended >>\"$0\"; exit 0" TERM; echo "$TENURE_TOKEN" >>"$0"; while :; do sleep 0.05; done'
+    for verb in 'elect e --restart never' 'elect f --restart on-failure' 'once o --wait 20s'; do
+        name=${verb#* }
+        name=${name%% *}
+        # shellcheck disable=SC2086
+        background "$name" "$TENURE" $verb --name "$name" --ttl 4s --renew 500ms --grace 2s --log-format json -- \
+            sh -c "$command" "$CASE/$name.terms"
+        echo "$PID" >"$CASE/$name.pid"
+    done
+    for name in e f o; do until_true 20 test -s "$CASE/$name.terms"; done
+    for name in e f o; do kill -STOP "$(worker_of "$name")"; done
+    stopped_ms=$(boot_ms)
+    for name in e f o; do
+        until_true 20 ended_or_killed "$CASE/$name.terms"
+        kill -CONT "$(worker_of "$name")"
+    done
+    ended 5 "$(warden_of o)"
+    for name in e f; do until_true 20 again "$CASE/$name.terms"; done
+    for name in e f o; do
+        said "$name" '"event":"command_ending"' '"ends_in_ms":' || fail "$name does not say why it was ended"
+        said "$name" '"event":"command_ended"' || fail "$name does not say how it has ended"
+    done
+    still_candidates e f
+    halt e f
+}
+# On a very busy machine it is killed before it can say so: by then its lease has ended.
+ended_or_killed() { grep -q ended "$1" || [ "$(boot_ms)" -ge $((stopped_ms + 5000)) ]; }
+again() { [ "$(grep -c '^[0-9]' "$1")" -ge 2 ]; }
+
 crash_loop() {
     first_leader a
     for _ in 1 2 3; do
@@ -139,6 +172,7 @@ also 'a worker stopped for longer than the TTL: its command is ended by the dead
     on_store_of_roles worker_stopped wake 'stubborn detach'
 also 'the same without a PID namespace' on_store_of_roles stopped_shared wake 'stubborn detach'
 also 'a worker that stays stopped is killed, and another takes its place' on_store_of_roles worker_stopped sleep ''
+also 'a command that exits with 0 when the warden ends it was ended because of the lease' on_store_of_roles polite
 also 'a worker that crashes again and again is replaced after growing pauses' on_store_of_roles crash_loop
 gather
 finish

@@ -56,6 +56,8 @@ trouble() {
     until_true 10 began_since back
     still_candidates a b
     until_true 5 says_why "$(name_of "$INSTANCE")"
+    if on_sqlite; then place=$CASE/; else place=redis://127.0.0.1:; fi
+    said "$(name_of "$INSTANCE")" '"event":"store_down"' "$place" || fail 'store_down does not name the store'
     halt a b
     never_two 2
     soon_true 3 no_pollers
@@ -117,6 +119,48 @@ crash_meanwhile() {
     halt a b
     never_two 3
 }
+
+# Commands that exit with 0 when they are asked to end, as good services do, on a store that is locked for more than the
+# TTL. Each has a role of its own. Whoever ended a command decides: the lease was lost, whatever the command says.
+polite() {
+    TTL=2400
+    RENEW=400
+    elects='e1 e2 e3 e4'
+    onces='o1 o2 o3 o4'
+    number=0
+    for name in $elects $onces; do
+        number=$((number + 1))
+        case $number in 1 | 4) RESTART=never ;; 2 | 5) RESTART=on-failure ;; *) RESTART=always ;; esac
+        if [ $((number % 2)) -eq 0 ]; then how='--pid-namespace off'; else how='--pid-namespace auto'; fi
+        case $name in
+        e*) verb="elect $name --restart $RESTART" ;;
+        *) verb="once $name --wait 20s" ;;
+        esac
+        # shellcheck disable=SC2016,SC2086 # a command for the shell of the candidate
+        background "$name" "$TENURE" $verb --name "$name" --ttl "${TTL}ms" --renew "${RENEW}ms" --grace 800ms $how \
+            --log-format json -- sh -c 'trap "exit 0" TERM; echo "$TENURE_TOKEN" >>"$0"; while :; do sleep 0.05; done' \
+            "$CASE/$name.terms"
+        echo "$PID" >"$CASE/$name.pid"
+    done
+    for name in $elects $onces; do until_true 20 begun_or_gone "$name"; done
+    lock
+    for name in $elects $onces; do
+        until_true 20 said "$name" '"event":"command_ended"'
+        said "$name" '"event":"command_ending"' '"ends_in_ms":' || fail "$name does not say why it was ended"
+    done
+    unlock
+    for name in $onces; do ended 5 "$(warden_of "$name")"; done
+    for name in $elects; do until_true 20 has_lines 2 "$CASE/$name.terms"; done
+    # shellcheck disable=SC2086
+    still_candidates $elects
+    # On a machine that is very busy they may all be killed before they exit.
+    echo "exited with 0: $(cat "$CASE"/*.err | grep -c '"event":"command_ended".*"exit_status":0')"
+    # shellcheck disable=SC2086
+    halt $elects
+}
+# One that is gone has lost its lease on a busy machine, which is judged below.
+begun_or_gone() { [ -s "$CASE/$1.terms" ] || is_gone "$(warden_of "$1")"; }
+has_lines() { [ "$(wc -l <"$2")" -ge "$1" ]; }
 
 # With --on-uncertain stop the command ends when a renewal has failed, long before the deadline, and is started again.
 uncertain_stop() {
@@ -185,6 +229,7 @@ lost_data() {
 also 'a store out of reach for two TTLs: the command is ended before the lease is, and somebody leads again after it' \
     on_store_of_roles trouble go_away come_back
 also 'a store that is locked for two TTLs: the same' on_store_of_roles trouble lock unlock
+also 'commands that exit with 0 when the lease ends them: elect campaigns again, once says 5' on_store_of_roles polite
 also 'a store in trouble for less than the TTL does nothing to the command' on_store_of_roles hiccup
 also '--on-uncertain stop ends the command when a renewal has failed, and leads again when the store answers' \
     on_store_of_roles uncertain_stop

@@ -31,12 +31,18 @@ b' "$(printf 'r%.0s' $(seq 300))" 'ä'; do
 no_command() {
     for verb in elect once; do
         refused "$verb"
-        err_has role
+        err_has 'ROLE is missing'
         refused "$verb" web
         err_has command --
         refused "$verb" web --
         err_has command --
-        refused "$verb" --ttl 10s -- web # a role, and nothing after it
+        for words in "touch $CASE/ran" "sh -c x" "web"; do
+            # shellcheck disable=SC2086 # its words
+            refused "$verb" --ttl 10s -- $words
+            err_has 'ROLE is missing before --'
+        done
+        refused "$verb" web other -- touch "$CASE/ran"
+        err_has "'other'"
     done
     refused elect --observe
     refused elect --observe web -- touch "$CASE/ran"

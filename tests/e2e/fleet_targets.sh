@@ -50,6 +50,8 @@ store_targets() {
     token_is_above t-2 "$token" || fail 'the token did not grow over removal'
     halt a b
     sound --polls 50
+    said a '"target":"t-1"' '"reason":"paused"' || said b '"target":"t-1"' '"reason":"paused"' ||
+        fail 'the pause is not logged as one'
     said a '"reason":"removed"' || said b '"reason":"removed"' || fail 'the removal is not logged'
 }
 is_free() { [ "$(state_of "$1")" = free ]; }

@@ -36,6 +36,8 @@ worker_killed() {
     until_true 8 has_worker_other_than b "$worker"
     until_true 8 new_instance b "$instance"
     until_true 5 said b '"event":"worker_crashed"' '"signal":9'
+    exits 0 "$TENURE" history --json
+    out_has '"event":"lease_released"' '"reason":"crashed"'
     if [ "$LASTS" -lt 1000 ]; then
         until_true 8 spread 3 3 a b
         stop a

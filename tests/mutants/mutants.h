@@ -55,6 +55,8 @@
     X(SENT_LATE, "a message that has not left by its deadline is not dropped")                                         \
     X(LEFTOVERS_IGNORED, "work counts as over while something that it started is there")                               \
     X(RESTART_BESIDE, "the next hook or command starts while something of the last one is there")                      \
+    X(EXIT_STATUS_DECIDES, "a command that was ended because of the lease counts as done if it exits with 0")          \
+    X(HOOK_THEN_COMMAND, "the command starts after its hook, whatever has become of the lease")                        \
     X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \
     X(PING_PONG, "a fallback holder releases its target at once, again and again")
 

@@ -68,6 +68,10 @@ void sim_look_at_term_work(struct sim_world *world, struct sim_process *process,
 /* election_checks.c: what must be true, beside checks.c */
 /* It says that the work of its term is over. */
 void sim_check_work_over(struct sim_world *world, struct sim_process *process);
+/* The end of its command was noticed: who has ended it decides what that means. */
+void sim_check_command_end(struct sim_world *world, struct sim_process *process, uint64_t now_ms);
+/* It leaves, and was not told to. */
+void sim_check_term_over(struct sim_world *world, struct sim_process *process);
 void sim_check_elected(struct sim_world *world, struct sim_process *process, uint64_t token);
 /* In calm weather, looked at often: every role has a leader in time, and whoever is asked to step down does. */
 void sim_check_roles(struct sim_world *world);

@@ -77,8 +77,10 @@ void sim_term_init(struct sim_world *world, struct sim_process *process) {
 
 static void start_child(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
     struct sim_candidate *candidate = process->candidate;
-    uint64_t hook_us =
-        sim_random(world, world->long_work && sim_chance(world, 0.1) ? 20 * SIM_SECOND : sim_ttl_us(world) / 5);
+    uint64_t longest_us = sim_ttl_us(world) / 5;
+    if (world->long_work && sim_chance(world, 0.4)) /* through a few renewals, or longer than a hook may run */
+        longest_us = sim_chance(world, 0.25) ? 20 * SIM_SECOND : 2 * sim_ttl_us(world);
+    uint64_t hook_us = sim_random(world, longest_us);
     if (step == TEN_TERM_START_END_HOOK)
         sim_note(world, "starts the hook of the end", process->number, candidate->role, candidate->term.token);
     else
@@ -98,6 +100,17 @@ static void resign(struct sim_world *world, struct sim_process *process) {
         sim_candidate_resign(world, process, term->resign_reason, term->resign_pause_ms * SIM_MS);
 }
 
+/* Its process signals a command, and is asked for nothing else than to lead. */
+static void note_asked(struct sim_process *process) {
+    const struct sim_candidate *candidate = process->candidate;
+    struct sim_piece *piece = &process->pieces[candidate->role];
+    if (piece->child != SIM_CHILD_RUNS || candidate->term.state != TEN_TERM_COMMAND)
+        return;
+    piece->asked_for_lease |=
+        !piece->asked && candidate->term.stops == 0 && (!candidate->heard.over || candidate->lost);
+    piece->asked = true;
+}
+
 static void carry_out(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
     switch (step) {
     case TEN_TERM_START_BEGIN_HOOK:
@@ -108,6 +121,7 @@ static void carry_out(struct sim_world *world, struct sim_process *process, enum
     case TEN_TERM_ASK:
     case TEN_TERM_PASS_STOP:
     case TEN_TERM_KILL:
+        note_asked(process);
         sim_child_signal(world, process, process->candidate->role, step == TEN_TERM_KILL);
         break;
     case TEN_TERM_RESIGN:
@@ -127,10 +141,13 @@ static void reap(struct sim_world *world, struct sim_process *process, const ten
     struct sim_candidate *candidate = process->candidate;
     const struct sim_piece *piece = &process->pieces[candidate->role];
     candidate->reaped = true;
-    bool failed = piece->killed || sim_chance(world, 0.3);
+    bool failed = piece->killed ? !piece->exited_well : sim_chance(world, 0.3);
+    ten_term_exit how = {.failed = failed, .ended_for_lease = piece->warned};
     if (candidate->term.state == TEN_TERM_COMMAND && !piece->killed && sim_is_leader(world, process))
         sim_check_publish(world, process, candidate->role);
-    ten_term_exited(&candidate->term, heard, piece->killed, failed, now_ms);
+    ten_term_exited(&candidate->term, heard, &how, now_ms);
+    if (candidate->term.state == TEN_TERM_COMMAND)
+        sim_check_command_end(world, process, now_ms);
 }
 
 static void go_on(struct sim_world *world, struct sim_process *process) {
@@ -147,6 +164,7 @@ static void go_on(struct sim_world *world, struct sim_process *process) {
     } while (step != TEN_TERM_NOTHING && step != TEN_TERM_KILL && !world->failed);
     candidate->running = candidate->term.state != TEN_TERM_WAITING && candidate->term.state != TEN_TERM_OVER;
     if (candidate->term.state == TEN_TERM_OVER && !process->stopping) {
+        sim_check_term_over(world, process);
         process->stopping = true;
         ten_election_withdraw(&candidate->election, TEN_REASON_SHUTDOWN);
     }

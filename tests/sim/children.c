@@ -7,7 +7,7 @@
 #define KILLED_WITHIN_US (10 * SIM_MS)
 #define ASKED_WITHIN_US  (30 * SIM_MS)
 
-enum { EXITS, ALL_END };
+enum { EXITS, ALL_END, ALL_ASKED, WAYS };
 
 static void push(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t delay_us,
                  enum sim_event_kind kind, uint64_t number) {
@@ -17,7 +17,7 @@ static void push(struct sim_world *world, const struct sim_process *process, uin
 
 static void push_end(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t delay_us,
                      uint64_t how) {
-    push(world, process, target, delay_us, SIM_CHILD, process->pieces[target].work * 2 + how);
+    push(world, process, target, delay_us, SIM_CHILD, process->pieces[target].work * WAYS + how);
 }
 
 void sim_look_later(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t next_ms) {
@@ -60,6 +60,7 @@ void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint
         sim_child_overruns(world, process, target);
         return;
     }
+    process->pieces[target].warned |= piece->child == SIM_CHILD_RUNS;
     sim_child_signal(world, process, target, step == TEN_WORK_KILL);
     set_warden(world, process, target, now_ms + TEN_WORK_LOOK_MS);
 }
@@ -83,6 +84,8 @@ void sim_child_start(struct sim_world *world, struct sim_process *process, uint3
     piece->child = SIM_CHILD_RUNS;
     piece->is_bound = piece->working = is_bound;
     piece->obeys = sim_chance(world, 0.7);
+    piece->polite = sim_chance(world, 0.5);
+    piece->warned = piece->asked = piece->asked_for_lease = false;
     push_end(world, process, target, length_us, EXITS);
     if (is_bound)
         set_warden(world, process, target, ten_work_ask_ms(deadline_ms(process, target), world->work_rules.grace_ms));
@@ -95,7 +98,7 @@ void sim_child_signal(struct sim_world *world, struct sim_process *process, uint
         return;
     if (!process->guarded) /* a function cannot be killed, and ends when it likes */
         within_us = sim_ttl_us(world) * (world->long_work && sim_chance(world, 0.2) ? 15 : 2) / 10;
-    push_end(world, process, target, sim_random(world, within_us), ALL_END);
+    push_end(world, process, target, sim_random(world, within_us), kills ? ALL_END : ALL_ASKED);
 }
 
 enum ten_work_left sim_child_left(struct sim_world *world, struct sim_process *process, uint32_t target,
@@ -109,13 +112,15 @@ enum ten_work_left sim_child_left(struct sim_world *world, struct sim_process *p
 void sim_child_ends(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number) {
     struct sim_piece *piece = &process->pieces[target];
     enum sim_child before = piece->child;
-    if (number / 2 != piece->work || before == SIM_CHILD_NONE || (number % 2 == EXITS && before != SIM_CHILD_RUNS))
+    if (number / WAYS != piece->work || before == SIM_CHILD_NONE ||
+        (number % WAYS == EXITS && before != SIM_CHILD_RUNS))
         return;
     sim_check_ended_in_time(world, process, target);
-    bool leaves = number % 2 == EXITS && process->guarded && sim_chance(world, 0.1);
+    bool leaves = number % WAYS == EXITS && process->guarded && sim_chance(world, 0.1);
     piece->child = leaves ? SIM_CHILD_LEFTOVERS : SIM_CHILD_NONE;
     piece->working = leaves && piece->is_bound;
-    piece->killed = number % 2 == ALL_END;
+    piece->killed = number % WAYS != EXITS;
+    piece->exited_well = number % WAYS == ALL_ASKED && piece->polite;
     sim_note(world, leaves ? "its work has exited, and left something" : "its work is gone", process->number, target,
              piece->token);
     if (before == SIM_CHILD_RUNS) /* of its own children the kernel tells a process */

@@ -47,6 +47,44 @@ void sim_check_work_over(struct sim_world *world, struct sim_process *process) {
                  world->targets[role].id);
 }
 
+/* ---- who has ended a command */
+
+static bool ended_for_lease(const struct sim_process *process, uint64_t now_ms) {
+    const struct sim_candidate *candidate = process->candidate;
+    const struct sim_piece *piece = &process->pieces[candidate->role];
+    const ten_holding *lease = &candidate->election.holding;
+    bool expired = candidate->lost || lease->token != piece->token || now_ms >= lease->deadline_ms;
+    return piece->warned || piece->asked_for_lease || expired;
+}
+
+void sim_check_command_end(struct sim_world *world, struct sim_process *process, uint64_t now_ms) {
+    const struct sim_candidate *candidate = process->candidate;
+    const ten_term *term = &candidate->term;
+    const char *id = world->targets[candidate->role].id;
+    bool for_lease = ended_for_lease(process, now_ms);
+    bool by_itself = !for_lease && !process->pieces[candidate->role].asked && term->stops == 0;
+    world->stats.checks++;
+    if (for_lease && (term->done || !term->lost))
+        sim_fail(world, candidate->role, "the command of %s on %s was ended because of the lease, but counts as %s",
+                 process->id, id, term->done ? "done" : "told to stop");
+    if (by_itself && !term->done)
+        sim_fail(world, candidate->role, "the command of %s on %s has ended by itself, but does not count as done",
+                 process->id, id);
+}
+
+void sim_check_term_over(struct sim_world *world, struct sim_process *process) {
+    const struct sim_candidate *candidate = process->candidate;
+    const ten_term *term = &candidate->term;
+    enum ten_term_outcome outcome = ten_term_outcome(term, &candidate->heard);
+    world->stats.checks++;
+    if (!term->rules.once && !term->done)
+        sim_fail(world, candidate->role, "%s leaves %s for good, but its command has not ended by itself", process->id,
+                 world->targets[candidate->role].id);
+    if (term->rules.once && term->ran && term->lost && outcome != TEN_TERM_LOST)
+        sim_fail(world, candidate->role, "%s has lost its lease on %s, but leaves with the outcome %d", process->id,
+                 world->targets[candidate->role].id, (int)outcome);
+}
+
 /* ---- least times */
 
 bool sim_has_least_time(const struct sim_world *world, uint32_t role) {

@@ -97,6 +97,8 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_PUBLISH_AFTER_RELEASE] = true,
                                                [TEN_MUTANT_LEFTOVERS_IGNORED] = true,
                                                [TEN_MUTANT_RESTART_BESIDE] = true,
+                                               [TEN_MUTANT_EXIT_STATUS_DECIDES] = true,
+                                               [TEN_MUTANT_HOOK_THEN_COMMAND] = true,
                                                [TEN_MUTANT_KEEP_FORGOTTEN] = true}};
 
 /* The fleet's are all but those that only elections have. */
@@ -104,7 +106,8 @@ static void share_out_mutants(void) {
     for (int i = 0; i < TEN_MUTANT_COUNT; i++)
         fleets.has_mutant[i] = i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT &&
                                i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED &&
-                               i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_KEEP_FORGOTTEN;
+                               i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
+                               i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN;
 }
 
 struct options {

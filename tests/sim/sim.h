@@ -102,7 +102,12 @@ struct sim_piece {
     enum sim_child child;
     bool is_bound;    /* they work under the lease */
     bool obeys;       /* its processes end when they are asked to */
+    bool polite;      /* its command exits with 0 when it is asked to end */
     bool killed;      /* the last ones did not end by themselves */
+    bool exited_well; /* ... but the command exited with 0 */
+    bool warned;      /* the warden has signalled it, because of the lease */
+    bool asked;       /* its own process has, for any reason */
+    bool asked_for_lease;
     uint64_t look_us; /* the next look at it */
     bool working;     /* something of it is at work */
     bool unreported;  /* the work has ended, and the fleet does not know it yet */

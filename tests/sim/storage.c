@@ -242,7 +242,7 @@ void sim_warden_release(struct sim_world *world, struct sim_process *process) {
                     .namespace_name = SIM_NAMESPACE,
                     .holder = process->id,
                     .ttl_ms = world->timing.ttl_ms,
-                    .reason = TEN_REASON_SHUTDOWN};
+                    .reason = TEN_REASON_CRASHED};
     ten_result result;
     if (world->weather.unreachable || world->weather.refusing || process->cut_requests) {
         sim_push(world, 50 * SIM_MS, (struct sim_event){.kind = SIM_WARDEN_END, .process = process->number});
@@ -258,7 +258,7 @@ void sim_warden_release(struct sim_world *world, struct sim_process *process) {
                           .target = world->targets[i].id,
                           .holder = process->id,
                           .token = held->token,
-                          .reason = TEN_REASON_SHUTDOWN};
+                          .reason = TEN_REASON_CRASHED};
         sim_note(world, "its warden releases", process->number, i, held->token);
         apply(world, &release, &result);
     }

@@ -206,6 +206,27 @@ election() {
     role_is_free || fail 'the role was not released'
 }
 
+# A worker of this version dies, and its warden releases the role with a reason that the previous version does not know.
+# A candidate of the previous version hears of it all the same, and does not wait for the end of the lease.
+crashed() {
+    timing 90000
+    # It has no second worker, which would campaign again.
+    background first "$NEW" once "$ROLE" --name first --ttl "${TTL}ms" --renew "${RENEW}ms" --at-least 0s -- \
+        "$POLLER" "$LOG" poll 1000000
+    echo "$PID" >"$CASE/first.pid"
+    until_true 20 somebody_leads
+    INSTANCE=$(leader)
+    old enters second
+    kill -KILL "$(worker_of first)"
+    until_true 30 leads second
+    exits 0 "$NEW" history --namespace leader --json
+    out_has '"event":"lease_released"' '"reason":"crashed"'
+    exits 0 "$OLD" history --namespace leader --json
+    out_has '"event":"lease_released"'
+    stop second
+    never_two 2
+}
+
 # ---- lease verbs
 
 seen() {
@@ -279,6 +300,8 @@ also 'and back again: a fleet of this version is replaced by one of the previous
 also 'a mixed fleet agrees on the plan, and nothing changes hands' made_by old mixed
 also 'a role goes from the previous version to this version and back' roles_made_by old election old new
 also 'a role goes from this version to the previous version and back' roles_made_by new election new old
+also 'a role that the warden of this version has released goes to the previous version at once' \
+    roles_made_by old crashed
 also 'what one version has acquired, the other renews, releases and takes away' made_by old verbs
 if [ "$FLEET_STORE" = http ]; then
     also 'agents of this version at a server of the previous version, which is upgraded and put back' served old new

@@ -27,7 +27,8 @@ class Info:
 
 @dataclass(frozen=True)
 class Event:
-    """What the log would say: `name` is lease_acquired, lease_lost... `error` is a code of libtenure, or 0."""
+    """What the log would say: `name` is lease_acquired, lease_lost... `error` is a code of libtenure, or 0,
+    and `message` describes it."""
 
     name: str
     target: str
@@ -37,6 +38,7 @@ class Event:
     error: int = 0
     count: int = 0
     remaining: float = 0.0
+    message: str = ""
 
 
 def _info(found: native.InfoStruct) -> Info:
@@ -46,7 +48,8 @@ def _info(found: native.InfoStruct) -> Info:
 
 def event_of(event: native.EventStruct) -> Event:
     return Event(text(lib.tenure_event_name(event.kind)), text(event.target), text(event.instance), text(event.reason),
-                 event.token, event.error, event.count, event.remaining_ms / 1000)
+                 event.token, event.error, event.count, event.remaining_ms / 1000,
+                 text(event.message))
 
 
 def event_function(on_event: Optional[Callable[[Event], None]]) -> Any:

@@ -54,8 +54,9 @@ struct leader {
     ten_child child;
     int alive_fds[2]; /* a pipe without content, for as long as the child runs */
     uint64_t mark;
-    int status;     /* how the last command ended */
-    int exec_error; /* errno, when it could not even be run; else 0 */
+    int status;         /* how the last command ended */
+    int exec_error;     /* errno, when it could not even be run; else 0 */
+    const char *ending; /* why the command was made to end, as the log was told; NULL: it was not */
     int stop_signal;
     bool stop_from_terminal; /* which has told the command, too */
 };
@@ -87,7 +88,7 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     if (event->reason[0])
         fields[count++] = TEN_TEXT("reason", event->reason);
     if (event->error < 0)
-        fields[count++] = TEN_TEXT("error", tenure_strerror(event->error));
+        fields[count++] = TEN_TEXT("error", event->message);
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
     ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
@@ -193,28 +194,70 @@ static void start_hook(struct leader *leader, const char *hook, uint32_t belief,
 }
 
 static void start_command(struct leader *leader, const ten_term_heard *heard) {
+    leader->ending = NULL;
     if (start_child(leader, leader->config->command, 0, ""))
         return;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
             TEN_TEXT("error", strerrordesc_np(errno)));
     leader->status = 1 << 8;
     leader->exec_error = 0;
-    ten_term_exited(&leader->term, heard, false, true, ten_now_ms());
+    ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true}, ten_now_ms());
+}
+
+/* Why a command has to end, or had to, that no deadline was pressing. */
+static const char *why_stopped(const struct leader *leader, const struct heard *heard) {
+    if (heard->reason)
+        return heard->reason;
+    return leader->term.stops ? "shutdown" : "expired";
+}
+
+/* The command is made to end: the log is told why, once. */
+static void report_ending(struct leader *leader, const struct heard *heard, const char *reason, bool is_lost) {
+    if (leader->ending)
+        return;
+    leader->ending = reason;
+    TEN_LOG(leader->log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
+            TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", leader->term.token),
+            TEN_TEXT("reason", reason),
+            TEN_NUMBER("ends_in_ms", ten_sub_saturating(heard->term.lease.ends_ms, ten_now_ms())));
+}
+
+static void report_end(const struct leader *leader) {
+    const ten_term *term = &leader->term;
+    int status = leader->status;
+    bool bad = term->lost || (term->done && status != 0);
+    if (leader->exec_error)
+        TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
+                TEN_TEXT("command", leader->config->command[0]),
+                TEN_TEXT("error", strerrordesc_np(leader->exec_error)));
+    else
+        TEN_LOG(leader->log, bad ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ended",
+                TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", term->token),
+                TEN_TEXT("reason", term->done ? "done" : leader->ending),
+                WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
+                                    : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
+}
+
+static void note_exit(struct leader *leader) {
+    struct heard heard = look_at_heard(leader);
+    ten_term_exit how = {.failed = leader->child.status != 0, .ended_for_lease = leader->child.ended_for_lease};
+    ten_term_exited(&leader->term, &heard.term, &how, ten_now_ms());
+    if (leader->term.state != TEN_TERM_COMMAND)
+        return;
+    leader->status = leader->child.status;
+    leader->exec_error = leader->child.exec_error;
+    if (leader->child.ended_for_lease) /* the warden was the first to see that */
+        report_ending(leader, &heard, "expiring", true);
+    if (!leader->ending)
+        leader->ending = why_stopped(leader, &heard);
+    report_end(leader);
 }
 
 static void reap(struct leader *leader) {
     int status;
-    for (pid_t pid; (pid = ten_children_reap(&leader->children, &status)) > 0;) {
-        if (!ten_child_reaped(&leader->children, &leader->child, pid, status))
-            continue; /* an orphan that was adopted */
-        status = leader->child.status;
-        if (leader->term.state == TEN_TERM_COMMAND) {
-            leader->status = status;
-            leader->exec_error = leader->child.exec_error;
-        }
-        struct heard heard = look_at_heard(leader);
-        ten_term_exited(&leader->term, &heard.term, WIFSIGNALED(status), status != 0, ten_now_ms());
-    }
+    for (pid_t pid; (pid = ten_children_reap(&leader->children, &status)) > 0;)
+        if (ten_child_reaped(&leader->children, &leader->child, pid, status)) /* else an orphan that was adopted */
+            note_exit(leader);
 }
 
 static int exit_of(int status) {
@@ -223,7 +266,7 @@ static int exit_of(int status) {
 
 static enum ten_work_left left_of_child(struct leader *leader) {
     const ten_work *work = &leader->term.work;
-    int status = leader->child.status;
+    int status = leader->child.ended_for_lease ? 0 : leader->child.status;
     enum ten_work_left left = ten_child_left(&leader->children, &leader->child, work);
     if (left != TEN_WORK_NONE || !leader->child.pid)
         return left;
@@ -237,17 +280,15 @@ static enum ten_work_left left_of_child(struct leader *leader) {
 
 /* ---- what the term wants */
 
-static void report_done(struct leader *leader) {
-    int status = leader->status;
-    if (leader->exec_error)
-        TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
-                TEN_TEXT("command", leader->config->command[0]),
-                TEN_TEXT("error", strerrordesc_np(leader->exec_error)));
-    else if (status != 0 && leader->term.resign_pause_ms != UINT64_MAX)
-        TEN_LOG(leader->log, TEN_LOG_WARN, "command_failed", TEN_TEXT("target", leader->config->role),
-                TEN_NUMBER("token", leader->term.token),
-                WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
-                                    : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
+/* The worker is about to signal the command, unless that has exited and only left something. */
+static void note_ending(struct leader *leader, const struct heard *heard) {
+    enum ten_work_why why = leader->term.work.why;
+    if (leader->term.state != TEN_TERM_COMMAND || leader->child.exited)
+        return;
+    const char *reason = why == TEN_WORK_LATE        ? "expiring"
+                         : why == TEN_WORK_UNCERTAIN ? "uncertain"
+                                                     : why_stopped(leader, heard);
+    report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN);
 }
 
 static void carry_out(struct leader *leader, enum ten_term_step step, const struct heard *heard) {
@@ -264,16 +305,16 @@ static void carry_out(struct leader *leader, enum ten_term_step step, const stru
         start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason);
         break;
     case TEN_TERM_PASS_STOP:
+        note_ending(leader, heard);
         if (!leader->stop_from_terminal)
             ten_child_signal(&leader->children, &leader->child, leader->stop_signal);
         break;
     case TEN_TERM_ASK:
     case TEN_TERM_KILL:
+        note_ending(leader, heard);
         ten_child_signal(&leader->children, &leader->child, step == TEN_TERM_KILL ? SIGKILL : SIGTERM);
         break;
     case TEN_TERM_RESIGN:
-        if (term->resign_reason == TEN_REASON_DONE)
-            report_done(leader);
         ten_candidate_end_term(leader->election, term->resign_reason, term->resign_pause_ms);
         break;
     case TEN_TERM_WORK_OVER:
@@ -287,8 +328,9 @@ static void carry_out(struct leader *leader, enum ten_term_step step, const stru
 /* Returns when to come again if nothing happens before. */
 static uint64_t go_on(struct leader *leader) {
     for (;;) {
-        struct heard heard = look_at_heard(leader);
+        /* In this order: that something is gone can take long to see, and then the lease is looked at again. */
         enum ten_work_left left = left_of_child(leader);
+        struct heard heard = look_at_heard(leader);
         uint64_t now_ms = ten_now_ms();
         enum ten_term_step step = ten_term_next(&leader->term, &heard.term, left, now_ms);
         atomic_store(&leader->shared->state->keep_until_ms, leader->term.keep_until_ms);

@@ -273,7 +273,7 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
     if (event->reason[0])
         fields[count++] = TEN_TEXT("reason", event->reason);
     if (event->error < 0)
-        fields[count++] = TEN_TEXT("error", tenure_strerror(event->error));
+        fields[count++] = TEN_TEXT("error", event->message);
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
     if (event->free_ms)

@@ -88,6 +88,7 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t belief
         atomic_store(&place->status, NOT_FOUND << 8);
         atomic_store(&place->exec_error, 0);
         atomic_store(&place->isolation_error, 0);
+        atomic_store(&place->ended_for_lease, 0);
         atomic_store(&place->form, TEN_ISOLATION_NONE);
         atomic_store(&place->poll, child->mark);
         atomic_store(&place->generation, bound ? atomic_load(&bound->generation) : 0);
@@ -157,6 +158,10 @@ static void ignore_stop_keys(void) {
     (void)signal(SIGTTOU, SIG_IGN);
 }
 
+static void note_ended_for_lease(const struct launch *launch) {
+    atomic_store(&launch->place->ended_for_lease, launch->config->mark);
+}
+
 static _Noreturn void become_command(const struct launch *launch) {
     const ten_child_config *config = launch->config;
     sigset_t none;
@@ -171,8 +176,12 @@ static _Noreturn void become_command(const struct launch *launch) {
     if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
         (config->out_fd >= 0 && dup2(config->out_fd, STDOUT_FILENO) < 0))
         _exit(NOT_FOUND);
-    if (pressure(launch) != TEN_WORK_NOTHING) /* it was stopped on its way here, and the lease has gone on without it */
+    if (pressure(launch) !=
+        TEN_WORK_NOTHING) { /* it was stopped on its way here, and the lease has gone on without it */
+        note_ended_for_lease(launch);
+        (void)syscall(SYS_kill, syscall(SYS_getpid), SIGTERM); /* as it would have been a moment later */
         _exit(NOT_FOUND);
+    }
     execvpe(config->arguments[0], config->arguments, config->variables);
     exit_with(launch, errno);
 }
@@ -212,6 +221,7 @@ static _Noreturn void be_first(const struct launch *launch) {
         if (ended == command || ended < 0)
             break;
         if (ended == 0 && pressure(launch) == TEN_WORK_KILL) {
+            note_ended_for_lease(launch);
             status = SIGKILL;
             break;
         }
@@ -398,6 +408,7 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     int failed = atomic_load(&place->isolation_error);
     if (failed != 0)
         note_isolation(children, failed);
+    child->ended_for_lease = atomic_load(&place->ended_for_lease) == child->mark;
     return true;
 }
 

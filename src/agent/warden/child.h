@@ -34,9 +34,10 @@ typedef struct ten_child {
     uint64_t mark; /* its number, in the environment of everything that it starts */
     enum ten_isolation form;
     bool exited;
-    int status;     /* once exited: how the command ended, as waitpid() says it */
-    int exec_error; /* errno, when it could not even be run; else 0 */
-    uint32_t place; /* in the shared memory */
+    int status;           /* once exited: how the command ended, as waitpid() says it */
+    int exec_error;       /* errno, when it could not even be run; else 0 */
+    bool ended_for_lease; /* once exited: the warden has signalled it because of its lease, or it was not started */
+    uint32_t place;       /* in the shared memory */
 } ten_child;
 
 #define TEN_CHILD_UNBOUND UINT32_MAX /* a belief that is none: whatever the deadlines, the warden leaves it alone */

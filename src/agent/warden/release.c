@@ -48,7 +48,7 @@ static int release_page(const ten_release *release, ten_store *store, struct hel
                                 .target = held->ids[i],
                                 .holder = held->holder,
                                 .token = held->ops[i].token,
-                                .reason = TEN_REASON_SHUTDOWN};
+                                .reason = TEN_REASON_CRASHED};
     if (r == TENURE_OK && held->count > 0)
         r = ten_store_apply(store, held->ops, results, held->count, release->ttl_ms);
     return r;
@@ -64,7 +64,7 @@ int ten_release_all(const ten_release *release, ten_store *store) {
                     .namespace_name = release->namespace_name,
                     .holder = release->instance,
                     .ttl_ms = release->ttl_ms,
-                    .reason = TEN_REASON_SHUTDOWN};
+                    .reason = TEN_REASON_CRASHED};
     if (r == TENURE_OK)
         r = ten_store_apply(store, &leave, results, 1, release->ttl_ms);
     while (r == TENURE_OK) {

@@ -26,6 +26,9 @@ struct ten_shared_poll {
     atomic_int exec_error;        /* errno, when the command could not even be run */
     atomic_int isolation_error;   /* errno, when that was because it could not be isolated */
     atomic_int status; /* how the command ended, as waitpid() says it; set by the first process of its namespace */
+    /* The mark of the command that was signalled, or not started, because of its lease; set before that is done. Not by
+     * the worker, which knows what it does. */
+    _Atomic(uint64_t) ended_for_lease;
 };
 
 #define TEN_SHARED_UNBOUND UINT32_MAX /* its process may outlive every deadline, but not the worker */

@@ -19,7 +19,7 @@
 /* A place whose command has to end. */
 struct due {
     uint64_t mark;
-    const struct ten_shared_poll *place;
+    struct ten_shared_poll *place;
     int signal;
 };
 
@@ -69,7 +69,7 @@ static enum ten_isolation form_of(const struct ten_shared_poll *place) {
 
 /* Returns when the next one has to end. */
 static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
-    const struct ten_shared_state *state = shared->state;
+    struct ten_shared_state *state = shared->state;
     uint64_t next_ms = UINT64_MAX;
     unsigned places = atomic_load(&state->poll_places);
     uint64_t now_ms = ten_now_ms();
@@ -77,7 +77,7 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
     watch->kill_ms = UINT64_MAX;
     watch->loose_signal = SIGTERM;
     for (unsigned i = 0; i < places; i++) {
-        const struct ten_shared_poll *place = &state->polls[i];
+        struct ten_shared_poll *place = &state->polls[i];
         uint32_t belief = atomic_load(&place->belief);
         pid_t pid = atomic_load(&place->pid);
         if (belief == 0)
@@ -108,6 +108,7 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
 
 /* The command itself. What it leaves behind is the worker's child then, and is found by its mark. */
 static void kill_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    atomic_store(&due->place->ended_for_lease, due->mark);
     if (form_of(due->place) != TEN_ISOLATION_CGROUP ||
         ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGKILL, trouble) == 0)
         (void)ten_process_signal_at(&due->place->pid, SIGKILL, trouble);
@@ -116,6 +117,7 @@ static void kill_command(const struct due *due, const ten_shared *shared, pid_t 
 /* The command and all that is below it. */
 static void ask_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
     pid_t pid = atomic_load(&due->place->pid);
+    atomic_store(&due->place->ended_for_lease, due->mark);
     if (form_of(due->place) == TEN_ISOLATION_CGROUP)
         (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGTERM, trouble);
     else if (pid > 0)

@@ -3,6 +3,8 @@
  * so that no call holds the server for more than about a millisecond; a few calls are under way at a time. Inside a
  * call the operations are runs that have everything but the key and the token in common.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -163,6 +165,25 @@ static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) 
     ten_redis_word(words, "");
 }
 
+/* A reason is its number in the feed. A program that does not know a number passes over the whole change; so the number
+ * of a newer reason stands behind that of the older one that comes nearest, which is all that an older program reads. */
+void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason) {
+    char text[32];
+    bool newer = reason == TEN_REASON_CRASHED || reason == TEN_REASON_PAUSED;
+    enum ten_reason older = reason == TEN_REASON_CRASHED ? TEN_REASON_SHUTDOWN : TEN_REASON_REMOVED;
+    snprintf(text, sizeof text, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
+    ten_redis_word(words, text);
+}
+
+enum ten_reason ten_redis_reason(const char *text) {
+    char *rest;
+    unsigned long older = strtoul(text, &rest, 10);
+    unsigned long newer = *rest == '.' ? strtoul(rest + 1, NULL, 10) : TEN_REASON_COUNT;
+    if (newer < TEN_REASON_COUNT)
+        return (enum ten_reason)newer;
+    return older < TEN_REASON_COUNT ? (enum ten_reason)older : TEN_REASON_NONE;
+}
+
 static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, const char *proof) {
     const ten_op *op = &ops[0];
     ten_redis_word(words, kind_word(op));
@@ -170,7 +191,7 @@ static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, con
     ten_redis_word(words, flag_words(op->flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
-    ten_redis_word_number(words, op->reason);
+    ten_redis_word_reason(words, op->reason);
     ten_redis_word(words, or_empty(op->actor));
     ten_redis_word_number(words, op->kind == TEN_OP_ANNOUNCE ? op->weight : op->ask);
     ten_redis_word(words, or_empty(op->metadata));

@@ -291,11 +291,10 @@ static bool parse_line(char *line, ten_change *change) {
             *line++ = '\0';
     }
     unsigned long kind = strtoul(fields[0], NULL, NUMBER_BASE);
-    unsigned long reason = strtoul(fields[1], NULL, NUMBER_BASE);
-    if (kind >= TEN_COUNT(kinds) || reason >= TEN_REASON_COUNT)
+    if (kind >= TEN_COUNT(kinds))
         return false;
     change->kind = kinds[kind];
-    change->reason = (enum ten_reason)reason;
+    change->reason = ten_redis_reason(fields[1]);
     change->token = strtoull(fields[2], NULL, NUMBER_BASE);
     change->at_ms = strtoull(fields[3], NULL, NUMBER_BASE);
     for (size_t i = 4; i < LINE_FIELDS; i++)

@@ -74,6 +74,9 @@ typedef struct ten_redis_store {
 void ten_redis_word(ten_redis_words *words, const char *text);
 void ten_redis_word_bytes(ten_redis_words *words, const char *data, size_t size);
 void ten_redis_word_number(ten_redis_words *words, uint64_t number);
+/* As the feed has it. */
+void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason);
+enum ten_reason ten_redis_reason(const char *text);
 /* before + id + after */
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id);
 /* Starts a script's command: its keys are to follow, then its arguments. */

@@ -36,6 +36,28 @@ static void the_feed_tells_changes_of_hands_in_order_with_growing_cursors(void *
     assert_int_equal(seen.count, 0);
 }
 
+static void the_reason_of_a_release_comes_back(void **state) {
+    const struct place *place = *state;
+    static const enum ten_reason reasons[] = {TEN_REASON_SHUTDOWN, TEN_REASON_REBALANCE, TEN_REASON_DRAIN,
+                                              TEN_REASON_REMOVED,  TEN_REASON_RESIGNED,  TEN_REASON_DONE,
+                                              TEN_REASON_STORE,    TEN_REASON_CRASHED,   TEN_REASON_PAUSED};
+    for (size_t i = 0; i < TEN_COUNT(reasons); i++) {
+        uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+        uint64_t cursor = cursor_now(place->store, place->ns);
+        ten_op release = {.kind = TEN_OP_RELEASE,
+                          .namespace_name = place->ns,
+                          .target = "t",
+                          .holder = "a",
+                          .token = token,
+                          .reason = reasons[i]};
+        expect_outcome(apply_one(place->store, release), TEN_OK);
+        struct seen seen;
+        read_changes(place->other, place->ns, &cursor, &seen);
+        assert_int_equal(seen.count, 1);
+        assert_int_equal(seen.at[0].change.reason, reasons[i]);
+    }
+}
+
 static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void **state) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -258,6 +280,7 @@ static void a_cursor_from_the_future_has_to_start_over(void **state) {
 
 static const struct CMUnitTest tests[] = {
     CASE(the_feed_tells_changes_of_hands_in_order_with_growing_cursors),
+    CASE(the_reason_of_a_release_comes_back),
     CASE(a_lease_that_expired_is_told_when_the_target_is_acquired_next),
     CASE(what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not),
     CASE(renewals_heartbeats_and_refusals_are_not_in_the_feed),

@@ -81,9 +81,15 @@ static void assert_outcome(const struct fixture *f, enum ten_term_outcome outcom
 }
 
 /* Its process has exited, and left nothing. */
-static void exits(struct fixture *f, bool signalled, bool failed) {
+static void exits(struct fixture *f, bool failed) {
     f->left = TEN_WORK_NONE;
-    ten_term_exited(&f->term, &f->heard, signalled, failed, f->now_ms);
+    ten_term_exited(&f->term, &f->heard, &(ten_term_exit){.failed = failed}, f->now_ms);
+}
+
+/* The same, after the warden has signalled it because of the lease. */
+static void exits_warned(struct fixture *f, bool failed) {
+    f->left = TEN_WORK_NONE;
+    ten_term_exited(&f->term, &f->heard, &(ten_term_exit){.failed = failed, .ended_for_lease = true}, f->now_ms);
 }
 
 static void run_command(struct fixture *f, ten_term_rules rules) {
@@ -105,14 +111,14 @@ static void a_term_is_hook_command_and_hook_one_after_the_other(void **state) {
     elect(&f, 7);
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
     assert_next(&f, TEN_TERM_NOTHING);
-    exits(&f, false, false);
+    exits(&f, false);
     assert_next(&f, TEN_TERM_START_COMMAND);
     assert_next(&f, TEN_TERM_NOTHING);
-    exits(&f, false, false);
+    exits(&f, false);
     assert_resigns(&f, TEN_REASON_DONE, 200);
     assert_next(&f, TEN_TERM_START_END_HOOK);
     assert_next(&f, TEN_TERM_NOTHING);
-    exits(&f, false, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.state, TEN_TERM_WAITING);
     assert_next(&f, TEN_TERM_NOTHING); /* the same term does not begin again */
@@ -122,7 +128,7 @@ static void without_hooks_there_is_the_command_alone(void **state) {
     (void)state;
     struct fixture f;
     run_command(&f, plain());
-    exits(&f, false, false);
+    exits(&f, false);
     assert_resigns(&f, TEN_REASON_DONE, 200);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_false(ten_term_works(&f.term));
@@ -132,7 +138,7 @@ static void nothing_goes_on_while_something_of_the_work_is_left(void **state) {
     (void)state;
     struct fixture f;
     run_command(&f, plain());
-    exits(&f, false, false);
+    exits(&f, false);
     f.left = TEN_WORK_LEFTOVERS;
     assert_resigns(&f, TEN_REASON_DONE, 200);
     assert_next(&f, TEN_TERM_ASK);
@@ -164,7 +170,7 @@ static void a_command_that_could_not_be_started_is_done_and_has_failed(void **st
     set_up(&f, rules);
     elect(&f, 7);
     assert_next(&f, TEN_TERM_START_COMMAND);
-    exits(&f, false, true);
+    exits(&f, true);
     assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
@@ -206,7 +212,7 @@ static void after_its_hook_the_command_waits_until_the_lease_is_confirmed(void *
     elect(&f, 7);
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
     f.heard.lease.confirmed = false;
-    exits(&f, false, false);
+    exits(&f, false);
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_READY);
     assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), UINT64_MAX);
@@ -222,7 +228,7 @@ static void a_term_that_ends_before_its_command_began_has_its_last_hook(void **s
         elect(&f, 7);
         assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
         f.heard.lease.confirmed = false;
-        exits(&f, false, false);
+        exits(&f, false);
         assert_next(&f, TEN_TERM_NOTHING);
         if (way == 0) {
             f.heard.over = true;
@@ -273,7 +279,7 @@ static void a_hook_that_takes_too_long_is_ended_and_the_term_goes_on(void **stat
     assert_next(&f, TEN_TERM_ASK);
     f.now_ms += 50;
     assert_next(&f, TEN_TERM_KILL);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_START_COMMAND);
 }
 
@@ -285,7 +291,7 @@ static void no_deadline_presses_the_hook_of_the_end(void **state) {
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
     lose(&f);
     assert_next(&f, TEN_TERM_ASK);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_START_END_HOOK);
     f.now_ms += HOOK - 1;
     assert_next(&f, TEN_TERM_NOTHING);
@@ -310,7 +316,7 @@ static void a_command_that_was_not_renewed_in_time_is_ended_and_the_election_tol
     assert_next(&f, TEN_TERM_NOTHING);
     f.now_ms++;
     assert_next(&f, TEN_TERM_KILL);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.state, TEN_TERM_WAITING);
 }
@@ -353,36 +359,118 @@ static void a_command_that_lost_its_lease_is_killed_after_50_ms(void **state) {
     assert_next(&f, TEN_TERM_NOTHING);
     f.now_ms++;
     assert_next(&f, TEN_TERM_KILL);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_WORK_OVER);
 }
 
-/* This process was stopped meanwhile. */
-static void a_command_that_the_warden_ended_is_not_done(void **state) {
+/* This process was stopped meanwhile, or the warden came first. The lease may even have been renewed since. */
+static void a_command_that_the_warden_ended_is_not_done_whatever_its_status(void **state) {
+    (void)state;
+    struct fixture f;
+    for (int failed = 0; failed < 2; failed++) {
+        run_command(&f, once());
+        exits_warned(&f, failed);
+        assert_resigns(&f, TEN_REASON_STORE, 0);
+        assert_next(&f, TEN_TERM_WORK_OVER);
+        assert_false(f.term.done);
+        assert_outcome(&f, TEN_TERM_LOST);
+    }
+}
+
+static void a_lease_that_has_expired_when_the_end_is_noticed_was_lost(void **state) {
+    (void)state;
+    struct fixture f;
+    for (int way = 0; way < 2; way++) {
+        run_command(&f, once());
+        if (way == 0)
+            lose(&f);
+        else
+            f.now_ms = ENDS;
+        exits(&f, false);
+        assert_resigns(&f, TEN_REASON_STORE, 0);
+        assert_next(&f, TEN_TERM_WORK_OVER);
+        assert_outcome(&f, TEN_TERM_LOST);
+    }
+}
+
+/* In the grace, but nobody has told it to: it has ended by itself. */
+static void a_command_that_ends_before_it_is_signalled_is_done(void **state) {
+    (void)state;
+    struct fixture f;
+    for (uint64_t now_ms = ENDS - GRACE - 1; now_ms < ENDS; now_ms += GRACE) {
+        run_command(&f, once());
+        f.now_ms = now_ms;
+        exits(&f, true);
+        assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
+        assert_true(f.term.done);
+    }
+}
+
+/* Its command exits with 0 when it is asked to end, as good services do. */
+static void after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_status(void **state) {
+    (void)state;
+    struct fixture f;
+    enum { ASKED, UNCERTAIN, LOST, WARNED, WAYS };
+    for (int i = 0; i < WAYS * 3 * 2; i++) {
+        ten_term_rules rules = plain();
+        rules.restart = (enum ten_restart)(i / WAYS % 3);
+        rules.work.stop_when_uncertain = i % WAYS == UNCERTAIN;
+        bool failed = i / WAYS / 3;
+        run_command(&f, rules);
+        if (i % WAYS == ASKED)
+            f.now_ms = ENDS - GRACE;
+        else if (i % WAYS == UNCERTAIN)
+            f.heard.lease.confirmed = false;
+        else if (i % WAYS == LOST)
+            lose(&f);
+        if (i % WAYS == WARNED) {
+            exits_warned(&f, failed);
+        } else {
+            assert_next(&f, TEN_TERM_ASK);
+            exits(&f, failed);
+        }
+        while (f.term.state == TEN_TERM_COMMAND)
+            (void)next(&f);
+        assert_int_equal(f.term.state, TEN_TERM_WAITING);
+        assert_false(f.term.done);
+        elect(&f, 8);
+        assert_next(&f, TEN_TERM_START_COMMAND);
+    }
+}
+
+static void once_that_was_ended_because_of_the_lease_says_so_although_it_is_stopped_then(void **state) {
     (void)state;
     struct fixture f;
     run_command(&f, once());
     f.now_ms = ENDS - GRACE;
-    exits(&f, true, true);
-    assert_resigns(&f, TEN_REASON_STORE, 0);
+    assert_next(&f, TEN_TERM_ASK);
+    ten_term_stop(&f.term);
+    exits(&f, false);
+    assert_next(&f, TEN_TERM_RESIGN);
     assert_next(&f, TEN_TERM_WORK_OVER);
-    assert_false(f.term.done);
     assert_outcome(&f, TEN_TERM_LOST);
-    run_command(&f, once());
-    lose(&f);
-    exits(&f, true, true);
-    assert_resigns(&f, TEN_REASON_STORE, 0);
-    assert_false(f.term.done);
 }
 
-static void a_command_that_died_of_a_signal_long_before_the_deadline_is_done(void **state) {
+/* ---- delays before the command */
+
+static void after_its_hook_the_lease_is_looked_at_again(void **state) {
     (void)state;
     struct fixture f;
-    run_command(&f, once());
-    f.now_ms = ENDS - GRACE - 1;
-    exits(&f, true, true);
-    assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
-    assert_true(f.term.done);
+    for (int way = 0; way < 3; way++) {
+        set_up(&f, with_hooks());
+        elect(&f, 7);
+        assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
+        assert_next(&f, TEN_TERM_NOTHING);
+        if (way == 0)
+            f.now_ms = ENDS - GRACE;
+        else if (way == 1)
+            f.heard.lease.closing = true;
+        else
+            lose(&f);
+        exits(&f, false);
+        assert_next(&f, way == 2 ? TEN_TERM_START_END_HOOK : TEN_TERM_NOTHING);
+        assert_false(f.term.ran);
+    }
 }
 
 /* ---- stopping */
@@ -395,7 +483,7 @@ static void the_command_hears_of_a_stop_as_this_program_did(void **state) {
     assert_resigns(&f, TEN_REASON_SHUTDOWN, UINT64_MAX);
     assert_next(&f, TEN_TERM_PASS_STOP);
     assert_next(&f, TEN_TERM_NOTHING);
-    exits(&f, false, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
     assert_false(f.term.done);
@@ -420,7 +508,7 @@ static void a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not(void *
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
     f.heard.over = true;
     assert_next(&f, TEN_TERM_ASK);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_START_END_HOOK);
     ten_term_stop(&f.term);
     assert_resigns(&f, TEN_REASON_SHUTDOWN, UINT64_MAX);
@@ -446,7 +534,7 @@ static void of_two_reasons_to_resign_the_first_is_told(void **state) {
     (void)state;
     struct fixture f;
     run_command(&f, plain());
-    exits(&f, false, true);
+    exits(&f, true);
     ten_term_stop(&f.term);
     assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
     assert_next(&f, TEN_TERM_WORK_OVER);
@@ -468,7 +556,7 @@ static void a_command_is_started_again_as_the_policy_says(void **state) {
         ten_term_rules rules = plain();
         rules.restart = cases[i].restart;
         run_command(&f, rules);
-        exits(&f, false, cases[i].failed);
+        exits(&f, cases[i].failed);
         assert_resigns(&f, TEN_REASON_DONE, cases[i].again ? 200 : UINT64_MAX);
         assert_next(&f, TEN_TERM_WORK_OVER);
         assert_int_equal(f.term.state, cases[i].again ? TEN_TERM_WAITING : TEN_TERM_OVER);
@@ -484,7 +572,7 @@ static void brief_commands_are_started_after_longer_and_longer_pauses(void **sta
         elect(&f, i + 1);
         assert_next(&f, TEN_TERM_START_COMMAND);
         f.now_ms += i == 3 ? STEADY : STEADY - 1;
-        exits(&f, false, false);
+        exits(&f, false);
         assert_resigns(&f, TEN_REASON_DONE, pauses_ms[i]);
         assert_next(&f, TEN_TERM_WORK_OVER);
     }
@@ -496,7 +584,7 @@ static void once_ends_with_its_command(void **state) {
     (void)state;
     struct fixture f;
     run_command(&f, once());
-    exits(&f, false, true);
+    exits(&f, true);
     assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
@@ -509,7 +597,7 @@ static void once_that_lost_its_lease_says_so(void **state) {
     run_command(&f, once());
     lose(&f);
     assert_next(&f, TEN_TERM_ASK);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
     assert_outcome(&f, TEN_TERM_LOST);
@@ -524,7 +612,7 @@ static void once_that_is_stopped_ends_as_its_command_does(void **state) {
     ten_term_stop(&f.term);
     assert_resigns(&f, TEN_REASON_SHUTDOWN, UINT64_MAX);
     assert_next(&f, TEN_TERM_PASS_STOP);
-    exits(&f, true, true);
+    exits(&f, true);
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_outcome(&f, TEN_TERM_COMMAND_END);
 }
@@ -618,8 +706,12 @@ int main(void) {
         cmocka_unit_test(an_uncertain_command_goes_on_unless_the_rules_say_stop),
         cmocka_unit_test(a_command_whose_term_is_over_is_asked_and_has_its_time),
         cmocka_unit_test(a_command_that_lost_its_lease_is_killed_after_50_ms),
-        cmocka_unit_test(a_command_that_the_warden_ended_is_not_done),
-        cmocka_unit_test(a_command_that_died_of_a_signal_long_before_the_deadline_is_done),
+        cmocka_unit_test(a_command_that_the_warden_ended_is_not_done_whatever_its_status),
+        cmocka_unit_test(a_lease_that_has_expired_when_the_end_is_noticed_was_lost),
+        cmocka_unit_test(a_command_that_ends_before_it_is_signalled_is_done),
+        cmocka_unit_test(after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_status),
+        cmocka_unit_test(once_that_was_ended_because_of_the_lease_says_so_although_it_is_stopped_then),
+        cmocka_unit_test(after_its_hook_the_lease_is_looked_at_again),
         cmocka_unit_test(the_command_hears_of_a_stop_as_this_program_did),
         cmocka_unit_test(a_second_stop_hurries),
         cmocka_unit_test(a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not),
