@@ -335,6 +335,32 @@ static void a_thousand_targets_are_read_in_one_call(void **state) {
     free(texts);
 }
 
+/* More than 4 MiB, where a server ends an answer. */
+static void large_registrations_are_read_in_one_call(void **state) {
+    const struct place *place = *state;
+    enum { COUNT = 90, SIZE = 50000 };
+    char *spec = malloc(SIZE + 3);
+    const char *ids[COUNT];
+    char texts[COUNT][8];
+    assert_non_null(spec);
+    memset(spec, 'x', SIZE + 2);
+    spec[0] = spec[SIZE + 1] = '"';
+    spec[SIZE + 2] = '\0';
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(texts[i], sizeof texts[i], "t%02zu", i);
+        ids[i] = texts[i];
+        ten_target_edit edit = {.action = TEN_TARGET_PUT, .target = {.id = texts[i], .spec = spec}};
+        if (i % 10 != 9) /* some are not known, also behind the last that fits into an answer */
+            assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, &edit, 1, CALL_MS), TENURE_OK);
+    }
+    struct listed *listed = read_targets(place, ids, COUNT);
+    assert_int_equal(listed->count, COUNT / 10 * 9);
+    for (size_t i = 0; i < listed->count; i++)
+        assert_string_equal(listed->at[i].id, ids[i + i / 9]);
+    free(listed);
+    free(spec);
+}
+
 static void a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word(void **state) {
     const struct place *place = *state;
     static const char *const ids[] = {"a", "b", "c", "d", "e"};
@@ -436,6 +462,7 @@ static const struct CMUnitTest tests[] = {
     CASE(certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them),
     CASE(ids_that_nobody_knows_have_no_rows),
     CASE(a_thousand_targets_are_read_in_one_call),
+    CASE(large_registrations_are_read_in_one_call),
     CASE(a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word),
     CASE(an_edit_says_whether_the_target_was_registered),
     CASE(a_put_replaces_all_of_the_registration),
