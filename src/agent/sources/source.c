@@ -33,8 +33,7 @@ static const struct {
 /* NULL: it has no thread. */
 static const ten_source_ops *find_ops(const char *text, bool *ret_known) {
     for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
-        size_t size = strlen(kinds[i].text);
-        *ret_known = strncmp(text, kinds[i].text, size) == 0 && text[size] != '\0';
+        *ret_known = strncmp(text, kinds[i].text, strlen(kinds[i].text)) == 0;
         if (*ret_known)
             return kinds[i].ops;
     }

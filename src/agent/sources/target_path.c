@@ -184,8 +184,8 @@ static void free_source(ten_side_thread *thread) {
 }
 
 static int check(const ten_agent_config *config, ten_error *error) {
-    (void)config;
-    (void)error;
+    if (config->targets[strlen("file:")] == '\0')
+        return ten_fail(error, TENURE_E_INVALID, "the target source 'file:' names no file: write file:PATH");
     return TENURE_OK; /* the file is looked at by the thread */
 }
 
