@@ -10,7 +10,7 @@
 #include "base/util.h"
 
 #define BACKOFF_MIN_MS 50u
-#define RETRY_MS       250u  /* for what was not a request: a listing that failed */
+#define RETRY_MS       250u  /* for what was not a request: a page that failed */
 #define BLIND_MS       250u  /* how often the feed of a store that sends no notices is read */
 #define CHANGED_MAX    1000u /* more changed registrations than this: everything is listed */
 
@@ -45,13 +45,22 @@ static void want_feed(ten_driver *driver, uint64_t now_ms) {
     want(driver, TEN_CALL_CHANGES, ten_max_u64(now_ms, driver->fed_ms + driver->config.feed_gap_ms));
 }
 
-/* Everything is read again: the cursor first. */
-static void start_over(ten_driver *driver, uint64_t at_ms) {
+/* Everything is listed: after the listing under way, if there is one. */
+static void want_listing(ten_driver *driver, uint64_t at_ms) {
+    driver->changed_count = driver->changed_at = 0;
+    driver->list_again = true;
+    want(driver, TEN_CALL_LIST, at_ms);
+}
+
+/* The feed is followed no more: what comes from now on is not wanted. */
+static void stop_following(ten_driver *driver) {
     driver->cursor = TEN_CURSOR_NOW;
     driver->followed = false;
     driver->changed_count = driver->changed_at = 0;
+    driver->after[0] = '\0';
+    driver->list_again = driver->lacking = false;
     driver->due_ms[TEN_CALL_LIST] = UINT64_MAX;
-    driver->due_ms[TEN_CALL_CHANGES] = at_ms;
+    driver->due_ms[TEN_CALL_CHANGES] = 0;
 }
 
 bool ten_driver_follows(const ten_driver *driver) {
@@ -114,13 +123,17 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
             driver->list_again = false;
             part->listing_begin(driver->config.self);
         }
-        call.target = driver->after;
+        call.after = driver->after;
         call.limit = driver->config.page_size;
         driver->rows = 0;
         break;
     case TEN_CALL_READ:
-        call.target = driver->changed[driver->changed_at];
-        driver->found = false;
+        call.count = ten_min_u64(driver->changed_count - driver->changed_at, TEN_CALL_READ_MAX);
+        for (size_t i = 0; i < call.count; i++) {
+            driver->reading[i] = driver->changed[driver->changed_at + i];
+            driver->found[i] = false;
+        }
+        call.ids = driver->reading;
         break;
     case TEN_CALL_NONE:
     case TEN_CALL_COUNT:
@@ -151,8 +164,8 @@ ten_call ten_driver_next(ten_driver *driver, uint64_t now_ms) {
         driver->config.part->expire(driver->config.self, now_ms);
         return (ten_call){0};
     }
-    if (driver->followed && !ten_driver_follows(driver)) /* what it misses from now on, it does not want to know */
-        start_over(driver, 0);
+    if (driver->followed && !ten_driver_follows(driver))
+        stop_following(driver);
     if (follows_first(driver, now_ms))
         return send(driver, TEN_CALL_CHANGES, now_ms);
     driver->urgent = ten_driver_is_urgent(driver, now_ms);
@@ -214,12 +227,15 @@ static void answer_changes(ten_driver *driver, uint64_t now_ms, int error, uint6
     }
     driver->moved |= cursor != driver->cursor;
     driver->cursor = cursor;
+    if (driver->lacking) { /* an epoch would have been told by now */
+        driver->lacking = false;
+        want(driver, TEN_CALL_LIST, part->listing_checked(driver->config.self, now_ms));
+    }
     if (error == TENURE_E_RESYNC || !driver->followed) {
         driver->followed = true;
         part->follow(driver->config.self, now_ms);
-        driver->changed_count = driver->changed_at = 0;
-        driver->after[0] = '\0';
-        driver->due_ms[TEN_CALL_LIST] = part->row ? now_ms : UINT64_MAX;
+        if (part->row)
+            want_listing(driver, now_ms);
         if (driver->noticed)
             want_feed(driver, now_ms);
         return;
@@ -230,25 +246,28 @@ static void answer_changes(ten_driver *driver, uint64_t now_ms, int error, uint6
         part->fed(driver->config.self);
 }
 
+/* The feed is followed meanwhile, so a page that failed is read again where it was. */
 static void answer_list(ten_driver *driver, uint64_t now_ms, int error) {
     if (error < 0) {
-        start_over(driver, now_ms + RETRY_MS);
+        driver->due_ms[TEN_CALL_LIST] = now_ms + RETRY_MS;
     } else if (driver->rows < driver->config.page_size) {
-        uint64_t again_ms = driver->config.part->listing_end(driver->config.self, now_ms);
+        driver->lacking = driver->config.part->listing_end(driver->config.self, now_ms);
         driver->after[0] = '\0';
-        driver->due_ms[TEN_CALL_LIST] = driver->list_again ? now_ms : again_ms;
+        driver->due_ms[TEN_CALL_LIST] = driver->list_again ? now_ms : UINT64_MAX;
+        if (driver->lacking)
+            want_feed(driver, now_ms);
     }
 }
 
-static void answer_read(ten_driver *driver, uint64_t now_ms, int error) {
+/* Whatever the reason is, a listing brings the same. */
+static void answer_read(ten_driver *driver, uint64_t now_ms, int error, size_t count) {
     const ten_driver_part *part = driver->config.part;
-    if (error < 0) {
-        start_over(driver, now_ms + RETRY_MS);
-    } else {
-        if (!driver->found)
-            part->unregistered(driver->config.self, now_ms, driver->changed[driver->changed_at]);
-        driver->changed_at++;
-    }
+    if (error < 0)
+        want_listing(driver, now_ms + RETRY_MS);
+    for (size_t i = 0; error == TENURE_OK && i < count; i++)
+        if (!driver->found[i])
+            part->unregistered(driver->config.self, now_ms, driver->reading[i]);
+    driver->changed_at += error < 0 ? 0 : count;
     if (driver->changed_at >= driver->changed_count) {
         driver->changed_count = driver->changed_at = 0;
         part->registrations_end(driver->config.self, now_ms);
@@ -257,6 +276,7 @@ static void answer_read(ten_driver *driver, uint64_t now_ms, int error) {
 
 void ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten_result *results, uint64_t cursor) {
     enum ten_call_kind kind = driver->call.kind;
+    size_t count = driver->call.count;
     driver->call = (ten_call){0};
     switch (kind) {
     case TEN_CALL_APPLY:
@@ -272,7 +292,7 @@ void ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten
         answer_list(driver, now_ms, error);
         break;
     case TEN_CALL_READ:
-        answer_read(driver, now_ms, error);
+        answer_read(driver, now_ms, error, count);
         break;
     case TEN_CALL_NONE:
     case TEN_CALL_COUNT:
@@ -288,9 +308,10 @@ void ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten
 
 void ten_driver_row(ten_driver *driver, uint64_t now_ms, const ten_row *row) {
     driver->rows++;
-    driver->found |= row->registered;
     if (driver->call.kind == TEN_CALL_LIST)
         (void)snprintf(driver->after, sizeof driver->after, "%s", row->target.id);
+    for (size_t i = 0; driver->call.kind == TEN_CALL_READ && i < driver->call.count; i++)
+        driver->found[i] |= row->registered && strcmp(driver->reading[i], row->target.id) == 0;
     driver->config.part->row(driver->config.self, now_ms, row);
 }
 
@@ -299,21 +320,21 @@ void ten_driver_instance(ten_driver *driver, uint64_t now_ms, const ten_instance
 }
 
 void ten_driver_list(ten_driver *driver, uint64_t now_ms) {
-    driver->list_again = true; /* after the listing under way, if there is one: others may never stop editing */
-    want(driver, TEN_CALL_LIST, now_ms);
+    want_listing(driver, now_ms);
 }
 
 /* The registration of a target is read after the reading of the feed: one call at a time. */
 static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *target) {
+    if (driver->list_again)
+        return;
     for (size_t i = driver->changed_at; i < driver->changed_count; i++)
         if (strcmp(driver->changed[i], target) == 0)
             return;
     if (driver->changed_count == driver->changed_room) {
         size_t room = driver->changed_room ? driver->changed_room * 2 : 16;
         void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(driver->changed, room * sizeof *driver->changed) : NULL;
-        if (!changed) { /* the feed was not interrupted: only the registrations are read again */
-            driver->changed_count = driver->changed_at = 0;
-            ten_driver_list(driver, now_ms);
+        if (!changed) {
+            want_listing(driver, now_ms);
             return;
         }
         driver->changed = changed;
@@ -328,6 +349,8 @@ void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *ch
     driver->moved = true;
     if (registration && driver->config.registrations)
         remember_changed(driver, now_ms, change->target);
+    if (change->kind == TENURE_EVENT_RECOVERING && driver->config.part->row)
+        want_listing(driver, now_ms);
     driver->config.part->change(driver->config.self, now_ms, change);
 }
 

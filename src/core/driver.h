@@ -4,13 +4,16 @@
  *
  * What it decides:
  *  - The order. A request that is urgent (a heartbeat or a renewal is due) goes before everything else. All other work
- *    is cut into bounded steps (one page, one batch, one registration), which take turns, so that none starves another:
- *    whatever others write into the store, a renewal waits for one step at most.
+ *    is cut into bounded steps (one page, one batch, some registrations), which take turns, so that none starves
+ *    another: whatever others write into the store, a renewal waits for one step at most.
  *  - The feed. It keeps the cursor, reads after a notice, after an urgent request (a notice can be lost), and until
  *    there is no more; but not more often than every feed_gap_ms.
  *  - Reading everything again, at the start and after entries were missed: first the cursor, then the listing page by
  *    page. What changes in between is heard of twice rather than never. At the start, while nothing is held, the cursor
- *    comes before any request.
+ *    comes before any request. A listing that is under way is never begun anew: it is read to its end, and then once
+ *    more. So it ends, however often the feed is overrun.
+ *  - What a listing lacks. The feed is read once more before that is believed: if it shows no epoch, the store had lost
+ *    nothing when the listing ended.
  *  - Failures. After a request without an answer nothing is sent until a backoff is over; deadlines are still noticed.
  */
 #ifndef TEN_CORE_DRIVER_H
@@ -35,7 +38,8 @@ typedef struct ten_driver_part {
     uint64_t (*urgent_ms)(const void *part);
 
     bool (*follows)(const void *part); /* whether it wants the feed at present */
-    /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. */
+    /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. If an
+     * epoch has begun meanwhile, change() with TENURE_EVENT_RECOVERING came before this. */
     void (*follow)(void *part, uint64_t now_ms);
     void (*change)(void *part, uint64_t now_ms, const ten_change *change);
     void (*fed)(void *part); /* it had no more entries when this call was sent */
@@ -47,8 +51,11 @@ typedef struct ten_driver_part {
 
     void (*listing_begin)(void *part);
     void (*row)(void *part, uint64_t now_ms, const ten_row *row);
-    /* The listing is complete. Returns when everything has to be listed again; UINT64_MAX: not. */
-    uint64_t (*listing_end)(void *part, uint64_t now_ms);
+    /* The listing is complete. True: it lacks something that an earlier one had. */
+    bool (*listing_end)(void *part, uint64_t now_ms);
+    /* After a listing that lacked something the feed was read once more. Returns when everything has to be listed again;
+     * UINT64_MAX: not. */
+    uint64_t (*listing_checked)(void *part, uint64_t now_ms);
     /* A target whose registration had changed was read: it is registered no more. */
     void (*unregistered)(void *part, uint64_t now_ms, const char *target);
     void (*registrations_end)(void *part, uint64_t now_ms);
@@ -76,18 +83,21 @@ enum ten_call_kind {
     TEN_CALL_CHANGES,
     TEN_CALL_INSTANCES,
     TEN_CALL_LIST,
-    TEN_CALL_READ, /* the registration of one target */
+    TEN_CALL_READ, /* the registrations of certain targets */
     TEN_CALL_COUNT,
 };
 
 typedef struct ten_call {
     enum ten_call_kind kind;
-    const ten_op *ops; /* apply */
-    size_t count;
-    uint64_t cursor;    /* changes: after this one; TEN_CURSOR_NOW: only get the present cursor */
-    uint32_t limit;     /* changes, list */
-    const char *target; /* list: after this id; read: this one. Valid until the answer */
+    const ten_op *ops;      /* apply */
+    size_t count;           /* of operations, or of ids */
+    uint64_t cursor;        /* changes: after this one; TEN_CURSOR_NOW: only get the present cursor */
+    uint32_t limit;         /* changes, list */
+    const char *after;      /* list: after this id. Valid until the answer, as are the ids */
+    const char *const *ids; /* read: `count` of them */
 } ten_call;
+
+#define TEN_CALL_READ_MAX 250u /* ids of one call */
 
 typedef struct ten_driver {
     ten_driver_config config;
@@ -109,13 +119,15 @@ typedef struct ten_driver {
     bool noticed; /* since the last reading began */
 
     size_t rows;     /* of the page in flight */
-    bool list_again; /* what has changed since the listing began is not remembered one by one */
+    bool list_again; /* a listing begins soon: what changes before that need not be remembered one by one */
+    bool lacking;    /* the last listing lacked something, and the feed has not been read since */
     char after[TENURE_TARGET_MAX + 1];
     char (*changed)[TENURE_TARGET_MAX + 1]; /* targets whose registrations are to be read */
     size_t changed_count;
     size_t changed_room;
     size_t changed_at;
-    bool found; /* the registration in flight */
+    const char *reading[TEN_CALL_READ_MAX]; /* the registrations in flight */
+    bool found[TEN_CALL_READ_MAX];          /* they are registered */
 } ten_driver;
 
 void ten_driver_init(ten_driver *driver, const ten_driver_config *config, uint64_t now_ms);

@@ -6,8 +6,9 @@
  * that the whole plan gives to others. So plan, acquires and releases wait until all have been read, but not for longer
  * than the settle time: others may go on registering.
  *
- * Removals come one by one through the feed. A listing that lacks registrations may be that of a store which lost data:
- * it is believed if it still lacks them a TTL later.
+ * Removals come one by one through the feed. If entries of it were missed, a listing lacks what was removed. It may also
+ * be that of a store which lost data: so it is believed after the feed has shown that no epoch had begun, and for a TTL
+ * from the beginning of an epoch it is not believed.
  */
 #include "core/fleet_state.h"
 
@@ -32,17 +33,24 @@ void ten_fleet_begin_listing(void *self) {
     fleet->listing++;
 }
 
+/* Whether a registration changes what is planned. */
+static bool is_new(const ten_fleet *fleet, const ten_row *row) {
+    uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
+    return number == TEN_NOBODY || !fleet->targets[number].known || fleet->targets[number].removed ||
+           fleet->targets[number].paused != row->target.paused;
+}
+
 void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (fleet->registry && row->registered) {
-        gather(fleet);
+        if (is_new(fleet, row)) /* a fleet that reads again what it knows goes on meanwhile */
+            gather(fleet);
         uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
         if (number != TEN_NOBODY) /* else it comes back with the next listing */
             fleet->targets[number].listing = fleet->listing;
     }
-    if (row->holder)
-        ten_fleet_note_row(fleet, row);
+    ten_fleet_note_row(fleet, row);
 }
 
 static void remove_registration(ten_fleet *fleet, uint32_t number) {
@@ -52,12 +60,12 @@ static void remove_registration(ten_fleet *fleet, uint32_t number) {
     ten_fleet_remove_target(fleet, fleet->now_ms, number);
 }
 
-/* Registrations that the listing did not have: removes them, or only says whether there are any. */
+/* Registrations that the last complete listing did not have: removes them, or only says whether there are any. */
 static bool sweep(ten_fleet *fleet, bool remove) {
     bool found = false;
     for (uint32_t i = 0; i < fleet->target_room; i++) {
         const struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || target->listing == 0 || target->listing == fleet->listing)
+        if (!target->known || target->listing == 0 || target->listing >= fleet->complete_listing)
             continue;
         found = true;
         if (remove)
@@ -66,16 +74,20 @@ static bool sweep(ten_fleet *fleet, bool remove) {
     return found;
 }
 
-uint64_t ten_fleet_end_listing(void *self, uint64_t now_ms) {
+bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
+    ten_fleet *fleet = self;
+    fleet->complete_listing = fleet->listing;
+    ten_fleet_registrations_end(fleet, now_ms);
+    return sweep(fleet, false);
+}
+
+uint64_t ten_fleet_check_listing(void *self, uint64_t now_ms) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
-    bool believed = fleet->shrunk_ms != 0 && now_ms >= fleet->shrunk_ms + fleet->timing.ttl_ms;
-    if (!sweep(fleet, believed) || believed)
-        fleet->shrunk_ms = 0;
-    else if (fleet->shrunk_ms == 0)
-        fleet->shrunk_ms = now_ms;
-    ten_fleet_registrations_end(fleet, now_ms);
-    return fleet->shrunk_ms ? fleet->shrunk_ms + fleet->timing.ttl_ms : UINT64_MAX;
+    if (now_ms < fleet->recovering_until_ms)
+        return fleet->recovering_until_ms;
+    (void)sweep(fleet, true);
+    return UINT64_MAX;
 }
 
 void ten_fleet_unregistered(void *self, uint64_t now_ms, const char *id) {

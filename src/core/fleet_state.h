@@ -87,7 +87,8 @@ struct ten_fleet {
     uint64_t last_list_ms;
     bool asked; /* at least one request was sent */
     bool announced;
-    bool listed; /* the list of instances has been read once */
+    bool listed;   /* the list of instances has been read once */
+    bool followed; /* the feed has been, since the start */
     bool stopping;
     bool refused;
     bool left;
@@ -95,7 +96,7 @@ struct ten_fleet {
 
     bool registry;
     uint32_t listing;            /* counts the listings */
-    uint64_t shrunk_ms;          /* since when registrations have been missing from the listings; 0: none is */
+    uint32_t complete_listing;   /* the last one that was complete */
     uint64_t gathering_until_ms; /* registrations are being read; 0: they are not. See fleet_registry.c */
 
     ten_fleet_unowned unowned;

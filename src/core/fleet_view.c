@@ -189,11 +189,29 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         ten_fleet_look(fleet, number);
 }
 
+/* A listing shows that a target is free which somebody else was known to hold: the entry of the feed that said so was
+ * missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be had. */
+static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    if (token < target->holding.known_token || ten_holding_is_held(&target->holding) || target->barren ||
+        target->holder == TEN_NOBODY || fleet->now_ms < fleet->recovering_until_ms)
+        return;
+    target->holder = TEN_NOBODY;
+    target->end_reason = TEN_REASON_NONE;
+    target->held_until_ms = 0;
+    target->free_ms = fleet->now_ms;
+    ten_fleet_look(fleet, number);
+}
+
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
-    if (number != TEN_NOBODY && fleet->targets[number].known &&
-        fleet->targets[number].holding.flight == TEN_FLIGHT_NONE)
+    if (number == TEN_NOBODY || !fleet->targets[number].known ||
+        fleet->targets[number].holding.flight != TEN_FLIGHT_NONE)
+        return;
+    if (row->holder)
         note_holder(fleet, number, row->holder, row->token, row->remaining_ms);
+    else
+        note_free(fleet, number, row->token);
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
@@ -258,6 +276,23 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     }
 }
 
+/* The store may have lost data: what it said before counts no more, and what it says now is doubted for a TTL. */
+static void begin_epoch(ten_fleet *fleet) {
+    if (fleet->announced)
+        fleet->next_list_ms = fleet->now_ms;
+    fleet->start_ms = fleet->now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
+    fleet->recovering_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        if (!target->known || ten_holding_is_held(&target->holding))
+            continue;
+        target->holder = TEN_NOBODY;
+        target->held_until_ms = 0;
+        target->free_ms = fleet->now_ms;
+        ten_fleet_look(fleet, i);
+    }
+}
+
 void ten_fleet_change(void *self, uint64_t now_ms, const ten_change *change) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
@@ -274,28 +309,21 @@ void ten_fleet_change(void *self, uint64_t now_ms, const ten_change *change) {
             note_instance_change(fleet, change);
         break;
     case TENURE_EVENT_RECOVERING:
-        ten_fleet_follow(fleet, now_ms);
+        begin_epoch(fleet);
         break;
     default: /* targets are read by the driver; only roles are asked for */
         break;
     }
 }
 
+/* The first time, and after entries of the feed were missed. That costs only another look: the listing of targets, which
+ * the driver makes, corrects who holds what, and the list of instances who is there. Nothing is put off. */
 void ten_fleet_follow(void *self, uint64_t now_ms) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (fleet->announced)
-        fleet->next_list_ms = now_ms;
-    fleet->start_ms = now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
-    if (fleet->listed)        /* not the first time: the feed was interrupted, perhaps because the store lost data */
-        fleet->recovering_until_ms = now_ms + fleet->timing.ttl_ms;
-    for (uint32_t i = 0; i < fleet->target_room; i++) {
-        struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || ten_holding_is_held(&target->holding))
-            continue;
-        target->holder = TEN_NOBODY;
-        target->held_until_ms = 0;
-        target->free_ms = now_ms;
-        ten_fleet_look(fleet, i);
-    }
+        want_list(fleet);
+    if (!fleet->followed)
+        fleet->start_ms = now_ms;
+    fleet->followed = true;
 }

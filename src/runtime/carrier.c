@@ -129,7 +129,7 @@ static int make_call(ten_task *task, const ten_call *call, uint64_t *ret_cursor)
     const char *namespace_name = task->channel->namespace_name;
     uint64_t timeout_ms = timeout_of(task);
     ten_query query = {
-        .namespace_name = namespace_name, .filter = TENURE_ALL, .after = call->target, .limit = call->limit};
+        .namespace_name = namespace_name, .filter = TENURE_ALL, .after = call->after, .limit = call->limit};
     *ret_cursor = call->cursor;
     switch (call->kind) {
     case TEN_CALL_APPLY:
@@ -141,7 +141,7 @@ static int make_call(ten_task *task, const ten_call *call, uint64_t *ret_cursor)
     case TEN_CALL_LIST:
         return store->ops->list(store, &query, take_row, task, timeout_ms);
     case TEN_CALL_READ:
-        return ten_store_list_one(store, namespace_name, call->target, take_row, task, timeout_ms);
+        return store->ops->read_targets(store, namespace_name, call->ids, call->count, take_row, task, timeout_ms);
     case TEN_CALL_NONE:
     case TEN_CALL_COUNT:
         break;

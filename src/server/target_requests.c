@@ -14,6 +14,39 @@
 
 #define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
 
+/* Targets that a request is about: to be edited, or only to be read. */
+struct edits {
+    size_t count;
+    ten_target_edit *edits;
+    ten_target_line **lines; /* what the edits point into */
+};
+
+void ten_server_target_edits_free(void *storage) {
+    struct edits *edits = storage;
+    if (!edits)
+        return;
+    for (size_t i = 0; edits->lines && i < edits->count; i++)
+        if (edits->lines[i])
+            ten_target_file_line_free(edits->lines[i]);
+    ten_free(edits->lines);
+    ten_free(edits->edits);
+    ten_free(edits);
+}
+
+static struct edits *new_edits(ten_request *request, size_t count) {
+    struct edits *edits = ten_calloc(1, sizeof *edits);
+    if (edits) {
+        edits->count = count;
+        edits->edits = ten_calloc(count, sizeof *edits->edits);
+        edits->lines = ten_calloc(count, sizeof *edits->lines);
+    }
+    request->storage = edits;
+    if (edits && edits->edits && edits->lines)
+        return edits;
+    ten_reply_error(request, 503, "unavailable", "out of memory");
+    return NULL;
+}
+
 /* ---- listing */
 
 static int write_row(const ten_row *row, void *userdata) {
@@ -68,6 +101,55 @@ static int list_targets(ten_job *job, ten_store *store) {
     return list->cut ? TENURE_OK : r;
 }
 
+/* Certain targets; request->storage has their ids. */
+static int read_targets(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    struct ten_list_request *list = &request->list;
+    const struct edits *wanted = request->storage;
+    const char **ids = ten_calloc(wanted->count, sizeof *ids);
+    if (!ids)
+        return ten_fail_memory(&store->error, "the answer");
+    for (size_t i = 0; i < wanted->count; i++)
+        ids[i] = wanted->edits[i].target.id;
+    list->now_ms = ten_wall_ms(&ten_system_clock);
+    ten_buf_char(&request->reply, '[');
+    int r = store->ops->read_targets(store, request->route.namespace_name, ids, wanted->count, write_row, request,
+                                     request->server->config->timeout_ms);
+    ten_buf_text(&request->reply, "]\n");
+    ten_free(ids);
+    return list->cut ? TENURE_OK : r;
+}
+
+static void set_next(ten_request *request, const char *query, const char *id) {
+    ten_buf text = {0};
+    ten_percent_encode_only(&text, id, "/+%&#?");
+    if (text.failed) {
+        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
+    } else {
+        snprintf(request->header[0], sizeof request->header[0], "Link");
+        snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?%s%s>; rel=\"next\"",
+                 request->route.namespace_name, query, ten_buf_string(&text));
+    }
+    ten_buf_free(&text);
+}
+
+/* An answer that became too large ends early: Link names the first id that it does not cover. */
+static void finish_read(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    const struct edits *wanted = request->storage;
+    (void)results;
+    if (error < 0) {
+        ten_reply_store_error(request, error, message);
+        return;
+    }
+    ten_reply_status(request, 200);
+    size_t at = 0;
+    while (at < wanted->count && strcmp(wanted->edits[at].target.id, request->list.after) != 0)
+        at++;
+    if (request->list.cut && at + 1 < wanted->count)
+        set_next(request, "id=", wanted->edits[at + 1].target.id);
+}
+
 static void finish_list(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
     const struct ten_list_request *list = &request->list;
@@ -79,26 +161,81 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
     ten_reply_status(request, 200);
     if (list->count < list->limit && !list->cut)
         return;
-    ten_buf after = {0};
-    ten_percent_encode_only(&after, list->after, "/+%&#?");
-    if (after.failed) {
-        ten_buf_free(&after);
-        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
-        return;
-    }
-    snprintf(request->header[0], sizeof request->header[0], "Link");
-    snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?limit=%zu%s&after=%s>; rel=\"next\"",
-             request->route.namespace_name, list->limit,
+    char query[64];
+    snprintf(query, sizeof query, "limit=%zu%s&after=", list->limit,
              list->filter == TENURE_LEASED       ? "&leased=true"
              : list->filter == TENURE_FREE       ? "&leased=false"
              : list->filter == TENURE_REGISTERED ? "&registered=true"
-                                                 : "",
-             ten_buf_string(&after));
-    ten_buf_free(&after);
+                                                 : "");
+    set_next(request, query, list->after);
 }
+
+/* ---- certain targets */
+
+struct arguments {
+    ten_request *request;
+    size_t count; /* of ids */
+    size_t others;
+    bool good; /* has not been answered */
+};
+
+static enum MHD_Result count_argument(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct arguments *arguments = userdata;
+    (void)kind;
+    (void)value;
+    if (strcmp(name, "id") == 0)
+        arguments->count++;
+    else
+        arguments->others++;
+    return MHD_YES;
+}
+
+static enum MHD_Result take_id(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct arguments *arguments = userdata;
+    struct edits *wanted = arguments->request->storage;
+    char id[TENURE_TARGET_MAX * 3 + 2];
+    ten_error error = {0};
+    size_t at = arguments->count;
+    (void)kind;
+    if (strcmp(name, "id") != 0)
+        return MHD_YES;
+    snprintf(id, sizeof id, "%s", value ? value : "");
+    int r = ten_percent_decode(id, true) ? ten_id_check_target(id, &error)
+                                         : ten_fail(&error, TENURE_E_INVALID, "id is not percent-encoded text");
+    if (r == TENURE_OK)
+        r = ten_target_file_line_parse(id, &wanted->edits[at].target, &wanted->lines[at], &error);
+    if (r < 0)
+        ten_reply_error(arguments->request, 400, "bad_request", "%s", error.message);
+    arguments->good = r == TENURE_OK;
+    arguments->count++;
+    return arguments->good ? MHD_YES : MHD_NO;
+}
+
+static void get_certain(ten_request *request, const struct arguments *given) {
+    struct arguments arguments = {.request = request, .good = true};
+    if (given->others > 0) {
+        ten_reply_error(request, 400, "bad_request", "id cannot be combined with other parameters");
+        return;
+    }
+    if (!new_edits(request, given->count))
+        return;
+    (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_id, &arguments);
+    request->job.work = read_targets;
+    request->job.finish = finish_read;
+    if (arguments.good)
+        ten_request_wait_for_listing(request);
+}
+
+/* ---- a page */
 
 void ten_server_targets_get(ten_request *request) {
     struct ten_list_request *list = &request->list;
+    struct arguments arguments = {0};
+    (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, count_argument, &arguments);
+    if (arguments.count > 0) {
+        get_certain(request, &arguments);
+        return;
+    }
     const char *leased = ten_request_argument(request, "leased");
     const char *limit = ten_request_argument(request, "limit");
     const char *after = ten_request_argument(request, "after");
@@ -127,44 +264,11 @@ void ten_server_targets_get(ten_request *request) {
 
 /* ---- registering */
 
-struct edits {
-    size_t count;
-    ten_target_edit *edits;
-    ten_target_line **lines; /* what the edits point into */
-};
-
 static int edit_targets(ten_job *job, ten_store *store) {
     ten_request *request = (ten_request *)job;
     struct edits *edits = request->storage;
     return store->ops->edit_targets(store, request->route.namespace_name, edits->edits, edits->count,
                                     request->server->config->timeout_ms);
-}
-
-void ten_server_target_edits_free(void *storage) {
-    struct edits *edits = storage;
-    if (!edits)
-        return;
-    for (size_t i = 0; edits->lines && i < edits->count; i++)
-        if (edits->lines[i])
-            ten_target_file_line_free(edits->lines[i]);
-    ten_free(edits->lines);
-    ten_free(edits->edits);
-    ten_free(edits);
-}
-
-static struct edits *new_edits(ten_request *request, size_t count) {
-    struct edits *edits = ten_calloc(1, sizeof *edits);
-    if (edits) {
-        edits->count = count;
-        edits->edits = ten_calloc(count, sizeof *edits->edits);
-        edits->lines = ten_calloc(count, sizeof *edits->lines);
-    }
-    request->storage = edits;
-    request->job.work = edit_targets;
-    if (edits && edits->edits && edits->lines)
-        return edits;
-    ten_reply_error(request, 503, "unavailable", "out of memory");
-    return NULL;
 }
 
 /* A line of a target file as an object. */
@@ -205,6 +309,7 @@ void ten_server_target_put(ten_request *request) {
     json_t *body = ten_body_parse(request);
     struct edits *edits = body ? new_edits(request, 1) : NULL;
     const char *id = json_string_value(json_object_get(body, "id"));
+    request->job.work = edit_targets;
     request->job.finish = finish_edit;
     if (edits && id && strcmp(id, request->route.id) != 0)
         ten_reply_error(request, 400, "bad_request", "the id in the body is another than the one in the path");
@@ -216,6 +321,7 @@ void ten_server_target_put(ten_request *request) {
 
 void ten_server_target_delete(ten_request *request) {
     struct edits *edits = new_edits(request, 1);
+    request->job.work = edit_targets;
     request->job.finish = finish_edit;
     if (!edits)
         return;
@@ -268,6 +374,7 @@ void ten_server_targets_edit(ten_request *request) {
     bool good = edits != NULL;
     for (size_t i = 0; good && i < count; i++)
         good = read_edit(request, json_array_get(items, i), edits, i);
+    request->job.work = edit_targets;
     request->job.finish = finish_edits;
     if (good)
         ten_request_wait_for_listing(request);

@@ -232,29 +232,20 @@ int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, si
     return r;
 }
 
-struct one {
-    const char *id;
-    ten_row_fn each;
-    void *userdata;
-};
-
-static int only_that_one(const ten_row *row, void *userdata) {
-    struct one *one = userdata;
-    return strcmp(row->target.id, one->id) == 0 ? one->each(row, one->userdata) : 0;
-}
-
-int ten_store_list_one(ten_store *store, const char *namespace_name, const char *id, ten_row_fn each, void *userdata,
-                       uint64_t timeout_ms) {
-    /* The listing starts right before the id: after everything that begins with its predecessor. DEL sorts behind every
-     * byte that an id can have. */
-    char after[TENURE_TARGET_MAX + 2];
-    snprintf(after, sizeof after, "%.255s", id);
-    size_t size = strlen(after);
-    TEN_INVARIANT(size > 0);
-    after[size - 1]--;
-    after[size] = 0x7f;
-    after[size + 1] = '\0';
-    struct one one = {.id = id, .each = each, .userdata = userdata};
-    ten_query query = {.namespace_name = namespace_name, .filter = TENURE_ALL, .after = after, .limit = 1};
-    return store->ops->list(store, &query, only_that_one, &one, timeout_ms);
+int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t cursor, bool epoch, ten_change_fn each,
+                     void *userdata) {
+    ten_change change = {.kind = TENURE_EVENT_RECOVERING,
+                         .cursor = cursor,
+                         .at_ms = ten_wall_ms(store->clock),
+                         .namespace_name = namespace_name ? namespace_name : "",
+                         .target = "",
+                         .instance = "",
+                         .actor = ""};
+    int stopped = epoch && each ? each(&change, userdata) : 0;
+    if (stopped)
+        return stopped;
+    return ten_fail(&store->error, TENURE_E_RESYNC,
+                    epoch ? "changes were missed: the store may have lost data since the last one that was read"
+                          : "changes were missed: the feed keeps about the last %u",
+                    TEN_FEED_MAX);
 }

@@ -96,13 +96,18 @@ typedef struct ten_store_ops {
     /* One page: up to query->limit rows with ids after query->after. A caller that pages through sees every target that
      * was there throughout exactly once. */
     int (*list)(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+    /* The rows of these ids, in their order. An id that is not registered and was never leased has no row. One request,
+     * or a few where the server limits what a request may name. */
+    int (*read_targets)(ten_store *store, const char *namespace_name, const char *const *ids, size_t count,
+                        ten_row_fn each, void *userdata, uint64_t timeout_ms);
     int (*list_instances)(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
     /* Up to `limit` changes of the namespace after *cursor, oldest first; moves *cursor past what was read. A cursor is
      * good for the namespace for which it was had. TEN_CURSOR_NOW sets it to this moment and reads nothing;
      * TEN_CURSOR_OLDEST reads from the oldest entry that is there, also from before an epoch, and misses nothing.
      * TENURE_E_RESYNC: *cursor is older than the feed, or from before an epoch; it has been set to this moment, and the
-     * caller lists again. */
+     * caller lists again. Only if an epoch has begun since that cursor is `each` called before, with an entry
+     * TENURE_EVENT_RECOVERING: a reader that fell behind has lost nothing, and its store neither. */
     int (*changes)(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                    void *userdata, uint64_t timeout_ms);
     /* A descriptor that becomes readable, in this and every other process, within 50 ms of a change in the namespace.
@@ -136,9 +141,10 @@ int ten_store_default_url(char **ret_url, ten_error *error);
 /* The backends of this build. */
 const ten_store_ops *const *ten_store_backends(size_t *ret_count);
 
-/* list() of one target by its id; `each` is called once, or not at all. */
-int ten_store_list_one(ten_store *store, const char *namespace_name, const char *id, ten_row_fn each, void *userdata,
-                       uint64_t timeout_ms);
+/* For backends: changes() with this cursor misses entries. Calls `each` (unless it is NULL) if an epoch has begun since
+ * the caller's cursor; returns TENURE_E_RESYNC, or what `each` has returned. */
+int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t cursor, bool epoch, ten_change_fn each,
+                     void *userdata);
 
 /* apply() with what no backend has to repeat: on an error every result is TEN_ERROR with that error, whatever the
  * backend left there. */

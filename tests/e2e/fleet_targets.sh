@@ -188,6 +188,80 @@ missing_file() {
     [ "$STATUS" -ne 0 ] || fail 'a missing directory is no problem'
 }
 
+# What is not a file, or too large a one, is told at the start; later what was read before stands, and a file that comes is
+# taken.
+not_a_file() {
+    mkfifo fifo
+    truncate -s 300M large
+    for each in "fifo=is a FIFO" ".=is a directory" "/dev/null=is a device" 'large=at most 256 MiB'; do
+        case $each in /*) path=${each%%=*} ;; *) path=$CASE/${each%%=*} ;; esac
+        run timeout 20 "$TENURE" agent --targets "file:$path" --poll 'exec:true'
+        same "exit code for $path" "$STATUS" 2
+        err_has "${each#*=}"
+    done
+    mkdir targets
+    echo t-1 >targets/list
+    TARGETS=t-1
+    file_agents a
+    until_true 10 all_polled
+    mkfifo targets/next
+    mv targets/next targets/list
+    until_true 5 said a '"event":"target_source_failed"' 'it is a FIFO'
+    rm targets/list
+    mkdir targets/list
+    mark directory
+    until_true 5 polled t-1 directory
+    rmdir targets/list
+    printf 't-1\nt-2\n' >targets/next
+    mv targets/next targets/list
+    until_true 5 polled t-2
+    until_true 5 said a '"event":"target_source_ok"' '"count":2'
+    stop a
+    sound
+}
+
+# hanging_agent NAME: its file does not answer while there is targets/list.hangs.
+hanging_agent() {
+    UNDER="env LD_PRELOAD=${HUNG_OPEN_LIBRARY:?the path of the library} HUNG_FILE=$CASE/targets/list"
+    file_agents "$1"
+}
+
+# The thread that reads the file hangs; nothing else does.
+hung_file() {
+    RENEW=400
+    mkdir targets
+    echo t-1 >targets/list
+    TARGETS=t-1
+    hanging_agent a
+    until_true 10 all_polled
+    : >targets/list.hangs
+    printf 't-1\nt-2\n' >targets/list
+    until_true 10 said a '"event":"target_source_failed"' 'does not answer'
+    mark hung
+    until_true 5 polled t-1 hung
+    pause_ms $((2 * TTL))
+    mark still
+    until_true 5 polled t-1 still
+    same 'terms of t-1' "$(times_said a '"event":"lease_acquired"')" 1
+    rm targets/list.hangs
+    until_true 5 polled t-2
+    until_true 5 said a '"event":"target_source_ok"'
+    # It stops in time while its file hangs, and starts.
+    : >targets/list.hangs
+    printf 't-1\n' >targets/list
+    pause_ms 200
+    begin=$(boot_ms)
+    stop a
+    took 'ms until a had stopped' "$(($(boot_ms) - begin))" 0 5000
+    is_free t-1 || fail 't-1 is not free'
+    hanging_agent b
+    until_true 20 said b '"event":"target_source_failed"' 'does not answer'
+    rm targets/list.hangs
+    until_true 10 said b '"event":"lease_acquired"' '"target":"t-1"'
+    stop b
+    sound
+}
+
 # The registry can hold what an agent cannot use: the rest go on.
 unusable_target() {
     "$TENURE" target add t-1 --url 'nonsense://x'
@@ -212,5 +286,9 @@ it 'a target paused and resumed while it is polled is polled on' paused_in_a_pol
 it 'a file of targets is read again when it changes or is replaced' file_targets
 it 'a bad line is reported once, with its number, and the rest go on' bad_lines
 it 'a missing file of targets is told at the start' missing_file
+it 'what is no file of targets is told, and what was read before stands' not_a_file
+if [ -z "${TENURE_SANITIZED:-}" ]; then
+    it 'a file system that hangs stops neither polls nor the end of an agent' hung_file
+fi
 it 'targets that cannot be polled fail by themselves, and are not a line a poll' unusable_target
 finish

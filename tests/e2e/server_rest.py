@@ -331,6 +331,23 @@ def pages():
         refused(ASK("GET", "/api/v1/%s?%s" % (ns, wrong)), 400, "bad_request")
 
 
+@case("certain targets are read by their ids, in one request")
+def certain():
+    ns = fresh()
+    path = "/api/v1/" + ns
+    ASK("POST", path, {"edits": [{"action": "put", "target": {"id": i}} for i in ("a", "a/b+c", "b", "gone")]})
+    held(ns, "b", "h")
+    assert ASK("DELETE", path + "/gone")[0] == 204
+    status, headers, rows = ASK("GET", path + "?id=b&id=gone&id=nobody&id=a%2Fb%2Bc&id=a")
+    assert status == 200 and "link" not in headers, (status, headers)
+    assert [r["id"] for r in rows] == ["b", "a/b+c", "a"], rows
+    assert [r["holder_id"] for r in rows] == ["h", None, None] and rows[0]["version"] >= 1, rows
+    assert ASK("GET", path + "?id=nobody")[2] == []
+    for wrong in ("id=", "id", "id=a%20b", "id=..", "id=%00", "id=%zz", "id=a&id=%7f", "id=a&limit=1", "id=a&after=a",
+                  "leased=true&id=a", "id=" + "x" * 256):
+        refused(ASK("GET", "%s?%s" % (path, wrong)), 400, "bad_request")
+
+
 @case("a batch gets an outcome for each operation, in their order")
 def batch():
     ns = fresh()

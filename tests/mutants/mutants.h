@@ -39,6 +39,8 @@
     X(NO_BACKOFF, "a failing store is asked without a pause")                                                          \
     X(RENEWALS_STARVE, "renewals wait until nothing else is left to do")                                               \
     X(LISTS_FOR_EVER, "a listing that is complete is followed by the next one")                                        \
+    X(OVERRUN_IS_LOSS, "entries of the feed that were missed are taken for a loss of data")                            \
+    X(LISTING_RESTARTS, "a listing begins anew when entries of the feed were missed")                                  \
     X(WAKE_UP_LOST, "a notice does not lead to a reading of the feed")                                                 \
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \

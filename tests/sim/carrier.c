@@ -50,6 +50,7 @@ static bool take_notice(struct sim_world *world, struct sim_process *process) {
 void sim_carry(struct sim_world *world, struct sim_process *process) {
     if (process->calling)
         return;
+    (void)take_notice(world, process);
     for (;;) {
         bool worked = deliver(world, process);
         ten_call call = ten_driver_next(&process->driver, now_ms(world, process));
@@ -108,7 +109,7 @@ static void take_items(struct sim_world *world, struct sim_process *process, con
 void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error) {
     static ten_result results[RESULTS_MAX];
-    if (answer && error == TENURE_OK)
+    if (answer && (error == TENURE_OK || error == TENURE_E_RESYNC))
         take_items(world, process, answer);
     for (uint32_t i = 0; error == TENURE_OK && answer->kind == TEN_CALL_APPLY && i < answer->count; i++)
         results[i] = answer->operations[i].result;

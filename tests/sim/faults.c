@@ -36,6 +36,7 @@ void sim_set_weather(struct sim_world *world) {
     weather->twice = (double)sim_random(world, 30) / 1000;
     weather->error = (double)sim_random(world, 30) / 1000;
     weather->notice_lost = (double)sim_random(world, 300) / 1000;
+    weather->overrun = (double)sim_random(world, 100) / 1000;
 }
 
 void sim_set_calm(struct sim_world *world) {

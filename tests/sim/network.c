@@ -10,6 +10,7 @@ void sim_message_free(struct sim_message *message) {
     if (!message)
         return;
     free(message->items);
+    free(message->wanted);
     free(message);
 }
 
@@ -75,7 +76,13 @@ void sim_send(struct sim_world *world, struct sim_process *process, const ten_ca
                                     .call = process->call,
                                     .cursor = call->cursor,
                                     .limit = call->limit};
-    snprintf(message->target, sizeof message->target, "%s", call->target ? call->target : "");
+    snprintf(message->after, sizeof message->after, "%s", call->after ? call->after : "");
+    if (call->kind == TEN_CALL_READ) {
+        message->count = (uint32_t)call->count;
+        message->wanted = sim_allocate(call->count, sizeof *message->wanted);
+        for (size_t i = 0; i < call->count; i++)
+            message->wanted[i] = sim_target_number(world, call->ids[i]);
+    }
     if (call->kind == TEN_CALL_APPLY) {
         message->count = (uint32_t)call->count;
         message->operations = sim_allocate(call->count, sizeof *message->operations);

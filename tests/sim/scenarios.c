@@ -164,8 +164,16 @@ static void run_late_answer(struct sim_world *world) {
 /* ---- a flood of registrations */
 
 #define FLOOD_FIRST 20u
+#define EDITS_MAX   4000u
 
-/* Reading what was registered takes longer than a TTL: one round trip for each. */
+/* Somebody edits the registry all the time. */
+static void edit_often(struct sim_world *world, uint64_t number) {
+    sim_edit_target(world, world->target_count - 1, number % 2 ? TEN_TARGET_RESUME : TEN_TARGET_PAUSE);
+    if (number + 1 < EDITS_MAX)
+        sim_push(world, 5 * SIM_MS, (struct sim_event){.kind = SIM_SCRIPT, .number = number + 1});
+}
+
+/* Reading what was registered takes longer than a TTL. */
 static void run_flood(struct sim_world *world) {
     world->weather.delay_us = 10 * SIM_MS;
     for (uint32_t i = 0; i < FLOOD_FIRST; i++)
@@ -176,9 +184,60 @@ static void run_flood(struct sim_world *world) {
     world->calm = true;
     for (uint32_t i = FLOOD_FIRST; i < world->target_count; i++)
         sim_edit_target(world, i, TEN_TARGET_PUT);
-    sim_run_until(world, world->now_us + 20 * sim_ttl_us(world), suspend);
+    sim_push(world, 0, (struct sim_event){.kind = SIM_SCRIPT});
+    sim_run_until(world, world->now_us + 20 * sim_ttl_us(world), edit_often);
     if (!world->failed)
         sim_check_settled(world, true);
+}
+
+/* ---- a feed that is overrun all the time */
+
+static bool *targets_of(const struct sim_world *world, const struct sim_process *holder) {
+    bool *held = sim_allocate(world->target_count, sizeof *held);
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const ten_lease_row *row = sim_held(world, i);
+        held[i] = row && strcmp(row->holder, holder->id) == 0;
+    }
+    return held;
+}
+
+/* Overrun is not loss: whoever reads everything again goes on meanwhile. A page of the listing takes longer than the
+ * pause between two readings of the feed, so one that begins anew each time would not end. */
+static void run_overrun(struct sim_world *world) {
+    enum { COUNT = 4, REMOVED = 7 };
+    world->weather.delay_us = 10 * SIM_MS;
+    add_targets(world);
+    for (uint32_t i = 0; i < COUNT; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 4 * sim_ttl_us(world), edit_often);
+    world->weather.overrun = 1;
+    world->calm = true;
+    sim_push(world, 0, (struct sim_event){.kind = SIM_SCRIPT});
+    sim_run_until(world, world->now_us + sim_ttl_us(world), edit_often);
+
+    sim_edit_target(world, REMOVED, TEN_TARGET_REMOVE);
+    sim_run_until(world, world->now_us + sim_ttl_us(world) / 2, edit_often);
+    if (!world->failed && sim_held(world, REMOVED))
+        sim_fail(world, REMOVED, "%s was removed half a TTL ago, but is held", world->targets[REMOVED].id);
+
+    struct sim_process *victim = world->processes[1];
+    bool *held = targets_of(world, victim);
+    sim_crash(world, victim, true);
+    sim_run_until(world,
+                  world->now_us + sim_ttl_us(world) * 21 / 20 + COUNT * world->rank_delay_ms * SIM_MS + 200 * SIM_MS,
+                  edit_often);
+    for (uint32_t i = 0; i + 1 < world->target_count && !world->failed; i++)
+        if (held[i] && !sim_is_covered(world, i) && !sim_is_changing_hands(world, i))
+            sim_fail(world, i, "%s was held by %s, whose host died: nobody has taken it over", world->targets[i].id,
+                     victim->id);
+    free(held);
+
+    /* A successor that hears late of its turn gets some of them later: half of its share will do. */
+    struct sim_process *newcomer = sim_start(world, 1, false);
+    sim_run_until(world, world->now_us + 3 * sim_ttl_us(world), edit_often);
+    if (!world->failed && ten_fleet_owned_count(newcomer->fleet) < world->target_count / COUNT / 2)
+        sim_fail(world, SIM_NOBODY, "%s joined 3 TTL ago, but has %zu targets", newcomer->id,
+                 ten_fleet_owned_count(newcomer->fleet));
 }
 
 /* ---- what a join moves */
@@ -240,6 +299,11 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_flood,
      .finds_mutants = true,
      .targets = 320,
+     .ttl_ms = 3000},
+    {.name = "a feed that is overrun all the time postpones neither a takeover nor a handover",
+     .run = run_overrun,
+     .finds_mutants = true,
+     .targets = 60,
      .ttl_ms = 3000},
     {.name = "sixty instances that start in the same second share out a hundred targets",
      .run = run_small_crowd,

@@ -57,7 +57,8 @@ struct sim_message {
     int error;
     uint64_t cursor;
     uint32_t limit;
-    char target[32]; /* of a list: after this one; of a reading: this one */
+    char after[32];   /* of a list: after this target */
+    uint32_t *wanted; /* of a reading: these targets */
     uint32_t count;
     union {
         void *items;
@@ -216,6 +217,7 @@ struct sim_weather {
     double twice;
     double error;
     double notice_lost;
+    double overrun;   /* how likely a reader of the feed is to come too late for all that is new */
     bool unreachable; /* nothing gets through */
     bool refusing;    /* every request fails at once */
 };

@@ -168,9 +168,27 @@ static int add_change(const ten_change *change, void *userdata) {
     return 0;
 }
 
+/* Entries that nobody has read yet were removed from the feed: its reader hears only whether an epoch has begun. */
+static void overrun_feed(struct sim_world *world, struct sim_message *message) {
+    bool epoch = false;
+    while (message->error == TENURE_OK && message->cursor != world->core->last_cursor) {
+        message->count = 0;
+        message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, SIM_CHANGES_MAX,
+                                                    add_change, message, 0);
+        for (uint32_t i = 0; i < message->count; i++)
+            epoch |= message->changes[i].kind == TENURE_EVENT_RECOVERING;
+    }
+    message->count = 0;
+    message->error = ten_store_missed(world->store, SIM_NAMESPACE, message->cursor, epoch, add_change, message);
+}
+
 static void read_changes(struct sim_world *world, struct sim_message *message) {
-    message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, message->limit,
-                                                add_change, message, 0);
+    if (message->cursor != TEN_CURSOR_NOW && message->cursor != world->core->last_cursor &&
+        sim_chance(world, world->weather.overrun))
+        overrun_feed(world, message);
+    else
+        message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, message->limit,
+                                                    add_change, message, 0);
     for (uint32_t i = 0; i < message->count; i++) {
         ten_change *change = &message->changes[i];
         change->namespace_name = SIM_NAMESPACE;
@@ -201,15 +219,20 @@ static int add_row(const ten_row *row, void *userdata) {
 static void list_targets(struct sim_world *world, struct sim_message *message) {
     struct listing listing = {.world = world, .message = message};
     ten_query query = {
-        .namespace_name = SIM_NAMESPACE, .filter = TENURE_ALL, .after = message->target, .limit = message->limit};
+        .namespace_name = SIM_NAMESPACE, .filter = TENURE_ALL, .after = message->after, .limit = message->limit};
     message->rows = sim_allocate(message->limit, sizeof *message->rows);
     message->error = world->store->ops->list(world->store, &query, add_row, &listing, 0);
 }
 
-static void read_target(struct sim_world *world, struct sim_message *message) {
+static void read_targets(struct sim_world *world, struct sim_message *message) {
     struct listing listing = {.world = world, .message = message};
-    message->rows = sim_allocate(1, sizeof *message->rows);
-    message->error = ten_store_list_one(world->store, SIM_NAMESPACE, message->target, add_row, &listing, 0);
+    const char *ids[TEN_CALL_READ_MAX];
+    uint32_t count = message->count;
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = world->targets[message->wanted[i]].id;
+    message->count = 0;
+    message->rows = sim_allocate(count, sizeof *message->rows);
+    message->error = world->store->ops->read_targets(world->store, SIM_NAMESPACE, ids, count, add_row, &listing, 0);
 }
 
 void sim_execute(struct sim_world *world, struct sim_message *message) {
@@ -228,7 +251,7 @@ void sim_execute(struct sim_world *world, struct sim_message *message) {
         list_targets(world, message);
         break;
     case TEN_CALL_READ:
-        read_target(world, message);
+        read_targets(world, message);
         break;
     default:
         break;

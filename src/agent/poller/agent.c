@@ -231,7 +231,6 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
         }
         free_target(event);
     }
-    target->seen = agent->readings;
     take_handle(agent, target);
     if (is_held(target) && !target->due_ms)
         schedule_now(agent, target);
@@ -526,6 +525,7 @@ static void loop(struct ten_agent *agent) {
         make_up_for_lost(agent);
         run_due(agent);
         look_at_sinks(agent);
+        ten_source_look(agent);
     }
 }
 
@@ -687,7 +687,6 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
     if (r == TENURE_OK)
         r = open_member(&agent, error);
     if (r == TENURE_OK) {
-        ten_source_reread(&agent);
         loop(&agent);
         atomic_store(&shared->state->turns, 0);
         if (agent.refused)

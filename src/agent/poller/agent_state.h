@@ -34,7 +34,6 @@ struct ten_agent_target {
     bool paused;
     bool removed;             /* freed when its poll is over */
     uint32_t number;          /* in the agent's arrays and timers */
-    uint32_t seen;            /* the reading of the file that last had it */
     tenure_handle handle;     /* without a belief: the fleet member never knew the target */
     uint64_t due_ms;          /* the next poll, without its jitter */
     unsigned failures;        /* in a row */
@@ -79,12 +78,11 @@ struct ten_agent {
     ten_log *log;
     ten_sink **sinks;
     ten_receipts *receipts;
-    ten_target_file *file;            /* the source of the targets: this, */
-    const ten_source_ops *source_ops; /* or one with a thread, or the store */
+    const ten_source_ops *source_ops; /* where the targets come from; NULL: the store */
     void *source;
-    ten_source_feed *feed; /* the thread's; NULL: there is none */
+    ten_source_feed *feed; /* its thread's; NULL: there is none */
     int source_fd;         /* of the source; -1: none */
-    uint32_t readings;
+    bool source_hangs;     /* that was told */
     ten_map by_id;
     struct ten_agent_target **targets; /* by number; NULL: free */
     uint32_t target_room;
@@ -132,6 +130,8 @@ int ten_source_open(struct ten_agent *agent, ten_error *error);
 void ten_source_take(struct ten_agent *agent);
 /* Reads a file again, changed or not. */
 void ten_source_reread(struct ten_agent *agent);
+/* Reports a reading that hangs. Now and then. */
+void ten_source_look(struct ten_agent *agent);
 void ten_source_close(struct ten_agent *agent);
 
 /* poll.c */

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/io.h"
 
 #define BAD_TOLD_MAX 50u /* in one pass, each in a line of its own */
 #define ENTRY_SHOWN  120u
+#define PATIENCE_MS  5000u
 
 static void free_event(ten_source_event *event) {
     ten_target_file_line_free(event->storage);
@@ -112,7 +114,7 @@ void ten_source_feed_refuse(ten_source_feed *feed, const char *prefix, const cha
     if (++feed->bad_told > BAD_TOLD_MAX)
         feed->bad_untold++;
     else
-        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_BAD}, shown, problem);
+        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_BAD, .count = feed->line}, shown, problem);
 }
 
 bool ten_source_feed_is_refused(ten_source_feed *feed, const char *prefix, const char *entry, size_t size,
@@ -199,4 +201,20 @@ void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error)
         (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_FAILED}, NULL, error->message);
     else
         (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_OK, .count = feed->list.targets.count}, NULL, NULL);
+}
+
+/* ---- readings that may hang */
+
+uint64_t ten_source_feed_patience_ms(uint64_t ttl_ms) {
+    return ttl_ms ? ten_min_u64(ttl_ms, PATIENCE_MS) : PATIENCE_MS;
+}
+
+void ten_source_feed_reading_begins(ten_source_feed *feed) {
+    atomic_store(&feed->reading_since_ms, ten_max_u64(ten_now_ms(), 1));
+}
+
+void ten_source_feed_reading_ends(ten_source_feed *feed) {
+    uint64_t since_ms = atomic_exchange(&feed->reading_since_ms, 0);
+    if (ten_now_ms() - since_ms >= ten_source_feed_patience_ms(feed->list.ttl_ms))
+        feed->problem = TENURE_E_UNREACHABLE; /* the loop has told that; its end is told, too */
 }

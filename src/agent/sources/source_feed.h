@@ -7,6 +7,7 @@
 #define TEN_AGENT_SOURCE_FEED_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "agent/poller/agent.h"
 #include "agent/sources/target_file.h"
@@ -15,7 +16,7 @@
 enum ten_source_event_kind {
     TEN_SOURCE_PUT,      /* new or changed: target */
     TEN_SOURCE_GONE,     /* target.id */
-    TEN_SOURCE_BAD,      /* cannot be used, told once: entry and problem */
+    TEN_SOURCE_BAD,      /* cannot be used, told once: entry and problem; count: the line in its file, or 0 */
     TEN_SOURCE_MORE_BAD, /* count more of them */
     TEN_SOURCE_FAILED,   /* problem; told when it begins */
     TEN_SOURCE_OK        /* it can be read again: count of targets */
@@ -38,7 +39,9 @@ typedef struct ten_source_feed {
     int problem;          /* the one that was told; 0: none */
     unsigned bad_told;    /* in this pass */
     uint64_t bad_untold;
-    int fd; /* readable when there are events */
+    unsigned line;                      /* of the file that is being read; 0: it is not a file */
+    _Atomic(uint64_t) reading_since_ms; /* a reading that nothing bounds has begun; 0: none is under way */
+    int fd;                             /* readable when there are events */
     pthread_mutex_t lock;
     ten_source_event *first; /* these under the lock */
     ten_source_event **last;
@@ -51,7 +54,11 @@ typedef struct ten_source_ops {
     /* Starts reading config->targets. A server that is not there is not an error. */
     int (*open)(const ten_agent_config *config, void **ret_self, ten_source_feed **ret_feed, ten_error *error);
     void (*close)(void *self);
+    void (*reread)(void *self); /* soon, changed or not; NULL: it is read again and again */
 } ten_source_ops;
+
+/* A reading that takes longer than this is reported: the shorter of the TTL and five seconds. */
+uint64_t ten_source_feed_patience_ms(uint64_t ttl_ms);
 
 void ten_source_feed_init(ten_source_feed *feed, uint64_t ttl_ms);
 /* Before anything is told. `what` is for the message. */
@@ -81,5 +88,9 @@ void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms);
 
 /* Whether it can be read: told when that changes. */
 void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error);
+
+/* A reading that may hang begins, and has ended: the loop looks how long it takes. */
+void ten_source_feed_reading_begins(ten_source_feed *feed);
+void ten_source_feed_reading_ends(ten_source_feed *feed);
 
 #endif

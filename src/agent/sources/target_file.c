@@ -1,35 +1,19 @@
 /*
- * Targets from a file, and targets as text: a line, or the JSON that a program keeps of its sessions. Called by the
- * agent's sources.
+ * Targets as text: a line of a file, or the JSON that a program keeps of its sessions. Called by the agent's sources and
+ * by the server.
  */
 #include "agent/sources/target_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/duration.h"
-#include "base/hash.h"
 #include "base/id.h"
-#include "base/io.h"
 #include "base/utf8.h"
 
-#define REPORTED_MAX 64u
-#define SESSION_MAX  65536u /* it becomes an environment variable, whose size has a limit */
-
-struct ten_target_file {
-    char *path;
-    int watch_fd;
-    uint64_t reported[REPORTED_MAX]; /* hashes of bad lines that have been told */
-    unsigned reported_count;
-};
+#define SESSION_MAX 65536u /* it becomes an environment variable, whose size has a limit */
 
 /* ---- one line */
 
@@ -179,95 +163,4 @@ int ten_target_file_session_parse(const char *id, const char *text, size_t size,
     *ret_target = target;
     *ret_storage = storage;
     return TENURE_OK;
-}
-
-/* ---- the file */
-
-/* The directory is watched, not the file: editors and deployments put a new file in its place. */
-int ten_target_file_open(const char *path, ten_target_file **ret_file, ten_error *error) {
-    ten_target_file *file = ten_calloc(1, sizeof *file);
-    TEN_CLEANUP(ten_free_string) char *copy = ten_strdup(path);
-    if (!file || !copy || !(file->path = ten_strdup(path))) {
-        ten_free(file);
-        return ten_fail_memory(error, "%s", path);
-    }
-    file->watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (file->watch_fd < 0 ||
-        inotify_add_watch(file->watch_fd, dirname(copy), IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE) < 0) {
-        int failed = errno;
-        ten_target_file_close(file);
-        return ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot watch the directory of %s", path);
-    }
-    *ret_file = file;
-    return TENURE_OK;
-}
-
-void ten_target_file_close(ten_target_file *file) {
-    if (!file)
-        return;
-    ten_close_fd(&file->watch_fd);
-    ten_free(file->path);
-    ten_free(file);
-}
-
-int ten_target_file_fd(const ten_target_file *file) {
-    return file->watch_fd;
-}
-
-static bool is_news(ten_target_file *file, const char *line) {
-    uint64_t hash = ten_hash_text(line);
-    for (unsigned i = 0; i < file->reported_count && i < REPORTED_MAX; i++)
-        if (file->reported[i] == hash)
-            return false;
-    file->reported[file->reported_count++ % REPORTED_MAX] = hash;
-    return true;
-}
-
-static void read_line(ten_target_file *file, char *line, unsigned number, ten_target_file_fn each,
-                      ten_target_file_bad_fn bad, void *userdata) {
-    size_t size = strlen(line);
-    while (size > 0 && strchr(" \t\r", line[size - 1]))
-        line[--size] = '\0';
-    line += strspn(line, " \t");
-    if (line[0] == '\0' || line[0] == '#')
-        return;
-    tenure_target target;
-    ten_target_line *storage;
-    ten_error error;
-    if (ten_target_file_line_parse(line, &target, &storage, &error) == TENURE_OK) {
-        each(&target, userdata);
-        ten_target_file_line_free(storage);
-    } else if (is_news(file, line)) {
-        bad(number, error.message, userdata);
-    }
-}
-
-static int read_whole(const char *path, ten_buf *text, ten_error *error) {
-    char chunk[8192];
-    TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count = fd < 0 ? -errno : 0;
-    while (fd >= 0 && (count = ten_read_some(fd, chunk, sizeof chunk)) > 0)
-        ten_buf_add(text, chunk, (size_t)count);
-    if (count < 0)
-        return ten_fail_errno(error, TENURE_E_SYSTEM, (int)-count, "cannot read the targets from %s", path);
-    return text->failed ? ten_fail_memory(error, "the targets of %s", path) : TENURE_OK;
-}
-
-int ten_target_file_read(ten_target_file *file, ten_target_file_fn each, ten_target_file_bad_fn bad, void *userdata,
-                         ten_error *error) {
-    char events[4096];
-    while (ten_read_some(file->watch_fd, events, sizeof events) > 0)
-        ;
-    ten_buf text = {0};
-    int r = read_whole(file->path, &text, error);
-    unsigned number = 0;
-    for (char *at = r == TENURE_OK ? text.data : NULL; at && *at;) {
-        char *end = strchr(at, '\n');
-        if (end)
-            *end = '\0';
-        read_line(file, at, ++number, each, bad, userdata);
-        at = end ? end + 1 : NULL;
-    }
-    ten_buf_free(&text);
-    return r;
 }

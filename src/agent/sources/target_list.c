@@ -124,6 +124,8 @@ static bool looks_lost(size_t known, size_t shown) {
 }
 
 static bool is_gone(const ten_target_list *list, const struct listed *listed, uint64_t now_ms) {
+    if (list->whole)
+        return true;
     if (listed->missed < PASSES_TO_BE_GONE)
         return false;
     return !list->in_doubt || now_ms - listed->missed_since_ms >= list->ttl_ms;

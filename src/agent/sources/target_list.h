@@ -6,7 +6,7 @@
  * complete passes in a row have not shown it; and when the list looks as if its server had lost it (nothing is left of
  * it, or less than half of more than two; or whoever reads it has reason to doubt: another run of the server, a flush),
  * only when it has been missing for a whole TTL. Doubt lasts until a pass shows everything that is known. A pass that
- * was not completed says nothing.
+ * was not completed says nothing. A file shows all of its targets or cannot be read: there, what a pass lacks is gone.
  */
 #ifndef TEN_AGENT_TARGET_LIST_H
 #define TEN_AGENT_TARGET_LIST_H
@@ -15,6 +15,7 @@
 
 typedef struct ten_target_list {
     uint64_t ttl_ms; /* the fleet's */
+    bool whole;      /* what one complete pass lacks is gone */
     ten_map targets; /* by id */
     ten_map bad;     /* entries that cannot be used and have been told, by their text */
     size_t known;    /* when the pass began */

@@ -148,6 +148,7 @@ const ten_store_ops ten_etcd_ops = {
     .apply = ten_etcd_apply,
     .edit_targets = ten_etcd_edit_targets,
     .list = ten_etcd_list,
+    .read_targets = ten_etcd_read_targets,
     .list_instances = ten_etcd_list_instances,
     .changes = ten_etcd_changes,
     .watch = ten_etcd_watch_open,

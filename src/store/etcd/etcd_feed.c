@@ -215,9 +215,10 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     /* 0 is the beginning of what there is. */
     bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || *cursor > this_moment);
     if (now || missed) {
+        bool epoch = *cursor > this_moment; /* revisions go back only with a snapshot that was restored */
         json_decref(answer);
         *cursor = this_moment;
-        return now ? TENURE_OK : ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: list again");
+        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata);
     }
     struct reading reading = {namespace_name, cursor, limit, each, userdata};
     const json_t *entries = ten_etcd_kvs(answer, 1);

@@ -141,6 +141,8 @@ static void step(struct walk *walk, ten_buf *scratch) {
 
 enum { REGISTRY, LEASES, FENCES, WALKS };
 
+static const enum ten_etcd_kind walk_kinds[WALKS] = {TEN_ETCD_TARGET, TEN_ETCD_LEASE, TEN_ETCD_FENCE};
+
 struct page {
     ten_etcd_store *store;
     const ten_query *query;
@@ -156,7 +158,6 @@ struct page {
 };
 
 static int read_page(struct page *page, json_t **ret_answer) {
-    static const enum ten_etcd_kind kinds[WALKS] = {TEN_ETCD_TARGET, TEN_ETCD_LEASE, TEN_ETCD_FENCE};
     ten_etcd_store *store = page->store;
     char key[TEN_ETCD_KEY_MAX + 1];
     char after[TEN_ETCD_KEY_MAX + 1];
@@ -164,8 +165,8 @@ static int read_page(struct page *page, json_t **ret_answer) {
     uint64_t limit = ten_min_u64(PAGE_MAX, ten_max_u64(page->query->limit, 16));
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < WALKS; i++) {
-        ten_etcd_key_of(store, key, page->query->namespace_name, kinds[i], NULL);
-        ten_etcd_key_of(store, after, page->query->namespace_name, kinds[i], page->after);
+        ten_etcd_key_of(store, key, page->query->namespace_name, walk_kinds[i], NULL);
+        ten_etcd_key_of(store, after, page->query->namespace_name, walk_kinds[i], page->after);
         ten_etcd_get_all(&store->txn, key,
                          &(struct ten_etcd_range){.after = page->after[0] ? after : NULL, .limit = limit});
         page->walks[i].prefix_size = strlen(key);
@@ -180,25 +181,30 @@ static int read_page(struct page *page, json_t **ret_answer) {
     return r;
 }
 
-/* What is left of the leases of this page. */
-static int ask_time_left(struct page *page) {
-    const json_t *leases = page->walks[LEASES].items;
-    size_t count = json_array_size(leases);
+static bool make_room_for_leases(struct page *page, size_t count) {
     ten_free(page->leases);
     ten_free(page->left_ms);
     page->leases = ten_calloc(count + 1, sizeof *page->leases);
     page->left_ms = ten_calloc(count + 1, sizeof *page->left_ms);
     page->lease_count = 0;
-    if (!page->leases || !page->left_ms)
+    return page->leases && page->left_ms;
+}
+
+static void add_lease(struct page *page, uint64_t lease) {
+    for (size_t i = 0; i < page->lease_count; i++)
+        if (page->leases[i] == lease)
+            return;
+    page->leases[page->lease_count++] = lease;
+}
+
+/* What is left of the leases of this page. */
+static int ask_time_left(struct page *page) {
+    const json_t *leases = page->walks[LEASES].items;
+    size_t count = json_array_size(leases);
+    if (!make_room_for_leases(page, count))
         return ten_etcd_no_memory(page->store);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t lease = ten_etcd_number(json_array_get(leases, i), "lease");
-        bool seen = false;
-        for (size_t j = 0; j < page->lease_count && !seen; j++)
-            seen = page->leases[j] == lease;
-        if (!seen)
-            page->leases[page->lease_count++] = lease;
-    }
+    for (size_t i = 0; i < count; i++)
+        add_lease(page, ten_etcd_number(json_array_get(leases, i), "lease"));
     return ten_etcd_time_left(page->store, page->leases, page->left_ms, page->lease_count, page->deadline_ms);
 }
 
@@ -233,17 +239,14 @@ static bool is_wanted(enum tenure_filter filter, bool registered, bool paused, b
     return true;
 }
 
-static int hand_out(struct page *page, const char *id) {
-    ten_buf *scratch = &page->store->scratch;
+/* kvs: registry, lease and fence of the id; they are freed. */
+static int hand_out_row(struct page *page, const char *id, ten_etcd_kv kvs[WALKS]) {
     uint64_t now_ms = ten_boot_ms(page->store->base.clock);
-    ten_etcd_kv registry = take(&page->walks[REGISTRY], id, scratch);
-    ten_etcd_kv lease = take(&page->walks[LEASES], id, scratch);
-    ten_etcd_kv fence = take(&page->walks[FENCES], id, scratch);
-    bool registered = registry.revision > 0;
+    bool registered = kvs[REGISTRY].revision > 0;
     ten_lease_row row;
-    ten_etcd_row_read(&lease, &fence, now_ms, left_of(page, lease.lease), &row);
+    ten_etcd_row_read(&kvs[LEASES], &kvs[FENCES], now_ms, left_of(page, kvs[LEASES].lease), &row);
     bool held = ten_lease_row_is_held(&row, now_ms);
-    tenure_target target = registered ? read_target(id, registry.value) : (tenure_target){.id = id};
+    tenure_target target = registered ? read_target(id, kvs[REGISTRY].value) : (tenure_target){.id = id};
     int stopped = 0;
     if (is_wanted(page->query->filter, registered, target.paused, held)) {
         ten_row found = {.target = target, .registered = registered, .token = row.token};
@@ -257,10 +260,16 @@ static int hand_out(struct page *page, const char *id) {
         stopped = page->each(&found, page->userdata);
         page->given++;
     }
-    ten_etcd_kv_free(&registry);
-    ten_etcd_kv_free(&lease);
-    ten_etcd_kv_free(&fence);
+    for (size_t i = 0; i < WALKS; i++)
+        ten_etcd_kv_free(&kvs[i]);
     return stopped;
+}
+
+static int hand_out(struct page *page, const char *id) {
+    ten_etcd_kv kvs[WALKS];
+    for (size_t i = 0; i < WALKS; i++)
+        kvs[i] = take(&page->walks[i], id, &page->store->scratch);
+    return hand_out_row(page, id, kvs);
 }
 
 /* The smallest id at hand; false: this page is at its end. A range that etcd cut short ends the page with its last
@@ -297,6 +306,71 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
             r = hand_out(&page, id);
         }
         json_decref(answer);
+    }
+    ten_free(page.leases);
+    ten_free(page.left_ms);
+    return r;
+}
+
+/* ---- certain targets --------------------------------------------------------------------------------------- */
+
+static int ask_for(struct page *page, const char *const *ids, size_t count, json_t **ret_answer) {
+    ten_etcd_store *store = page->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < WALKS; k++) {
+            ten_etcd_key_of(store, key, page->query->namespace_name, walk_kinds[k], ids[i]);
+            ten_etcd_get(&store->txn, key);
+        }
+    int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
+    if (r < 0)
+        return r;
+    if (!make_room_for_leases(page, count))
+        return ten_etcd_no_memory(store);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *leases = ten_etcd_kvs(*ret_answer, i * WALKS + LEASES);
+        if (json_array_size(leases) > 0)
+            add_lease(page, ten_etcd_number(json_array_get(leases, 0), "lease"));
+    }
+    return ten_etcd_time_left(store, page->leases, page->left_ms, page->lease_count, page->deadline_ms);
+}
+
+/* As many in one transaction as etcd allows. */
+static int read_some(struct page *page, const char *const *ids, size_t count) {
+    json_t *answer = NULL;
+    int r = ask_for(page, ids, count, &answer);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        ten_etcd_kv kvs[WALKS];
+        bool known = false;
+        for (size_t k = 0; k < WALKS; k++) {
+            kvs[k] = ten_etcd_kv_at(answer, i * WALKS + k, &page->store->scratch);
+            known |= kvs[k].revision > 0;
+        }
+        if (known) {
+            r = hand_out_row(page, ids[i], kvs);
+            continue;
+        }
+        for (size_t k = 0; k < WALKS; k++)
+            ten_etcd_kv_free(&kvs[k]);
+    }
+    json_decref(answer);
+    return r;
+}
+
+int ten_etcd_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                          ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_query query = {.namespace_name = namespace_name, .filter = TENURE_ALL};
+    struct page page = {.store = (ten_etcd_store *)base,
+                        .query = &query,
+                        .each = each,
+                        .userdata = userdata,
+                        .deadline_ms = ten_now_ms() + timeout_ms};
+    int r = TENURE_OK;
+    for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
+        some = ten_min_u64(count - at, TEN_ETCD_TXN_MAX / WALKS);
+        r = read_some(&page, ids + at, some);
     }
     ten_free(page.leases);
     ten_free(page.left_ms);

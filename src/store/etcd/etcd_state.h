@@ -144,6 +144,8 @@ int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cur
 int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms);
 int ten_etcd_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_etcd_read_targets(ten_store *store, const char *namespace_name, const char *const *ids, size_t count,
+                          ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_etcd_list_instances(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                             uint64_t timeout_ms);
 

@@ -237,6 +237,7 @@ const ten_store_ops ten_http_ops = {
     .apply = ten_http_apply,
     .edit_targets = ten_http_edit_targets,
     .list = ten_http_list,
+    .read_targets = ten_http_read_targets,
     .list_instances = ten_http_list_instances,
     .changes = ten_http_changes,
     .watch = ten_http_watch_open,

@@ -12,6 +12,7 @@
 #define PAGE_MAX   10000u
 #define EDITS_MAX  10000u
 #define EDITS_SIZE ((size_t)512 * 1024) /* and one more */
+#define QUERY_SIZE 4000u                /* of ids, and one more: servers and proxies take a request line of 8 KiB */
 
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
@@ -99,19 +100,12 @@ static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {
     return stopped;
 }
 
-/* One page of the server's, up to `limit` rows; *ret_count: how many came. */
-static int list_page(ten_http_store *store, const ten_query *query, const char *after, size_t limit, ten_row_fn each,
-                     void *userdata, uint64_t deadline_ms, size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
-    static const char *const filters[] = {"", "&leased=true", "&leased=false", "&registered=true"};
-    ten_buf path = {0};
-    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
-    if (after && after[0]) {
-        ten_buf_text(&path, "&after=");
-        ten_percent_encode_only(&path, after, "/+%&#?@:~");
-    }
-    int r = path.failed ? ten_fail_memory(&store->base.error, "a request")
-                        : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
-    ten_buf_free(&path);
+/* One answer of the server's; *ret_count: how many rows came. The path is freed. */
+static int take_rows(ten_http_store *store, ten_buf *path, ten_row_fn each, void *userdata, uint64_t deadline_ms,
+                     size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
+    int r = path->failed ? ten_fail_memory(&store->base.error, "a request")
+                         : ten_http_ask(store, "GET", path->data, NULL, deadline_ms);
+    ten_buf_free(path);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
     size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
@@ -123,6 +117,19 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
     }
     *ret_count = count;
     return r;
+}
+
+/* One page, up to `limit` rows. */
+static int list_page(ten_http_store *store, const ten_query *query, const char *after, size_t limit, ten_row_fn each,
+                     void *userdata, uint64_t deadline_ms, size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
+    static const char *const filters[] = {"", "&leased=true", "&leased=false", "&registered=true"};
+    ten_buf path = {0};
+    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
+    if (after && after[0]) {
+        ten_buf_text(&path, "&after=");
+        ten_percent_encode_only(&path, after, "/+%&#?@:~");
+    }
+    return take_rows(store, &path, each, userdata, deadline_ms, ret_count, last);
 }
 
 int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
@@ -142,6 +149,56 @@ int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void
         left -= ten_min_u64(count, left);
         if (!store->more || count == 0)
             break;
+    }
+    return r;
+}
+
+/* As many ids as fit into one request, at least one; how many they are. */
+static size_t write_ids(ten_buf *path, const char *namespace_name, const char *const *ids, size_t count) {
+    size_t i = 0;
+    ten_buf_format(path, "/api/v1/%s", namespace_name);
+    for (; i < count && path->size < QUERY_SIZE && !path->failed; i++) {
+        ten_buf_text(path, i ? "&id=" : "?id=");
+        ten_percent_encode_only(path, ids[i], "/+%&#?@:~");
+    }
+    return i;
+}
+
+/* The ids that were asked for; the rows come in their order. */
+struct asked {
+    ten_http_store *store;
+    const char *const *ids;
+    size_t count;
+    size_t at; /* behind the last row */
+    ten_row_fn each;
+    void *userdata;
+};
+
+static int take_asked(const ten_row *row, void *userdata) {
+    struct asked *asked = userdata;
+    while (asked->at < asked->count && strcmp(asked->ids[asked->at], row->target.id) != 0)
+        asked->at++;
+    if (asked->at == asked->count)
+        return ten_fail(&asked->store->base.error, TENURE_E_UNSUPPORTED,
+                        "%s cannot read targets by their ids; upgrade the server", asked->store->settings.base);
+    asked->at++;
+    return asked->each(row, asked->userdata);
+}
+
+int ten_http_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                          ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
+    int r = TENURE_OK;
+    ten_http_begin(store);
+    for (size_t at = 0; r == TENURE_OK && at < count;) {
+        ten_buf path = {0};
+        char last[TENURE_TARGET_MAX + 1];
+        size_t rows = 0;
+        struct asked asked = {.store = store, .ids = ids + at, .each = each, .userdata = userdata};
+        asked.count = write_ids(&path, namespace_name, ids + at, count - at);
+        r = take_rows(store, &path, take_asked, &asked, deadline_ms, &rows, last);
+        at += store->more && asked.at > 0 ? asked.at : asked.count; /* an answer that is too large is cut short */
     }
     return r;
 }
@@ -191,6 +248,7 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
         return not_a_list(store);
     bool resync = strstr(store->cursor, "resync") != NULL;
     uint64_t to = strtoull(store->cursor, NULL, 10);
+    bool epoch = resync && json_array_size(store->answer) > 0;
     size_t count = resync ? 0 : json_array_size(store->answer);
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(store->answer, i);
@@ -203,5 +261,5 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
         }
     }
     *cursor = to;
-    return resync ? ten_fail(&store->base.error, TENURE_E_RESYNC, "changes were missed: list again") : TENURE_OK;
+    return resync ? ten_store_missed(base, namespace_name, to, epoch, each, userdata) : TENURE_OK;
 }

@@ -303,6 +303,24 @@ static int memory_list(ten_store *base, const ten_query *query, ten_row_fn each,
     return stopped;
 }
 
+static int memory_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                               ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    struct ten_memory_core *core = ((struct ten_memory_store *)base)->core;
+    (void)timeout_ms;
+    int stopped = 0;
+    pthread_mutex_lock(&core->lock);
+    uint64_t now_ms = ten_boot_ms(base->clock);
+    for (size_t i = 0; !stopped && i < count; i++) {
+        const struct ten_memory_entry *entry = ten_memory_find(core, namespace_name, ids[i]);
+        if (!entry || !matches(entry, TENURE_ALL, false))
+            continue;
+        ten_row row = make_row(entry, now_ms);
+        stopped = each(&row, userdata);
+    }
+    pthread_mutex_unlock(&core->lock);
+    return stopped;
+}
+
 static int memory_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                                  uint64_t timeout_ms) {
     struct ten_memory_store *store = (struct ten_memory_store *)base;
@@ -328,6 +346,14 @@ static int memory_list_instances(ten_store *base, const char *namespace_name, te
     return stopped;
 }
 
+/* An epoch's entry is among the last ones: the simulator writes them. */
+static bool has_epoch_since(const struct ten_memory_core *core, uint64_t cursor) {
+    bool found = cursor > core->last_cursor;
+    for (size_t i = 0; !found && i < ten_min_u64(core->last_cursor - cursor, TEN_FEED_MAX); i++)
+        found = core->feed[(core->last_cursor - i) % TEN_FEED_MAX].change.kind == TENURE_EVENT_RECOVERING;
+    return found;
+}
+
 static int memory_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
                           ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     struct ten_memory_store *store = (struct ten_memory_store *)base;
@@ -341,9 +367,9 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
     } else if (*cursor == TEN_CURSOR_OLDEST) {
         *cursor = oldest;
     } else if (*cursor > core->last_cursor || *cursor < oldest) {
+        bool epoch = has_epoch_since(core, *cursor);
         *cursor = core->last_cursor;
-        result =
-            ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps the last %u", TEN_FEED_MAX);
+        result = ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata);
     }
     for (size_t given = 0; result == 0 && given < limit && *cursor < core->last_cursor;) {
         const ten_change *change = &core->feed[++*cursor % TEN_FEED_MAX].change;
@@ -442,6 +468,7 @@ const ten_store_ops ten_memory_ops = {
     .apply = memory_apply,
     .edit_targets = memory_edit_targets,
     .list = memory_list,
+    .read_targets = memory_read_targets,
     .list_instances = memory_list_instances,
     .changes = memory_changes,
     .watch = memory_watch,

@@ -54,7 +54,7 @@ static int read_rows(ten_store *base, const char *what, struct listing *listing,
 
 /* ---- targets with their leases ------------------------------------------------------------------------- */
 
-enum { LIST_FIELDS = 13, INSTANCE_FIELDS = 7, CHANGE_FIELDS = 10 };
+enum { LIST_FIELDS = 13, INSTANCE_FIELDS = 7, CHANGE_FIELDS = 11 };
 
 static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *userdata) {
     ten_row row = {.target = {.id = PQgetvalue(rows, at, 0)},
@@ -87,6 +87,23 @@ int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, 
     for (int i = 0; r == TENURE_OK && i < PQntuples(listing.rows); i++)
         r = hand_out_row(listing.rows, i, each, userdata);
     PQclear(listing.rows);
+    return r;
+}
+
+int ten_postgres_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                              ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_buf list = {0};
+    for (size_t i = 0; i < count; i++)
+        ten_postgres_add_text(&list, ids[i]);
+    ten_postgres_end_list(&list);
+    const char *values[] = {namespace_name, list.data};
+    struct listing listing = {
+        .statement = PG_READ_TARGETS, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
+    int r = list.failed ? ten_postgres_no_memory(self(base)) : read_rows(base, "reading targets", &listing, timeout_ms);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(listing.rows); i++)
+        r = hand_out_row(listing.rows, i, each, userdata);
+    PQclear(listing.rows);
+    ten_buf_free(&list);
     return r;
 }
 
@@ -159,10 +176,11 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
         *cursor = last; /* unless there is something to read */
         r = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
     } else if (now || *cursor > last || *cursor < first) {
+        /* Without the namespace, what the cursor belonged to is gone. */
+        bool epoch = !exists || ten_postgres_flag(listing.rows, 0, 10);
         *cursor = last;
         if (!now)
-            r = ten_fail(&base->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
-                         TEN_FEED_MAX);
+            r = ten_store_missed(base, namespace_name, last, epoch, each, userdata);
     } else {
         r = hand_out_changes(listing.rows, namespace_name, cursor, each, userdata);
     }

@@ -81,6 +81,8 @@ int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, 
 int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                       uint64_t timeout_ms);
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_postgres_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                              ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                                 uint64_t timeout_ms);
 int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,

@@ -73,6 +73,19 @@ SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.v
                      ELSE true END
  ORDER BY ids.id LIMIT $4::bigint;
 
+-- Certain targets with their leases, in the order of their ids ($2) in the call.
+-- name: read_targets
+SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
+       CASE WHEN lease.holder_id IS NOT NULL AND lease.expires_at > now THEN lease.holder_id END, lease.ttl_ms,
+       greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
+       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
+  FROM unnest($2::text[]) WITH ORDINALITY AS ids (id, at)
+ CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
+  LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ids.id
+  LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ids.id AND version > 0
+ WHERE target.id IS NOT NULL OR lease.target_id IS NOT NULL
+ ORDER BY ids.at;
+
 -- name: list_instances
 SELECT instance, weight, metadata, ttl_ms, greatest(ceil(extract(epoch FROM expires_at - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM since) * 1000)::bigint, ask
@@ -81,10 +94,16 @@ SELECT instance, weight, metadata, ttl_ms, greatest(ceil(extract(epoch FROM expi
  ORDER BY instance;
 
 -- Changes of the namespace ($1) after a cursor ($2), at most $3; each row starts with the feed's last cursor and the
--- oldest from which it can be read. Without changes there is one row, without the namespace none.
+-- oldest from which it can be read. Without changes there is one row, without the namespace none. The last column, if
+-- the cursor cannot be used: whether an epoch has begun since.
 -- name: list_changes
 SELECT namespace.cursor, first_cursor, change.cursor, floor(extract(epoch FROM at) * 1000)::bigint, event, reason,
-       target_id, instance, actor, version
+       target_id, instance, actor, version,
+       $2::bigint > namespace.cursor OR
+       CASE WHEN $2::bigint < first_cursor
+            THEN EXISTS (SELECT FROM tenure.change AS begun
+                          WHERE begun.namespace = $1 AND begun.cursor > $2::bigint
+                            AND begun.event = 'store_recovering') ELSE false END
   FROM tenure.namespace
   LEFT JOIN LATERAL (SELECT * FROM tenure.change
                       WHERE change.namespace = $1 AND change.cursor > $2::bigint

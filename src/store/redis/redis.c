@@ -302,6 +302,7 @@ const ten_store_ops ten_redis_ops = {
     .apply = ten_redis_apply,
     .edit_targets = ten_redis_edit,
     .list = ten_redis_list,
+    .read_targets = ten_redis_read_targets,
     .list_instances = ten_redis_list_instances,
     .changes = ten_redis_changes,
     .watch = ten_redis_watch_get,

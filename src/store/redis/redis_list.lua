@@ -1,9 +1,9 @@
 -- name: LIST
--- A page of targets with their leases. It reads only, and has no prelude.
+-- A page of targets with their leases, or certain targets with theirs. It reads only, and has no prelude.
 --
 -- KEYS: fence, held, marks, ids, targets. ARGV: the texts before and after the id in a lease's key; filter ("all",
 --   "leased", "free", "registered"); the id after which it starts ("": from the first); how many rows at most; how many
---   ids to look at, at most.
+--   ids to look at, at most; then ids, if only those are wanted.
 -- Reply: {where to go on ("": there is no more), then for each row {id, description, holder, ms left, fence, held, mark}}
 
 local call = redis.call
@@ -11,8 +11,12 @@ local FENCE, HELD, MARKS, IDS, TARGETS = unpack(KEYS)
 local BEFORE, AFTER, filter, start, limit, look_at = unpack(ARGV)
 limit = tonumber(limit)
 
+local wanted = #ARGV > 6
+
 local function matches(description, value, fence)
-    if filter == 'leased' then
+    if wanted then
+        return description or fence
+    elseif filter == 'leased' then
         return value
     elseif filter == 'free' then
         return not value and not (description and string.sub(description, 1, 1) == '-')
@@ -22,7 +26,8 @@ local function matches(description, value, fence)
     return true
 end
 
-local ids = call('ZRANGEBYLEX', IDS, start == '' and '-' or '(' .. start, '+', 'LIMIT', '0', look_at)
+local ids = wanted and { unpack(ARGV, 7) } or
+    call('ZRANGEBYLEX', IDS, start == '' and '-' or '(' .. start, '+', 'LIMIT', '0', look_at)
 local reply = { '' }
 if #ids == 0 then
     return reply
@@ -46,7 +51,7 @@ for i, id in ipairs(ids) do
         reply[#reply + 1] = { id, descriptions[i], values[i], left, fences[i], helds[i], marks[i] }
     end
 end
-if #ids == tonumber(look_at) then
+if not wanted and #ids == tonumber(look_at) then
     reply[1] = ids[#ids]
 end
 return reply

@@ -104,6 +104,8 @@ struct listing {
     const char *filter;
     const char *after;
     size_t limit;
+    const char *const *ids; /* only these */
+    size_t id_count;
 };
 
 static void make_listing(ten_redis_store *store, void *userdata) {
@@ -119,6 +121,8 @@ static void make_listing(ten_redis_store *store, void *userdata) {
     ten_redis_word(&store->words, listing->after);
     ten_redis_word_number(&store->words, listing->limit);
     ten_redis_word_number(&store->words, LOOK_AT);
+    for (size_t i = 0; i < listing->id_count; i++)
+        ten_redis_word(&store->words, listing->ids[i]);
 }
 
 /* fields: id, description, holder, ms left, fence "token ttl", held "acquired_at holder", mark "token barred ask" */
@@ -148,6 +152,24 @@ static int hand_out_row(redisReply *const *fields, ten_row_fn each, void *userda
     return stopped;
 }
 
+/* One reply. *ret_after, which may be NULL: where to go on; "": there is no more. */
+static int take_listing(ten_redis_store *store, struct listing *listing, uint64_t deadline_ms, char *ret_after,
+                        ten_row_fn each, void *userdata) {
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    int r = ten_redis_call(store, "listing targets", make_listing, listing, left_ms(deadline_ms), &reply);
+    if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
+        r = ten_redis_misunderstood(store);
+    for (size_t i = 1; r == TENURE_OK && i < reply->elements && listing->limit > 0; i++) {
+        const redisReply *row = reply->element[i];
+        r = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
+                                                                 : ten_redis_misunderstood(store);
+        listing->limit--;
+    }
+    if (r == TENURE_OK && ret_after)
+        snprintf(ret_after, TENURE_TARGET_MAX + 3, "%s", ten_redis_text(reply->element[0]));
+    return r;
+}
+
 int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     char after[TENURE_TARGET_MAX + 3];
@@ -155,20 +177,21 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     struct listing listing = {.filter = ten_filter_name(query->filter), .after = after, .limit = query->limit};
     int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
-    while (r == TENURE_OK && listing.limit > 0) {
-        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        r = ten_redis_call(store, "listing targets", make_listing, &listing, left_ms(deadline_ms), &reply);
-        if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
-            r = ten_redis_misunderstood(store);
-        for (size_t i = 1; r == TENURE_OK && i < reply->elements && listing.limit > 0; i++) {
-            const redisReply *row = reply->element[i];
-            r = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
-                                                                     : ten_redis_misunderstood(store);
-            listing.limit--;
-        }
-        if (r != TENURE_OK || ten_redis_text(reply->element[0])[0] == '\0')
-            break;
-        snprintf(after, sizeof after, "%s", ten_redis_text(reply->element[0]));
+    for (bool more = true; r == TENURE_OK && more && listing.limit > 0; more = after[0] != '\0')
+        r = take_listing(store, &listing, deadline_ms, after, each, userdata);
+    return r;
+}
+
+int ten_redis_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                           ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
+    struct listing listing = {.filter = ten_filter_name(TENURE_ALL), .after = ""};
+    int r = ten_redis_space_get(&store->layout, namespace_name, &listing.space, &base->error);
+    for (size_t at = 0; r == TENURE_OK && at < count; at += listing.id_count) {
+        listing.ids = ids + at;
+        listing.id_count = listing.limit = ten_min_u64(count - at, LOOK_AT);
+        r = take_listing(store, &listing, deadline_ms, NULL, each, userdata);
     }
     return r;
 }
@@ -379,9 +402,9 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
         r = ten_redis_call(store, "reading the feed", make_reading, &reading, timeout_ms, &reply);
         if (r == TENURE_OK && reply->type == REDIS_REPLY_INTEGER) {
             r = read_cursor(store, &reading, timeout_ms, cursor);
-            return r < 0 ? r
-                         : ten_fail(&base->error, TENURE_E_RESYNC,
-                                    "changes were missed: the feed keeps the last %u of an epoch", TEN_FEED_MAX);
+            return r < 0
+                       ? r
+                       : ten_store_missed(base, namespace_name, *cursor, ten_redis_number(reply) == 1, each, userdata);
         }
         if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1))
             r = ten_redis_misunderstood(store);

@@ -122,6 +122,8 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
 int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                    uint64_t timeout_ms);
 int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_redis_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                           ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                              uint64_t timeout_ms);
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

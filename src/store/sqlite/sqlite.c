@@ -415,6 +415,11 @@ static int sqlite_list(ten_store *base, const ten_query *query, ten_row_fn each,
     return ten_db_list(&self(base)->db, query, each, userdata, timeout_ms);
 }
 
+static int sqlite_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
+                               ten_row_fn each, void *userdata, uint64_t timeout_ms) {
+    return ten_db_read_targets(&self(base)->db, namespace_name, ids, count, each, userdata, timeout_ms);
+}
+
 static int sqlite_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                                  uint64_t timeout_ms) {
     return ten_db_list_instances(&self(base)->db, namespace_name, each, userdata, timeout_ms);
@@ -422,7 +427,9 @@ static int sqlite_list_instances(ten_store *base, const char *namespace_name, te
 
 static int sqlite_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
                           ten_change_fn each, void *userdata, uint64_t timeout_ms) {
-    return ten_db_changes(&self(base)->db, namespace_name, cursor, limit, each, userdata, timeout_ms);
+    bool epoch = false;
+    int r = ten_db_changes(&self(base)->db, namespace_name, cursor, limit, each, userdata, timeout_ms, &epoch);
+    return r == TENURE_E_RESYNC ? ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata) : r;
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
@@ -488,6 +495,7 @@ const ten_store_ops ten_sqlite_ops = {
     .apply = sqlite_apply,
     .edit_targets = sqlite_edit_targets,
     .list = sqlite_list,
+    .read_targets = sqlite_read_targets,
     .list_instances = sqlite_list_instances,
     .changes = sqlite_changes,
     .watch = sqlite_watch,

@@ -125,6 +125,9 @@ UPDATE lease SET ends_ms = ?1
 SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease
  WHERE namespace = ?1 AND target > ?2 ORDER BY target;
 
+-- name: read_lease
+SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease WHERE namespace = ?1 AND target = ?2;
+
 -- name: get_target
 SELECT paused FROM target WHERE namespace = ?1 AND id = ?2;
 
@@ -140,6 +143,9 @@ UPDATE target SET paused = ?3 WHERE namespace = ?1 AND id = ?2;
 
 -- name: list_targets
 SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AND id > ?2 ORDER BY id;
+
+-- name: read_target
+SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AND id = ?2;
 
 -- name: get_instance
 SELECT weight, ttl_ms, ends_ms, since_at_ms, gone, ask, metadata = ?3 FROM instance WHERE namespace = ?1 AND instance = ?2;
@@ -186,3 +192,7 @@ SELECT coalesce((SELECT min(cursor) FROM change), 1), coalesce((SELECT max(curso
 -- name: list_changes
 SELECT cursor, at_ms, event, reason, namespace, target, instance, actor, token FROM change
  WHERE cursor > ?1 AND (?2 IS NULL OR namespace IN (?2, '')) ORDER BY cursor LIMIT ?3;
+
+-- Whether an epoch has begun since a cursor: only a reader that has missed something asks.
+-- name: epoch_since
+SELECT 1 FROM change WHERE cursor > ?1 AND event = 'store_recovering' LIMIT 1;

@@ -28,11 +28,13 @@ enum ten_sql {
     TEN_SQL_PUT_LEASE,
     TEN_SQL_RENEW,
     TEN_SQL_LIST_LEASES,
+    TEN_SQL_READ_LEASE,
     TEN_SQL_GET_TARGET,
     TEN_SQL_PUT_TARGET,
     TEN_SQL_REMOVE_TARGET,
     TEN_SQL_PAUSE_TARGET,
     TEN_SQL_LIST_TARGETS,
+    TEN_SQL_READ_TARGET,
     TEN_SQL_GET_INSTANCE,
     TEN_SQL_PUT_INSTANCE,
     TEN_SQL_BEAT,
@@ -44,6 +46,7 @@ enum ten_sql {
     TEN_SQL_TRIM_CHANGES,
     TEN_SQL_CHANGE_RANGE,
     TEN_SQL_LIST_CHANGES,
+    TEN_SQL_EPOCH_SINCE,
     TEN_SQL_COUNT,
 };
 
@@ -112,10 +115,13 @@ uint64_t ten_db_patience_end_us(const ten_db *db);
 
 /* Listings and changes (sqlite_list.c), as in the store contract. */
 int ten_db_list(ten_db *db, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_db_read_targets(ten_db *db, const char *namespace_name, const char *const *ids, size_t count, ten_row_fn each,
+                        void *userdata, uint64_t timeout_ms);
 int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
+/* *ret_epoch, with TENURE_E_RESYNC: an epoch has begun since that cursor. */
 int ten_db_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
-                   void *userdata, uint64_t timeout_ms);
+                   void *userdata, uint64_t timeout_ms, bool *ret_epoch);
 
 /* Appends to the feed; part of the transaction. */
 int ten_db_add_change(ten_db *db, const ten_change *change);

@@ -107,6 +107,41 @@ int ten_db_list(ten_db *db, const ten_query *query, ten_row_fn each, void *userd
     return ten_db_end(db, r);
 }
 
+/* 1: the statement has a row for the id. */
+static int read_row(ten_db *db, sqlite3_stmt *statement, const char *namespace_name, const char *id) {
+    ten_bind_text(statement, 1, namespace_name);
+    ten_bind_text(statement, 2, id);
+    return ten_db_step(db, statement);
+}
+
+static int read_one(ten_db *db, const char *namespace_name, const char *id, ten_row_fn each, void *userdata) {
+    sqlite3_stmt *lease = ten_db_statement(db, TEN_SQL_READ_LEASE);
+    sqlite3_stmt *target = ten_db_statement(db, TEN_SQL_READ_TARGET);
+    if (!lease || !target)
+        return db->error->code;
+    ten_row row = {.target = {.id = id}};
+    int leased = read_row(db, lease, namespace_name, id);
+    int registered = leased < 0 ? leased : read_row(db, target, namespace_name, id);
+    if (leased > 0)
+        read_lease_columns(lease, db->context.now_ms, &row);
+    if (registered > 0)
+        read_target_columns(target, &row);
+    int r = registered < 0 ? registered : leased > 0 || registered > 0 ? each(&row, userdata) : TENURE_OK;
+    sqlite3_reset(lease);
+    sqlite3_reset(target);
+    return r;
+}
+
+int ten_db_read_targets(ten_db *db, const char *namespace_name, const char *const *ids, size_t count, ten_row_fn each,
+                        void *userdata, uint64_t timeout_ms) {
+    int r = ten_db_begin_read(db, timeout_ms);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = read_one(db, namespace_name, ids[i], each, userdata);
+    return ten_db_end(db, r);
+}
+
 int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms) {
     int r = ten_db_begin_read(db, timeout_ms);
@@ -135,8 +170,20 @@ int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_f
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
-/* Moves the cursor to where reading can start; TENURE_E_RESYNC when it had to be moved. */
-static int place_cursor(ten_db *db, uint64_t *cursor) {
+static int find_epoch_since(ten_db *db, uint64_t cursor, bool *ret_epoch) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_EPOCH_SINCE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, cursor);
+    int found = ten_db_step(db, statement);
+    *ret_epoch = found > 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+/* Moves the cursor to where reading can start; TENURE_E_RESYNC when it had to be moved: *ret_epoch says because of what.
+ * 1: there is nothing to read from there. */
+static int place_cursor(ten_db *db, uint64_t *cursor, bool *ret_epoch) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_CHANGE_RANGE);
     if (!statement)
         return db->error->code;
@@ -151,10 +198,12 @@ static int place_cursor(ten_db *db, uint64_t *cursor) {
     if (*cursor != TEN_CURSOR_NOW && *cursor <= last && *cursor + 1 >= first)
         return TENURE_OK;
     bool missed = *cursor != TEN_CURSOR_NOW;
+    int r = TENURE_OK;
+    *ret_epoch = missed && *cursor > last;
+    if (missed && !*ret_epoch)
+        r = find_epoch_since(db, *cursor, ret_epoch);
     *cursor = last;
-    return missed ? ten_fail(db->error, TENURE_E_RESYNC, "changes were missed: the feed keeps about the last %u",
-                             TEN_FEED_MAX)
-                  : 1;
+    return r < 0 ? r : missed ? TENURE_E_RESYNC : 1;
 }
 
 static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
@@ -191,17 +240,18 @@ static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor
         return stopped ? stopped : r;
     /* Read to the end: what other namespaces wrote need not be skipped again. */
     uint64_t last = TEN_CURSOR_NOW;
-    if (given < limit && place_cursor(db, &last) > 0)
+    bool epoch;
+    if (given < limit && place_cursor(db, &last, &epoch) > 0)
         *cursor = ten_max_u64(*cursor, last);
     return TENURE_OK;
 }
 
 int ten_db_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
-                   void *userdata, uint64_t timeout_ms) {
+                   void *userdata, uint64_t timeout_ms, bool *ret_epoch) {
     int r = ten_db_begin_read(db, timeout_ms);
     if (r < 0)
         return r;
-    r = place_cursor(db, cursor);
+    r = place_cursor(db, cursor, ret_epoch);
     if (r == TENURE_OK)
         r = read_changes(db, namespace_name, cursor, limit, each, userdata);
     else if (r > 0)

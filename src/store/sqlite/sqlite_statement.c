@@ -26,6 +26,8 @@ static const char *const texts[TEN_SQL_COUNT] = {
     [TEN_SQL_PUT_LEASE] = SQL_PUT_LEASE,
     [TEN_SQL_RENEW] = SQL_RENEW,
     [TEN_SQL_LIST_LEASES] = SQL_LIST_LEASES,
+    [TEN_SQL_READ_LEASE] = SQL_READ_LEASE,
+    [TEN_SQL_READ_TARGET] = SQL_READ_TARGET,
     [TEN_SQL_GET_TARGET] = SQL_GET_TARGET,
     [TEN_SQL_PUT_TARGET] = SQL_PUT_TARGET,
     [TEN_SQL_REMOVE_TARGET] = SQL_REMOVE_TARGET,
@@ -42,6 +44,7 @@ static const char *const texts[TEN_SQL_COUNT] = {
     [TEN_SQL_TRIM_CHANGES] = SQL_TRIM_CHANGES,
     [TEN_SQL_CHANGE_RANGE] = SQL_CHANGE_RANGE,
     [TEN_SQL_LIST_CHANGES] = SQL_LIST_CHANGES,
+    [TEN_SQL_EPOCH_SINCE] = SQL_EPOCH_SINCE,
 };
 
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text) {

@@ -246,6 +246,133 @@ static void a_listing_stays_in_its_namespace(void **state) {
     expect_listed(&elsewhere, TENURE_ALL, "");
 }
 
+/* ---- certain targets ----------------------------------------------------------------------------------- */
+
+static struct listed *read_targets(const struct place *place, const char *const *ids, size_t count) {
+    struct listed *listed = calloc(1, sizeof *listed);
+    assert_non_null(listed);
+    assert_int_equal(place->store->ops->read_targets(place->store, place->ns, ids, count, note_row, listed, CALL_MS),
+                     TENURE_OK);
+    return listed;
+}
+
+static void certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them(void **state) {
+    const struct place *place = *state;
+    ten_target_edit edits[] = {
+        {.action = TEN_TARGET_PUT,
+         .target = {.id = "b", .url = "http://x", .exec = "e", .spec = "{\"n\":1}", .every_ms = 70, .paused = true}},
+        {.action = TEN_TARGET_PUT, .target = {.id = "b/more~:@+-._z"}},
+        {.action = TEN_TARGET_PUT, .target = {.id = "ba"}},
+        {.action = TEN_TARGET_PUT, .target = {.id = "removed"}},
+        {.action = TEN_TARGET_PUT, .target = {.id = "unleased"}},
+    };
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, edits, TEN_COUNT(edits), CALL_MS),
+                     TENURE_OK);
+    uint64_t token = must_acquire(place, "b", "a", LONG_MS);
+    must_acquire(place, "removed", "a", LONG_MS);
+    must_acquire(place, "only-leased", "a", LONG_MS);
+    assert_true(edit_target(place, TEN_TARGET_REMOVE, "removed"));
+    assert_true(edit_target(place, TEN_TARGET_REMOVE, "unleased"));
+    static const char *const ids[] = {"removed",  "unknown",        "only-leased", "b",
+                                      "unleased", "b/more~:@+-._z", "a",           "ba"};
+    static const char *const expected[] = {"removed", "only-leased", "b", "b/more~:@+-._z", "ba"};
+    struct listed *listed = read_targets(place, ids, TEN_COUNT(ids));
+    assert_int_equal(listed->count, TEN_COUNT(expected));
+    for (size_t i = 0; i < TEN_COUNT(expected); i++) {
+        assert_string_equal(listed->at[i].id, expected[i]);
+        assert_int_equal(listed->at[i].row.registered, i >= 2);
+        assert_int_equal(listed->at[i].row.holder != NULL, i < 3);
+    }
+    const ten_row *row = &listed->at[2].row;
+    assert_string_equal(row->target.url, "http://x");
+    assert_string_equal(row->target.exec, "e");
+    assert_string_equal(row->target.spec, "{\"n\":1}");
+    assert_int_equal(row->target.every_ms, 70);
+    assert_true(row->target.paused);
+    assert_string_equal(row->holder, "a");
+    assert_int_equal(row->token, token);
+    assert_int_equal(row->ttl_ms, LONG_MS);
+    assert_in_range(row->remaining_ms, 1, LONG_MS);
+    free(listed);
+}
+
+static void ids_that_nobody_knows_have_no_rows(void **state) {
+    const struct place *place = *state;
+    static const char *const ids[] = {"x", "y"};
+    struct place elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    put_target(&elsewhere, "x");
+    struct listed *listed = read_targets(place, ids, 2);
+    assert_int_equal(listed->count, 0);
+    free(listed);
+}
+
+/* As long as ids can be, so that whatever limits a request has is met. */
+static void a_thousand_targets_are_read_in_one_call(void **state) {
+    const struct place *place = *state;
+    enum { COUNT = 1000 };
+    char(*texts)[TENURE_TARGET_MAX + 1] = calloc(COUNT, sizeof *texts);
+    const char **ids = calloc(COUNT, sizeof *ids);
+    ten_target_edit *edits = calloc(COUNT, sizeof *edits);
+    assert_true(texts && ids && edits);
+    for (size_t i = 0; i < COUNT; i++) {
+        memset(texts[i], i % 3 ? 'x' : '+', TENURE_TARGET_MAX);
+        char number[8];
+        snprintf(number, sizeof number, "%04zu", (i * 7919u) % COUNT);
+        memcpy(texts[i], number, 4);
+        texts[i][i % 5 == 0 ? TENURE_TARGET_MAX : 4] = '\0';
+        ids[i] = texts[i];
+        edits[i] = (ten_target_edit){.action = TEN_TARGET_PUT, .target = {.id = texts[i]}};
+    }
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, edits, COUNT / 2, 30000), TENURE_OK);
+    struct listed *listed = read_targets(place, ids, COUNT);
+    assert_int_equal(listed->count, COUNT / 2);
+    for (size_t i = 0; i < listed->count; i++)
+        assert_string_equal(listed->at[i].id, ids[i]);
+    free(listed);
+    free(edits);
+    free(ids);
+    free(texts);
+}
+
+/* More than 4 MiB, where a server ends an answer. */
+static void large_registrations_are_read_in_one_call(void **state) {
+    const struct place *place = *state;
+    enum { COUNT = 90, SIZE = 50000 };
+    char *spec = malloc(SIZE + 3);
+    const char *ids[COUNT];
+    char texts[COUNT][8];
+    assert_non_null(spec);
+    memset(spec, 'x', SIZE + 2);
+    spec[0] = spec[SIZE + 1] = '"';
+    spec[SIZE + 2] = '\0';
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(texts[i], sizeof texts[i], "t%02zu", i);
+        ids[i] = texts[i];
+        ten_target_edit edit = {.action = TEN_TARGET_PUT, .target = {.id = texts[i], .spec = spec}};
+        if (i % 10 != 9) /* some are not known, also behind the last that fits into an answer */
+            assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, &edit, 1, CALL_MS), TENURE_OK);
+    }
+    struct listed *listed = read_targets(place, ids, COUNT);
+    assert_int_equal(listed->count, COUNT / 10 * 9);
+    for (size_t i = 0; i < listed->count; i++)
+        assert_string_equal(listed->at[i].id, ids[i + i / 9]);
+    free(listed);
+    free(spec);
+}
+
+static void a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word(void **state) {
+    const struct place *place = *state;
+    static const char *const ids[] = {"a", "b", "c", "d", "e"};
+    for (size_t i = 0; i < TEN_COUNT(ids); i++)
+        put_target(place, ids[i]);
+    int count = 0;
+    assert_int_equal(
+        place->store->ops->read_targets(place->store, place->ns, ids, TEN_COUNT(ids), stop_at_third, &count, CALL_MS),
+        7);
+    assert_int_equal(count, 3);
+}
+
 /* ---- the registry -------------------------------------------------------------------------------------- */
 
 static void an_edit_says_whether_the_target_was_registered(void **state) {
@@ -332,6 +459,11 @@ static const struct CMUnitTest tests[] = {
     CASE(filters_and_pages_go_together),
     CASE(a_callback_that_says_stop_ends_the_listing_with_its_word),
     CASE(a_listing_stays_in_its_namespace),
+    CASE(certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them),
+    CASE(ids_that_nobody_knows_have_no_rows),
+    CASE(a_thousand_targets_are_read_in_one_call),
+    CASE(large_registrations_are_read_in_one_call),
+    CASE(a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word),
     CASE(an_edit_says_whether_the_target_was_registered),
     CASE(a_put_replaces_all_of_the_registration),
     CASE(removing_a_target_keeps_its_lease_and_its_counter),

@@ -58,6 +58,8 @@ static void another_identity_begins_an_epoch(void **state) {
     struct seen seen = {0};
     assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
                      TENURE_E_RESYNC);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
     assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE event = 'store_recovering'"),
                         "1");
 }

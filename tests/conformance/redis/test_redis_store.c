@@ -330,6 +330,8 @@ static void a_cursor_from_before_an_epoch_has_to_start_over(void **state) {
     struct seen seen = {0};
     assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
                      TENURE_E_RESYNC);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
     must_acquire(place, "u", "a", TTL_MS);
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 1);

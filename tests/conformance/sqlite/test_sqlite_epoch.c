@@ -74,17 +74,13 @@ static void expect_recovering(ten_result result) {
     assert_in_range(result.remaining_ms, TTL_MS - 1000, TTL_MS);
 }
 
-static int ignore_change(const ten_change *change, void *userdata) {
-    (void)change;
-    (void)userdata;
-    return 0;
-}
-
 static void expect_feed_to_start_over(const struct place *place, uint64_t cursor) {
-    assert_int_equal(place->other->ops->changes(place->other, "poll", &cursor, 10, ignore_change, NULL, CALL_MS),
-                     TENURE_E_RESYNC);
-    /* The epoch's own entry is in the feed, after a gap that no old cursor can bridge. */
     struct seen seen = {0};
+    assert_int_equal(place->other->ops->changes(place->other, "poll", &cursor, 10, see_change, &seen, CALL_MS),
+                     TENURE_E_RESYNC);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    /* The epoch's own entry is in the feed, after a gap that no old cursor can bridge. */
     sqlite3_int64 at = 0;
     do {
         cursor--;

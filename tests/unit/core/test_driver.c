@@ -16,7 +16,7 @@ struct fake {
     uint64_t deadline_ms;
     uint64_t list_instances_ms;
     uint64_t list_again_ms;
-    unsigned requests, answers, errors, expired, followed, changes, fed, instances, rows, listings, removed;
+    unsigned requests, answers, errors, expired, followed, changes, fed, instances, rows, listings, checked, removed;
     ten_op op;
 };
 
@@ -101,9 +101,16 @@ static void row(void *self, uint64_t now_ms, const ten_row *listed) {
     ((struct fake *)self)->rows++;
 }
 
-static uint64_t listing_end(void *self, uint64_t now_ms) {
+static bool listing_end(void *self, uint64_t now_ms) {
     (void)now_ms;
-    return ((struct fake *)self)->list_again_ms;
+    return ((struct fake *)self)->list_again_ms != UINT64_MAX;
+}
+
+static uint64_t listing_checked(void *self, uint64_t now_ms) {
+    struct fake *fake = self;
+    (void)now_ms;
+    fake->checked++;
+    return fake->list_again_ms;
 }
 
 static void unregistered(void *self, uint64_t now_ms, const char *target) {
@@ -133,6 +140,7 @@ static const ten_driver_part part = {.request = request,
                                      .listing_begin = listing_begin,
                                      .row = row,
                                      .listing_end = listing_end,
+                                     .listing_checked = listing_checked,
                                      .unregistered = unregistered,
                                      .registrations_end = registrations_end};
 
@@ -207,12 +215,12 @@ static void the_cursor_comes_first_then_everything_page_by_page(void **state) {
     answer_with(fake, START, TENURE_OK, 7);
     assert_int_equal(fake->followed, 1);
     call = expect(fake, START, TEN_CALL_LIST);
-    assert_string_equal(call.target, "");
+    assert_string_equal(call.after, "");
     assert_int_equal(call.limit, PAGE);
     bring_rows(fake, START, 0, PAGE);
     answer_with(fake, START, TENURE_OK, 0);
     call = expect(fake, START, TEN_CALL_LIST);
-    assert_string_equal(call.target, "t-2");
+    assert_string_equal(call.after, "t-2");
     bring_rows(fake, START, PAGE, PAGE - 1);
     answer_with(fake, START, TENURE_OK, 0);
     expect(fake, START, TEN_CALL_NONE);
@@ -220,7 +228,8 @@ static void the_cursor_comes_first_then_everything_page_by_page(void **state) {
     assert_int_equal(fake->rows, 2 * PAGE - 1);
 }
 
-static void a_listing_that_fails_begins_anew_with_the_cursor(void **state) {
+/* The feed is followed meanwhile: nothing is missed, and the cursor of before can show an epoch. */
+static void a_page_that_fails_is_read_again_where_it_was(void **state) {
     struct fake *fake = *state;
     expect(fake, START, TEN_CALL_CHANGES);
     answer_with(fake, START, TENURE_OK, 7);
@@ -232,10 +241,12 @@ static void a_listing_that_fails_begins_anew_with_the_cursor(void **state) {
     expect(fake, START, TEN_CALL_NONE);
     uint64_t again_ms = ten_driver_next_ms(&fake->driver, START);
     assert_in_range(again_ms, START + 1, START + 1000);
-    assert_int_equal(expect(fake, again_ms, TEN_CALL_CHANGES).cursor, TEN_CURSOR_NOW);
-    answer_with(fake, again_ms, TENURE_OK, 9);
-    assert_string_equal(expect(fake, again_ms, TEN_CALL_LIST).target, "");
-    assert_int_equal(fake->followed, 2);
+    assert_string_equal(expect(fake, again_ms, TEN_CALL_LIST).after, "t-2");
+    answer_with(fake, again_ms, TENURE_OK, 0);
+    assert_int_equal(fake->listings, 1);
+    assert_int_equal(fake->followed, 1);
+    ten_driver_notice(&fake->driver, again_ms);
+    assert_int_equal(expect(fake, again_ms + GAP, TEN_CALL_CHANGES).cursor, 7);
 }
 
 static void entries_that_were_missed_lead_to_one_listing_not_to_many(void **state) {
@@ -253,14 +264,45 @@ static void entries_that_were_missed_lead_to_one_listing_not_to_many(void **stat
     assert_int_equal(expect(fake, START + 3 * GAP, TEN_CALL_CHANGES).cursor, 20);
 }
 
-static void a_listing_that_is_wanted_again_comes_at_its_time(void **state) {
+static void a_listing_under_way_is_read_to_its_end_when_entries_were_missed_and_then_once_more(void **state) {
+    struct fake *fake = *state;
+    expect(fake, START, TEN_CALL_CHANGES);
+    answer_with(fake, START, TENURE_OK, 7);
+    for (unsigned i = 0; i < 3; i++) { /* between all pages */
+        uint64_t now_ms = START + (i + 1) * GAP;
+        expect(fake, now_ms, TEN_CALL_LIST);
+        bring_rows(fake, now_ms, i * PAGE, PAGE);
+        answer_with(fake, now_ms, TENURE_OK, 0);
+        ten_driver_notice(&fake->driver, now_ms);
+        expect(fake, now_ms, TEN_CALL_CHANGES);
+        bring_change(fake, now_ms, TENURE_EVENT_TARGET_ADDED, "not-remembered");
+        answer_with(fake, now_ms, TENURE_E_RESYNC, 100 * i);
+    }
+    assert_string_equal(expect(fake, START + 4 * GAP, TEN_CALL_LIST).after, "t-8");
+    answer_with(fake, START + 4 * GAP, TENURE_OK, 0);
+    assert_int_equal(fake->listings, 1);
+    assert_string_equal(expect(fake, START + 4 * GAP, TEN_CALL_LIST).after, "");
+    answer_with(fake, START + 4 * GAP, TENURE_OK, 0);
+    expect(fake, START + 4 * GAP, TEN_CALL_NONE);
+    assert_int_equal(fake->listings, 2);
+}
+
+/* A feed that goes on shows that the store had lost nothing. */
+static void what_a_listing_lacks_is_believed_after_the_feed_was_read_once_more(void **state) {
     struct fake *fake = *state;
     fake->list_again_ms = START + 500;
     expect(fake, START, TEN_CALL_CHANGES);
     answer_with(fake, START, TENURE_OK, 7);
     expect(fake, START, TEN_CALL_LIST);
     answer_with(fake, START, TENURE_OK, 0);
-    assert_int_equal(ten_driver_next_ms(&fake->driver, START), START + 500);
+    expect(fake, START + GAP, TEN_CALL_CHANGES);
+    answer_with(fake, START + GAP, TENURE_E_TIMEOUT, 0);
+    assert_int_equal(fake->checked, 0);
+    ten_driver_notice(&fake->driver, START + 2 * GAP);
+    expect(fake, START + 2 * GAP, TEN_CALL_CHANGES);
+    answer_with(fake, START + 2 * GAP, TENURE_OK, 7);
+    assert_int_equal(fake->checked, 1);
+    assert_int_equal(ten_driver_next_ms(&fake->driver, START + 2 * GAP), START + 500);
     expect(fake, START + 499, TEN_CALL_NONE);
     expect(fake, START + 500, TEN_CALL_LIST);
 }
@@ -275,6 +317,17 @@ static void whoever_lost_a_registration_has_them_listed_again(void **state) {
     expect(fake, START + 2, TEN_CALL_LIST);
     answer_with(fake, START + 2, TENURE_OK, 0);
     expect(fake, START + 3, TEN_CALL_NONE);
+    assert_int_equal(fake->followed, 1);
+}
+
+static void an_epoch_leads_to_a_listing(void **state) {
+    struct fake *fake = *state;
+    settle(fake);
+    ten_driver_notice(&fake->driver, START + GAP);
+    expect(fake, START + GAP, TEN_CALL_CHANGES);
+    bring_change(fake, START + GAP, TENURE_EVENT_RECOVERING, "");
+    answer_with(fake, START + GAP, TENURE_OK, 8);
+    expect(fake, START + GAP, TEN_CALL_LIST);
     assert_int_equal(fake->followed, 1);
 }
 
@@ -317,7 +370,7 @@ static void a_store_without_notices_is_read_several_times_a_second(void **state)
     assert_in_range(ten_driver_next_ms(&fake->driver, START + GAP), START + GAP + 1, START + GAP + 500);
 }
 
-static void a_registration_that_changed_is_read_once_and_removed_if_it_is_gone(void **state) {
+static void registrations_that_changed_are_read_together_and_removed_if_they_are_gone(void **state) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + GAP);
@@ -325,28 +378,71 @@ static void a_registration_that_changed_is_read_once_and_removed_if_it_is_gone(v
     bring_change(fake, START + GAP, TENURE_EVENT_TARGET_ADDED, "a");
     bring_change(fake, START + GAP, TENURE_EVENT_TARGET_CHANGED, "a");
     bring_change(fake, START + GAP, TENURE_EVENT_TARGET_REMOVED, "b");
+    bring_change(fake, START + GAP, TENURE_EVENT_TARGET_REMOVED, "c");
     answer_with(fake, START + GAP, TENURE_OK, 9);
-    assert_string_equal(expect(fake, START + GAP, TEN_CALL_READ).target, "a");
+    ten_call call = expect(fake, START + GAP, TEN_CALL_READ);
+    assert_int_equal(call.count, 3);
+    assert_string_equal(call.ids[0], "a");
+    assert_string_equal(call.ids[1], "b");
+    assert_string_equal(call.ids[2], "c");
     ten_driver_row(&fake->driver, START + GAP, &(ten_row){.target = {.id = "a"}, .registered = true});
-    answer_with(fake, START + GAP, TENURE_OK, 0);
-    assert_string_equal(expect(fake, START + GAP, TEN_CALL_READ).target, "b");
+    ten_driver_row(&fake->driver, START + GAP, &(ten_row){.target = {.id = "b"}}); /* it is only leased */
     answer_with(fake, START + GAP, TENURE_OK, 0);
     expect(fake, START + GAP, TEN_CALL_NONE);
-    assert_int_equal(fake->rows, 1);
-    assert_int_equal(fake->removed, 1);
+    assert_int_equal(fake->rows, 2);
+    assert_int_equal(fake->removed, 2);
+}
+
+static void bring_registrations(struct fake *fake, unsigned count) {
+    ten_driver_notice(&fake->driver, START + GAP);
+    expect(fake, START + GAP, TEN_CALL_CHANGES);
+    for (unsigned i = 0; i < count; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        bring_change(fake, START + GAP, TENURE_EVENT_TARGET_ADDED, id);
+    }
+    answer_with(fake, START + GAP, TENURE_OK, 7 + count);
+}
+
+static void many_registrations_are_read_in_steps_and_a_renewal_goes_between_two(void **state) {
+    struct fake *fake = *state;
+    settle(fake);
+    bring_registrations(fake, 600);
+    assert_int_equal(expect(fake, START + GAP, TEN_CALL_READ).count, TEN_CALL_READ_MAX);
+    bring_rows(fake, START + GAP, 0, TEN_CALL_READ_MAX);
+    fake->request_ms = fake->urgent_ms = START + GAP;
+    answer_with(fake, START + GAP, TENURE_OK, 0);
+    expect(fake, START + GAP, TEN_CALL_APPLY);
+    fake->request_ms = fake->urgent_ms = UINT64_MAX;
+    answer_with(fake, START + GAP, TENURE_OK, 0);
+    assert_string_equal(expect(fake, START + GAP, TEN_CALL_READ).ids[0], "t-250");
+    bring_rows(fake, START + GAP, 250, TEN_CALL_READ_MAX);
+    answer_with(fake, START + GAP, TENURE_OK, 0);
+    assert_int_equal(expect(fake, START + GAP, TEN_CALL_READ).count, 100);
+    bring_rows(fake, START + GAP, 500, 100);
+    answer_with(fake, START + GAP, TENURE_OK, 0);
+    assert_int_equal(fake->rows, 600);
+    assert_int_equal(fake->removed, 0);
+}
+
+static void registrations_that_cannot_be_read_are_listed(void **state) {
+    struct fake *fake = *state;
+    settle(fake);
+    bring_registrations(fake, 2);
+    expect(fake, START + GAP, TEN_CALL_READ);
+    answer_with(fake, START + GAP, TENURE_E_UNSUPPORTED, 0);
+    assert_int_equal(fake->removed, 0);
+    expect(fake, START + 2 * GAP, TEN_CALL_CHANGES); /* it goes on meanwhile */
+    answer_with(fake, START + 2 * GAP, TENURE_OK, 9);
+    uint64_t again_ms = ten_driver_next_ms(&fake->driver, START + 2 * GAP);
+    assert_in_range(again_ms, START + 2 * GAP + 1, START + GAP + 1000);
+    expect(fake, again_ms, TEN_CALL_LIST);
 }
 
 static void a_flood_of_registrations_is_answered_by_a_listing(void **state) {
     struct fake *fake = *state;
     settle(fake);
-    ten_driver_notice(&fake->driver, START + GAP);
-    expect(fake, START + GAP, TEN_CALL_CHANGES);
-    for (unsigned i = 0; i < 5000; i++) {
-        char id[16];
-        snprintf(id, sizeof id, "t-%u", i);
-        bring_change(fake, START + GAP, TENURE_EVENT_TARGET_ADDED, id);
-    }
-    answer_with(fake, START + GAP, TENURE_OK, 5007);
+    bring_registrations(fake, 5000);
     expect(fake, START + GAP, TEN_CALL_LIST);
     assert_int_equal(fake->followed, 1); /* nothing was missed: the fleet starts nothing anew */
 }
@@ -447,14 +543,18 @@ static void after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadli
 int main(void) {
     const struct CMUnitTest tests[] = {
         DRIVER_TEST(the_cursor_comes_first_then_everything_page_by_page),
-        DRIVER_TEST(a_listing_that_fails_begins_anew_with_the_cursor),
+        DRIVER_TEST(a_page_that_fails_is_read_again_where_it_was),
         DRIVER_TEST(entries_that_were_missed_lead_to_one_listing_not_to_many),
-        DRIVER_TEST(a_listing_that_is_wanted_again_comes_at_its_time),
         DRIVER_TEST(whoever_lost_a_registration_has_them_listed_again),
+        DRIVER_TEST(a_listing_under_way_is_read_to_its_end_when_entries_were_missed_and_then_once_more),
+        DRIVER_TEST(what_a_listing_lacks_is_believed_after_the_feed_was_read_once_more),
+        DRIVER_TEST(an_epoch_leads_to_a_listing),
         DRIVER_TEST(the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_often),
         DRIVER_TEST(a_notice_during_a_reading_leads_to_another_one),
         DRIVER_TEST(a_store_without_notices_is_read_several_times_a_second),
-        DRIVER_TEST(a_registration_that_changed_is_read_once_and_removed_if_it_is_gone),
+        DRIVER_TEST(registrations_that_changed_are_read_together_and_removed_if_they_are_gone),
+        DRIVER_TEST(many_registrations_are_read_in_steps_and_a_renewal_goes_between_two),
+        DRIVER_TEST(registrations_that_cannot_be_read_are_listed),
         DRIVER_TEST(a_flood_of_registrations_is_answered_by_a_listing),
         DRIVER_TEST(an_urgent_request_goes_before_everything_else),
         DRIVER_TEST(while_nothing_is_held_the_feed_is_followed_first),
