@@ -25,6 +25,7 @@ struct due {
 
 struct ten_watch {
     uint64_t grace_ms;
+    const ten_shared *shared; /* of the worker that is looked at */
     struct {
         uint64_t mark;
         uint64_t again_ms;
@@ -106,21 +107,36 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
 
 /* ---- ending it */
 
+/* Returns whether that was all: in a namespace the first process passes it on, or takes all with it. */
+static bool signal_kept(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    enum ten_isolation form = form_of(due->place);
+    if (form == TEN_ISOLATION_CGROUP)
+        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, due->signal, trouble);
+    else if (form != TEN_ISOLATION_NONE)
+        (void)ten_process_signal_at(&due->place->pid, due->signal, trouble);
+    return form != TEN_ISOLATION_NONE;
+}
+
 /* The command itself. What it leaves behind is the worker's child then, and is found by its mark. */
 static void kill_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    if (form_of(due->place) == TEN_ISOLATION_CGROUP)
-        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGKILL, trouble);
-    else
+    if (!signal_kept(due, shared, worker, trouble))
         (void)ten_process_signal_at(&due->place->pid, SIGKILL, trouble);
 }
 
 /* The command and all that is below it. */
 static void ask_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    pid_t pid = atomic_load(&due->place->pid);
-    if (form_of(due->place) == TEN_ISOLATION_CGROUP)
-        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGTERM, trouble);
-    else if (pid > 0)
-        (void)ten_tree_signal(pid, SIGTERM, trouble);
+    if (!signal_kept(due, shared, worker, trouble))
+        (void)ten_tree_signal_at(&due->place->pid, SIGTERM, trouble);
+}
+
+/* A process that was started after the places were read is a command that has not got its mark yet. */
+static bool is_new_command(const ten_watch *watch, pid_t pid) {
+    const struct ten_shared_state *state = watch->shared->state;
+    unsigned places = atomic_load(&state->poll_places);
+    for (unsigned i = 0; i < places; i++)
+        if (atomic_load(&state->polls[i].pid) == pid)
+            return true;
+    return false;
 }
 
 static int choose_orphan(pid_t pid, void *userdata) {
@@ -128,8 +144,10 @@ static int choose_orphan(pid_t pid, void *userdata) {
     if (bsearch(&pid, watch->pids, watch->pid_count, sizeof pid, compare_pids))
         return 0; /* a command: it was signalled in its own right, or is not meant */
     struct due wanted = {.mark = ten_tree_mark(pid)};
-    if (wanted.mark == TEN_TREE_NO_MARK)
-        return watch->loose_signal; /* it may belong to any of them */
+    if (wanted.mark == TEN_TREE_NO_MARK) { /* it may belong to any of them, if it is not gone */
+        bool meant = ten_process_signal(pid, 0, NULL) && !is_new_command(watch, pid);
+        return meant ? watch->loose_signal : 0;
+    }
     const struct due *due = bsearch(&wanted, watch->due, watch->count, sizeof wanted, compare_marks);
     return due ? due->signal : 0;
 }
@@ -153,6 +171,7 @@ static void end_commands(ten_watch *watch, const ten_shared *shared, pid_t worke
 }
 
 uint64_t ten_watch_look(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    watch->shared = shared;
     uint64_t next_ms = collect(watch, shared);
     if (watch->count == 0)
         return next_ms;
