@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/warden/tree.h"
@@ -26,9 +27,11 @@ struct due {
 struct ten_watch {
     uint64_t grace_ms;
     const ten_shared *shared; /* of the worker that is looked at */
+    pid_t worker;             /* of which all that follows is known */
     struct {
         uint64_t mark;
         uint64_t again_ms;
+        pid_t gone;            /* this process of it has ended; a stopped worker does not clear the place */
     } asked[TEN_SHARED_POLLS]; /* by place */
     struct due due[TEN_SHARED_POLLS];
     size_t count;
@@ -107,26 +110,32 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
 
 /* ---- ending it */
 
-/* Returns whether that was all: in a namespace the first process passes it on, or takes all with it. */
-static bool signal_kept(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    enum ten_isolation form = form_of(due->place);
+/* The command; when it is asked, with all that is below it. What it leaves behind is the worker's child then, and is found
+ * by its mark, if nothing else keeps it: in a namespace the first process passes a signal on, or takes all with it. Returns
+ * whether it was there. */
+static bool signal_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    const struct ten_shared_poll *place = due->place;
+    enum ten_isolation form = form_of(place);
     if (form == TEN_ISOLATION_CGROUP)
-        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, due->signal, trouble);
-    else if (form != TEN_ISOLATION_NONE)
-        (void)ten_process_signal_at(&due->place->pid, due->signal, trouble);
-    return form != TEN_ISOLATION_NONE;
+        return ten_cgroup_signal(shared->state->cgroup, worker, due->mark, due->signal, trouble) > 0;
+    if (form == TEN_ISOLATION_NONE && due->signal == SIGTERM)
+        return ten_tree_signal_at(&place->pid, SIGTERM, trouble) > 0;
+    return ten_process_signal_at(&place->pid, due->signal, trouble);
 }
 
-/* The command itself. What it leaves behind is the worker's child then, and is found by its mark. */
-static void kill_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    if (!signal_kept(due, shared, worker, trouble))
-        (void)ten_process_signal_at(&due->place->pid, SIGKILL, trouble);
-}
-
-/* The command and all that is below it. */
-static void ask_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    if (!signal_kept(due, shared, worker, trouble))
-        (void)ten_tree_signal_at(&due->place->pid, SIGTERM, trouble);
+/* Does nothing for one that has ended, nor for one that was asked a moment ago. */
+static void end_command(ten_watch *watch, const struct due *due, const ten_shared *shared, ten_trouble *trouble) {
+    size_t number = (size_t)(due->place - shared->state->polls);
+    pid_t pid = atomic_load(&due->place->pid);
+    bool known = watch->asked[number].mark == due->mark;
+    if (known && pid > 0 && watch->asked[number].gone == pid)
+        return;
+    if (known && due->signal == SIGTERM && ten_now_ms() < watch->asked[number].again_ms)
+        return;
+    bool there = signal_command(due, shared, watch->worker, trouble);
+    watch->asked[number].mark = due->mark;
+    watch->asked[number].again_ms = ten_now_ms() + ASK_AGAIN_MS;
+    watch->asked[number].gone = there ? 0 : pid;
 }
 
 /* A process that was started after the places were read is a command that has not got its mark yet. */
@@ -153,29 +162,24 @@ static int choose_orphan(pid_t pid, void *userdata) {
 }
 
 /* Those to be killed first, then those to be asked, until the first of these has to be killed. */
-static void end_commands(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+static void end_commands(ten_watch *watch, const ten_shared *shared, ten_trouble *trouble) {
     for (size_t i = 0; i < watch->count; i++)
         if (watch->due[i].signal == SIGKILL)
-            kill_command(&watch->due[i], shared, worker, trouble);
-    for (size_t i = 0; i < watch->count && ten_now_ms() < watch->kill_ms; i++) {
-        const struct due *due = &watch->due[i];
-        size_t number = (size_t)(due->place - shared->state->polls);
-        uint64_t now_ms = ten_now_ms();
-        if (due->signal != SIGTERM ||
-            (watch->asked[number].mark == due->mark && now_ms < watch->asked[number].again_ms))
-            continue;
-        ask_command(due, shared, worker, trouble);
-        watch->asked[number].mark = due->mark;
-        watch->asked[number].again_ms = ten_now_ms() + ASK_AGAIN_MS;
-    }
+            end_command(watch, &watch->due[i], shared, trouble);
+    for (size_t i = 0; i < watch->count && ten_now_ms() < watch->kill_ms; i++)
+        if (watch->due[i].signal == SIGTERM)
+            end_command(watch, &watch->due[i], shared, trouble);
 }
 
 uint64_t ten_watch_look(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
     watch->shared = shared;
+    if (watch->worker != worker)
+        memset(watch->asked, 0, sizeof watch->asked); /* another worker counts its commands anew */
+    watch->worker = worker;
     uint64_t next_ms = collect(watch, shared);
     if (watch->count == 0)
         return next_ms;
-    end_commands(watch, shared, worker, trouble);
+    end_commands(watch, shared, trouble);
     if (watch->loose > 0) {
         qsort(watch->due, watch->count, sizeof watch->due[0], compare_marks);
         qsort(watch->pids, watch->pid_count, sizeof watch->pids[0], compare_pids);
