@@ -18,6 +18,7 @@
 #include "context.h"
 #include "crowd.h"
 #include "elections.h"
+#include "endings.h"
 #include "etcd.h"
 #include "fleet.h"
 #include "ground.h"
@@ -332,6 +333,7 @@ static const struct {
     {"renewal-allocations", fleet_measure_allocations},
     {"idle", fleet_measure_idle},
     {"guard", guard_measure},
+    {"endings", endings_measure},
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},

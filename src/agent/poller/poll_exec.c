@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -12,6 +13,8 @@
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
 #include "base/io.h"
+
+#define REAP_MAX 512
 
 /* ---- starting */
 
@@ -61,13 +64,32 @@ static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const 
     return started;
 }
 
+/* What to do about a limit, where it is one. */
+static void fail_to_start(struct ten_poll *poll, int error) {
+    switch (error) {
+    case EUSERS:
+        ten_poll_fail(poll, "cannot start the command: %u commands are running, and one agent runs no more",
+                      TEN_SHARED_POLLS);
+        break;
+    case EMFILE:
+        ten_poll_fail(poll, "cannot start the command: too many open files; raise the hard limit (ulimit -Hn, "
+                            "LimitNOFILE=)");
+        break;
+    case EAGAIN:
+        ten_poll_fail(poll, "cannot start the command: too many processes; raise the limit (ulimit -u, TasksMax=)");
+        break;
+    default:
+        ten_poll_fail(poll, "cannot start the command: %s", strerrordesc_np(error));
+    }
+}
+
 bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command) {
     char **variables = make_environment(agent, poll);
     bool started = variables && start_process(agent, poll, command, variables);
     if (!variables)
         ten_poll_fail(poll, "out of memory");
     else if (!started)
-        ten_poll_fail(poll, "cannot start the command: %s", strerrordesc_np(errno));
+        fail_to_start(poll, errno);
     ten_environment_free(variables);
     return started;
 }
@@ -90,28 +112,38 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
     }
 }
 
-static struct ten_poll *find_poll(struct ten_agent *agent, pid_t pid) {
-    for (uint32_t i = 0; i < agent->target_room; i++)
-        if (agent->targets[i] && agent->targets[i]->poll && agent->targets[i]->poll->child.pid == pid)
-            return agent->targets[i]->poll;
-    return NULL;
+/* The poll whose command was reaped, with how it ended; NULL: it was an orphan that was adopted. */
+static struct ten_poll *take_reaped(struct ten_agent *agent, pid_t pid, int status) {
+    ten_child *child = ten_children_find(&agent->children, pid);
+    if (!child || !ten_child_reaped(&agent->children, child, pid, status))
+        return NULL;
+    struct ten_poll *poll = (struct ten_poll *)((char *)child - offsetof(struct ten_poll, child));
+    status = child->status;
+    if (WIFSIGNALED(status))
+        ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
+    else if (WEXITSTATUS(status) != 0)
+        ten_poll_fail(poll, "exit status %d", WEXITSTATUS(status));
+    if (poll->out_fd >= 0)
+        ten_exec_read(agent, poll);
+    return poll;
 }
 
+/* All that have ended are reaped before the first is looked at: what they have left behind is found in one walk. */
 void ten_exec_reap(struct ten_agent *agent) {
-    int status;
-    for (pid_t pid; (pid = ten_children_reap(&agent->children, &status)) > 0;) {
-        struct ten_poll *poll = find_poll(agent, pid);
-        if (!poll || !ten_child_reaped(&agent->children, &poll->child, pid, status))
-            continue; /* an orphan that was adopted */
-        status = poll->child.status;
-        if (WIFSIGNALED(status))
-            ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
-        else if (WEXITSTATUS(status) != 0)
-            ten_poll_fail(poll, "exit status %d", WEXITSTATUS(status));
-        if (poll->out_fd >= 0)
-            ten_exec_read(agent, poll);
-        ten_poll_look(agent, poll);
-    }
+    struct ten_poll *polls[REAP_MAX];
+    size_t count;
+    pid_t pid;
+    do {
+        int status;
+        count = 0;
+        while (count < REAP_MAX && (pid = ten_children_reap(&agent->children, &status)) > 0) {
+            struct ten_poll *poll = take_reaped(agent, pid, status);
+            if (poll)
+                polls[count++] = poll;
+        }
+        for (size_t i = 0; i < count; i++)
+            ten_poll_look(agent, polls[i]);
+    } while (count == REAP_MAX);
 }
 
 void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll) {

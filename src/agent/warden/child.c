@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/warden/spare.h"
 #include "agent/warden/tree.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -80,7 +82,7 @@ char **ten_environment_make(const char *const (*ours)[2], size_t count, bool kee
 static bool take_place(ten_children *children, ten_child *child, uint32_t belief) {
     struct ten_shared_state *state = children->shared->state;
     const ten_belief *bound = belief == TEN_CHILD_UNBOUND ? NULL : ten_beliefs_at(&children->shared->beliefs, belief);
-    for (uint32_t i = 0; i < TEN_SHARED_POLLS; i++) {
+    for (uint32_t i = children->first_free; i < TEN_SHARED_POLLS; i++) {
         struct ten_shared_poll *place = &state->polls[i];
         if (atomic_load(&place->belief) != 0)
             continue;
@@ -96,9 +98,11 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t belief
         if (atomic_load(&state->poll_places) <= i)
             atomic_store(&state->poll_places, i + 1);
         child->place = i;
+        children->first_free = i + 1;
         return true;
     }
-    errno = EAGAIN;
+    children->first_free = TEN_SHARED_POLLS;
+    errno = EUSERS;
     return false;
 }
 
@@ -106,6 +110,8 @@ static void give_place_back(ten_children *children, const ten_child *child) {
     struct ten_shared_poll *place = &children->shared->state->polls[child->place];
     atomic_store(&place->pid, 0);
     atomic_store(&place->belief, 0);
+    if (child->place < children->first_free)
+        children->first_free = child->place;
 }
 
 /* ---- between fork and exec: only what is safe there in a program with threads may be called, and glibc must not be
@@ -117,6 +123,7 @@ struct launch {
     struct ten_shared_poll *place;
     ten_isolation_maps maps;
     enum ten_isolation form;
+    const struct rlimit *files; /* the command's limit of open files */
     uint64_t grace_ms;
 };
 
@@ -127,13 +134,14 @@ static void exit_without_worker(const struct launch *launch) {
         _exit(NOT_FOUND);
 }
 
-/* From here on the kernel ends this process with the worker; and the warden knows of it. */
+/* From here on the kernel ends this process with the worker; the warden knows of it, and it is in its group. */
 static void wait_until_known(const struct launch *launch) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    do {
-        exit_without_worker(launch);
+    exit_without_worker(launch);
+    while (atomic_load(&launch->place->pid) == 0) {
         (void)sched_yield();
-    } while (atomic_load(&launch->place->pid) == 0);
+        exit_without_worker(launch);
+    }
 }
 
 static _Noreturn void exit_with(const struct launch *launch, int error) {
@@ -173,6 +181,8 @@ static _Noreturn void become_command(const struct launch *launch) {
         ignore_stop_keys();
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (launch->files->rlim_max > 0)
+        (void)setrlimit(RLIMIT_NOFILE, launch->files);
     if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
         (config->out_fd >= 0 && dup2(config->out_fd, STDOUT_FILENO) < 0))
         _exit(NOT_FOUND);
@@ -186,25 +196,26 @@ static _Noreturn void become_command(const struct launch *launch) {
     exit_with(launch, errno);
 }
 
-/* Waits until a child has ended, or the deadline that is known now demands a look. */
-static void wait_for_child(const struct launch *launch, const sigset_t *signals) {
-    if (launch->config->belief == TEN_CHILD_UNBOUND) {
-        (void)sigwaitinfo(signals, NULL);
-        return;
-    }
+/* Waits until a child has ended, the namespace is asked to end, or the deadline that is known now demands a look. Returns
+ * the signal that came, or -1. */
+static int wait_for_signal(const struct launch *launch, const sigset_t *signals) {
+    if (launch->config->belief == TEN_CHILD_UNBOUND)
+        return sigwaitinfo(signals, NULL);
     uint64_t ends_ms = ten_shared_ends_ms(launch->shared, launch->place);
     uint64_t left_ms = ten_sub_saturating(ends_ms, ten_now_ms() + launch->grace_ms / 2);
     struct timespec look = {.tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000L};
-    (void)sigtimedwait(signals, NULL, &look);
+    return sigtimedwait(signals, NULL, &look);
 }
 
 /* The first process of a PID namespace: when it ends, the kernel ends everything in the namespace, however it has
- * detached itself, and only then is its own end told. It waits for the command, and tells how that ended. It looks at
- * the deadline, too: so the work ends in time although worker and warden are both stopped. */
+ * detached itself, and only then is its own end told. It waits for the command, and tells how that ended. SIGTERM it
+ * passes on to all of the namespace: whoever asks it to end needs one signal, and no walk through what is below. It looks
+ * at the deadline, too: so the work ends in time although worker and warden are both stopped. */
 static _Noreturn void be_first(const struct launch *launch) {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM); /* not blocked, the first process of a namespace would never get it */
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &signals, NULL);
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
@@ -225,8 +236,10 @@ static _Noreturn void be_first(const struct launch *launch) {
             status = SIGKILL;
             break;
         }
-        if (ended == 0) /* else it was an orphan of the namespace */
-            wait_for_child(launch, &signals);
+        if (ended == 0 && wait_for_signal(launch, &signals) == SIGTERM) { /* else it was an orphan of the namespace */
+            (void)kill(-1, SIGTERM);
+            (void)kill(-1, SIGCONT); /* what is stopped would not notice */
+        }
     }
     atomic_store(&launch->place->status, status);
     _exit(0);
@@ -246,14 +259,14 @@ static _Noreturn void be_child(const struct launch *launch) {
 
 /* ---- starting */
 
-/* -1: errno says why. The kernel itself makes a process in a namespace known, before it runs. */
+/* -1: errno says why. The kernel itself makes the process known before it runs, unless it has to be put into a group
+ * first: see wait_until_known(). */
 static pid_t start_as(struct launch *launch, enum ten_isolation form) {
     launch->form = form;
     atomic_store(&launch->place->form, form);
-    pid_t pid = ten_isolation_is_namespace(form)
-                    ? (pid_t)syscall(SYS_clone, ten_isolation_flags(form) | CLONE_PARENT_SETTID | SIGCHLD, NULL,
-                                     &launch->place->pid, NULL, NULL)
-                    : fork();
+    unsigned long known = form == TEN_ISOLATION_CGROUP ? 0 : CLONE_PARENT_SETTID;
+    pid_t pid = (pid_t)syscall(SYS_clone, ten_isolation_flags(form) | known | SIGCHLD, NULL, &launch->place->pid, NULL,
+                               NULL);
     if (pid == 0)
         be_child(launch);
     return pid;
@@ -338,25 +351,6 @@ static pid_t launch_process(struct launch *launch, ten_children *children, uint6
     return pid;
 }
 
-static bool note_pid(ten_children *children, pid_t pid) {
-    if (children->count == children->room) {
-        unsigned room = children->room ? children->room * 2 : 64;
-        pid_t *pids = ten_realloc(children->pids, room * sizeof *pids);
-        if (!pids)
-            return false;
-        children->pids = pids;
-        children->room = room;
-    }
-    children->pids[children->count++] = pid;
-    return true;
-}
-
-static void forget_pid(ten_children *children, pid_t pid) {
-    for (unsigned i = 0; i < children->count; i++)
-        if (children->pids[i] == pid)
-            children->pids[i--] = children->pids[--children->count];
-}
-
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child) {
     *child = (ten_child){.mark = config->mark};
     if (!take_place(children, child, config->belief))
@@ -364,16 +358,17 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
     struct launch launch = {.config = config,
                             .shared = children->shared,
                             .place = &children->shared->state->polls[child->place],
+                            .files = &children->files,
                             .grace_ms = children->grace_ms};
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
-    pid_t pid = note_pid(children, 0) ? launch_process(&launch, children, child->mark) : -1;
-    int failed = errno;
-    forget_pid(children, 0);
+    bool room = ten_commands_reserve(&children->commands);
+    pid_t pid = room ? launch_process(&launch, children, child->mark) : -1;
+    int failed = room ? errno : ENOMEM;
     child->form = launch.form;
     if (pid > 0) {
         atomic_store(&launch.place->pid, (int32_t)pid);
         child->pid = pid;
-        (void)note_pid(children, pid);
+        ten_commands_put(&children->commands, pid, child);
     } else {
         give_place_back(children, child);
     }
@@ -389,18 +384,24 @@ pid_t ten_children_reap(ten_children *children, int *ret_status) {
     siginfo_t info = {0};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
         return 0;
-    unsigned places = atomic_load(&state->poll_places);
-    for (unsigned i = 0; i < places; i++)
-        if (atomic_load(&state->polls[i].pid) == info.si_pid)
-            atomic_store(&state->polls[i].pid, 0);
+    const ten_child *child = ten_commands_find(&children->commands, info.si_pid);
+    if (child)
+        atomic_store(&state->polls[child->place].pid, 0);
+    else
+        ten_leftovers_reaped(&children->leftovers, info.si_pid);
     return waitpid(info.si_pid, ret_status, 0);
+}
+
+ten_child *ten_children_find(const ten_children *children, pid_t pid) {
+    return ten_commands_find(&children->commands, pid);
 }
 
 bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int status) {
     if (child->pid != pid || child->exited)
         return false;
     child->exited = true;
-    forget_pid(children, pid);
+    child->walks = children->leftovers.walks;
+    ten_commands_remove(&children->commands, pid);
     struct ten_shared_poll *place = &children->shared->state->polls[child->place];
     bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
     child->status = told ? atomic_load(&place->status) : status;
@@ -412,33 +413,16 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     return true;
 }
 
-/* The orphans of one command. */
-struct orphans {
-    const ten_children *children;
-    uint64_t mark;
-    int signal;
-};
-
-static int choose_orphan(pid_t pid, void *userdata) {
-    const struct orphans *orphans = userdata;
-    for (unsigned i = 0; i < orphans->children->count; i++)
-        if (orphans->children->pids[i] == pid)
-            return 0; /* another command */
-    uint64_t mark = ten_tree_mark(pid);
-    return mark == orphans->mark || mark == TEN_TREE_NO_MARK ? orphans->signal : 0;
-}
-
 /* What the command has left behind, or (with `all`) everything of it. Returns how many processes there were. */
 static unsigned signal_all(ten_children *children, const ten_child *child, bool all, int signal, ten_trouble *trouble) {
-    struct orphans orphans = {.children = children, .mark = child->mark, .signal = signal};
     unsigned found = 0;
     switch (child->form) {
     case TEN_ISOLATION_PID_NAMESPACE:
     case TEN_ISOLATION_USER_NAMESPACE:
         if (!all)
             return 0;
-        return signal == SIGKILL ? ten_process_signal(child->pid, signal, trouble)
-                                 : ten_tree_signal(child->pid, signal, trouble);
+        return signal == SIGKILL || signal == SIGTERM ? ten_process_signal(child->pid, signal, trouble)
+                                                      : ten_tree_signal(child->pid, signal, trouble);
     case TEN_ISOLATION_CGROUP: /* then what has left the group */
         found = ten_cgroup_signal(children->isolation.cgroup, getpid(), child->mark, signal, trouble);
         if (found > 0)
@@ -448,7 +432,8 @@ static unsigned signal_all(ten_children *children, const ten_child *child, bool 
         break;
     }
     return (all ? ten_tree_signal(child->pid, signal, trouble) : 0) +
-           ten_tree_signal_children(getpid(), choose_orphan, &orphans, trouble);
+           ten_leftovers_signal(&children->leftovers, &children->commands, child->mark,
+                                all ? TEN_LEFTOVERS_RUNNING : child->walks, signal, trouble);
 }
 
 /* What cannot be ended keeps its target: that is told, but not with every look. */
@@ -501,16 +486,32 @@ enum ten_work_left ten_child_left(ten_children *children, const ten_child *child
 void ten_child_forget(ten_children *children, ten_child *child) {
     if (child->form == TEN_ISOLATION_CGROUP)
         ten_cgroup_remove(children->isolation.cgroup, getpid(), child->mark);
+    if (!child->exited)
+        ten_commands_remove(&children->commands, child->pid);
     give_place_back(children, child);
     *child = (ten_child){0};
 }
 
 /* ---- all of them */
 
+/* Each command takes a descriptor of the worker's. The commands keep the limit that the worker was started with: some
+ * programs close all descriptors up to it, or cannot use large ones. */
+static void raise_file_limit(ten_children *children) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return;
+    children->files = limit;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        children->files = (struct rlimit){0};
+}
+
 void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms,
                        ten_measures *measures) {
     *children = (ten_children){.shared = shared, .measures = measures, .grace_ms = grace_ms, .wish = wish};
     find_isolation(children);
+    raise_file_limit(children);
+    ten_spare_libraries();
 }
 
 void ten_children_report(ten_children *children, enum ten_log_level level) {
@@ -519,7 +520,7 @@ void ten_children_report(ten_children *children, enum ten_log_level level) {
 }
 
 void ten_children_free(ten_children *children) {
-    ten_free(children->pids);
-    children->pids = NULL;
+    ten_commands_free(&children->commands);
+    ten_leftovers_free(&children->leftovers);
     ten_isolation_free(&children->isolation);
 }

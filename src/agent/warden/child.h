@@ -7,8 +7,11 @@
 #define TEN_AGENT_CHILD_H
 
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include "agent/warden/commands.h"
+#include "agent/warden/leftovers.h"
 #include "agent/warden/shared.h"
 #include "base/log.h"
 #include "core/work.h"
@@ -24,20 +27,22 @@ typedef struct ten_children {
     enum ten_isolation_wish wish; /* if it is required, a command that cannot be isolated is not run */
     bool failing;                 /* the last one could not be isolated as was found at the start */
     uint64_t trouble_log_ms;      /* when the next trouble is told */
-    pid_t *pids;                  /* of those that run */
-    unsigned count;
-    unsigned room;
+    struct rlimit files;          /* of open files, before it was raised; 0: it was not */
+    ten_commands commands;        /* those that run */
+    ten_leftovers leftovers;
+    uint32_t first_free; /* no place below it is free */
 } ten_children;
 
-typedef struct ten_child {
-    pid_t pid;     /* 0: there is none */
-    uint64_t mark; /* its number, in the environment of everything that it starts */
+typedef struct ten_child { /* stays where it is while it has a pid */
+    pid_t pid;             /* 0: there is none */
+    uint64_t mark;         /* its number, in the environment of everything that it starts */
     enum ten_isolation form;
     bool exited;
     int status;           /* once exited: how the command ended, as waitpid() says it */
     int exec_error;       /* errno, when it could not even be run; else 0 */
     bool ended_for_lease; /* once exited: the warden has signalled it because of its lease, or it was not started */
     uint32_t place;       /* in the shared memory */
+    uint64_t walks;       /* once exited: how many walks had been made through what commands leave behind */
 } ten_child;
 
 #define TEN_CHILD_UNBOUND UINT32_MAX /* a belief that is none: whatever the deadlines, the warden leaves it alone */
@@ -62,10 +67,12 @@ void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isol
 /* Tells the log which form is in force. */
 void ten_children_report(ten_children *children, enum ten_log_level level);
 
-/* False: errno says why. */
+/* False: errno says why; EUSERS: TEN_SHARED_POLLS of them run. */
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);
 /* Reaps a child of this process, whether one of these or an orphan: its number, or 0 if none has ended. */
 pid_t ten_children_reap(ten_children *children, int *ret_status);
+/* The child with this number, exited or not; NULL: there is none. */
+ten_child *ten_children_find(const ten_children *children, pid_t pid);
 /* A process was reaped. True: it was this child, which is now `exited`. */
 bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int status);
 /* To everything that it started, however detached. */

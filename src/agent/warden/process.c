@@ -79,8 +79,11 @@ static bool is_zombie(pid_t pid) {
 }
 
 static bool signal_by_number(pid_t pid, int signal, ten_trouble *trouble) {
-    if (kill(pid, signal) == 0)
+    if (kill(pid, signal) == 0) {
+        if (signal == SIGTERM)
+            (void)kill(pid, SIGCONT);
         return !is_zombie(pid);
+    }
     if (errno == ESRCH)
         return false;
     int failed = errno;
@@ -93,37 +96,40 @@ static bool signal_by_number(pid_t pid, int signal, ten_trouble *trouble) {
 
 /* ---- by a descriptor: between finding a process and signalling it, its number could become another's */
 
-static bool has_exited(int fd) {
+int ten_process_open(pid_t pid) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+bool ten_process_has_ended(int fd) {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
     return poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN);
 }
 
-/* fd: of the process, or -1 and errno. */
-static bool signal_opened(int fd, pid_t pid, int signal, ten_trouble *trouble) {
-    if (fd < 0 && (errno == ESRCH || ((errno == EINVAL || errno == ENOENT) && is_a_threads(pid))))
+bool ten_process_signal_opened(int fd, pid_t pid, int signal, ten_trouble *trouble) {
+    if (fd == -ESRCH || ((fd == -EINVAL || fd == -ENOENT) && is_a_threads(pid)))
         return false;
     if (fd < 0)
         return signal_by_number(pid, signal, trouble);
-    if (has_exited(fd))
+    if (ten_process_has_ended(fd))
         return false;
-    if (signal == 0 || syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0)
+    if (signal == 0 || syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0) {
+        if (signal == SIGTERM) /* one that is stopped would not notice that it is asked to end */
+            (void)syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
         return true;
+    }
     return errno != ESRCH && signal_by_number(pid, signal, trouble);
 }
 
 bool ten_process_signal(pid_t pid, int signal, ten_trouble *trouble) {
-    TEN_CLEANUP(ten_close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    return signal_opened(fd, pid, signal, trouble);
+    TEN_CLEANUP(ten_close_fd) int fd = ten_process_open(pid);
+    return ten_process_signal_opened(fd, pid, signal, trouble);
 }
 
 bool ten_process_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble) {
     pid_t pid = atomic_load(number);
     if (pid <= 0)
         return false;
-    TEN_CLEANUP(ten_close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    int failed = errno;
-    if (atomic_load(number) != pid)
-        return false;
-    errno = failed;
-    return signal_opened(fd, pid, signal, trouble);
+    TEN_CLEANUP(ten_close_fd) int fd = ten_process_open(pid);
+    return atomic_load(number) == pid && ten_process_signal_opened(fd, pid, signal, trouble);
 }

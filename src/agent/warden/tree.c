@@ -112,6 +112,16 @@ static void add_children(struct pids *pids, pid_t pid) {
     closedir(threads);
 }
 
+bool ten_tree_each_child(pid_t parent, void (*take)(pid_t child, void *userdata), void *userdata,
+                         ten_trouble *trouble) {
+    struct pids children = {.trouble = trouble};
+    add_children(&children, parent);
+    for (size_t i = 0; i < children.count; i++)
+        take(children.list[i], userdata);
+    ten_free(children.list);
+    return !children.unsure;
+}
+
 pid_t ten_tree_first_child(pid_t pid) {
     struct pids pids = {0};
     add_children(&pids, pid);
@@ -122,60 +132,155 @@ pid_t ten_tree_first_child(pid_t pid) {
 
 /* ---- signalling */
 
-/* Everything below what is in the list from `first` on is added to it, then all of these get the signal. */
-static unsigned signal_list(struct pids *pids, size_t first, int signal) {
+/* A process and what is below it, each held by a descriptor: its number can become another's at any moment. */
+struct tree {
+    struct member {
+        pid_t pid;
+        int fd; /* or -errno */
+    } * members;
+    size_t count;
+    size_t room;
+    struct pids children; /* of one of them */
+};
+
+static void free_tree(struct tree *tree) {
+    for (size_t i = 0; i < tree->count; i++)
+        ten_close_fd(&tree->members[i].fd);
+    ten_free(tree->members);
+    ten_free(tree->children.list);
+}
+
+static bool add_member(struct tree *tree, pid_t pid, int fd) {
+    if (tree->count == tree->room) {
+        size_t room = tree->room ? tree->room * 2 : 16;
+        struct member *members = ten_realloc(tree->members, room * sizeof *members);
+        if (!members) {
+            errno = ENOMEM;
+            cannot_look(&tree->children, pid);
+            return false;
+        }
+        tree->members = members;
+        tree->room = room;
+    }
+    tree->members[tree->count++] = (struct member){.pid = pid, .fd = fd};
+    return true;
+}
+
+/* 0: it is gone; -1: it cannot be read. fd: of the process, or -errno. A process that is hidden looks like one that has
+ * vanished; its descriptor knows better. */
+static pid_t parent_of(pid_t pid, int fd) {
+    char path[32];
+    char text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    ssize_t size = ten_process_proc_is_ours() ? ten_read_line(path, text, sizeof text) : -EXDEV;
+    if (size < 0)
+        return is_vanished((int)-size) && fd >= 0 && ten_process_has_ended(fd) ? 0 : -1;
+    const char *name_end = strrchr(text, ')');
+    int parent = -1;
+    return name_end && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : -1;
+}
+
+/* Whether the process of the descriptor is still that child: the number is a child's, and both numbers have not changed
+ * hands meanwhile. Without descriptors nobody can tell. */
+static bool is_child(const struct member *parent, pid_t pid, int fd) {
+    pid_t found = parent_of(pid, fd);
+    return fd < 0 || parent->fd < 0 || found < 0 ||
+           (found == parent->pid && !ten_process_has_ended(fd) && !ten_process_has_ended(parent->fd));
+}
+
+/* Everything below is added, level by level. A child that is lost on the way has been adopted by the worker or the warden
+ * and is found there. */
+static void grow(struct tree *tree) {
+    for (size_t i = 0; i < tree->count; i++) {
+        tree->children.count = 0;
+        add_children(&tree->children, tree->members[i].pid);
+        for (size_t j = 0; j < tree->children.count; j++) {
+            pid_t pid = tree->children.list[j];
+            int fd = ten_process_open(pid);
+            if (!is_child(&tree->members[i], pid, fd) || !add_member(tree, pid, fd))
+                ten_close_fd(&fd);
+        }
+    }
+}
+
+/* The descriptor becomes the tree's. */
+static unsigned signal_tree(pid_t root, int fd, int signal, ten_trouble *trouble) {
+    struct tree tree = {.children = {.trouble = trouble}};
     unsigned found = 0;
-    for (size_t i = first; i < pids->count; i++)
-        add_children(pids, pids->list[i]);
-    for (size_t i = first; i < pids->count; i++)
-        found += ten_process_signal(pids->list[i], signal, pids->trouble);
+    if (!add_member(&tree, root, fd)) {
+        found = ten_process_signal_opened(fd, root, signal, trouble);
+        ten_close_fd(&fd);
+        return found + 1;
+    }
+    grow(&tree);
+    for (size_t i = 0; i < tree.count; i++)
+        found += ten_process_signal_opened(tree.members[i].fd, tree.members[i].pid, signal, trouble);
+    found += tree.children.unsure;
+    free_tree(&tree);
     return found;
 }
 
 unsigned ten_tree_signal(pid_t root, int signal, ten_trouble *trouble) {
-    struct pids pids = {.trouble = trouble};
-    add(&pids, root);
-    unsigned found = signal_list(&pids, 0, signal) + pids.unsure;
-    ten_free(pids.list);
-    return found;
+    return signal_tree(root, ten_process_open(root), signal, trouble);
 }
 
-static bool is_among(pid_t pid, const struct pids *pids) {
-    for (size_t i = 0; i < pids->count; i++)
-        if (pids->list[i] == pid)
-            return true;
-    return false;
+unsigned ten_tree_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble) {
+    pid_t pid = atomic_load(number);
+    if (pid <= 0)
+        return 0;
+    int fd = ten_process_open(pid);
+    if (atomic_load(number) == pid)
+        return signal_tree(pid, fd, signal, trouble);
+    ten_close_fd(&fd);
+    return 0;
 }
 
-/* Processes that were adopted after the children had been listed: the parent of each has ended since. */
-static unsigned count_adopted(pid_t parent, const struct pids *before, ten_tree_choice choose, void *userdata) {
+/* ---- children that were adopted */
+
+static int compare_pids(const void *a, const void *b) {
+    pid_t first = *(const pid_t *)a;
+    pid_t second = *(const pid_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* Those that were adopted after the children had been listed: the parent of each has ended since. */
+static unsigned count_adopted(pid_t parent, struct pids *before, ten_tree_choice choose, void *userdata) {
     struct pids children = {.trouble = before->trouble};
     unsigned found = 0;
     add_children(&children, parent);
+    qsort(before->list, before->count, sizeof before->list[0], compare_pids);
     for (size_t i = 0; i < children.count; i++)
-        found += !is_among(children.list[i], before) && choose(children.list[i], userdata) != 0;
+        if (!bsearch(&children.list[i], before->list, before->count, sizeof before->list[0], compare_pids))
+            found += choose(children.list[i], userdata) != 0;
     ten_free(children.list);
     return found + children.unsure;
 }
 
+/* A child that is not the parent's any more has been reaped by it, and its number may be another's. */
+static unsigned signal_child(pid_t parent, pid_t pid, int signal, ten_trouble *trouble) {
+    int fd = ten_process_open(pid);
+    pid_t found = fd >= 0 ? parent_of(pid, fd) : -1;
+    if (found < 0 || found == parent)
+        return signal_tree(pid, fd, signal, trouble);
+    ten_close_fd(&fd);
+    return 0;
+}
+
 unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *userdata, ten_trouble *trouble) {
     struct pids children = {.trouble = trouble};
-    struct pids pids = {.trouble = trouble};
     unsigned found = 0;
+    bool any = false;
     add_children(&children, parent);
     for (size_t i = 0; i < children.count; i++) {
         int signal = choose(children.list[i], userdata);
-        if (signal == 0)
-            continue;
-        size_t first = pids.count;
-        add(&pids, children.list[i]);
-        found += signal_list(&pids, first, signal);
+        any |= signal != 0;
+        if (signal != 0)
+            found += signal_child(parent, children.list[i], signal, trouble);
     }
-    found += pids.unsure + children.unsure;
-    if (found == 0 && pids.count > 0)
-        found = count_adopted(parent, &pids, choose, userdata);
+    found += children.unsure;
+    if (found == 0 && any)
+        found = count_adopted(parent, &children, choose, userdata);
     ten_free(children.list);
-    ten_free(pids.list);
     return found;
 }
 

@@ -18,13 +18,20 @@
 #define TEN_POLL_MARK    "TENURE_POLL" /* environment variable with the mark: the command's number in its worker */
 #define TEN_TREE_NO_MARK UINT64_C(0)
 
-/* Sends the signal to the process and all of its descendants. */
+/* Sends the signal to the process and all of its descendants. The number stays that process's meanwhile: it is a child of
+ * the caller's, or of one that does not reap. */
 unsigned ten_tree_signal(pid_t root, int signal, ten_trouble *trouble);
+
+/* The same for the process whose number another one keeps in shared memory, see ten_process_signal_at(). */
+unsigned ten_tree_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble);
 
 /* Says which signal a child of the process gets, with all that is below it; 0: it is not meant. */
 typedef int (*ten_tree_choice)(pid_t child, void *userdata);
 /* Signals the children of `parent` that are meant, and all that is below them. */
 unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *userdata, ten_trouble *trouble);
+
+/* Calls `take` for each child of the process. False: not all could be seen. */
+bool ten_tree_each_child(pid_t parent, void (*take)(pid_t child, void *userdata), void *userdata, ten_trouble *trouble);
 
 /* The mark that a process carries; TEN_TREE_NO_MARK: none, or none that can be read. */
 uint64_t ten_tree_mark(pid_t pid);

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/warden/tree.h"
@@ -25,9 +26,12 @@ struct due {
 
 struct ten_watch {
     uint64_t grace_ms;
+    const ten_shared *shared; /* of the worker that is looked at */
+    pid_t worker;             /* of which all that follows is known */
     struct {
         uint64_t mark;
         uint64_t again_ms;
+        pid_t gone;            /* this process of it has ended; a stopped worker does not clear the place */
     } asked[TEN_SHARED_POLLS]; /* by place */
     struct due due[TEN_SHARED_POLLS];
     size_t count;
@@ -106,22 +110,44 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
 
 /* ---- ending it */
 
-/* The command itself. What it leaves behind is the worker's child then, and is found by its mark. */
-static void kill_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
-    atomic_store(&due->place->ended_for_lease, due->mark);
-    if (form_of(due->place) != TEN_ISOLATION_CGROUP ||
-        ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGKILL, trouble) == 0)
-        (void)ten_process_signal_at(&due->place->pid, SIGKILL, trouble);
+/* The command; when it is asked, with all that is below it. What it leaves behind is the worker's child then, and is found
+ * by its mark, if nothing else keeps it: in a namespace the first process passes a signal on, or takes all with it. Returns
+ * whether it was there. */
+static bool signal_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    struct ten_shared_poll *place = due->place;
+    enum ten_isolation form = form_of(place);
+    atomic_store(&place->ended_for_lease, due->mark);
+    if (form == TEN_ISOLATION_CGROUP &&
+        ten_cgroup_signal(shared->state->cgroup, worker, due->mark, due->signal, trouble) > 0)
+        return true;
+    if (!ten_isolation_is_namespace(form) && due->signal == SIGTERM)
+        return ten_tree_signal_at(&place->pid, SIGTERM, trouble) > 0;
+    return ten_process_signal_at(&place->pid, due->signal, trouble);
 }
 
-/* The command and all that is below it. */
-static void ask_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+/* Does nothing for one that has ended, nor for one that was asked a moment ago. */
+static void end_command(ten_watch *watch, const struct due *due, const ten_shared *shared, ten_trouble *trouble) {
+    size_t number = (size_t)(due->place - shared->state->polls);
     pid_t pid = atomic_load(&due->place->pid);
-    atomic_store(&due->place->ended_for_lease, due->mark);
-    if (form_of(due->place) == TEN_ISOLATION_CGROUP)
-        (void)ten_cgroup_signal(shared->state->cgroup, worker, due->mark, SIGTERM, trouble);
-    else if (pid > 0)
-        (void)ten_tree_signal(pid, SIGTERM, trouble);
+    bool known = watch->asked[number].mark == due->mark;
+    if (known && pid > 0 && watch->asked[number].gone == pid)
+        return;
+    if (known && due->signal == SIGTERM && ten_now_ms() < watch->asked[number].again_ms)
+        return;
+    bool there = signal_command(due, shared, watch->worker, trouble);
+    watch->asked[number].mark = due->mark;
+    watch->asked[number].again_ms = ten_now_ms() + ASK_AGAIN_MS;
+    watch->asked[number].gone = there ? 0 : pid;
+}
+
+/* A process that was started after the places were read is a command that has not got its mark yet. */
+static bool is_new_command(const ten_watch *watch, pid_t pid) {
+    const struct ten_shared_state *state = watch->shared->state;
+    unsigned places = atomic_load(&state->poll_places);
+    for (unsigned i = 0; i < places; i++)
+        if (atomic_load(&state->polls[i].pid) == pid)
+            return true;
+    return false;
 }
 
 static int choose_orphan(pid_t pid, void *userdata) {
@@ -129,35 +155,33 @@ static int choose_orphan(pid_t pid, void *userdata) {
     if (bsearch(&pid, watch->pids, watch->pid_count, sizeof pid, compare_pids))
         return 0; /* a command: it was signalled in its own right, or is not meant */
     struct due wanted = {.mark = ten_tree_mark(pid)};
-    if (wanted.mark == TEN_TREE_NO_MARK)
-        return watch->loose_signal; /* it may belong to any of them */
+    if (wanted.mark == TEN_TREE_NO_MARK) { /* it may belong to any of them, if it is not gone */
+        bool meant = ten_process_signal(pid, 0, NULL) && !is_new_command(watch, pid);
+        return meant ? watch->loose_signal : 0;
+    }
     const struct due *due = bsearch(&wanted, watch->due, watch->count, sizeof wanted, compare_marks);
     return due ? due->signal : 0;
 }
 
 /* Those to be killed first, then those to be asked, until the first of these has to be killed. */
-static void end_commands(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+static void end_commands(ten_watch *watch, const ten_shared *shared, ten_trouble *trouble) {
     for (size_t i = 0; i < watch->count; i++)
         if (watch->due[i].signal == SIGKILL)
-            kill_command(&watch->due[i], shared, worker, trouble);
-    for (size_t i = 0; i < watch->count && ten_now_ms() < watch->kill_ms; i++) {
-        const struct due *due = &watch->due[i];
-        size_t number = (size_t)(due->place - shared->state->polls);
-        uint64_t now_ms = ten_now_ms();
-        if (due->signal != SIGTERM ||
-            (watch->asked[number].mark == due->mark && now_ms < watch->asked[number].again_ms))
-            continue;
-        ask_command(due, shared, worker, trouble);
-        watch->asked[number].mark = due->mark;
-        watch->asked[number].again_ms = ten_now_ms() + ASK_AGAIN_MS;
-    }
+            end_command(watch, &watch->due[i], shared, trouble);
+    for (size_t i = 0; i < watch->count && ten_now_ms() < watch->kill_ms; i++)
+        if (watch->due[i].signal == SIGTERM)
+            end_command(watch, &watch->due[i], shared, trouble);
 }
 
 uint64_t ten_watch_look(ten_watch *watch, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
+    watch->shared = shared;
+    if (watch->worker != worker)
+        memset(watch->asked, 0, sizeof watch->asked); /* another worker counts its commands anew */
+    watch->worker = worker;
     uint64_t next_ms = collect(watch, shared);
     if (watch->count == 0)
         return next_ms;
-    end_commands(watch, shared, worker, trouble);
+    end_commands(watch, shared, trouble);
     if (watch->loose > 0) {
         qsort(watch->due, watch->count, sizeof watch->due[0], compare_marks);
         qsort(watch->pids, watch->pid_count, sizeof watch->pids[0], compare_pids);

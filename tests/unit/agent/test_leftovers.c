@@ -1,0 +1,122 @@
+/*
+ * What commands leave behind, with real processes: one walk answers for all commands that were reaped before it, and what
+ * was below a process that has been reaped since is not taken for gone.
+ */
+#include "unit/unit.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/warden/leftovers.h"
+#include "agent/warden/tree.h"
+#include "base/io.h"
+
+static const ten_commands none;
+
+static _Noreturn void become_sleep(const char *variable) {
+    char *const arguments[] = {(char *)"sleep", (char *)"1000", NULL};
+    char *const variables[] = {(char *)variable, NULL};
+    execve("/bin/sleep", arguments, variables);
+    _exit(1);
+}
+
+/* The mark is there once the process has become the command. */
+static void wait_for_mark(pid_t pid, uint64_t mark) {
+    while (ten_tree_mark(pid) != mark)
+        ten_sleep_us(1000);
+}
+
+static pid_t start(const char *variable, uint64_t mark) {
+    pid_t pid = fork();
+    if (pid == 0)
+        become_sleep(variable);
+    assert_true(pid > 0);
+    wait_for_mark(pid, mark);
+    return pid;
+}
+
+static void end(ten_leftovers *leftovers, pid_t pid) {
+    int status;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    ten_leftovers_reaped(leftovers, pid);
+}
+
+static bool is_left(ten_leftovers *leftovers, uint64_t mark, uint64_t walks_before) {
+    ten_trouble trouble = {0};
+    bool left = ten_leftovers_signal(leftovers, &none, mark, walks_before, 0, &trouble);
+    assert_int_equal(trouble.error, 0);
+    return left;
+}
+
+static void one_walk_answers_for_all_that_were_reaped_before_it(void **state) {
+    (void)state;
+    ten_leftovers leftovers = {0};
+    pid_t pid = start(TEN_POLL_MARK "=7", 7);
+    for (uint64_t mark = 100; mark < 1100; mark++)
+        assert_false(is_left(&leftovers, mark, 0));
+    assert_int_equal(leftovers.walks, 1);
+    assert_true(is_left(&leftovers, 7, 0));
+    assert_false(is_left(&leftovers, 8, 1)); /* reaped after that walk */
+    assert_int_equal(leftovers.walks, 2);
+    end(&leftovers, pid);
+    ten_leftovers_free(&leftovers);
+}
+
+static void what_has_no_mark_may_be_anybodys(void **state) {
+    (void)state;
+    ten_leftovers leftovers = {0};
+    pid_t pid = fork();
+    if (pid == 0)
+        become_sleep("OTHER=7");
+    assert_true(is_left(&leftovers, 7, 0));
+    assert_true(is_left(&leftovers, 8, 0));
+    end(&leftovers, pid);
+    ten_sleep_us(20000);
+    assert_false(is_left(&leftovers, 7, 0));
+    ten_leftovers_free(&leftovers);
+}
+
+/* Its child is adopted by this process when it ends. */
+static void what_was_below_one_that_was_reaped_is_not_taken_for_gone(void **state) {
+    (void)state;
+    ten_leftovers leftovers = {0};
+    int ends[2];
+    pid_t below;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        below = fork();
+        if (below == 0)
+            become_sleep(TEN_POLL_MARK "=7");
+        if (write(ends[1], &below, sizeof below) != (ssize_t)sizeof below)
+            _exit(1);
+        become_sleep(TEN_POLL_MARK "=7");
+    }
+    assert_int_equal(read(ends[0], &below, sizeof below), (int)sizeof below);
+    wait_for_mark(pid, 7);
+    wait_for_mark(below, 7);
+    assert_true(is_left(&leftovers, 7, 0));
+    end(&leftovers, pid);
+    assert_true(is_left(&leftovers, 7, 0)); /* also at once, from the walk before */
+    ten_sleep_us(20000);
+    assert_true(is_left(&leftovers, 7, 0));
+    end(&leftovers, below);
+    ten_sleep_us(20000);
+    assert_false(is_left(&leftovers, 7, 0));
+    close(ends[0]);
+    close(ends[1]);
+    ten_leftovers_free(&leftovers);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_walk_answers_for_all_that_were_reaped_before_it),
+        cmocka_unit_test(what_has_no_mark_may_be_anybodys),
+        cmocka_unit_test(what_was_below_one_that_was_reaped_is_not_taken_for_gone),
+    };
+    ten_tree_adopt();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
