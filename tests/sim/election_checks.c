@@ -80,7 +80,8 @@ void sim_check_term_over(struct sim_world *world, struct sim_process *process) {
     if (!term->rules.once && !term->done)
         sim_fail(world, candidate->role, "%s leaves %s for good, but its command has not ended by itself", process->id,
                  world->targets[candidate->role].id);
-    if (term->rules.once && term->ran && term->lost && outcome != TEN_TERM_LOST)
+    /* Of a command that has ended by itself, only what it left behind can have lost the lease. */
+    if (term->rules.once && term->ran && term->lost && !term->done && outcome != TEN_TERM_LOST)
         sim_fail(world, candidate->role, "%s has lost its lease on %s, but leaves with the outcome %d", process->id,
                  world->targets[candidate->role].id, (int)outcome);
 }
