@@ -229,6 +229,11 @@ static int check_options(tenure_context *context, const char *role, const tenure
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the election for %s", role);
     if (r == TENURE_OK && ten_id_check_namespace(namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
+    uint64_t longest_ms = ten_election_at_least_max_ms(&context->timing);
+    if (r == TENURE_OK && options->at_least_ms > longest_ms)
+        r = ten_last_error_say(context, TENURE_E_INVALID,
+                               "at_least_ms must be at most %llu (366 days less the TTL), and is %llu",
+                               (unsigned long long)longest_ms, (unsigned long long)options->at_least_ms);
     return r;
 }
 

@@ -194,6 +194,28 @@ static void a_forked_child_leads_nothing(void **state) {
     stop(election);
 }
 
+static int lead_nothing(tenure_election *election, void *arg) {
+    (void)election;
+    (void)arg;
+    return 0;
+}
+
+static void the_longest_time_for_which_a_role_can_be_kept_is_kept(void **state) {
+    (void)state;
+    tenure_context *context = open_context("memory:longest");
+    tenure_options leader = {.size = sizeof leader, .namespace_name = "leader"};
+    tenure_context *reader = NULL;
+    tenure_election_options options = {.size = sizeof options, .at_least_ms = TENURE_TTL_MAX_MS - TTL_MS};
+    assert_int_equal(tenure_election_run(context, "web", &options, WAIT_MS, lead_nothing, NULL), TENURE_OK);
+    assert_int_equal(tenure_open("memory:longest", &leader, &reader), TENURE_OK);
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_target_read(reader, "web", &info), TENURE_OK);
+    assert_true(info.remaining_ms > options.at_least_ms - TENURE_TTL_MAX_MS / 100);
+    assert_true(info.remaining_ms <= TENURE_TTL_MAX_MS);
+    tenure_close(reader);
+    tenure_close(context);
+}
+
 static void wrong_arguments_are_refused_with_the_reason(void **state) {
     (void)state;
     tenure_context *context = open_context("memory:wrong");
@@ -204,6 +226,16 @@ static void wrong_arguments_are_refused_with_the_reason(void **state) {
     assert_int_equal(tenure_election_open(context, "no role", NULL, &election), TENURE_E_INVALID);
     assert_contains(tenure_message(context), "no role");
     assert_int_equal(tenure_election_open(context, NULL, NULL, &election), TENURE_E_INVALID);
+    /* The lease that keeps a role lasts for a TTL more. */
+    options = (tenure_election_options){.size = sizeof options};
+    static const uint64_t too_long[] = {UINT64_MAX, 2 * TENURE_TTL_MAX_MS, TENURE_TTL_MAX_MS, UINT64_MAX - 1000};
+    for (size_t i = 0; i < TEN_COUNT(too_long); i++) {
+        options.at_least_ms = too_long[i];
+        assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_E_INVALID);
+        assert_contains(tenure_message(context), "at_least_ms");
+        assert_contains(tenure_message(context), "366 days");
+        assert_int_equal(tenure_election_run(context, "web", &options, 0, lead_nothing, NULL), TENURE_E_INVALID);
+    }
     options = (tenure_election_options){.namespace_name = "leader"};
     assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_E_INVALID);
     assert_contains(tenure_message(context), "size");
@@ -253,6 +285,7 @@ int main(void) {
         cmocka_unit_test(a_forced_leader_stops_and_says_so),
         cmocka_unit_test(a_forked_child_leads_nothing),
         cmocka_unit_test(wrong_arguments_are_refused_with_the_reason),
+        cmocka_unit_test(the_longest_time_for_which_a_role_can_be_kept_is_kept),
 #ifdef TEN_STORE_SQLITE
         cmocka_unit_test(a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again),
 #endif
