@@ -532,7 +532,11 @@ TENURE_API uint64_t tenure_handle_token(tenure_handle handle); /* 0: not held */
 /* Milliseconds until the local deadline, also while uncertain or about to be released; 0: none. */
 TENURE_API uint64_t tenure_handle_remaining_ms(tenure_handle handle);
 
-/* Work on a target begins or ends. A target is not released while it is busy. TENURE_E_LOST: no work may start. */
+/*
+ * Work on a target begins or ends. A target is not released while it is busy. Several pieces of work may be under way at
+ * the same time: each begin needs its own end, and the target is busy until the last one. TENURE_E_LOST: no work may
+ * start. TENURE_E_INVALID: an end without a begin.
+ */
 TENURE_API int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token);
 TENURE_API int tenure_member_end(tenure_member *member, const char *target);
 
@@ -585,7 +589,8 @@ typedef struct tenure_election_options {
     unsigned flags;             /* 0 */
     const char *namespace_name; /* "leader" */
     /* For work that is not to be repeated soon: from the start of a term the role is kept at least this long, also when
-     * the work is over before, or this process has died. 0: it is released when the work is over. */
+     * the work is over before, or this process has died. 0: it is released when the work is over. At most 366 days less
+     * the TTL. */
     uint64_t at_least_ms;
     /* Start the work elsewhere and return. */
     void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);

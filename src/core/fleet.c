@@ -80,8 +80,10 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     ten_fleet_leave_order(fleet, number);
     target->unclaimed = false;
     target->keep_until_ms = 0;
-    /* While a request about it is in flight, its number and its id are still needed. */
-    if (target->removed && !target->busy && target->holding.flight == TEN_FLIGHT_NONE)
+    /* While a request about it is in flight, its number and its id are still needed. What has expired is released
+     * first: if the target is put again, its token must not be believed again. */
+    bool needed = target->busy || target->holding.flight != TEN_FLIGHT_NONE || target->holding.expired;
+    if (target->removed && !needed)
         ten_fleet_forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
@@ -169,11 +171,18 @@ void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number)
     ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_busy(ten_fleet *fleet, uint64_t now_ms, uint32_t number, bool busy) {
+void ten_fleet_begin_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
-    fleet->targets[number].busy = busy;
-    if (!busy)
+    fleet->targets[number].busy++;
+}
+
+bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
+    fleet->now_ms = now_ms;
+    if (fleet->targets[number].busy == 0)
+        return false;
+    if (--fleet->targets[number].busy == 0)
         ten_fleet_look(fleet, number);
+    return true;
 }
 
 uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {

@@ -128,7 +128,7 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     uint32_t number = find(member, target);
     bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now);
     if (owned) {
-        ten_fleet_busy(member->fleet, now, number, true);
+        ten_fleet_begin_work(member->fleet, now, number);
         *ret_token = ten_fleet_holding(member->fleet, number)->token;
     }
     ten_carrier_unlock(member->carrier);
@@ -143,10 +143,14 @@ int tenure_member_end(tenure_member *member, const char *target) {
         return r;
     ten_carrier_lock(member->carrier);
     uint32_t number = find(member, target);
-    if (number != TEN_PLAN_NONE)
-        ten_fleet_busy(member->fleet, ten_member_now_ms(member), number, false);
+    bool begun = number != TEN_PLAN_NONE && ten_fleet_end_work(member->fleet, ten_member_now_ms(member), number);
     ten_carrier_unlock(member->carrier);
-    return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
+    if (number == TEN_PLAN_NONE)
+        return unknown(member, target);
+    return begun ? TENURE_OK
+                 : ten_last_error_say(member, TENURE_E_INVALID,
+                                      "no work on %s is under way: tenure_member_end() follows tenure_member_begin()",
+                                      target);
 }
 
 int tenure_member_set_weight(tenure_member *member, uint32_t weight) {

@@ -146,6 +146,26 @@ static void a_busy_target_is_not_given_back_before_its_work_has_stopped(void **s
     stop_instance(member);
 }
 
+static void each_piece_of_work_begins_and_ends_by_itself(void **state) {
+    (void)state;
+    struct instance member = start_instance("memory:member-nested", 0);
+    put_targets(member.member, 1);
+    assert_true(owns_soon(member.member, 1));
+    uint64_t token = 0;
+    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_E_INVALID);
+    assert_contains(tenure_message(member.member), "t00");
+    assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_OK);
+    assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_OK);
+    assert_int_equal(tenure_member_remove(member.member, "t00"), TENURE_OK);
+    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_OK);
+    /* Another piece is under way: the lease is kept and renewed past its TTL. */
+    ten_sleep_us(1200000);
+    assert_int_equal(owned(member.member), 1);
+    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_OK);
+    assert_true(owns_soon(member.member, 0));
+    stop_instance(member);
+}
+
 static void end_work(const tenure_event *event, void *userdata) {
     if (event->kind == TENURE_EVENT_STOP)
         (void)tenure_member_end(*(tenure_member **)userdata, event->target);
@@ -324,6 +344,7 @@ int main(void) {
         cmocka_unit_test(a_single_member_acquires_every_target_and_gives_it_back_when_stopped),
         cmocka_unit_test(two_members_share_and_agree_and_one_takes_over_from_the_other),
         cmocka_unit_test(a_busy_target_is_not_given_back_before_its_work_has_stopped),
+        cmocka_unit_test(each_piece_of_work_begins_and_ends_by_itself),
         cmocka_unit_test(the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason),
         cmocka_unit_test(acquiring_takes_a_target_whatever_the_plan_says_and_keeps_it),
         cmocka_unit_test(a_drained_member_hands_everything_over_and_takes_it_back),
