@@ -219,13 +219,17 @@ int ten_context_check_free(const tenure_context *context, const char *namespace_
 static int check_unleased(const tenure_context *context, const char *namespace_name, const char *target) {
     if (strcmp(namespace_name, context->namespace_name) != 0)
         return TENURE_OK;
-    if (!target && ten_lease_book_count(context->book) > 0)
+    uint64_t now_ms = ten_carrier_now_ms(&context->carrier);
+    if (!target && ten_lease_book_has(context->book, now_ms, NULL))
         return ten_last_error_say(context, TENURE_E_INVALID,
                                   "this context has leases in the namespace %s, so it cannot have a fleet member "
-                                  "there",
+                                  "there; a lease that was freed without a release counts until it has ended",
                                   namespace_name);
-    if (target && ten_lease_book_find(context->book, target))
-        return ten_last_error_say(context, TENURE_E_INVALID, "this context has a lease on %s", target);
+    if (target && ten_lease_book_has(context->book, now_ms, target))
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "this context has a lease on %s; one that was freed without a release counts until "
+                                  "it has ended",
+                                  target);
     return TENURE_OK;
 }
 

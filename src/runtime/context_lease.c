@@ -20,7 +20,7 @@
 static void publish(tenure_lease *lease, uint64_t now_ms) {
     const ten_holding *holding = &lease->entry->holding;
     bool held = holding->state == TEN_HOLDING_HELD;
-    if (lease->pending && held) {
+    if (lease->pending && lease->user.claim == TEN_BOOK_HOLDING) {
         lease->pending = false;
         lease->outcome = TENURE_OK;
         atomic_store_explicit(&lease->belief.token, holding->token, memory_order_release);
@@ -41,7 +41,7 @@ static void on_changed(void *userdata, ten_book_lease *entry) {
 static void on_failed(void *userdata, ten_book_lease *entry, int error, const ten_result *result) {
     (void)userdata;
     for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
-        if (!lease->pending)
+        if (!lease->pending || lease->user.claim != TEN_BOOK_NO_CLAIM)
             continue;
         lease->pending = false;
         lease->outcome = error;
@@ -159,7 +159,7 @@ int ten_context_lease_new(tenure_context *context, const char *target, unsigned 
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
     memcpy(lease->target, target, length + 1);
     lease->clock = context->carrier.clock;
-    lease->renewed = !(flags & TENURE_MANUAL);
+    lease->user.renewed = !(flags & TENURE_MANUAL);
     lease->pending = true;
     lease->ttl_ms = context->timing.ttl_ms;
     int r = ten_context_adopt(context, &lease->object, TEN_OBJECT_LEASE);
@@ -197,7 +197,7 @@ static void unlink_lease(tenure_context *context, tenure_lease *lease) {
         if (first->sharer == lease)
             first->sharer = lease->sharer;
     lease->entry = NULL;
-    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, lease->renewed, lease->attentive);
+    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, &lease->user);
 }
 
 void ten_context_lease_discard(tenure_context *context, tenure_lease *lease) {
@@ -238,7 +238,7 @@ static void free_lease(tenure_lease *lease, bool release) {
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
     if (release && lease->entry && (lease->pending || ten_belief_ends_ms(&lease->belief)))
-        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, NULL);
+        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, NULL);
     ten_carrier_unlock(carrier);
     ten_context_lease_discard(context, lease);
 }
@@ -264,10 +264,8 @@ int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void *userdata)
     ten_carrier_lock(&context->carrier);
     lease->on_lost = fn;
     lease->userdata = userdata;
-    if (lease->entry && lease->attentive != (fn != NULL)) {
-        lease->attentive = fn != NULL;
-        ten_lease_book_attend(context->book, ten_carrier_now_ms(&context->carrier), lease->entry, lease->attentive);
-    }
+    if (lease->entry)
+        ten_lease_book_attend(context->book, lease->entry, &lease->user, fn != NULL);
     list_lost(context, lease);
     ten_carrier_unlock(&context->carrier);
     return TENURE_OK;
@@ -373,7 +371,7 @@ int tenure_release(tenure_lease *lease) {
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
     ten_carrier_lock(carrier);
     if (lease->entry && (is_held(lease) || is_releasing(lease) || lease->pending)) {
-        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
+        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, &wait);
         r = await(lease, context, &wait);
     }
     ten_error error = context->task.error;
