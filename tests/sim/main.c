@@ -5,6 +5,7 @@
  *   sim --mutants                                                          each planted bug has to be found
  *   sim --scenarios                                                        the large ones
  *   sim --elections ...                                                    the same of elections instead of fleets
+ *   sim --leases ...                                                       and of leases that programs acquire
  */
 #include <inttypes.h>
 #include <string.h>
@@ -59,6 +60,10 @@ static bool elections_did_enough(const struct sim_stats *stats) {
            stats->overtimes >= seeds / 4;
 }
 
+static bool leases_did_enough(const struct sim_stats *stats) {
+    return stats->seeds > 0;
+}
+
 static struct part fleets = {.run = sim_random_run,
                              .scenarios = sim_scenarios,
                              .scenario_count = &sim_scenario_count,
@@ -98,6 +103,13 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_LEFTOVERS_IGNORED] = true,
                                                [TEN_MUTANT_RESTART_BESIDE] = true,
                                                [TEN_MUTANT_KEEP_FORGOTTEN] = true}};
+
+static const size_t no_scenarios;
+
+static struct part leases = {.run = sim_lease_run,
+                             .scenario_count = &no_scenarios,
+                             .did_enough = leases_did_enough,
+                             .sentence = "leases keep the guarantees in every weather"};
 
 /* The fleet's are all but those that only elections have. */
 static void share_out_mutants(void) {
@@ -314,8 +326,10 @@ int main(int argc, char **argv) {
             options.scenarios = true;
         else if (strcmp(argv[i], "--elections") == 0)
             options.part = &elections;
+        else if (strcmp(argv[i], "--leases") == 0)
+            options.part = &leases;
         else {
-            fputs("usage: sim [--elections] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
+            fputs("usage: sim [--elections | --leases] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
                   "--mutants | --scenarios\n",
                   stderr);
             return 2;
