@@ -75,6 +75,14 @@ void ten_lease_book_end(ten_book_lease *lease) {
     drop_claims(lease, TEN_BOOK_HOLDING);
 }
 
+/* What nobody wants any more is not sent later. */
+void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease) {
+    bool waited_for = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    lease->acquiring &= waited_for;
+    lease->renew_now &= waited_for || lease->waits || lease->renewed > 0;
+    ten_lease_book_count_follower(book, lease);
+}
+
 static void add_user(ten_book_lease *lease, ten_book_user *user, uint64_t now_ms, uint64_t until_ms) {
     user->claim = TEN_BOOK_WAITING;
     user->until_ms = until_ms;
@@ -335,6 +343,7 @@ static bool withdraw(ten_lease_book *book, ten_book_lease *lease, ten_book_user 
     drop_claim(lease, user);
     if (!ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) && !ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING))
         return false;
+    ten_lease_book_recount(book, lease);
     tell_failure(book, lease, TENURE_E_CANCELLED, NULL);
     return true;
 }
@@ -376,18 +385,17 @@ void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_leas
             break;
         }
     }
+    if (wait->kind == TEN_BOOK_ACQUIRE)
+        drop_claim(lease, wait->user);
+    ten_lease_book_recount(book, lease);
     if (wait->kind == TEN_BOOK_RENEW && ten_holding_is_held(&lease->holding)) {
-        lease->renew_now &= lease->waits != NULL;
         if (ten_holding_doubt(&lease->holding))
             ten_lease_book_tell(book, lease,
                                 (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = TENURE_E_TIMEOUT}, NULL);
         ten_lease_book_changed(book, lease);
-        ten_lease_book_plan(book, lease, now_ms); /* the context tries again, unless its user does */
     }
-    if (wait->kind == TEN_BOOK_ACQUIRE)
-        drop_claim(lease, wait->user);
-    lease->acquiring &= ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    ten_lease_book_count_follower(book, lease);
+    if (ten_holding_is_held(&lease->holding))
+        ten_lease_book_plan(book, lease, now_ms); /* the context tries again, unless its user does */
     ten_lease_book_tidy(book, lease);
 }
 
@@ -407,8 +415,7 @@ void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
             break;
         }
     }
-    lease->acquiring &= ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    ten_lease_book_count_follower(book, lease);
+    ten_lease_book_recount(book, lease);
     ten_lease_book_look(book, lease, now_ms);
     ten_lease_book_tidy(book, lease);
 }

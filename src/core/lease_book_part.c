@@ -309,14 +309,13 @@ static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease
         ten_lease_book_give_up(book, lease, error, NULL);
     else
         (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, NULL);
-    lease->acquiring &= ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    ten_lease_book_recount(book, lease);
     if (uncertain && !lease->release)
         ten_lease_book_tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error}, NULL);
     if (acquire && lease->acquiring)
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_lease_book_plan(book, lease, now_ms);
-    ten_lease_book_count_follower(book, lease);
 }
 
 static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {

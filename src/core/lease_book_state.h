@@ -43,7 +43,9 @@ uint64_t ten_lease_book_due_ms(const ten_lease_book *book, const ten_book_lease 
 void ten_lease_book_plan(ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms);
 /* Whether the feed is followed for it: it waits for another holder's end, or for its own. */
 void ten_lease_book_count_follower(ten_lease_book *book, ten_book_lease *lease);
-/* Frees it when nothing is left of it. */
+/* Who has a claim on it has changed: what nobody wants any more is not sent. */
+void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease);
+/* Frees it when nothing is left of it, or lets it rest. */
 void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease);
 
 /* Whether a user has this claim on it. */

@@ -31,10 +31,13 @@ static bool is_wanted(const struct sim_world *world, const struct sim_process *p
     return is_pending(tenancy) && ++tenancy->overdue <= 3;
 }
 
-static bool is_renewed(const struct sim_tenancy *tenancy) {
-    for (uint32_t i = 0; i < SIM_HANDLES; i++)
-        if (tenancy->handles[i].entry && tenancy->handles[i].user.renewed)
+/* A handle whose lease has ended has no part in the next one. */
+static bool is_renewed(const struct sim_tenancy *tenancy, uint64_t token) {
+    for (uint32_t i = 0; i < SIM_HANDLES; i++) {
+        const struct sim_lease *lease = &tenancy->handles[i];
+        if (lease->entry && lease->user.renewed && (lease->pending || lease->token == token))
             return true;
+    }
     return false;
 }
 
@@ -50,7 +53,7 @@ void sim_check_lease_request(struct sim_world *world, struct sim_process *proces
     if (op->token == tenancy->lost_token)
         sim_fail(world, target, "%s renews %s with token %" PRIu64 ", but has told its program that it is lost",
                  process->id, id, op->token);
-    if (!tenancy->asked && !is_renewed(tenancy) && !is_pending(tenancy))
+    if (!tenancy->asked && !is_renewed(tenancy, op->token) && !is_pending(tenancy))
         sim_fail(world, target, "%s renews %s, but its program has freed it, or renews it by itself", process->id, id);
     tenancy->asked = false;
 }
@@ -95,7 +98,7 @@ static void check_told(struct sim_world *world, const struct sim_process *proces
     const ten_holding *holding = &lease->entry->holding;
     bool ended = lease->token && (!ten_holding_is_held(holding) || holding->token != lease->token);
     bool told = lease->lost && tenancy->lost_token >= lease->token;
-    if (ended && !told && process->pieces[target].released_token < lease->token && !process->calling)
+    if (ended && !told && tenancy->ended_token < lease->token && !process->calling)
         sim_fail(world, target, "%s has lost %s with token %" PRIu64 ", but its program was not told", process->id,
                  world->targets[target].id, lease->token);
     if (lease->pending && now_ms > lease->user.until_ms + world->timing.ttl_ms + 2 * world->timing.timeout_ms)
@@ -126,9 +129,20 @@ static void check_tenancy(struct sim_world *world, struct sim_process *process, 
                  (double)(world->now_us - tenancy->forced_us) / 1000, process->id);
 }
 
+static void check_closed(struct sim_world *world, uint32_t target) {
+    const ten_lease_row *held = sim_held(world, target);
+    const struct sim_process *holder = held ? sim_find_process(world, held->holder) : NULL;
+    world->stats.checks++;
+    if (holder && !holder->alive && held->token == holder->lessee->tenancies[target].closed_token && !held->barred &&
+        world->now_us > holder->lessee->closed_us + PROMPT_US)
+        sim_fail(world, target, "the context of %s was closed %.3f ms ago, but holds %s", holder->id,
+                 (double)(world->now_us - holder->lessee->closed_us) / 1000, world->targets[target].id);
+}
+
 void sim_check_leases(struct sim_world *world) {
     for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
         check_free(world, i);
+        check_closed(world, i);
         for (uint32_t j = 0; j < world->live_count && !world->failed; j++)
             check_tenancy(world, world->processes[world->live[j]], i);
     }
@@ -137,6 +151,8 @@ void sim_check_leases(struct sim_world *world) {
 void sim_begin_lease_checks(struct sim_world *world) {
     for (uint32_t i = 0; i < world->target_count; i++) {
         world->targets[i].waited_us = world->now_us;
+        for (uint32_t j = 0; j < world->process_count; j++)
+            world->processes[j]->lessee->tenancies[i].closed_token = 0;
         for (uint32_t j = 0; j < world->live_count; j++) {
             struct sim_tenancy *tenancy = &world->processes[world->live[j]]->lessee->tenancies[i];
             tenancy->releasing_us = world->now_us;

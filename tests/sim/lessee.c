@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define CHANGE_OF_MIND UINT64_MAX /* instead of the number of a piece of work */
+
 static uint64_t now_ms(const struct sim_world *world, const struct sim_process *process) {
     return sim_local_ms(process, world->now_us);
 }
@@ -107,12 +109,6 @@ static void look_at_work(struct sim_world *world, struct sim_process *process, u
         (void)sim_carry_work(world, process, target, &lease);
 }
 
-static void look_at_one(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
-    if (process->pieces[target].work == work)
-        look_at_work(world, process, target);
-    sim_drive(world, process);
-}
-
 static void start_work(struct sim_world *world, struct sim_process *process, uint32_t target) {
     uint64_t ttl_us = sim_ttl_us(world);
     uint64_t length_us = world->long_work && sim_chance(world, 0.05) ? ttl_us / 2 + sim_random(world, 2 * ttl_us)
@@ -141,7 +137,10 @@ static void begin_call(struct sim_world *world, struct sim_process *process, str
                                                   [SIM_CALL_RENEW] = TEN_BOOK_RENEW,
                                                   [SIM_CALL_RELEASE] = TEN_BOOK_RELEASE};
     lease->call = call;
-    lease->call_until_ms = ten_max_u64(until_ms, now_ms(world, process)) + 2 * world->timing.timeout_ms;
+    uint64_t patience_ms = 2 * world->timing.timeout_ms;
+    if (!world->calm) /* its time may have been short before */
+        patience_ms = 1 + sim_random(world, patience_ms);
+    lease->call_until_ms = ten_max_u64(until_ms, now_ms(world, process)) + patience_ms;
     lease->wait = (ten_book_wait){.kind = kinds[call]};
     ten_driver_hurry(&process->driver);
 }
@@ -165,6 +164,10 @@ static void acquire(struct sim_world *world, struct sim_process *process, uint32
     tenancy_of(process, target)->overdue = 0;
     lease->entry = ten_lease_book_acquire(process->lessee->book, now, world->targets[target].id, now + wait_ms,
                                           &lease->user, sync ? &lease->wait : NULL);
+    if (!sync && sim_random(world, 6) == 0) /* while the request is under way */
+        sim_push(world, sim_random(world, 5 * SIM_MS),
+                 (struct sim_event){
+                     .kind = SIM_WORK_LOOK, .process = process->number, .target = target, .number = CHANGE_OF_MIND});
     if (sim_random(world, 3) == 0)
         ten_lease_book_attend(process->lessee->book, lease->entry, &lease->user, true);
 }
@@ -226,7 +229,11 @@ static void end_lease(struct sim_world *world, struct sim_process *process, uint
         leave(world, process, lease);
         return;
     }
-    tenancy_of(process, target)->dropped_us = world->now_us;
+    /* Whoever only waits takes nothing from the other handle. */
+    if (!lease->pending || tenancy_of(process, target)->handles[1].user.claim == TEN_BOOK_NO_CLAIM)
+        tenancy_of(process, target)->dropped_us = world->now_us;
+    if (lease->token)
+        tenancy_of(process, target)->ended_token = lease->token;
     if (end == SIM_END_RELEASE) {
         begin_call(world, process, lease, SIM_CALL_RELEASE, 0);
         ten_lease_book_release(book, now_ms(world, process), lease->entry, &lease->user, &lease->wait);
@@ -272,6 +279,15 @@ static void use(struct sim_world *world, struct sim_process *process, uint32_t t
     }
 }
 
+static void look_at_one(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work) {
+    struct sim_lease *lease = &tenancy_of(process, target)->handles[0];
+    if (work == CHANGE_OF_MIND && lease->entry && lease->pending && lease->call == SIM_CALL_NONE)
+        end_lease(world, process, target, lease, SIM_END_DROP);
+    else if (process->pieces[target].work == work)
+        look_at_work(world, process, target);
+    sim_drive(world, process);
+}
+
 /* A second handle on what is held already. */
 static void use_second(struct sim_world *world, struct sim_process *process, uint32_t target, struct sim_lease *lease) {
     bool in_use = lease->user.claim == TEN_BOOK_HOLDING && !is_at_rest(process, target) &&
@@ -288,7 +304,13 @@ static void use_second(struct sim_world *world, struct sim_process *process, uin
 
 static void close_book(struct sim_world *world, struct sim_process *process) {
     struct sim_lessee *lessee = process->lessee;
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const ten_holding *holding = lease_of(process, i);
+        if (sim_has_lease(world, process, i))
+            tenancy_of(process, i)->closed_token = holding->token;
+    }
     lessee->closed = true;
+    lessee->closed_us = world->now_us;
     lessee->closes_ms = now_ms(world, process) + 2 * world->timing.timeout_ms;
     ten_lease_book_stop(lessee->book, now_ms(world, process));
     for (uint32_t i = 0; i < world->target_count; i++) {

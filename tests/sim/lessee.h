@@ -32,18 +32,21 @@ struct sim_tenancy {
     struct sim_lease handles[SIM_HANDLES];
     uint64_t believed_token; /* the deadline of this one passes at believed_until_ms, whoever looks */
     uint64_t believed_until_ms;
-    uint64_t lost_token; /* of the last event about a loss */
-    uint32_t overdue;    /* how often it was acquired long after its program wanted it */
-    bool asked;          /* its program asked for a renewal that was not sent yet */
-    uint64_t dropped_us; /* its program released it or stopped acquiring, and has no handle since; 0: not */
+    uint64_t lost_token;  /* of the last event about a loss */
+    uint64_t ended_token; /* the last one that its program released or dropped */
+    uint32_t overdue;     /* how often it was acquired long after its program wanted it */
+    bool asked;           /* its program asked for a renewal that was not sent yet */
+    uint64_t dropped_us;  /* its program released it or stopped acquiring, and has no handle since; 0: not */
     uint64_t releasing_us;
     uint64_t forced_us;
+    uint64_t closed_token; /* it was held when its context was closed */
 };
 
 struct sim_lessee {
     ten_lease_book *book;
     struct sim_tenancy *tenancies; /* by target */
     bool closed;                   /* the book was told to stop */
+    uint64_t closed_us;
     uint64_t closes_ms;
 };
 

@@ -1,7 +1,8 @@
 /*
- * The simulator: whole fleets and elections on a simulated clock, network and store, in one process, from a seed. The
- * core is the real one; everything around it is modelled here. A step is an event of the queue; after each one the
- * checks run, and the first that fails ends the run. The same seed gives the same run, to the last step.
+ * The simulator: whole fleets, elections and programs with leases on a simulated clock, network and store, in one
+ * process, from a seed. The core is the real one; everything around it is modelled here. A step is an event of the
+ * queue; after each one the checks run, and the first that fails ends the run. The same seed gives the same run, to the
+ * last step.
  */
 #ifndef SIM_H
 #define SIM_H

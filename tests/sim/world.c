@@ -158,8 +158,7 @@ void sim_show_failure(const struct sim_world *world, const char *mutant) {
                process->stopping ? ", stopping" : "", sim_is_paused(world, process) ? ", paused" : "");
     }
     if (!mutant)
-        printf("# again: ./dev sim %s--seeds 1 --first %" PRIu64 " --verbose\n", world->option,
-               world->seed);
+        printf("# again: ./dev sim %s--seeds 1 --first %" PRIu64 " --verbose\n", world->option, world->seed);
 }
 
 /* ---- names */
