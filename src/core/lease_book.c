@@ -10,6 +10,9 @@
 #include "core/lease_book_state.h"
 
 #define BATCH_MAX_DEFAULT 1000u
+/* For how many TTLs a lease rests. The store's lease lasts for a TTL from when the last request reached it, by a clock
+ * that is up to a tenth slower; and a request that was not answered in time may still arrive. */
+#define REST_TTLS 4u
 
 /* ---- small things */
 
@@ -147,9 +150,8 @@ void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease) {
     ten_timers_clear(&book->due, lease->number);
     ten_timers_clear(&book->deadlines, lease->number);
     lease->resting = ten_holding_is_held(&lease->holding) || lease->holding.expired;
-    /* The store's lease lasts for a TTL from when the last request reached it, by a clock that is up to a tenth slower. */
     if (lease->resting)
-        ten_timers_set(&book->rests, lease->number, lease->asked_ms + 2 * lease->holding.ttl_ms);
+        ten_timers_set(&book->rests, lease->number, lease->asked_ms + REST_TTLS * lease->holding.ttl_ms);
     else
         forget(book, lease);
 }

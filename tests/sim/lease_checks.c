@@ -120,7 +120,8 @@ static void check_tenancy(struct sim_world *world, struct sim_process *process, 
         sim_fail(world, target, "%s has to release %s since %.3f ms, but does not", process->id, id,
                  (double)(world->now_us - tenancy->releasing_us) / 1000);
     if (tenancy->dropped_us && world->now_us > tenancy->dropped_us + PROMPT_US && held && !held->barred &&
-        strcmp(held->holder, process->id) == 0 && !tenancy->handles[0].entry && !tenancy->handles[1].entry)
+        held->token != tenancy->freed_token && strcmp(held->holder, process->id) == 0 && !tenancy->handles[0].entry &&
+        !tenancy->handles[1].entry)
         sim_fail(world, target, "%s released %s %.3f ms ago, but holds it in the store", process->id, id,
                  (double)(world->now_us - tenancy->dropped_us) / 1000);
     if (tenancy->forced_us && world->now_us > tenancy->forced_us + PROMPT_US && is_attentive(tenancy) && held &&
@@ -155,6 +156,8 @@ void sim_begin_lease_checks(struct sim_world *world) {
             world->processes[j]->lessee->tenancies[i].closed_token = 0;
         for (uint32_t j = 0; j < world->live_count; j++) {
             struct sim_tenancy *tenancy = &world->processes[world->live[j]]->lessee->tenancies[i];
+            for (uint32_t k = 0; k < SIM_HANDLES; k++)
+                tenancy->handles[k].call_until_ms += 2 * world->timing.timeout_ms;
             tenancy->releasing_us = world->now_us;
             tenancy->dropped_us = tenancy->forced_us = 0;
         }

@@ -146,6 +146,9 @@ static void begin_call(struct sim_world *world, struct sim_process *process, str
 }
 
 static void leave(struct sim_world *world, struct sim_process *process, struct sim_lease *lease) {
+    struct sim_tenancy *tenancy = tenancy_of(process, sim_target_number(world, lease->entry->target));
+    if (lease->user.claim == TEN_BOOK_HOLDING)
+        tenancy->freed_token = lease->token;
     ten_lease_book_leave(process->lessee->book, now_ms(world, process), lease->entry, &lease->user);
     *lease = (struct sim_lease){0};
 }
@@ -238,8 +241,10 @@ static void end_lease(struct sim_world *world, struct sim_process *process, uint
         begin_call(world, process, lease, SIM_CALL_RELEASE, 0);
         ten_lease_book_release(book, now_ms(world, process), lease->entry, &lease->user, &lease->wait);
     } else {
+        uint64_t freed_token = tenancy_of(process, target)->freed_token;
         ten_lease_book_release(book, now_ms(world, process), lease->entry, &lease->user, NULL);
         leave(world, process, lease);
+        tenancy_of(process, target)->freed_token = freed_token;
     }
 }
 
@@ -251,9 +256,8 @@ static void use_held(struct sim_world *world, struct sim_process *process, uint3
         ten_work_end(&process->pieces[target].machine);
         look_at_work(world, process, target);
     }
-    if (lease->end != SIM_END_NOT) {
-        if (is_at_rest(process, target))
-            end_lease(world, process, target, lease, lease->end);
+    if (lease->end != SIM_END_NOT && is_at_rest(process, target)) {
+        end_lease(world, process, target, lease, lease->end);
     } else if (!lease->user.renewed && now_ms(world, process) >= renewed_ms + world->timing.ttl_ms / 4) {
         tenancy->asked = true;
         begin_call(world, process, lease, SIM_CALL_RENEW, 0);
@@ -361,6 +365,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
         sim_note(world, tenure_event_name(event->kind), process->number, target, event->token);
     if (event->kind == TENURE_EVENT_ACQUIRED) {
         world->stats.terms++;
+        tenancy_of(process, target)->freed_token = 0;
         sim_check_spent(world, process, target, event->token);
     } else if (event->kind == TENURE_EVENT_LOST) {
         tenancy_of(process, target)->lost_token = event->token;

@@ -34,6 +34,7 @@ struct sim_tenancy {
     uint64_t believed_until_ms;
     uint64_t lost_token;  /* of the last event about a loss */
     uint64_t ended_token; /* the last one that its program released or dropped */
+    uint64_t freed_token; /* the last one that it freed, and did not acquire again: that ends by its TTL */
     uint32_t overdue;     /* how often it was acquired long after its program wanted it */
     bool asked;           /* its program asked for a renewal that was not sent yet */
     uint64_t dropped_us;  /* its program released it or stopped acquiring, and has no handle since; 0: not */

@@ -334,8 +334,8 @@ static void what_is_freed_is_neither_renewed_nor_released(void **state) {
     assert_int_equal(fixture->seen.lost, 0);
     assert_true(ten_lease_book_is_idle(fixture->book));
     /* It is remembered until the store must have ended it. */
-    assert_true(ten_lease_book_has(fixture->book, START_MS + 2 * TTL_MS - 1, "x"));
-    assert_false(ten_lease_book_has(fixture->book, START_MS + 2 * TTL_MS, NULL));
+    assert_true(ten_lease_book_has(fixture->book, START_MS + 4 * TTL_MS - 1, "x"));
+    assert_false(ten_lease_book_has(fixture->book, START_MS + 4 * TTL_MS, NULL));
 }
 
 static void what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadline(void **state) {
