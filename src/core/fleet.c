@@ -110,7 +110,8 @@ void ten_fleet_expire(ten_fleet *fleet) {
 /* ---- what the program wants */
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
-    if (!ten_timers_reserve(&fleet->looks, number + 1))
+    if (!ten_timers_reserve(&fleet->looks, number + 1) ||
+        (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
         return false;
     if (number < fleet->target_room)
         return true;
@@ -251,6 +252,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->registry = config->registry;
     fleet->listing = 1;
     fleet->events = config->events;
+    fleet->make_room = config->make_room;
     fleet->changed = config->changed;
     fleet->userdata = config->userdata;
     fleet->random = config->seed;

@@ -38,6 +38,8 @@ typedef struct ten_fleet_config {
     bool registry;              /* the targets are those of the store's registry */
     uint32_t targets_max;       /* the numbers of targets are below this; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
+    /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
+    bool (*make_room)(void *userdata, uint32_t target);
     /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
      * It must not call the fleet, except for reading. */
     void (*changed)(void *userdata, uint32_t target);

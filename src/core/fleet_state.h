@@ -30,8 +30,8 @@ struct ten_fleet_target {
     bool paused : 1;
     bool removed : 1; /* forgotten when it is no longer held */
     bool claimed : 1;
-    bool unplanned : 1; /* it was claimed, but never put: it has no part in the plan */
-    bool unclaimed : 1; /* to be released even if it is planned for this instance */
+    bool unplanned : 1;   /* it was claimed, but never put: it has no part in the plan */
+    bool unclaimed : 1;   /* to be released even if it is planned for this instance */
     bool handed_over : 1; /* this instance released it for the planned holder */
     bool in_order : 1;    /* in the list of held targets */
     bool unowned_told : 1;
@@ -100,6 +100,7 @@ struct ten_fleet {
 
     ten_fleet_unowned unowned;
     ten_event_queue *events;
+    bool (*make_room)(void *userdata, uint32_t target);
     void (*changed)(void *userdata, uint32_t target);
     void *userdata;
 };

@@ -132,13 +132,30 @@ static tenure_lease *take_lost(tenure_context *context, tenure_lost_fn *ret_fn, 
     return lease;
 }
 
+/* With the lock. */
+static bool is_about(const tenure_event *event, const tenure_lease *lease) {
+    if (event->kind == TENURE_EVENT_ACQUIRE_FAILED)
+        return !lease->pending && lease->outcome == event->error;
+    return event->token && atomic_load(&lease->belief.token) == event->token;
+}
+
+void ten_context_name_lease(tenure_context *context, tenure_event *event) {
+    ten_carrier_lock(&context->carrier);
+    const ten_book_lease *entry = event->target[0] ? ten_lease_book_find(context->book, event->target) : NULL;
+    for (tenure_lease *lease = entry ? entry->owner : NULL; lease && !event->lease; lease = lease->sharer)
+        event->lease = is_about(event, lease) ? lease : NULL;
+    ten_carrier_unlock(&context->carrier);
+}
+
 static void tell(void *owner) {
     tenure_context *context = owner;
     tenure_event event;
     tenure_lost_fn fn = NULL;
     void *userdata = NULL;
-    while (context->on_event && ten_task_take_event(&context->task, &event))
+    while (context->on_event && ten_task_take_event(&context->task, &event)) {
+        ten_context_name_lease(context, &event);
         context->on_event(&event, context->userdata);
+    }
     for (tenure_lease *lease; (lease = take_lost(context, &fn, &userdata));) {
         fn(lease, lease->reason, userdata);
         ten_carrier_lock(&context->carrier);

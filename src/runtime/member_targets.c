@@ -7,6 +7,7 @@
 #include "base/fork.h"
 #include "base/id.h"
 #include "base/io.h"
+#include "runtime/copies.h"
 #include "runtime/member_state.h"
 
 /* ---- targets; each call checks the name, finds the number, and holds the lock meanwhile */
@@ -267,27 +268,33 @@ int tenure_member_read(tenure_member *member, const char *target, tenure_member_
     return TENURE_OK;
 }
 
-/* Copies the names under the lock, then hands them out without it. */
-static int hand_out(tenure_member *member, bool owned, tenure_name_fn each, void *userdata) {
-    ten_plan const *plan = ten_fleet_plan(member->fleet);
-    char name[TENURE_TARGET_MAX + 1];
-    for (uint32_t i = 0;; i++) {
-        ten_carrier_lock(member->carrier);
-        bool more = i < (owned ? ten_plan_target_bound(plan) : ten_plan_instance_bound(plan));
-        const char *found = NULL;
-        if (more && owned && ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
-            found = ten_plan_target_id(plan, i);
-        else if (more && !owned)
-            found = ten_plan_instance_id(plan, i);
-        if (found)
-            snprintf(name, sizeof name, "%s", found);
-        ten_carrier_unlock(member->carrier);
-        if (!more)
-            return TENURE_OK;
-        int stopped = found ? each(name, userdata) : 0;
-        if (stopped)
-            return stopped;
+/* With the lock. The names as they are at this moment. False: out of memory. */
+static bool copy_names(const tenure_member *member, bool owned, ten_copies *copies) {
+    const ten_plan *plan = ten_fleet_plan(member->fleet);
+    uint32_t bound = owned ? ten_plan_target_bound(plan) : ten_plan_instance_bound(plan);
+    for (uint32_t i = 0; i < bound; i++) {
+        const char *name = NULL;
+        if (!owned)
+            name = ten_plan_instance_id(plan, i);
+        else if (ten_fleet_knows(member->fleet, i) &&
+                 ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
+            name = ten_plan_target_id(plan, i);
+        if (name && (!ten_copies_keep(copies, &name) || !ten_copies_add(copies, &name, sizeof name)))
+            return false;
     }
+    return true;
+}
+
+static int hand_out(tenure_member *member, bool owned, tenure_name_fn each, void *userdata) {
+    ten_copies copies = {0};
+    ten_carrier_lock(member->carrier);
+    bool copied = copy_names(member, owned, &copies);
+    ten_carrier_unlock(member->carrier);
+    int r = copied ? TENURE_OK : ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for a list of names");
+    for (size_t i = 0; r == TENURE_OK && i < copies.count; i++)
+        r = each(*(const char *const *)ten_copies_at(&copies, i, sizeof(char *)), userdata);
+    ten_copies_free(&copies);
+    return r;
 }
 
 static int list(tenure_member *member, bool owned, tenure_name_fn each, void *userdata) {
