@@ -61,7 +61,9 @@
  *  - fork(). The child holds nothing. In the child every lease is invalid, every call on a handle of the parent returns
  *    TENURE_E_FORKED, and the close and free functions only free the handle. The child opens its own context. A SQLite
  *    file that the parent had open can be opened by the child only after exec: SQLite cannot share it across fork().
- *  - The library never prints, exits, changes the locale or installs a signal handler.
+ *  - The library never prints, exits, changes the locale or installs a signal handler. The one exception is a defect of
+ *    the library itself: if its state contradicts itself, it writes one line to standard error and calls abort(), rather
+ *    than go on with leases that may not be held.
  */
 #ifndef TENURE_H
 #define TENURE_H
@@ -112,7 +114,8 @@ extern "C" {
     X(TENURE_E_DENIED, -19, true, "the store refused the credentials")                                                 \
     X(TENURE_E_STALE, -20, false, "the token is stale")                                                                \
     X(TENURE_E_CLOSED, -21, false, "the handle was closed")                                                            \
-    X(TENURE_E_CALLBACK, -22, false, "not allowed in a callback")
+    X(TENURE_E_CALLBACK, -22, false, "not allowed in a callback")                                                      \
+    X(TENURE_E_UNKNOWN_INSTANCE, -23, false, "unknown instance")
 
 enum tenure_error {
     TENURE_OK = 0,
@@ -169,6 +172,8 @@ enum tenure_event_kind {
 /* The word for the log, as in the comments above: "lease_acquired"; never NULL. */
 TENURE_API const char *tenure_event_name(enum tenure_event_kind kind);
 
+typedef struct tenure_lease tenure_lease;
+
 typedef struct tenure_event {
     size_t size;
     enum tenure_event_kind kind;
@@ -182,8 +187,9 @@ typedef struct tenure_event {
     char target[TENURE_TARGET_MAX + 1];   /* "" when it is about none */
     char instance[TENURE_HOLDER_MAX + 1]; /* the other instance, or "" */
     const char *message; /* with an error: the store's own words, which name its address and the cause, or those of
-                            tenure_strerror(); else "". Valid until this
-                            thread takes its next event */
+                            tenure_strerror(); else "". Valid until this thread takes its next event */
+    tenure_lease *lease; /* of a context's events: the handle that it is about, the newest of several; NULL: none is
+                            left */
 } tenure_event;
 
 typedef void (*tenure_event_fn)(const tenure_event *event, void *userdata);
@@ -269,8 +275,6 @@ TENURE_API int tenure_timeout_ms(tenure_context *context);
 TENURE_API int tenure_process(tenure_context *context);
 
 /* ---- leases --------------------------------------------------------------------------------------------- */
-
-typedef struct tenure_lease tenure_lease;
 
 enum tenure_acquire_flag {
     TENURE_MANUAL = 1, /* the caller renews it, with tenure_renew() */
@@ -400,7 +404,7 @@ typedef struct tenure_instance {
 /* The live instances of the namespace. */
 typedef int (*tenure_instance_fn)(const tenure_instance *instance, void *userdata);
 TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata);
-/* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_TARGET: there
+/* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_INSTANCE: there
  * is no such instance. */
 TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
 TENURE_API int tenure_instance_undrain(tenure_context *context, const char *instance);
@@ -536,7 +540,11 @@ TENURE_API uint64_t tenure_handle_token(tenure_handle handle); /* 0: not held */
 /* Milliseconds until the local deadline, also while uncertain or about to be released; 0: none. */
 TENURE_API uint64_t tenure_handle_remaining_ms(tenure_handle handle);
 
-/* Work on a target begins or ends. A target is not released while it is busy. TENURE_E_LOST: no work may start. */
+/*
+ * Work on a target begins or ends. A target is not released while it is busy. Several pieces of work may be under way at
+ * the same time: each begin needs its own end, and the target is busy until the last one. TENURE_E_LOST: no work may
+ * start. TENURE_E_INVALID: an end without a begin.
+ */
 TENURE_API int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token);
 TENURE_API int tenure_member_end(tenure_member *member, const char *target);
 
@@ -561,8 +569,8 @@ typedef struct tenure_member_info {
 } tenure_member_info;
 TENURE_API int tenure_member_read(tenure_member *member, const char *target, tenure_member_info *ret_info);
 
-/* Calls `each` for the targets that are held, or for the live instances, until it returns non-zero, which is then
- * returned. */
+/* Calls `each` for the targets that are held, or for the live instances, as they were at the time of the call, until it
+ * returns non-zero, which is then returned. */
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
 TENURE_API int tenure_member_list_held(tenure_member *member, tenure_name_fn each, void *userdata);
 TENURE_API int tenure_member_list_instances(tenure_member *member, tenure_name_fn each, void *userdata);
@@ -583,18 +591,24 @@ TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms,
  */
 typedef struct tenure_election tenure_election;
 
+enum tenure_election_flag {
+    TENURE_WORK_ELSEWHERE = 1 /* the work goes on when on_demoted has returned: see tenure_election_work_over() */
+};
+
 /* Zero or NULL means the default. */
 typedef struct tenure_election_options {
     size_t size;                /* sizeof(tenure_election_options) */
-    unsigned flags;             /* 0 */
+    unsigned flags;             /* enum tenure_election_flag */
     const char *namespace_name; /* "leader" */
     /* For work that is not to be repeated soon: from the start of a term the role is kept at least this long, also when
-     * the work is over before, or this process has died. 0: it is released when the work is over. */
+     * the work is over before, or this process has died. 0: it is released when the work is over. At most 366 days less
+     * the TTL. */
     uint64_t at_least_ms;
     /* Start the work elsewhere and return. */
     void (*on_elected)(tenure_election *election, uint64_t token, void *userdata);
     /* The term is over, or is to end: `reason` is resigned, shutdown, expired, taken, forced or store. The work must
-     * have stopped when it returns: only then is the lease released, if there still is one. */
+     * have stopped when it returns (unless TENURE_WORK_ELSEWHERE is set): only then is the lease released, if there
+     * still is one. */
     void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
     tenure_event_fn on_event; /* what the log would say; NULL: not reported */
     void *userdata;
@@ -617,6 +631,10 @@ TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election
 TENURE_API int tenure_election_wait(tenure_election *election, uint64_t wait_ms);
 /* Steps down and lets others go first: it campaigns again after one TTL. */
 TENURE_API int tenure_election_resign(tenure_election *election);
+/* With TENURE_WORK_ELSEWHERE: the work of the term has stopped. Call it once after each on_demoted, in it or later. Only
+ * then is the role released, if it is still held, or campaigned for again; until then it is renewed. So an event loop
+ * need not wait in on_demoted. tenure_election_close() waits for this no longer than two time-outs. */
+TENURE_API int tenure_election_work_over(tenure_election *election);
 
 /*
  * Runs fn on the leader only: campaigns for up to wait_ms, calls fn with the election (renewed meanwhile; fn checks
@@ -627,8 +645,7 @@ TENURE_API int tenure_election_resign(tenure_election *election);
 TENURE_API int tenure_election_run(tenure_context *context, const char *role, const tenure_election_options *options,
                                    uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
 
-/* Roles seen from outside, in the context's own namespace: open the context with the namespace `leader` to see the
- * roles of elections that have no other. */
+/* Roles seen from outside. namespace_name is that of the elections; NULL: `leader`. */
 typedef struct tenure_leader {
     size_t size;
     uint64_t token;
@@ -637,14 +654,17 @@ typedef struct tenure_leader {
     char instance[TENURE_HOLDER_MAX + 1]; /* "": there is no leader */
 } tenure_leader;
 
-TENURE_API int tenure_leader_read(tenure_context *context, const char *role, tenure_leader *ret_leader);
+TENURE_API int tenure_leader_read(tenure_context *context, const char *namespace_name, const char *role,
+                                  tenure_leader *ret_leader);
 /* Calls `each` for the present leader, and for every change, until it returns non-zero, which is then returned, or
  * tenure_cancel() is called. An error of the store ends it: call it again. */
 typedef int (*tenure_leader_fn)(const tenure_leader *leader, void *userdata);
-TENURE_API int tenure_leader_observe(tenure_context *context, const char *role, tenure_leader_fn each, void *userdata);
+TENURE_API int tenure_leader_observe(tenure_context *context, const char *namespace_name, const char *role,
+                                     tenure_leader_fn each, void *userdata);
 /* Asks that instance to step down: it ends its work, releases the role, and lets others go first. Returns when it is
  * asked, not when it has. TENURE_E_HELD: another instance leads; TENURE_E_LOST: there is no leader. */
-TENURE_API int tenure_leader_resign(tenure_context *context, const char *role, const char *instance);
+TENURE_API int tenure_leader_resign(tenure_context *context, const char *namespace_name, const char *role,
+                                    const char *instance);
 
 /* ---- guards --------------------------------------------------------------------------------------------- */
 

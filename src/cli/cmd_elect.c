@@ -63,7 +63,8 @@ static int observe(ten_session *session) {
         return exit_code;
     int r;
     for (;;) {
-        r = tenure_leader_observe(session->context, session->arguments[0], print_leader, &observer);
+        r = tenure_leader_observe(session->context, session->namespace_name, session->arguments[0], print_leader,
+                                  &observer);
         if (r >= 0 || !tenure_error_retryable(r) || r == TENURE_E_CANCELLED)
             break;
         /* A store that is out of reach for a while must not end what runs for weeks. */

@@ -26,12 +26,15 @@ int ten_cmd_once(const ten_command *command, int argc, char **argv) {
         return exit_code;
     if (not_elected_exit > EXIT_MAX)
         return ten_session_usage(&session, "--not-elected-exit: an exit code is at most 255");
-    if (at_least_ms != UINT64_MAX && at_least_ms > TENURE_TTL_MAX_MS)
-        return ten_session_usage(&session, "--at-least is at most 366 days");
     exit_code = ten_role_work_configure(&session, &work, &config);
     if (exit_code)
         return exit_code;
+    uint64_t longest_ms = ten_sub_saturating(TENURE_TTL_MAX_MS, session.timing.ttl_ms);
+    if (at_least_ms == UINT64_MAX)
+        at_least_ms = ten_min_u64(session.timing.ttl_ms, longest_ms);
+    if (at_least_ms > longest_ms)
+        return ten_session_usage(&session, "--at-least is at most 366 days less the TTL");
     config.not_elected_exit = (int)not_elected_exit;
-    config.at_least_ms = at_least_ms == UINT64_MAX ? session.timing.ttl_ms : at_least_ms;
+    config.at_least_ms = at_least_ms;
     return ten_role_work_run(&session, &config);
 }

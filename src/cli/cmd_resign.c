@@ -17,7 +17,7 @@ static int wait_for_end(const ten_session *session, const char *from, uint64_t w
     int r = tenure_watch_start(session->context, &cursor);
     while (r == TENURE_OK || r == TENURE_E_RESYNC) {
         tenure_leader leader = {.size = sizeof leader};
-        r = tenure_leader_read(session->context, session->arguments[0], &leader);
+        r = tenure_leader_read(session->context, session->namespace_name, session->arguments[0], &leader);
         uint64_t left_ms = ten_sub_saturating(end_ms, ten_now_ms());
         if (r < 0 || strcmp(leader.instance, from) != 0)
             break;
@@ -30,7 +30,7 @@ static int wait_for_end(const ten_session *session, const char *from, uint64_t w
 
 static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
     const char *role = session->arguments[0];
-    int r = tenure_leader_resign(session->context, role, from);
+    int r = tenure_leader_resign(session->context, session->namespace_name, role, from);
     if (r < 0) {
         int exit_code = ten_session_error(session, r);
         return r == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;

@@ -50,7 +50,12 @@ static uint64_t jitter_ms(ten_election *election) {
     return random_below(election, ten_min_u64(election->config.timing.ttl_ms / JITTER_PART, JITTER_MAX_MS) + 1);
 }
 
+uint64_t ten_election_at_least_max_ms(const ten_timing *timing) {
+    return TENURE_TTL_MAX_MS - timing->ttl_ms;
+}
+
 void ten_election_init(ten_election *election, const ten_election_config *config) {
+    TEN_INVARIANT(config->at_least_ms <= ten_election_at_least_max_ms(&config->timing));
     *election = (ten_election){.config = *config, .try_ms = UINT64_MAX, .random = config->seed};
 }
 
@@ -173,7 +178,7 @@ static ten_op release_op(ten_election *election, uint64_t now_ms) {
 
 static ten_op renew_op(ten_election *election, uint64_t now_ms) {
     const ten_timing *timing = &election->config.timing;
-    uint64_t first_ms = ten_min_u64(election->config.at_least_ms + timing->ttl_ms, TENURE_TTL_MAX_MS);
+    uint64_t first_ms = election->config.at_least_ms + timing->ttl_ms;
     return ten_holding_renew(&election->holding, timing, election->unkept ? first_ms : keep_left_ms(election, now_ms));
 }
 

@@ -27,7 +27,7 @@ typedef struct ten_election_config {
     const char *instance;
     ten_timing timing; /* complete: see ten_timing_defaults() */
     /* No other instance gets the role for at least this long from the start of a term, even if the work or this process
-     * ends earlier; 0: released when the work is over. */
+     * ends earlier; 0: released when the work is over. At most ten_election_at_least_max_ms(). */
     uint64_t at_least_ms;
     uint64_t ttl_min_ms;     /* the shortest TTL of the store */
     uint64_t expiry_late_ms; /* by how much the store may end a lease too late */
@@ -70,6 +70,8 @@ typedef struct ten_election {
     ten_op op; /* in flight */
 } ten_election;
 
+/* The longest time for which a role can be kept: the lease that keeps it lasts for a TTL more. */
+uint64_t ten_election_at_least_max_ms(const ten_timing *timing);
 void ten_election_init(ten_election *election, const ten_election_config *config);
 
 /* ---- what the program wants */

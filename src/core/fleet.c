@@ -80,8 +80,10 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     ten_fleet_leave_order(fleet, number);
     target->unclaimed = false;
     target->keep_until_ms = 0;
-    /* While a request about it is in flight, its number and its id are still needed. */
-    if (target->removed && !target->busy && target->holding.flight == TEN_FLIGHT_NONE)
+    /* While a request about it is in flight, its number and its id are still needed. What has expired is released
+     * first: if the target is put again, its token must not be believed again. */
+    bool needed = target->busy || target->holding.flight != TEN_FLIGHT_NONE || target->holding.expired;
+    if (target->removed && !needed)
         ten_fleet_forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
@@ -108,7 +110,8 @@ void ten_fleet_expire(ten_fleet *fleet) {
 /* ---- what the program wants */
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
-    if (!ten_timers_reserve(&fleet->looks, number + 1))
+    if (!ten_timers_reserve(&fleet->looks, number + 1) ||
+        (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
         return false;
     if (number < fleet->target_room)
         return true;
@@ -169,11 +172,18 @@ void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number)
     ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_busy(ten_fleet *fleet, uint64_t now_ms, uint32_t number, bool busy) {
+void ten_fleet_begin_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
-    fleet->targets[number].busy = busy;
-    if (!busy)
+    fleet->targets[number].busy++;
+}
+
+bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
+    fleet->now_ms = now_ms;
+    if (fleet->targets[number].busy == 0)
+        return false;
+    if (--fleet->targets[number].busy == 0)
         ten_fleet_look(fleet, number);
+    return true;
 }
 
 uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
@@ -242,6 +252,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->registry = config->registry;
     fleet->listing = 1;
     fleet->events = config->events;
+    fleet->make_room = config->make_room;
     fleet->changed = config->changed;
     fleet->userdata = config->userdata;
     fleet->random = config->seed;

@@ -38,6 +38,8 @@ typedef struct ten_fleet_config {
     bool registry;              /* the targets are those of the store's registry */
     uint32_t targets_max;       /* the numbers of targets are below this; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
+    /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
+    bool (*make_room)(void *userdata, uint32_t target);
     /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
      * It must not call the fleet, except for reading. */
     void (*changed)(void *userdata, uint32_t target);
@@ -105,8 +107,10 @@ void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);
 /* Adds a target, or pauses or resumes one. Returns its number; TEN_PLAN_NONE: out of memory. */
 uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused);
 void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
-/* Whether work on the target is under way. The target is not released before the work has stopped. */
-void ten_fleet_busy(ten_fleet *fleet, uint64_t now_ms, uint32_t target, bool busy);
+/* Work on the target begins or ends. The target is not released before all work on it has ended. False: none was under
+ * way. */
+void ten_fleet_begin_work(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
+bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
 /* Call this after putting and removing targets: it brings the plan up to date. */
 void ten_fleet_targets_settled(ten_fleet *fleet, uint64_t now_ms);
 /* Acquires the target whatever the plan says, and keeps it until ten_fleet_unclaim(). A target that was not put has no

@@ -106,7 +106,12 @@ static void look_at_held(ten_fleet *fleet, uint32_t number) {
 static void look_at_free(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (target->removed && !target->busy) {
-        ten_fleet_forget(fleet, number);
+        if (!target->holding.expired) {
+            ten_fleet_forget(fleet, number);
+            return;
+        }
+        ten_holding_disown(&target->holding, target->holding.token, TEN_REASON_EXPIRED);
+        add_release(fleet, number, TEN_REASON_EXPIRED);
         return;
     }
     uint64_t at_ms = turn_ms(fleet, number);

@@ -23,15 +23,15 @@ struct ten_fleet_target {
     uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
     uint32_t older;         /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
+    uint32_t busy;      /* how much work is under way */
     uint8_t strikes;    /* how often the planned instance did not take it */
     uint8_t end_reason; /* why the previous lease ended, as far as is known */
     bool known : 1;     /* the number is in use */
     bool paused : 1;
     bool removed : 1; /* forgotten when it is no longer held */
     bool claimed : 1;
-    bool unplanned : 1; /* it was claimed, but never put: it has no part in the plan */
-    bool unclaimed : 1; /* to be released even if it is planned for this instance */
-    bool busy : 1;
+    bool unplanned : 1;   /* it was claimed, but never put: it has no part in the plan */
+    bool unclaimed : 1;   /* to be released even if it is planned for this instance */
     bool handed_over : 1; /* this instance released it for the planned holder */
     bool in_order : 1;    /* in the list of held targets */
     bool unowned_told : 1;
@@ -101,6 +101,7 @@ struct ten_fleet {
 
     ten_fleet_unowned unowned;
     ten_event_queue *events;
+    bool (*make_room)(void *userdata, uint32_t target);
     void (*changed)(void *userdata, uint32_t target);
     void *userdata;
 };

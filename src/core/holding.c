@@ -131,7 +131,7 @@ static enum ten_holding_outcome answer_acquire(ten_holding *holding, const ten_t
         return TEN_HOLDING_LATE;
     holding->token = holding->known_token = result->token;
     holding->acquired_ms = sent_ms;
-    holding->stray = false;
+    holding->expired = holding->stray = false;
     move(holding, TEN_HOLDING_HELD);
     return TEN_HOLDING_GRANTED;
 }
@@ -192,6 +192,7 @@ bool ten_holding_expire(ten_holding *holding, uint64_t now_ms) {
     if (!ten_holding_is_held(holding) || now_ms < holding->deadline_ms)
         return false;
     spend(holding, holding->token);
+    holding->expired = true;
     move(holding, TEN_HOLDING_NONE);
     return true;
 }
@@ -214,7 +215,7 @@ void ten_holding_reopen(ten_holding *holding) {
 void ten_holding_disown(ten_holding *holding, uint64_t token, enum ten_reason reason) {
     holding->token = token;
     holding->reason = (uint8_t)reason;
-    holding->stray = false;
+    holding->expired = holding->stray = false;
     holding->deadline_ms = 0;
     spend(holding, token);
     move(holding, TEN_HOLDING_RELEASING);

@@ -57,7 +57,8 @@ typedef struct ten_holding {
     uint8_t flight;       /* enum ten_flight: the request that has not been answered */
     uint8_t reason;       /* enum ten_reason, while releasing */
     bool uncertain : 1;
-    bool stray : 1; /* the store says that this instance holds it, under known_token, but it has no such grant */
+    bool expired : 1; /* its deadline has passed, and it was not released since: the store may still have it */
+    bool stray : 1;   /* the store says that this instance holds it, under known_token, but it has no such grant */
 } ten_holding;
 
 /* ---- reading */

@@ -10,6 +10,9 @@
 #include "core/lease_book_state.h"
 
 #define BATCH_MAX_DEFAULT 1000u
+/* For how many TTLs a lease rests. The store's lease lasts for a TTL from when the last request reached it, by a clock
+ * that is up to a tenth slower; and a request that was not answered in time may still arrive. */
+#define REST_TTLS 4u
 
 /* ---- small things */
 
@@ -32,15 +35,65 @@ void ten_lease_book_look(ten_lease_book *book, const ten_book_lease *lease, uint
         ten_timers_set(&book->due, lease->number, at_ms);
 }
 
-/* Whether the feed is followed for it: it waits for another holder's end, or for its own. */
 void ten_lease_book_count_follower(ten_lease_book *book, ten_book_lease *lease) {
-    bool waits = lease->patient;
-    for (const ten_book_wait *wait = lease->waits; wait; wait = wait->next)
-        waits |= wait->kind == TEN_BOOK_ACQUIRE && wait->patient;
+    bool waits = false;
+    for (const ten_book_user *user = lease->users; user; user = user->next)
+        waits |= user->claim == TEN_BOOK_WAITING && user->patient;
     bool follows = (lease->acquiring && waits) || lease->attentive > 0;
     if (follows != lease->following)
         book->followers += follows ? 1 : (size_t)-1;
     lease->following = follows;
+}
+
+/* ---- users, and what they claim */
+
+bool ten_lease_book_is_claimed(const ten_book_lease *lease, enum ten_book_claim claim) {
+    for (const ten_book_user *user = lease->users; user; user = user->next)
+        if (user->claim == claim)
+            return true;
+    return false;
+}
+
+static void drop_claim(ten_book_lease *lease, ten_book_user *user) {
+    if (user->claim == TEN_BOOK_NO_CLAIM)
+        return;
+    lease->renewed -= user->renewed;
+    lease->attentive -= user->attentive;
+    user->claim = TEN_BOOK_NO_CLAIM;
+}
+
+static void drop_claims(ten_book_lease *lease, enum ten_book_claim claim) {
+    for (ten_book_user *user = lease->users; user; user = user->next)
+        if (user->claim == claim)
+            drop_claim(lease, user);
+}
+
+void ten_lease_book_grant(ten_book_lease *lease) {
+    for (ten_book_user *user = lease->users; user; user = user->next)
+        if (user->claim == TEN_BOOK_WAITING)
+            user->claim = TEN_BOOK_HOLDING;
+}
+
+void ten_lease_book_end(ten_book_lease *lease) {
+    drop_claims(lease, TEN_BOOK_HOLDING);
+}
+
+/* What nobody wants any more is not sent later. */
+void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease) {
+    bool waited_for = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    lease->acquiring &= waited_for;
+    lease->renew_now &= waited_for || lease->waits || lease->renewed > 0;
+    ten_lease_book_count_follower(book, lease);
+}
+
+static void add_user(ten_book_lease *lease, ten_book_user *user, uint64_t now_ms, uint64_t until_ms) {
+    user->claim = TEN_BOOK_WAITING;
+    user->until_ms = until_ms;
+    user->patient = until_ms > now_ms;
+    lease->renewed += user->renewed;
+    lease->attentive += user->attentive;
+    user->next = lease->users;
+    lease->users = user;
 }
 
 /* ---- entries */
@@ -55,7 +108,8 @@ static bool grow(ten_lease_book *book) {
     uint32_t *numbers = ten_realloc(book->free_numbers, room * sizeof *numbers);
     if (numbers)
         book->free_numbers = numbers;
-    if (!leases || !numbers || !ten_timers_reserve(&book->due, room) || !ten_timers_reserve(&book->deadlines, room))
+    if (!leases || !numbers || !ten_timers_reserve(&book->due, room) || !ten_timers_reserve(&book->deadlines, room) ||
+        !ten_timers_reserve(&book->rests, room))
         return false;
     for (uint32_t i = room; i > book->room; i--) {
         leases[i - 1] = NULL;
@@ -77,19 +131,43 @@ static ten_book_lease *make(ten_lease_book *book, const char *target) {
     return lease;
 }
 
-/* Frees it when nothing is left of it. What is held without a user is neither renewed nor released. */
-void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease) {
-    bool ends = lease->holding.state == TEN_HOLDING_RELEASING || lease->release;
-    if (lease->users > 0 || lease->waits || lease->holding.flight != TEN_FLIGHT_NONE || ends)
-        return;
-    if (lease->following)
-        book->followers--;
-    ten_timers_clear(&book->due, lease->number);
-    ten_timers_clear(&book->deadlines, lease->number);
+static void forget(ten_lease_book *book, ten_book_lease *lease) {
+    ten_timers_clear(&book->rests, lease->number);
     book->leases[lease->number] = NULL;
     book->free_numbers[book->free_count++] = lease->number;
     (void)ten_map_remove(&book->by_target, lease->target);
     ten_free(lease);
+}
+
+/* Frees it when nothing is left of it, or lets it rest. What is held without a user is neither renewed nor released. */
+void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease) {
+    bool ends = lease->holding.state == TEN_HOLDING_RELEASING || lease->release;
+    if (lease->users || lease->waits || lease->holding.flight != TEN_FLIGHT_NONE || ends)
+        return;
+    if (lease->following)
+        book->followers--;
+    lease->following = lease->acquiring = lease->renew_now = false;
+    ten_timers_clear(&book->due, lease->number);
+    ten_timers_clear(&book->deadlines, lease->number);
+    lease->resting = ten_holding_is_held(&lease->holding) || lease->holding.expired;
+    if (lease->resting)
+        ten_timers_set(&book->rests, lease->number, lease->asked_ms + REST_TTLS * lease->holding.ttl_ms);
+    else
+        forget(book, lease);
+}
+
+static void forget_rested(ten_lease_book *book, uint64_t now_ms) {
+    uint32_t number;
+    while (ten_timers_take(&book->rests, now_ms, &number))
+        forget(book, book->leases[number]);
+}
+
+/* It has a user again. Nobody believed in it while it rested, so nobody is told if it has expired. */
+static void wake(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+    lease->resting = false;
+    ten_timers_clear(&book->rests, lease->number);
+    (void)ten_holding_expire(&lease->holding, now_ms);
+    ten_lease_book_changed(book, lease);
 }
 
 ten_lease_book *ten_lease_book_new(const ten_lease_book_config *config) {
@@ -118,6 +196,7 @@ void ten_lease_book_free(ten_lease_book *book) {
     ten_free(book->free_numbers);
     ten_timers_free(&book->due);
     ten_timers_free(&book->deadlines);
+    ten_timers_free(&book->rests);
     ten_map_free(&book->by_target);
     ten_free(book->ops);
     ten_free(book->op_numbers);
@@ -158,27 +237,45 @@ static void add_wait(ten_book_lease *lease, ten_book_wait *wait) {
     lease->waits = wait;
 }
 
-/* Until when it is tried to acquire. */
-uint64_t ten_lease_book_until_ms(const ten_book_lease *lease) {
-    uint64_t until_ms = lease->until_ms;
-    for (const ten_book_wait *wait = lease->waits; wait; wait = wait->next)
-        if (wait->kind == TEN_BOOK_ACQUIRE)
-            until_ms = ten_max_u64(until_ms, wait->until_ms);
-    return until_ms;
-}
-
-/* It is not acquired any more. */
-void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result) {
+/* Those who waited learn that it could not be acquired: their callers, and the program. */
+static void tell_failure(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result) {
+    ten_book_wait **at = &lease->waits;
+    while (*at) {
+        ten_book_wait *wait = *at;
+        if (wait->kind == TEN_BOOK_ACQUIRE && wait->user->claim == TEN_BOOK_NO_CLAIM) {
+            *at = wait->next;
+            ten_lease_book_answer_wait(wait, error, result);
+        } else {
+            at = &wait->next;
+        }
+    }
     tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .error = error};
     if (result)
         event.remaining_ms = result->remaining_ms;
-    lease->acquiring = lease->tried = lease->patient = false;
-    lease->until_ms = 0;
-    ten_timers_clear(&book->due, lease->number);
-    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_ACQUIRE, error, result);
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_tell(book, lease, event, result ? result->holder : NULL);
     book->config.failed(book->config.userdata, lease, error, result);
+}
+
+bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error,
+                                   const ten_result *result) {
+    bool any = false;
+    for (ten_book_user *user = lease->users; user; user = user->next) {
+        if (user->claim != TEN_BOOK_WAITING || now_ms < user->until_ms)
+            continue;
+        drop_claim(lease, user);
+        any = true;
+    }
+    if (any)
+        tell_failure(book, lease, error, result);
+    return any;
+}
+
+void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result) {
+    lease->acquiring = lease->tried = false;
+    ten_timers_clear(&book->due, lease->number);
+    drop_claims(lease, TEN_BOOK_WAITING);
+    tell_failure(book, lease, error, result);
 }
 
 /* ---- when something is due */
@@ -192,7 +289,8 @@ uint64_t ten_lease_book_due_ms(const ten_lease_book *book, const ten_book_lease 
     if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release || lease->renew_now)
         return now_ms;
     if (ten_holding_is_held(&lease->holding)) {
-        if (lease->holding.uncertain && lease->renewed > 0)
+        bool wanted = lease->renewed > 0 || ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+        if (lease->holding.uncertain && wanted)
             return now_ms;
         return lease->renewed > 0 ? renewal_ms(book, lease) : UINT64_MAX;
     }
@@ -214,22 +312,19 @@ ten_book_lease *ten_lease_book_find(const ten_lease_book *book, const char *targ
 }
 
 ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, const char *target, uint64_t until_ms,
-                                       bool renewed, ten_book_wait *wait) {
+                                       ten_book_user *user, ten_book_wait *wait) {
+    forget_rested(book, now_ms);
     ten_book_lease *lease = ten_lease_book_find(book, target);
     if (!lease)
         lease = make(book, target);
     if (!lease)
         return NULL;
-    lease->users++;
-    lease->renewed += renewed;
+    if (lease->resting)
+        wake(book, now_ms, lease);
+    add_user(lease, user, now_ms, until_ms);
     add_wait(lease, wait);
-    if (wait) {
-        wait->until_ms = ten_max_u64(until_ms, 1);
-        wait->patient = until_ms > now_ms;
-    } else {
-        lease->until_ms = ten_max_u64(lease->until_ms, ten_max_u64(until_ms, 1));
-        lease->patient |= until_ms > now_ms;
-    }
+    if (wait)
+        wait->user = user;
     if (ten_holding_is_held(&lease->holding) && !lease->release)
         lease->renew_now = true;
     else
@@ -245,18 +340,30 @@ void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
     ten_lease_book_look(book, lease, now_ms);
 }
 
-/* The renewal that is in flight is not believed any more. */
-void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait) {
-    if (lease->acquiring)
+/* A user stops waiting. False: nobody else has a claim, so what it waited for is to be released. */
+static bool withdraw(ten_lease_book *book, ten_book_lease *lease, ten_book_user *user) {
+    drop_claim(lease, user);
+    if (!ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) && !ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING))
+        return false;
+    ten_lease_book_recount(book, lease);
+    tell_failure(book, lease, TENURE_E_CANCELLED, NULL);
+    return true;
+}
+
+void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user,
+                            ten_book_wait *wait) {
+    bool withdrawn = user && user->claim == TEN_BOOK_WAITING;
+    bool others = withdrawn && withdraw(book, lease, user);
+    if (!others && (withdrawn || book->stopping) && lease->acquiring)
         ten_lease_book_give_up(book, lease, TENURE_E_CANCELLED, NULL);
     bool ends = ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
                 lease->holding.flight == TEN_FLIGHT_ACQUIRE;
-    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_LOST, NULL);
-    if (!ends) {
+    if (others || !ends) {
         if (wait)
             ten_lease_book_answer_wait(wait, TENURE_OK, NULL);
         return;
     }
+    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_LOST, NULL);
     add_wait(lease, wait);
     if (lease->holding.state != TEN_HOLDING_RELEASING)
         lease->release = true;
@@ -265,8 +372,10 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
         ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_DONE);
         lease->release = false;
     } else if (ten_holding_is_held(&lease->holding)) {
-        ten_holding_close(&lease->holding);
+        ten_holding_close(&lease->holding); /* the renewal that is in flight is not believed any more */
     }
+    ten_lease_book_end(lease);
+    ten_lease_book_count_follower(book, lease);
     ten_lease_book_changed(book, lease);
     ten_lease_book_look(book, lease, now_ms);
 }
@@ -278,33 +387,37 @@ void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_leas
             break;
         }
     }
+    if (wait->kind == TEN_BOOK_ACQUIRE)
+        drop_claim(lease, wait->user);
+    ten_lease_book_recount(book, lease);
     if (wait->kind == TEN_BOOK_RENEW && ten_holding_is_held(&lease->holding)) {
-        lease->renew_now &= lease->waits != NULL;
         if (ten_holding_doubt(&lease->holding))
             ten_lease_book_tell(book, lease,
                                 (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = TENURE_E_TIMEOUT}, NULL);
         ten_lease_book_changed(book, lease);
-        ten_lease_book_plan(book, lease, now_ms); /* the context tries again, unless its user does */
     }
-    if (lease->acquiring && ten_lease_book_until_ms(lease) == 0)
-        lease->acquiring = false;
-    ten_lease_book_count_follower(book, lease);
+    if (ten_holding_is_held(&lease->holding))
+        ten_lease_book_plan(book, lease, now_ms); /* the context tries again, unless its user does */
     ten_lease_book_tidy(book, lease);
 }
 
-void ten_lease_book_attend(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool attentive) {
-    (void)now_ms;
-    lease->attentive += attentive ? 1 : (uint32_t)-1;
+void ten_lease_book_attend(ten_lease_book *book, ten_book_lease *lease, ten_book_user *user, bool attentive) {
+    if (user->claim != TEN_BOOK_NO_CLAIM && attentive != user->attentive)
+        lease->attentive += attentive ? 1 : (uint32_t)-1;
+    user->attentive = attentive;
     ten_lease_book_count_follower(book, lease);
 }
 
-void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool renewed, bool attentive) {
-    lease->users--;
-    lease->renewed -= renewed;
-    lease->attentive -= attentive;
-    if (lease->users == 0 && lease->acquiring && !lease->waits)
-        lease->acquiring = false;
-    ten_lease_book_count_follower(book, lease);
+void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user) {
+    forget_rested(book, now_ms);
+    drop_claim(lease, user);
+    for (ten_book_user **at = &lease->users; *at; at = &(*at)->next) {
+        if (*at == user) {
+            *at = user->next;
+            break;
+        }
+    }
+    ten_lease_book_recount(book, lease);
     ten_lease_book_look(book, lease, now_ms);
     ten_lease_book_tidy(book, lease);
 }
@@ -312,14 +425,19 @@ void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
 void ten_lease_book_stop(ten_lease_book *book, uint64_t now_ms) {
     book->stopping = true;
     for (uint32_t i = 0; i < book->room; i++)
-        if (book->leases[i])
-            ten_lease_book_release(book, now_ms, book->leases[i], NULL);
+        if (book->leases[i] && !book->leases[i]->resting)
+            ten_lease_book_release(book, now_ms, book->leases[i], NULL, NULL);
 }
 
 bool ten_lease_book_is_idle(const ten_lease_book *book) {
     return book->due.count == 0 && book->deadlines.count == 0 && book->op_count == 0;
 }
 
+bool ten_lease_book_has(ten_lease_book *book, uint64_t now_ms, const char *target) {
+    forget_rested(book, now_ms);
+    return target ? ten_lease_book_find(book, target) != NULL : book->by_target.count > 0;
+}
+
 size_t ten_lease_book_count(const ten_lease_book *book) {
-    return book->by_target.count;
+    return book->by_target.count - book->rests.count;
 }

@@ -9,6 +9,8 @@
  *  - A lease that was not renewed in time is released at once: if only the answers get lost, nothing keeps others out.
  *    Not so if its user renews it by hand: then the lease may be in use elsewhere under its token.
  *  - A release that is not answered is repeated until it is.
+ *  - A lease that its users left without releasing it rests: it is neither renewed nor released, but remembered until
+ *    the store must have ended it. So its token is not believed again once its deadline has passed.
  *  - The feed is followed only while a caller waits for a target, or wants to hear of the end of its lease at once.
  */
 #ifndef TEN_CORE_LEASE_BOOK_H
@@ -22,12 +24,27 @@ typedef struct ten_lease_book ten_lease_book;
 
 enum ten_book_request { TEN_BOOK_ACQUIRE, TEN_BOOK_RENEW, TEN_BOOK_RELEASE };
 
+enum ten_book_claim {
+    TEN_BOOK_NO_CLAIM, /* it got no lease, or its lease has ended */
+    TEN_BOOK_WAITING,  /* for the answer to its acquire */
+    TEN_BOOK_HOLDING,  /* the present lease is its own */
+};
+
+/* A user of a lease: a handle of the program. It belongs to the caller. */
+typedef struct ten_book_user {
+    bool renewed;              /* set by the caller: the book renews its lease */
+    bool attentive;            /* it wants to hear of the end of its lease at once */
+    enum ten_book_claim claim; /* set by the book, like all that follows */
+    bool patient;              /* its acquire is tried more than once */
+    uint64_t until_ms;         /* of its acquire: a refusal after this is the answer */
+    struct ten_book_user *next;
+} ten_book_user;
+
 /* A caller that waits for one answer about a lease. It belongs to the caller, who takes it back if it stays unanswered
  * (ten_lease_book_abandon). */
 typedef struct ten_book_wait {
     enum ten_book_request kind;
-    uint64_t until_ms; /* acquire: a refusal after this is the answer. Set by the book, like all that follows */
-    bool patient;      /* acquire: it is tried more than once */
+    ten_book_user *user; /* of an acquire. Set by the book, like all that follows */
     bool answered;
     int error;                          /* TENURE_OK: granted, renewed, or not held any more */
     bool late;                          /* the answer came too late to be believed */
@@ -42,17 +59,17 @@ typedef struct ten_book_lease {
     const char *target;
     ten_book_wait *waits;
     void *owner;       /* the caller's */
-    uint64_t until_ms; /* how long to go on acquiring, apart from what waits say; 0: not */
+    uint64_t asked_ms; /* when the last request about it was sent */
+    ten_book_user *users;
     uint32_t number;
-    uint32_t users;     /* the lease is kept for them */
-    uint32_t renewed;   /* of them, those for whom it is renewed */
+    uint32_t renewed;   /* of the users with a claim, those for whom it is renewed */
     uint32_t attentive; /* of them, those who want to hear of its end at once */
     bool acquiring : 1; /* wanted, and not held */
-    bool patient : 1;   /* it is tried more than once, although no caller waits */
     bool tried : 1;     /* the acquire got a spent token before */
     bool renew_now : 1; /* a caller asks for it, or the feed says that something happened to the lease */
     bool release : 1;   /* to be released */
     bool following : 1; /* the feed is followed for it */
+    bool resting : 1;   /* it has no user any more, but the store may still have it */
 } ten_book_lease;
 
 typedef struct ten_lease_book_config {
@@ -62,8 +79,8 @@ typedef struct ten_lease_book_config {
     uint32_t batch_max;      /* operations in one request; 0: 1,000 */
     uint64_t seed;           /* of its jitter */
     ten_event_queue *events; /* where to report; it must outlive the book */
-    /* What may be believed about a lease has changed; it was acquired; or (failed) it could not be acquired. The
-     * functions must not call the book, except for reading. */
+    /* What may be believed about a lease has changed, or it was acquired. Failed: users that waited for it have no claim
+     * any more. The functions must not call the book, except for reading. */
     void (*changed)(void *userdata, ten_book_lease *lease);
     void (*failed)(void *userdata, ten_book_lease *lease, int error, const ten_result *result); /* NULL: no answer */
     /* It has ended, and was not released. */
@@ -87,26 +104,31 @@ extern const ten_driver_part ten_lease_book_part; /* of a ten_lease_book */
 /* One more user of a lease on the target, which is acquired, or renewed if it is held. It is tried until until_ms, and
  * at least once. NULL: out of memory. */
 ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, const char *target, uint64_t until_ms,
-                                       bool renewed, ten_book_wait *wait);
+                                       ten_book_user *user, ten_book_wait *wait);
 /* Only while it is held. */
 void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
-/* Ends the lease for all its users, or stops acquiring it. */
-void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
+/* Ends the lease for all who hold it. A user that waits for it only withdraws its own claim, and the others go on. */
+void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user,
+                            ten_book_wait *wait);
 /* The caller waits no longer. If it waited for a renewal, the lease becomes uncertain. */
 void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
 /* A user wants to hear of its end at once, or no longer does. */
-void ten_lease_book_attend(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool attentive);
-/* One user less; without any, a lease that is held is not renewed and not released. The lease may be freed by this. */
-void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, bool renewed, bool attentive);
+void ten_lease_book_attend(ten_lease_book *book, ten_book_lease *lease, ten_book_user *user, bool attentive);
+/* One user less; without any, a lease that is held is not renewed and not released: it rests. The lease may be freed by
+ * this. */
+void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user);
 /* Releases everything, and acquires nothing more. */
 void ten_lease_book_stop(ten_lease_book *book, uint64_t now_ms);
 
 /* ---- reading */
 
-/* NULL: there is none. */
+/* NULL: there is none. It may be resting. */
 ten_book_lease *ten_lease_book_find(const ten_lease_book *book, const char *target);
-/* Nothing is held or being released. */
+/* Whether the store may have a lease of this book on the target, or (NULL) on any. */
+bool ten_lease_book_has(ten_lease_book *book, uint64_t now_ms, const char *target);
+/* Nothing is held or being released, apart from what rests. */
 bool ten_lease_book_is_idle(const ten_lease_book *book);
+/* Without those that rest. */
 size_t ten_lease_book_count(const ten_lease_book *book);
 
 #endif

@@ -11,8 +11,8 @@
 
 #define REPORT_EACH_MAX 100u /* renewals of one request that are reported one by one */
 
-#define ALL_WAITS      (1u << TEN_BOOK_ACQUIRE | 1u << TEN_BOOK_RENEW | 1u << TEN_BOOK_RELEASE)
 #define WAITS_FOR_HELD (1u << TEN_BOOK_ACQUIRE | 1u << TEN_BOOK_RENEW)
+#define WAITS_FOR_LESS (1u << TEN_BOOK_RENEW | 1u << TEN_BOOK_RELEASE)
 
 static uint64_t random_below(ten_lease_book *book, uint64_t limit) {
     book->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -26,21 +26,26 @@ static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum ten
 
 /* ---- the end of a lease against the will of its users */
 
-static void lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
-    bool wanted = !lease->release;
+/* True: the program is told. */
+static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
+    bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING);
     lease->renew_now = lease->release = false;
     ten_lease_book_changed(book, lease);
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_LOST, result);
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (!wanted)
-        return;
+        return false;
     tell_end(book, lease, TENURE_EVENT_LOST, reason);
     book->config.lost(book->config.userdata, lease, reason);
+    ten_lease_book_end(lease);
+    ten_lease_book_count_follower(book, lease);
+    return true;
 }
 
 /* Somebody may have asked for it meanwhile, and gets a new lease. */
 static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
-    lease->acquiring |= ten_lease_book_until_ms(lease) != 0;
+    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    ten_lease_book_count_follower(book, lease);
     if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
         ten_lease_book_look(book, lease, now_ms);
     else
@@ -48,20 +53,28 @@ static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *le
     ten_lease_book_tidy(book, lease);
 }
 
-static void expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+/* True: it has just expired, and the program is told. */
+static bool expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     if (!ten_holding_expire(&lease->holding, now_ms))
-        return;
-    lose(book, lease, TEN_REASON_EXPIRED, NULL);
-    if (lease->renewed > 0)
+        return false;
+    bool renewed = lease->renewed > 0;
+    bool told = lose(book, lease, TEN_REASON_EXPIRED, NULL);
+    if (renewed)
         ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_EXPIRED);
     after_loss(book, now_ms, lease);
+    return told;
+}
+
+static bool expire_all(ten_lease_book *book, uint64_t now_ms) {
+    uint32_t number;
+    bool any = false;
+    while (ten_timers_take(&book->deadlines, now_ms, &number))
+        any |= expire_one(book, now_ms, book->leases[number]);
+    return any;
 }
 
 static void expire(void *self, uint64_t now_ms) {
-    ten_lease_book *book = self;
-    uint32_t number;
-    while (ten_timers_take(&book->deadlines, now_ms, &number))
-        expire_one(book, now_ms, book->leases[number]);
+    (void)expire_all(self, now_ms);
 }
 
 /* ---- requests */
@@ -101,8 +114,10 @@ static bool request_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
 static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
     ten_lease_book *book = self;
     uint32_t number;
-    expire(book, now_ms);
     book->op_count = 0;
+    *ret_count = 0;
+    if (expire_all(book, now_ms))
+        return NULL; /* the program learns of the end before the lease is released */
     while (book->op_count < book->config.batch_max && ten_timers_take(&book->due, now_ms, &number)) {
         ten_book_lease *lease = book->leases[number];
         ten_op *op = &book->ops[book->op_count];
@@ -111,6 +126,7 @@ static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
         op->namespace_name = book->config.namespace_name;
         op->target = lease->target;
         op->holder = book->config.instance;
+        lease->asked_ms = now_ms;
         book->op_numbers[book->op_count++] = number;
     }
     book->sent_ms = now_ms;
@@ -129,14 +145,15 @@ static void forget_release(ten_book_lease *lease, int error) {
 }
 
 static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
-    if (lease->users == 0 || lease->release || book->stopping) { /* it is not wanted any longer */
+    bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    if (!wanted || lease->release || book->stopping) {
         lease->release = false;
         ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_DONE);
         ten_lease_book_changed(book, lease);
         return;
     }
-    lease->acquiring = lease->tried = lease->patient = false;
-    lease->until_ms = 0;
+    lease->acquiring = lease->tried = false;
+    ten_lease_book_grant(lease);
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_changed(book, lease);
     ten_lease_book_answer_waits(lease, WAITS_FOR_HELD, TENURE_OK, result);
@@ -144,14 +161,29 @@ static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_
 }
 
 static void note_renewed(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
+    bool acquired = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING); /* by one user more */
+    if (lease->release) {                                               /* meanwhile; whoever waits gets a new one */
+        ten_lease_book_changed(book, lease);
+        return;
+    }
+    ten_lease_book_grant(lease);
     ten_lease_book_changed(book, lease);
-    lease->until_ms = 0;
-    lease->patient = false;
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_answer_waits(lease, WAITS_FOR_HELD, TENURE_OK, result);
+    if (acquired)
+        tell_end(book, lease, TENURE_EVENT_ACQUIRED, TEN_REASON_NONE);
     book->renewed_count++;
     if (book->op_count <= REPORT_EACH_MAX)
         tell_end(book, lease, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
+}
+
+/* When the first of those who wait wants an answer. */
+static uint64_t first_end_ms(const ten_book_lease *lease) {
+    uint64_t first_ms = UINT64_MAX;
+    for (const ten_book_user *user = lease->users; user; user = user->next)
+        if (user->claim == TEN_BOOK_WAITING)
+            first_ms = ten_min_u64(first_ms, user->until_ms);
+    return first_ms;
 }
 
 /* Those whose time is over learn the refusal; the others wait for the end of the other lease. */
@@ -162,25 +194,19 @@ static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *
     forget_release(lease, TENURE_OK);
     if (!lease->acquiring)
         return;
-    if (error != TENURE_E_HELD || now_ms >= ten_lease_book_until_ms(lease)) {
+    if (error != TENURE_E_HELD) {
         ten_lease_book_give_up(book, lease, error, result);
         return;
     }
-    ten_book_wait **at = &lease->waits;
-    while (*at) {
-        ten_book_wait *wait = *at;
-        if (wait->kind == TEN_BOOK_ACQUIRE && now_ms >= wait->until_ms) {
-            *at = wait->next;
-            ten_lease_book_answer_wait(wait, error, result);
-        } else {
-            at = &wait->next;
-        }
-    }
+    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, result);
+    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    if (!lease->acquiring)
+        return;
     if (result->recovering)
         ten_lease_book_tell(
             book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
     uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + random_below(book, 3);
-    ten_lease_book_look(book, lease, ten_min_u64(again_ms, ten_lease_book_until_ms(lease)));
+    ten_lease_book_look(book, lease, ten_min_u64(again_ms, first_end_ms(lease)));
 }
 
 /* A token that must not be believed was granted, and is being released: then once more. */
@@ -202,9 +228,9 @@ static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lea
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_TIMEOUT, result);
     forget_release(lease, TENURE_OK);
     if (!ten_holding_is_held(&lease->holding) && lease->acquiring) {
-        if (now_ms >= ten_lease_book_until_ms(lease))
-            ten_lease_book_give_up(book, lease, TENURE_E_TIMEOUT, result);
-        else
+        (void)ten_lease_book_refuse_overdue(book, now_ms, lease, TENURE_E_TIMEOUT, result);
+        lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+        if (lease->acquiring)
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
@@ -216,6 +242,8 @@ static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (reason == TEN_REASON_DONE)
         tell_end(book, lease, TENURE_EVENT_RELEASED, reason);
+    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+    ten_lease_book_count_follower(book, lease);
     if (lease->acquiring)
         ten_lease_book_look(book, lease, now_ms);
 }
@@ -239,12 +267,13 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         note_refused(book, now_ms, lease, result);
         return;
     case TEN_HOLDING_LOST:
-        lose(book, lease,
-             result->barred   ? TEN_REASON_FORCED
-             : result->holder ? TEN_REASON_TAKEN
-                              : TEN_REASON_STORE,
-             result);
-        lease->acquiring |= ten_lease_book_until_ms(lease) != 0;
+        (void)lose(book, lease,
+                   result->barred   ? TEN_REASON_FORCED
+                   : result->holder ? TEN_REASON_TAKEN
+                                    : TEN_REASON_STORE,
+                   result);
+        lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+        ten_lease_book_count_follower(book, lease);
         if (lease->acquiring)
             ten_lease_book_look(book, lease, now_ms);
         return;
@@ -261,22 +290,32 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     ten_lease_book_plan(book, lease, now_ms);
 }
 
+/* Whoever waits for the answer to an acquire learns the error; the others wait on. */
+static void hurry_callers(ten_book_lease *lease) {
+    for (ten_book_wait *wait = lease->waits; wait; wait = wait->next)
+        if (wait->kind == TEN_BOOK_ACQUIRE)
+            wait->user->until_ms = 0;
+}
+
 /* An acquire that somebody waits for fails at once; others are tried again, after the driver's pause. */
 static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error) {
     bool acquire = lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     bool uncertain = ten_holding_unanswered(&lease->holding);
     ten_lease_book_changed(book, lease);
-    ten_lease_book_answer_waits(lease, ALL_WAITS, error, NULL);
+    ten_lease_book_answer_waits(lease, WAITS_FOR_LESS, error, NULL);
     forget_release(lease, error);
+    hurry_callers(lease);
+    if (acquire && lease->acquiring && !tenure_error_retryable(error))
+        ten_lease_book_give_up(book, lease, error, NULL);
+    else
+        (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, NULL);
+    ten_lease_book_recount(book, lease);
     if (uncertain && !lease->release)
         ten_lease_book_tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error}, NULL);
-    if (acquire && lease->acquiring && (now_ms >= lease->until_ms || !tenure_error_retryable(error)))
-        ten_lease_book_give_up(book, lease, error, NULL);
-    else if (acquire && lease->acquiring)
+    if (acquire && lease->acquiring)
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_lease_book_plan(book, lease, now_ms);
-    ten_lease_book_count_follower(book, lease);
 }
 
 static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
@@ -284,7 +323,7 @@ static void answer(void *self, uint64_t now_ms, int error, const ten_result *res
     book->renewed_count = 0;
     for (uint32_t i = 0; i < book->op_count; i++) {
         ten_book_lease *lease = book->leases[book->op_numbers[i]];
-        expire_one(book, now_ms, lease);
+        (void)expire_one(book, now_ms, lease);
         if (error == TENURE_OK)
             take_answer(book, now_ms, lease, &results[i]);
         else
@@ -322,11 +361,11 @@ static void change(void *self, uint64_t now_ms, const ten_change *entry) {
     if (!newer && !this_one)
         return;
     ten_holding_lose(&lease->holding);
-    lose(book, lease,
-         newer                                ? TEN_REASON_TAKEN
-         : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED
-                                              : TEN_REASON_STORE,
-         NULL);
+    (void)lose(book, lease,
+               newer                                ? TEN_REASON_TAKEN
+               : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED
+                                                    : TEN_REASON_STORE,
+               NULL);
     after_loss(book, now_ms, lease);
 }
 

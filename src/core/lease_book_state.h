@@ -19,6 +19,7 @@ struct ten_lease_book {
     uint32_t room;
     ten_timers due;       /* when the next request about a lease is due */
     ten_timers deadlines; /* when a lease ends */
+    ten_timers rests;     /* when the store must have ended a lease that rests */
     size_t followers;     /* leases for which the feed is followed */
     uint64_t random;
     bool stopping;
@@ -42,12 +43,21 @@ uint64_t ten_lease_book_due_ms(const ten_lease_book *book, const ten_book_lease 
 void ten_lease_book_plan(ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms);
 /* Whether the feed is followed for it: it waits for another holder's end, or for its own. */
 void ten_lease_book_count_follower(ten_lease_book *book, ten_book_lease *lease);
-/* Frees it when nothing is left of it. */
+/* Who has a claim on it has changed: what nobody wants any more is not sent. */
+void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease);
+/* Frees it when nothing is left of it, or lets it rest. */
 void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease);
 
-/* Until when it is tried to acquire. */
-uint64_t ten_lease_book_until_ms(const ten_book_lease *lease);
-/* It is not acquired any more. */
+/* Whether a user has this claim on it. */
+bool ten_lease_book_is_claimed(const ten_book_lease *lease, enum ten_book_claim claim);
+/* Those who waited hold it now. */
+void ten_lease_book_grant(ten_book_lease *lease);
+/* It has ended for those who held it. */
+void ten_lease_book_end(ten_book_lease *lease);
+/* Those whose time is over learn that it was refused; false: the others wait on, or nobody does. */
+bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error,
+                                   const ten_result *result);
+/* Nobody acquires it any more. */
 void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result);
 void ten_lease_book_answer_wait(ten_book_wait *wait, int error, const ten_result *result);
 /* Answers those who wait for one of these kinds, as bits, and takes them out. */

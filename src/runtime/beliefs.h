@@ -36,22 +36,36 @@ static inline uint64_t ten_belief_work_until_ms(const ten_belief *belief) {
     return deadline & TEN_BELIEF_MAY_WORK ? deadline >> 1 : 0;
 }
 
-#define TEN_BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member; address space only until they are used */
+#define TEN_BELIEFS_MAX (UINT32_C(4) << 20) /* targets of one fleet member */
 
-/* All of them, by the number of the target; reserved once, touched when used, shared with child processes. */
+#define TEN_BELIEFS_PART                                                                                               \
+    4096u /* beliefs of a program's own are allocated in parts: handles point to them, so they stay */
+
+/* All of them, by the number of the target. */
 typedef struct ten_beliefs {
-    ten_belief *beliefs;
+    ten_belief *beliefs; /* shared with child processes: reserved once, touched when used; NULL: they are in parts */
+    ten_belief **parts;
     uint32_t room;
     _Atomic(uint64_t) *last_end_ms; /* the latest deadline of any target; 0: none is held */
+    _Atomic(uint64_t) own_end_ms;   /* that is here, unless it is shared */
 } ten_beliefs;
 
-/* False: the kernel refused the memory. */
+/* In memory that child processes share. False: the kernel refused the memory. */
 bool ten_beliefs_share(ten_beliefs *beliefs, uint32_t room);
+/* In memory of this process, which grows. The struct must not be moved. False: out of memory. */
+bool ten_beliefs_open(ten_beliefs *beliefs, uint32_t room);
+/* Makes the place of this number, which is below the room. False: out of memory. */
+bool ten_beliefs_reserve(ten_beliefs *beliefs, uint32_t number);
 void ten_beliefs_free(ten_beliefs *beliefs);
 
 /* NULL: there is no such place. */
 static inline ten_belief *ten_beliefs_at(const ten_beliefs *beliefs, uint32_t number) {
-    return number < beliefs->room ? &beliefs->beliefs[number] : NULL;
+    if (number >= beliefs->room)
+        return NULL;
+    if (beliefs->beliefs)
+        return &beliefs->beliefs[number];
+    ten_belief *part = beliefs->parts[number / TEN_BELIEFS_PART];
+    return part ? &part[number % TEN_BELIEFS_PART] : NULL;
 }
 
 #endif

@@ -39,7 +39,7 @@ struct tenure_election {
     int trouble; /* why the last campaign failed; 0: it did not */
     /* The work is not over when on_demoted has returned: tenure_election_run()'s function, or a command. */
     bool works_elsewhere;
-    bool told_to_stop;                  /* meanwhile */
+    bool told_to_stop;                  /* and its end has not been reported */
     bool in_term;                       /* the program was told that it leads, and not yet that it no longer does */
     char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
 };
@@ -109,13 +109,15 @@ static void tell_program(tenure_election *election, tenure_event *event) {
             options->on_elected(election, event->token, options->userdata);
     } else if (ends && election->in_term) { /* once a term: one that steps down can expire meanwhile */
         election->in_term = false;
+        ten_carrier_lock(election->carrier);
+        election->told_to_stop = true;
+        ten_carrier_unlock(election->carrier);
         if (options->on_demoted)
             options->on_demoted(election, event->token, event->reason, options->userdata);
     }
     if (!ends)
         return;
     ten_carrier_lock(election->carrier);
-    election->told_to_stop = true;
     if (!election->works_elsewhere)
         ten_election_stopped(&election->core);
     ten_carrier_unlock(election->carrier);
@@ -202,7 +204,7 @@ static tenure_election *new_election(tenure_context *context, const char *role, 
     snprintf(election->namespace_name, sizeof election->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : "leader");
     snprintf(election->role, sizeof election->role, "%s", role);
-    election->works_elsewhere = extras && extras->works_elsewhere;
+    election->works_elsewhere = (extras && extras->works_elsewhere) || (options->flags & TENURE_WORK_ELSEWHERE);
     election->measures = extras ? extras->measures : NULL;
     election->belief = extras && extras->beliefs ? ten_beliefs_at(extras->beliefs, 0) : &election->own_belief;
     election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
@@ -220,7 +222,7 @@ static int check_options(tenure_context *context, const char *role, const tenure
                          const void *ret_election) {
     ten_error error;
     const char *namespace_name = options->namespace_name ? options->namespace_name : "leader";
-    int r = ten_flags_check(context, options->flags, 0);
+    int r = ten_flags_check(context, options->flags, TENURE_WORK_ELSEWHERE);
     if (r == TENURE_OK && !role)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no role was given");
     if (r == TENURE_OK)
@@ -229,6 +231,11 @@ static int check_options(tenure_context *context, const char *role, const tenure
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the election for %s", role);
     if (r == TENURE_OK && ten_id_check_namespace(namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
+    uint64_t longest_ms = ten_election_at_least_max_ms(&context->timing);
+    if (r == TENURE_OK && options->at_least_ms > longest_ms)
+        r = ten_last_error_say(context, TENURE_E_INVALID,
+                               "at_least_ms must be at most %llu (366 days less the TTL), and is %llu",
+                               (unsigned long long)longest_ms, (unsigned long long)options->at_least_ms);
     return r;
 }
 
@@ -268,7 +275,7 @@ int ten_candidate_open(tenure_context *context, const char *role, const tenure_e
         return r;
     }
     *ret_election = election; /* before the first event */
-    r = election->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
+    r = extras && extras->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
     if (r < 0) {
         *ret_election = NULL;
         tenure_election_close(election);
@@ -401,7 +408,23 @@ void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, u
 void ten_candidate_work_over(tenure_election *election) {
     ten_carrier_lock(election->carrier);
     ten_election_stopped(&election->core);
+    election->told_to_stop = false;
     ten_carrier_unlock(election->carrier);
+}
+
+int tenure_election_work_over(tenure_election *election) {
+    int r = ten_object_check(election, TEN_OBJECT_ELECTION);
+    if (r < 0)
+        return r;
+    ten_carrier_lock(election->carrier);
+    bool told = election->told_to_stop;
+    ten_carrier_unlock(election->carrier);
+    if (!told)
+        return ten_last_error_say(election, TENURE_E_INVALID,
+                                  "the term of %s has not ended: tenure_election_work_over() follows on_demoted",
+                                  election->role);
+    ten_candidate_work_over(election);
+    return TENURE_OK;
 }
 
 int tenure_election_run(tenure_context *context, const char *role, const tenure_election_options *options,

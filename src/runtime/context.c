@@ -219,13 +219,17 @@ int ten_context_check_free(const tenure_context *context, const char *namespace_
 static int check_unleased(const tenure_context *context, const char *namespace_name, const char *target) {
     if (strcmp(namespace_name, context->namespace_name) != 0)
         return TENURE_OK;
-    if (!target && ten_lease_book_count(context->book) > 0)
+    uint64_t now_ms = ten_carrier_now_ms(&context->carrier);
+    if (!target && ten_lease_book_has(context->book, now_ms, NULL))
         return ten_last_error_say(context, TENURE_E_INVALID,
                                   "this context has leases in the namespace %s, so it cannot have a fleet member "
-                                  "there",
+                                  "there; a lease that was freed without a release counts until it has ended",
                                   namespace_name);
-    if (target && ten_lease_book_find(context->book, target))
-        return ten_last_error_say(context, TENURE_E_INVALID, "this context has a lease on %s", target);
+    if (target && ten_lease_book_has(context->book, now_ms, target))
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "this context has a lease on %s; one that was freed without a release counts until "
+                                  "it has ended",
+                                  target);
     return TENURE_OK;
 }
 
@@ -268,6 +272,10 @@ void ten_context_disown(tenure_context *context, ten_object *object) {
 /* ---- one call */
 
 int ten_context_enter(tenure_context *context, ten_store **ret_store) {
+    return ten_context_enter_channel(context, NULL, ret_store);
+}
+
+int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten_store **ret_store) {
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r < 0)
         return r;
@@ -277,14 +285,18 @@ int ten_context_enter(tenure_context *context, ten_store **ret_store) {
                                   (unsigned long long)context->timing.timeout_ms);
     if (r < 0)
         return ten_last_error_say(context, r, "out of memory for a call on the store");
-    *ret_store = context->channel->store;
+    *ret_store = (channel ? channel : context->channel)->store;
     (*ret_store)->error = (ten_error){0};
     return TENURE_OK;
 }
 
 int ten_context_leave(tenure_context *context, int r) {
+    return ten_context_leave_channel(context, NULL, r);
+}
+
+int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int r) {
     if (r < 0) {
-        ten_error error = context->channel->store->error;
+        ten_error error = (channel ? channel : context->channel)->store->error;
         if (error.code != r)
             ten_fail(&error, r, "%s", tenure_strerror(r));
         ten_last_error_set(context, &error);
@@ -295,8 +307,13 @@ int ten_context_leave(tenure_context *context, int r) {
 
 int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]) {
+    return ten_context_apply_channel(context, NULL, op, result, ret_holder);
+}
+
+int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
+                              char ret_holder[TENURE_HOLDER_MAX + 1]) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter_channel(context, channel, &store);
     if (r < 0)
         return r;
     r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
@@ -304,7 +321,7 @@ int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *res
         snprintf(ret_holder, TENURE_HOLDER_MAX + 1, "%s", result->holder);
         result->holder = ret_holder;
     }
-    return ten_context_leave(context, r);
+    return ten_context_leave_channel(context, channel, r);
 }
 
 int ten_context_check_target(const void *handle, const char *target) {
@@ -367,8 +384,10 @@ int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *r
     if (r == TENURE_OK && ten_event_queue_take(&context->task.events, &wait.event))
         ten_task_describe(&context->task, &wait.event);
     ten_carrier_unlock(&context->carrier);
-    if (r == TENURE_OK)
+    if (r == TENURE_OK) {
+        ten_context_name_lease(context, &wait.event);
         ten_struct_write(ret_event, &wait.event, sizeof wait.event);
+    }
     return r == TENURE_OK ? r
                           : ten_last_error_say(context, r,
                                                r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"

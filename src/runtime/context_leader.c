@@ -6,38 +6,72 @@
 #include "base/id.h"
 #include "runtime/context_state.h"
 
-static int check_role(const tenure_context *context, const char *role) {
+/* The store of the roles' namespace. It stays open until another namespace is asked for, so that asking again and again
+ * costs no connection each time. leave_roles() follows. */
+static int enter_roles(tenure_context *context, const char *namespace_name, const char *role,
+                       ten_channel **ret_channel) {
+    ten_error error;
+    ten_carrier *carrier = &context->carrier;
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && !role)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no role was given");
-    return r < 0 ? r : ten_context_check_target(context, role);
+    if (r == TENURE_OK)
+        r = ten_context_check_target(context, role);
+    if (r < 0)
+        return r;
+    namespace_name = namespace_name ? namespace_name : "leader";
+    r = ten_id_check_namespace(namespace_name, &error);
+    if (r == TENURE_OK)
+        r = ten_carrier_open_channel(carrier, namespace_name, ret_channel, &error);
+    if (r < 0)
+        return ten_last_error_set(context, &error);
+    ten_carrier_lock(carrier);
+    ten_channel *former = context->roles;
+    if (former != *ret_channel) {
+        context->roles = *ret_channel;
+        (*ret_channel)->users++;
+    }
+    ten_carrier_unlock(carrier);
+    if (former && former != *ret_channel)
+        ten_carrier_close_channel(carrier, former);
+    return TENURE_OK;
 }
 
-static int read_leader(tenure_context *context, const char *role, tenure_leader *ret_leader) {
-    tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(context, role, &info);
-    if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
+static int leave_roles(tenure_context *context, ten_channel *channel, int r) {
+    ten_carrier_close_channel(&context->carrier, channel);
+    return r;
+}
+
+static int read_leader(tenure_context *context, ten_channel *channel, const char *role, tenure_leader *ret_leader) {
+    ten_op op = {.kind = TEN_OP_READ, .namespace_name = channel->namespace_name, .target = role};
+    ten_result result;
+    char holder[TENURE_HOLDER_MAX + 1];
+    int r = ten_context_apply_channel(context, channel, &op, &result, holder);
+    if (r < 0)
         return r;
     *ret_leader = (tenure_leader){.size = sizeof *ret_leader};
-    if (r == TENURE_OK && info.holder[0] != '\0') {
-        memcpy(ret_leader->instance, info.holder, sizeof ret_leader->instance);
-        ret_leader->token = info.token;
-        ret_leader->remaining_ms = info.remaining_ms;
-        ret_leader->since_ms = info.acquired_at_ms;
+    if (result.holder) {
+        snprintf(ret_leader->instance, sizeof ret_leader->instance, "%s", result.holder);
+        ret_leader->token = result.token;
+        ret_leader->remaining_ms = result.remaining_ms;
+        ret_leader->since_ms = result.acquired_at_ms;
     }
     return TENURE_OK; /* a role that was never led has no leader */
 }
 
-int tenure_leader_read(tenure_context *context, const char *role, tenure_leader *ret_leader) {
+int tenure_leader_read(tenure_context *context, const char *namespace_name, const char *role,
+                       tenure_leader *ret_leader) {
     tenure_leader leader;
-    int r = check_role(context, role);
+    ten_channel *channel;
+    int r = enter_roles(context, namespace_name, role, &channel);
+    if (r < 0)
+        return r;
+    r = ten_struct_check(context, "tenure_leader", ret_leader);
     if (r == TENURE_OK)
-        r = ten_struct_check(context, "tenure_leader", ret_leader);
-    if (r == TENURE_OK)
-        r = read_leader(context, role, &leader);
+        r = read_leader(context, channel, role, &leader);
     if (r == TENURE_OK)
         ten_struct_write(ret_leader, &leader, sizeof leader);
-    return r;
+    return leave_roles(context, channel, r);
 }
 
 struct observation {
@@ -80,53 +114,67 @@ static int take_change(const tenure_change *change, void *userdata) {
 /* The feed tells of every change but one: a lease that ends by itself. So the present leader is read again when it
  * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has told so far is left
  * to the feed: there may have been others in between. */
-int tenure_leader_observe(tenure_context *context, const char *role, tenure_leader_fn each, void *userdata) {
-    struct observation observation = {.role = role, .each = each, .userdata = userdata};
+static int observe(tenure_context *context, ten_channel *channel, struct observation *observation) {
     uint64_t cursor = 0;
     bool anew = true; /* at the beginning, and when changes were missed */
-    int r = check_role(context, role);
-    if (r == TENURE_OK && !each)
-        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
-    if (r == TENURE_OK)
-        r = tenure_watch_start(context, &cursor);
-    while (r == TENURE_OK && observation.stopped == 0) {
+    int r = ten_context_watch_start(context, channel, &cursor);
+    while (r == TENURE_OK && observation->stopped == 0) {
         tenure_leader leader;
-        r = read_leader(context, role, &leader);
+        r = read_leader(context, channel, observation->role, &leader);
         if (r < 0)
             break;
-        if (anew || leader.token <= observation.token)
-            tell(&observation, &leader);
+        if (anew || leader.token <= observation->token)
+            tell(observation, &leader);
         uint64_t wait_ms = leader.instance[0] ? leader.remaining_ms + 1 : UINT64_MAX;
-        if (observation.stopped == 0)
-            r = tenure_watch_wait(context, &cursor, wait_ms, take_change, &observation);
+        if (observation->stopped == 0)
+            r = ten_context_watch_wait(context, channel, &cursor, wait_ms, take_change, observation);
         anew = r == TENURE_E_RESYNC;
         if (anew)
             r = TENURE_OK;
     }
-    return observation.stopped ? observation.stopped : r;
+    return observation->stopped ? observation->stopped : r;
 }
 
-int tenure_leader_resign(tenure_context *context, const char *role, const char *instance) {
-    ten_error error;
-    int r = check_role(context, role);
-    if (r == TENURE_OK && !instance)
-        r = ten_last_error_say(context, TENURE_E_INVALID, "no instance was given");
-    if (r == TENURE_OK && ten_id_check_holder(instance, &error) < 0)
-        r = ten_last_error_set(context, &error);
+int tenure_leader_observe(tenure_context *context, const char *namespace_name, const char *role, tenure_leader_fn each,
+                          void *userdata) {
+    struct observation observation = {.role = role, .each = each, .userdata = userdata};
+    ten_channel *channel;
+    int r = enter_roles(context, namespace_name, role, &channel);
     if (r < 0)
         return r;
+    r = each ? observe(context, channel, &observation)
+             : ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    return leave_roles(context, channel, r);
+}
+
+static int ask_to_resign(tenure_context *context, ten_channel *channel, const char *role, const char *instance) {
     ten_op op = {.kind = TEN_OP_ASK,
-                 .namespace_name = context->namespace_name,
+                 .namespace_name = channel->namespace_name,
                  .target = role,
                  .holder = instance,
                  .ask = TEN_ASK_RESIGN,
                  .actor = context->instance};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    r = ten_context_apply(context, &op, &result, holder);
+    int r = ten_context_apply_channel(context, channel, &op, &result, holder);
     if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
                                instance, role, result.holder ? "the leader is " : "nobody leads it",
                                result.holder ? result.holder : "");
     return r;
+}
+
+int tenure_leader_resign(tenure_context *context, const char *namespace_name, const char *role, const char *instance) {
+    ten_error error;
+    ten_channel *channel;
+    int r = enter_roles(context, namespace_name, role, &channel);
+    if (r < 0)
+        return r;
+    if (!instance)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no instance was given");
+    else if (ten_id_check_holder(instance, &error) < 0)
+        r = ten_last_error_set(context, &error);
+    else
+        r = ask_to_resign(context, channel, role, instance);
+    return leave_roles(context, channel, r);
 }

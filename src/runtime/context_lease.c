@@ -20,7 +20,7 @@
 static void publish(tenure_lease *lease, uint64_t now_ms) {
     const ten_holding *holding = &lease->entry->holding;
     bool held = holding->state == TEN_HOLDING_HELD;
-    if (lease->pending && held) {
+    if (lease->pending && lease->user.claim == TEN_BOOK_HOLDING) {
         lease->pending = false;
         lease->outcome = TENURE_OK;
         atomic_store_explicit(&lease->belief.token, holding->token, memory_order_release);
@@ -41,7 +41,7 @@ static void on_changed(void *userdata, ten_book_lease *entry) {
 static void on_failed(void *userdata, ten_book_lease *entry, int error, const ten_result *result) {
     (void)userdata;
     for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
-        if (!lease->pending)
+        if (!lease->pending || lease->user.claim != TEN_BOOK_NO_CLAIM)
             continue;
         lease->pending = false;
         lease->outcome = error;
@@ -132,13 +132,30 @@ static tenure_lease *take_lost(tenure_context *context, tenure_lost_fn *ret_fn, 
     return lease;
 }
 
+/* With the lock. */
+static bool is_about(const tenure_event *event, const tenure_lease *lease) {
+    if (event->kind == TENURE_EVENT_ACQUIRE_FAILED)
+        return !lease->pending && lease->outcome == event->error;
+    return event->token && atomic_load(&lease->belief.token) == event->token;
+}
+
+void ten_context_name_lease(tenure_context *context, tenure_event *event) {
+    ten_carrier_lock(&context->carrier);
+    const ten_book_lease *entry = event->target[0] ? ten_lease_book_find(context->book, event->target) : NULL;
+    for (tenure_lease *lease = entry ? entry->owner : NULL; lease && !event->lease; lease = lease->sharer)
+        event->lease = is_about(event, lease) ? lease : NULL;
+    ten_carrier_unlock(&context->carrier);
+}
+
 static void tell(void *owner) {
     tenure_context *context = owner;
     tenure_event event;
     tenure_lost_fn fn = NULL;
     void *userdata = NULL;
-    while (context->on_event && ten_task_take_event(&context->task, &event))
+    while (context->on_event && ten_task_take_event(&context->task, &event)) {
+        ten_context_name_lease(context, &event);
         context->on_event(&event, context->userdata);
+    }
     for (tenure_lease *lease; (lease = take_lost(context, &fn, &userdata));) {
         fn(lease, lease->reason, userdata);
         ten_carrier_lock(&context->carrier);
@@ -159,7 +176,7 @@ int ten_context_lease_new(tenure_context *context, const char *target, unsigned 
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
     memcpy(lease->target, target, length + 1);
     lease->clock = context->carrier.clock;
-    lease->renewed = !(flags & TENURE_MANUAL);
+    lease->user.renewed = !(flags & TENURE_MANUAL);
     lease->pending = true;
     lease->ttl_ms = context->timing.ttl_ms;
     int r = ten_context_adopt(context, &lease->object, TEN_OBJECT_LEASE);
@@ -197,7 +214,7 @@ static void unlink_lease(tenure_context *context, tenure_lease *lease) {
         if (first->sharer == lease)
             first->sharer = lease->sharer;
     lease->entry = NULL;
-    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, lease->renewed, lease->attentive);
+    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, &lease->user);
 }
 
 void ten_context_lease_discard(tenure_context *context, tenure_lease *lease) {
@@ -238,7 +255,7 @@ static void free_lease(tenure_lease *lease, bool release) {
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
     if (release && lease->entry && (lease->pending || ten_belief_ends_ms(&lease->belief)))
-        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, NULL);
+        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, NULL);
     ten_carrier_unlock(carrier);
     ten_context_lease_discard(context, lease);
 }
@@ -264,10 +281,8 @@ int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void *userdata)
     ten_carrier_lock(&context->carrier);
     lease->on_lost = fn;
     lease->userdata = userdata;
-    if (lease->entry && lease->attentive != (fn != NULL)) {
-        lease->attentive = fn != NULL;
-        ten_lease_book_attend(context->book, ten_carrier_now_ms(&context->carrier), lease->entry, lease->attentive);
-    }
+    if (lease->entry)
+        ten_lease_book_attend(context->book, lease->entry, &lease->user, fn != NULL);
     list_lost(context, lease);
     ten_carrier_unlock(&context->carrier);
     return TENURE_OK;
@@ -373,7 +388,7 @@ int tenure_release(tenure_lease *lease) {
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
     ten_carrier_lock(carrier);
     if (lease->entry && (is_held(lease) || is_releasing(lease) || lease->pending)) {
-        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
+        ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, &wait);
         r = await(lease, context, &wait);
     }
     ten_error error = context->task.error;

@@ -21,6 +21,7 @@ struct tenure_context {
     tenure_event_fn on_event;
     void *userdata;
     ten_channel *channel; /* of its namespace */
+    ten_channel *roles;   /* of the namespace whose leaders were last asked for, or NULL; under the carrier's lock */
     ten_task task;        /* of the leases */
 
     /* Under the carrier's lock. */
@@ -42,6 +43,16 @@ int ten_context_leave(tenure_context *context, int r);
 /* One operation, entered and left. The result's holder is copied; it may be NULL. */
 int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]);
+/* The same on the store of another namespace; NULL: the context's own. */
+int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten_store **ret_store);
+int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int r);
+int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
+                              char ret_holder[TENURE_HOLDER_MAX + 1]);
+
+/* context_watch.c: tenure_watch_start() and tenure_watch_wait(), whose arguments were checked. */
+int ten_context_watch_start(tenure_context *context, ten_channel *channel, uint64_t *ret_cursor);
+int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64_t *cursor, uint64_t wait_ms,
+                           tenure_change_fn each, void *userdata);
 
 /* Enters an object on the context: into the table and the context's list. An election or a member is refused beside
  * another holder of its targets in the context; the error is said about the context. */
@@ -56,6 +67,8 @@ int ten_context_check_free(const tenure_context *context, const char *namespace_
 /* context_lease.c */
 int ten_context_make_book(tenure_context *context, ten_error *error);
 extern const ten_task_hooks ten_context_hooks;
+/* Fills in the handle that the event is about; without the lock. */
+void ten_context_name_lease(tenure_context *context, tenure_event *event);
 void ten_context_lease_detach(tenure_lease *lease);
 
 /* member.c, candidate.c, guard_reader.c: ending what was opened on a context, before its handle is freed. Begin asks

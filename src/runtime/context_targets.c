@@ -178,7 +178,7 @@ static int ask_instance(tenure_context *context, const char *instance, enum ten_
     ten_result result;
     r = ten_context_apply(context, &op, &result, NULL);
     if (r == TENURE_OK && result.outcome != TEN_OK)
-        r = ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET, "there is no live instance %s in the namespace %s",
+        r = ten_last_error_say(context, TENURE_E_UNKNOWN_INSTANCE, "there is no live instance %s in the namespace %s",
                                instance, context->namespace_name);
     return r;
 }

@@ -10,20 +10,23 @@
 
 #define PAGE_SIZE 256u
 
-int tenure_watch_start(tenure_context *context, uint64_t *ret_cursor) {
+int ten_context_watch_start(tenure_context *context, ten_channel *channel, uint64_t *ret_cursor) {
     uint64_t cursor = TEN_CURSOR_NOW;
     ten_store *store;
+    int r = ten_context_enter_channel(context, channel, &store);
+    if (r < 0)
+        return r;
+    r = store->ops->changes(store, channel->namespace_name, &cursor, 1, NULL, NULL, context->timing.timeout_ms);
+    if (r == TENURE_OK)
+        *ret_cursor = cursor;
+    return ten_context_leave_channel(context, channel, r);
+}
+
+int tenure_watch_start(tenure_context *context, uint64_t *ret_cursor) {
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && !ret_cursor)
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the cursor");
-    if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
-    if (r < 0)
-        return r;
-    r = store->ops->changes(store, context->namespace_name, &cursor, 1, NULL, NULL, context->timing.timeout_ms);
-    if (r == TENURE_OK)
-        *ret_cursor = cursor;
-    return ten_context_leave(context, r);
+    return r < 0 ? r : ten_context_watch_start(context, context->channel, ret_cursor);
 }
 
 static int keep_change(const ten_change *change, void *userdata) {
@@ -58,60 +61,65 @@ static int hand_out(const ten_copies *copies, uint64_t *cursor, tenure_change_fn
     return TENURE_OK;
 }
 
-static int read_changes(tenure_context *context, uint64_t *cursor, ten_copies *copies, uint64_t *ret_notices) {
+static int read_changes(tenure_context *context, ten_channel *channel, uint64_t *cursor, ten_copies *copies,
+                        uint64_t *ret_notices) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter_channel(context, channel, &store);
     if (r < 0)
         return r;
     ten_carrier_lock(&context->carrier);
-    *ret_notices = context->channel->notices;
+    *ret_notices = channel->notices;
     ten_carrier_unlock(&context->carrier);
-    r = store->ops->changes(store, context->namespace_name, cursor, PAGE_SIZE, keep_change, copies,
+    r = store->ops->changes(store, channel->namespace_name, cursor, PAGE_SIZE, keep_change, copies,
                             context->timing.timeout_ms);
-    return ten_context_leave(context, r);
+    return ten_context_leave_channel(context, channel, r);
 }
 
 /* TENURE_OK: a notice came, or it is time to read again. */
-static int wait_for_notice(tenure_context *context, uint64_t seen, uint64_t end_ms) {
+static int wait_for_notice(tenure_context *context, ten_channel *channel, uint64_t seen, uint64_t end_ms) {
     ten_carrier_lock(&context->carrier);
-    int r = ten_carrier_wait_notice(&context->carrier, context->channel, seen, end_ms);
+    int r = ten_carrier_wait_notice(&context->carrier, channel, seen, end_ms);
     ten_carrier_unlock(&context->carrier);
     return r == TENURE_E_CANCELLED ? ten_last_error_say(context, r, "waiting for changes was cancelled") : r;
 }
 
-int tenure_watch_wait(tenure_context *context, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
-                      void *userdata) {
+int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64_t *cursor, uint64_t wait_ms,
+                           tenure_change_fn each, void *userdata) {
     ten_error error;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK && !cursor)
-        r = ten_last_error_say(context, TENURE_E_INVALID, "there is no cursor: tenure_watch_start() gives one");
-    if (r == TENURE_OK && wait_ms > 0 && ten_carrier_start(&context->carrier, &error) < 0)
-        r = ten_last_error_set(context, &error);
-    if (r < 0)
-        return r;
+    int r = TENURE_OK;
+    if (wait_ms > 0 && ten_carrier_start(&context->carrier, &error) < 0)
+        return ten_last_error_set(context, &error);
     uint64_t end_ms = ten_add_saturating(ten_carrier_now_ms(&context->carrier), wait_ms);
     /* Somebody listens from before the first look on, so that nothing between the two is slept through. */
     ten_carrier_lock(&context->carrier);
-    context->channel->watchers++;
+    channel->watchers++;
     ten_carrier_unlock(&context->carrier);
     for (;;) {
         ten_copies copies = {0};
         uint64_t seen = 0;
-        r = read_changes(context, cursor, &copies, &seen);
+        r = read_changes(context, channel, cursor, &copies, &seen);
         bool any = copies.count > 0;
         if (r == TENURE_OK)
             r = hand_out(&copies, cursor, each, userdata);
         ten_copies_free(&copies);
         if (r != 0 || any || ten_carrier_now_ms(&context->carrier) >= end_ms)
             break;
-        r = wait_for_notice(context, seen, end_ms);
+        r = wait_for_notice(context, channel, seen, end_ms);
         if (r < 0 && r != TENURE_E_TIMEOUT)
             break;
     }
     ten_carrier_lock(&context->carrier);
-    context->channel->watchers--;
+    channel->watchers--;
     ten_carrier_unlock(&context->carrier);
     return r;
+}
+
+int tenure_watch_wait(tenure_context *context, uint64_t *cursor, uint64_t wait_ms, tenure_change_fn each,
+                      void *userdata) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !cursor)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "there is no cursor: tenure_watch_start() gives one");
+    return r < 0 ? r : ten_context_watch_wait(context, context->channel, cursor, wait_ms, each, userdata);
 }
 
 int tenure_history_read(tenure_context *context, const char *target, uint64_t for_ms, size_t limit,

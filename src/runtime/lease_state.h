@@ -21,8 +21,7 @@ struct tenure_lease {
     char *holder;                /* why it failed: who holds it, or NULL, and for how long */
     uint64_t remaining_ms;
     bool recovering;
-    bool renewed;       /* by the context */
-    bool attentive;     /* the book was told so */
+    ten_book_user user;
     bool listed;        /* in the queue of on_lost calls */
     const char *reason; /* why it was lost; NULL: it was not */
     tenure_lost_fn on_lost;

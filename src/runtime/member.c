@@ -2,7 +2,6 @@
  * The fleet member of the C API: the fleet (core/fleet.h) as a task of its context's carrier. Here are its life and
  * what the carrier does for it: it publishes what may be believed, counts, and tells the program.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,6 +17,11 @@
 #define STOP_MIN_MS 1000u
 
 /* ---- what changes; with the lock */
+
+static bool make_room(void *userdata, uint32_t number) {
+    const tenure_member *member = userdata;
+    return ten_beliefs_reserve(member->beliefs, number);
+}
 
 static void publish(void *userdata, uint32_t number) {
     tenure_member *member = userdata;
@@ -134,10 +138,10 @@ static void make_driver(tenure_member *member) {
 static int make_fleet(tenure_member *member, const tenure_member_options *options, ten_error *error) {
     if (member->extras.beliefs)
         member->beliefs = member->extras.beliefs;
-    else if (ten_beliefs_share(&member->own_beliefs, TEN_BELIEFS_MAX))
+    else if (ten_beliefs_open(&member->own_beliefs, TEN_BELIEFS_MAX))
         member->beliefs = &member->own_beliefs;
     else
-        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot reserve memory for the targets");
+        return ten_fail_memory(error, "a fleet member");
     ten_fleet_config config = {.namespace_name = member->namespace_name,
                                .instance = member->instance,
                                .timing = member->timing,
@@ -149,6 +153,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
                                .registry = member->targets_from_store,
                                .targets_max = member->beliefs->room,
                                .events = &member->task.events,
+                               .make_room = make_room,
                                .changed = publish,
                                .userdata = member};
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));

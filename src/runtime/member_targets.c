@@ -7,6 +7,7 @@
 #include "base/fork.h"
 #include "base/id.h"
 #include "base/io.h"
+#include "runtime/copies.h"
 #include "runtime/member_state.h"
 
 /* ---- targets; each call checks the name, finds the number, and holds the lock meanwhile */
@@ -128,7 +129,7 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     uint32_t number = find(member, target);
     bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now);
     if (owned) {
-        ten_fleet_busy(member->fleet, now, number, true);
+        ten_fleet_begin_work(member->fleet, now, number);
         *ret_token = ten_fleet_holding(member->fleet, number)->token;
     }
     ten_carrier_unlock(member->carrier);
@@ -143,10 +144,14 @@ int tenure_member_end(tenure_member *member, const char *target) {
         return r;
     ten_carrier_lock(member->carrier);
     uint32_t number = find(member, target);
-    if (number != TEN_PLAN_NONE)
-        ten_fleet_busy(member->fleet, ten_member_now_ms(member), number, false);
+    bool begun = number != TEN_PLAN_NONE && ten_fleet_end_work(member->fleet, ten_member_now_ms(member), number);
     ten_carrier_unlock(member->carrier);
-    return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
+    if (number == TEN_PLAN_NONE)
+        return unknown(member, target);
+    return begun ? TENURE_OK
+                 : ten_last_error_say(member, TENURE_E_INVALID,
+                                      "no work on %s is under way: tenure_member_end() follows tenure_member_begin()",
+                                      target);
 }
 
 int tenure_member_set_weight(tenure_member *member, uint32_t weight) {
@@ -263,27 +268,33 @@ int tenure_member_read(tenure_member *member, const char *target, tenure_member_
     return TENURE_OK;
 }
 
-/* Copies the names under the lock, then hands them out without it. */
-static int hand_out(tenure_member *member, bool owned, tenure_name_fn each, void *userdata) {
-    ten_plan const *plan = ten_fleet_plan(member->fleet);
-    char name[TENURE_TARGET_MAX + 1];
-    for (uint32_t i = 0;; i++) {
-        ten_carrier_lock(member->carrier);
-        bool more = i < (owned ? ten_plan_target_bound(plan) : ten_plan_instance_bound(plan));
-        const char *found = NULL;
-        if (more && owned && ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
-            found = ten_plan_target_id(plan, i);
-        else if (more && !owned)
-            found = ten_plan_instance_id(plan, i);
-        if (found)
-            snprintf(name, sizeof name, "%s", found);
-        ten_carrier_unlock(member->carrier);
-        if (!more)
-            return TENURE_OK;
-        int stopped = found ? each(name, userdata) : 0;
-        if (stopped)
-            return stopped;
+/* With the lock. The names as they are at this moment. False: out of memory. */
+static bool copy_names(const tenure_member *member, bool owned, ten_copies *copies) {
+    const ten_plan *plan = ten_fleet_plan(member->fleet);
+    uint32_t bound = owned ? ten_plan_target_bound(plan) : ten_plan_instance_bound(plan);
+    for (uint32_t i = 0; i < bound; i++) {
+        const char *name = NULL;
+        if (!owned)
+            name = ten_plan_instance_id(plan, i);
+        else if (ten_fleet_knows(member->fleet, i) &&
+                 ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
+            name = ten_plan_target_id(plan, i);
+        if (name && (!ten_copies_keep(copies, &name) || !ten_copies_add(copies, &name, sizeof name)))
+            return false;
     }
+    return true;
+}
+
+static int hand_out(tenure_member *member, bool owned, tenure_name_fn each, void *userdata) {
+    ten_copies copies = {0};
+    ten_carrier_lock(member->carrier);
+    bool copied = copy_names(member, owned, &copies);
+    ten_carrier_unlock(member->carrier);
+    int r = copied ? TENURE_OK : ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for a list of names");
+    for (size_t i = 0; r == TENURE_OK && i < copies.count; i++)
+        r = each(*(const char *const *)ten_copies_at(&copies, i, sizeof(char *)), userdata);
+    ten_copies_free(&copies);
+    return r;
 }
 
 static int list(tenure_member *member, bool owned, tenure_name_fn each, void *userdata) {

@@ -60,7 +60,24 @@
     X(EXIT_STATUS_DECIDES, "a command that was ended because of the lease counts as done if it exits with 0")          \
     X(HOOK_THEN_COMMAND, "the command starts after its hook, whatever has become of the lease")                        \
     X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \
-    X(PING_PONG, "a fallback holder releases its target at once, again and again")
+    X(PING_PONG, "a fallback holder releases its target at once, again and again")                                     \
+    X(BOOK_NO_RENEWAL, "a context does not renew its leases")                                                          \
+    X(BOOK_MANUAL_RENEWED, "a lease that its program renews is renewed by the context, too")                           \
+    X(BOOK_FREED_RENEWED, "a lease that was freed goes on being renewed")                                              \
+    X(BOOK_FORGETS, "the token of a lease that was freed is forgotten, and believed again after its deadline")         \
+    X(BOOK_CLAIM_STAYS, "whoever lost a lease has a claim on the next one of the same target")                         \
+    X(BOOK_LOST_RENEWED, "a lease is renewed after its program was told that it is lost")                              \
+    X(BOOK_LOST_SILENTLY, "the program is not told that a lease is lost")                                              \
+    X(BOOK_FAILS_SILENTLY, "the program is not told that a target could not be acquired")                              \
+    X(BOOK_NEVER_GIVES_UP, "an acquire is tried after its time is over")                                               \
+    X(BOOK_STOP_FORGETS, "a context that is closed does not release its leases")                                       \
+    X(BOOK_DROP_FORGOTTEN, "a lease that is dropped is not released")                                                  \
+    X(BOOK_UNWANTED_KEPT, "what is granted after it was dropped is kept")                                              \
+    X(BOOK_RELEASE_ONCE, "a release that was not answered is not repeated")                                            \
+    X(BOOK_RELEASE_BELIEVED, "a lease is believed until its release is sent, and not only until it is called for")     \
+    X(BOOK_ABANDONED_SENT, "a renewal that its caller gave up waiting for is sent later")                              \
+    X(BOOK_ABANDONED_BELIEVED, "a lease is believed although the caller gave up waiting for its renewal")              \
+    X(BOOK_FORCE_UNHEARD, "a forced end is not heard of before the next renewal")
 
 /* The guard's, which its own test finds. */
 #define TEN_GUARD_MUTANTS(X)                                                                                           \

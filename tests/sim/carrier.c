@@ -17,7 +17,7 @@ void sim_carrier_start(struct sim_world *world, struct sim_process *process, con
                                 .events = &process->events,
                                 .seed = sim_random(world, UINT64_MAX),
                                 .backoff_max_ms = world->timing.renew_ms / 4,
-                                .feed_gap_ms = world->roles ? 0 : ten_max_u64(world->rank_delay_ms / 8, 1),
+                                .feed_gap_ms = world->feed_gap_ms,
                                 .feed_size = SIM_CHANGES_MAX,
                                 .page_size = world->target_count / 3 + 2,
                                 .registrations = true};

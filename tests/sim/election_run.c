@@ -15,6 +15,8 @@ enum { /* script events beside those of enum sim_fault */
 struct sim_world *sim_election_world(uint64_t seed, uint32_t roles, uint64_t ttl_ms) {
     struct sim_world *world = sim_world_new(seed, roles, ttl_ms);
     world->roles = sim_allocate(roles, sizeof *world->roles);
+    world->option = "--elections ";
+    world->feed_gap_ms = 0;
     world->requests_max = 60;
     for (uint32_t i = 0; i < roles; i++)
         world->roles[i].restart = TEN_RESTART_ALWAYS;

@@ -5,6 +5,7 @@
  *   sim --mutants                                                          each planted bug has to be found
  *   sim --scenarios                                                        the large ones
  *   sim --elections ...                                                    the same of elections instead of fleets
+ *   sim --leases ...                                                       and of leases that programs acquire
  */
 #include <inttypes.h>
 #include <string.h>
@@ -59,6 +60,14 @@ static bool elections_did_enough(const struct sim_stats *stats) {
            stats->overtimes >= seeds / 4;
 }
 
+static bool leases_did_enough(const struct sim_stats *stats) {
+    uint64_t seeds = stats->seeds;
+    return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 25 && stats->checks >= seeds * 10000 &&
+           stats->terms >= seeds * 40 && stats->works >= seeds * 300 && stats->publishes >= seeds * 300 &&
+           stats->timeouts >= seeds * 30 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 3 &&
+           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->overtimes >= seeds * 3;
+}
+
 static struct part fleets = {.run = sim_random_run,
                              .scenarios = sim_scenarios,
                              .scenario_count = &sim_scenario_count,
@@ -101,13 +110,39 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_HOOK_THEN_COMMAND] = true,
                                                [TEN_MUTANT_KEEP_FORGOTTEN] = true}};
 
-/* The fleet's are all but those that only elections have. */
+static const size_t no_scenarios;
+
+static struct part leases = {.run = sim_lease_run,
+                             .scenario_count = &no_scenarios,
+                             .did_enough = leases_did_enough,
+                             .sentence = "leases keep the guarantees in every weather",
+                             .has_mutant = {[TEN_MUTANT_NONE] = true,
+                                            [TEN_MUTANT_DEADLINE_FROM_RECEIPT] = true,
+                                            [TEN_MUTANT_NO_MARGIN] = true,
+                                            [TEN_MUTANT_LONGER_TTL_COUNTS] = true,
+                                            [TEN_MUTANT_NO_DEADLINE] = true,
+                                            [TEN_MUTANT_UNCERTAIN_WORKS] = true,
+                                            [TEN_MUTANT_LOST_IGNORED] = true,
+                                            [TEN_MUTANT_ERROR_IS_OK] = true,
+                                            [TEN_MUTANT_HELD_IS_OK] = true,
+                                            [TEN_MUTANT_RELEASE_NOT_BELIEVED] = true,
+                                            [TEN_MUTANT_OLD_TOKEN] = true,
+                                            [TEN_MUTANT_SPENT_BELIEVED] = true,
+                                            [TEN_MUTANT_NO_RETRY_AT_END] = true,
+                                            [TEN_MUTANT_FEED_IGNORED] = true,
+                                            [TEN_MUTANT_NO_BACKOFF] = true,
+                                            [TEN_MUTANT_WAKE_UP_LOST] = true}};
+
+/* The fleet's are all but those that only elections or only lease books have. */
 static void share_out_mutants(void) {
-    for (int i = 0; i < TEN_MUTANT_COUNT; i++)
+    for (int i = 0; i < TEN_MUTANT_COUNT; i++) {
+        bool of_leases = i >= TEN_MUTANT_BOOK_NO_RENEWAL;
         fleets.has_mutant[i] = i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT &&
                                i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED &&
                                i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
-                               i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN;
+                               i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
+        leases.has_mutant[i] |= of_leases;
+    }
 }
 
 struct options {
@@ -318,10 +353,13 @@ int main(int argc, char **argv) {
             options.scenarios = true;
         else if (strcmp(argv[i], "--elections") == 0)
             options.part = &elections;
+        else if (strcmp(argv[i], "--leases") == 0)
+            options.part = &leases;
         else {
-            fputs("usage: sim [--elections] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
-                  "--mutants | --scenarios\n",
-                  stderr);
+            fputs(
+                "usage: sim [--elections | --leases] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
+                "--mutants | --scenarios\n",
+                stderr);
             return 2;
         }
     }

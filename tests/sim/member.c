@@ -98,7 +98,7 @@ static void report(struct sim_world *world, struct sim_process *process) {
         if (!piece->unreported)
             continue;
         piece->unreported = false;
-        ten_fleet_busy(process->fleet, now_ms, piece->number, false);
+        (void)ten_fleet_end_work(process->fleet, now_ms, piece->number);
     }
 }
 

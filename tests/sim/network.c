@@ -43,6 +43,8 @@ static void remember_request(struct sim_world *world, struct sim_process *proces
         const ten_op *op = &message->operations[i].op;
         process->request[i].target = op->target ? sim_target_number(world, op->target) : SIM_NOBODY;
         process->request[i].kind = op->kind;
+        if (process->kind->sends && op->target)
+            process->kind->sends(world, process, process->request[i].target, op);
         if (op->kind == TEN_OP_RELEASE)
             sim_check_release(world, process, process->request[i].target, op->token);
         if (op->kind == TEN_OP_RELEASE)

@@ -1,11 +1,11 @@
 /*
  * A simulated process: a clock of its own, one call to the store at a time, a time-out after which its late answer
  * counts for nothing, pauses and death. What it does about its calls and its work depends on what it is: member.c,
- * candidate.c.
+ * candidate.c, lessee.c.
  */
 #include <string.h>
 
-#include "sim.h"
+#include "lessee.h"
 
 /* ---- its clock */
 
@@ -221,6 +221,9 @@ void sim_process_free(struct sim_process *process) {
         sim_carrier_end(process);
     }
     free(process->candidate);
+    if (process->lessee)
+        free(process->lessee->tenancies);
+    free(process->lessee);
     free(process->pieces);
     free(process->by_number);
     free(process->request);

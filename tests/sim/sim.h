@@ -1,7 +1,8 @@
 /*
- * The simulator: whole fleets and elections on a simulated clock, network and store, in one process, from a seed. The
- * core is the real one; everything around it is modelled here. A step is an event of the queue; after each one the
- * checks run, and the first that fails ends the run. The same seed gives the same run, to the last step.
+ * The simulator: whole fleets, elections and programs with leases on a simulated clock, network and store, in one
+ * process, from a seed. The core is the real one; everything around it is modelled here. A step is an event of the
+ * queue; after each one the checks run, and the first that fails ends the run. The same seed gives the same run, to the
+ * last step.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -122,12 +123,14 @@ struct sim_piece {
 struct sim_world;
 struct sim_process;
 
-/* What a process is: a member of a fleet (member.c), or a candidate (candidate.c). */
+/* What a process is: a member of a fleet (member.c), a candidate (candidate.c), or a program with leases (lessee.c). */
 struct sim_kind {
     void (*report)(struct sim_world *world,
                    struct sim_process *process); /* before it is driven; NULL: nothing to say */
     void (*on_event)(struct sim_world *world, struct sim_process *process, const tenure_event *event);
     bool (*is_over)(const struct sim_process *process); /* it has stopped */
+    /* It sends an operation about a target; NULL: no matter. */
+    void (*sends)(struct sim_world *world, struct sim_process *process, uint32_t target, const ten_op *op);
     /* The program does something; whether that wakes what drives the process is its own business. */
     void (*look_for_work)(struct sim_world *world, struct sim_process *process);
     void (*look_at_work)(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t work);
@@ -153,6 +156,7 @@ struct sim_process {
     bool guarded;                    /* by a warden, which outlives it unless its host dies */
     ten_fleet *fleet;                /* of a member */
     struct sim_candidate *candidate; /* of a candidate: see candidate.h; stays when it is dead */
+    struct sim_lessee *lessee;       /* of a program with leases: see lessee.h; stays when it is dead */
     double rate;                     /* of its clock */
     double offset_us;
     uint32_t weight;
@@ -204,6 +208,7 @@ struct sim_target {
     uint64_t released_us; /* for another to have it */
     uint64_t free_us;     /* when it was last released */
     uint64_t moves;
+    uint64_t waited_us;  /* of leases: it was not free then, or nobody waited for it */
     uint64_t excused_us; /* until then belief may differ from the store: it lost data */
 };
 
@@ -238,6 +243,7 @@ struct sim_record {
 #define SIM_HISTORY 8192u
 
 struct sim_world {
+    const char *option; /* with which the simulator makes such a world */
     uint64_t seed;
     uint64_t random;
     uint64_t now_us;
@@ -250,6 +256,7 @@ struct sim_world {
     ten_timing timing;
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
+    uint64_t feed_gap_ms;
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
@@ -455,9 +462,10 @@ void sim_set_calm(struct sim_world *world);
 void sim_inject(struct sim_world *world, struct sim_process *process, enum sim_fault kind);
 void sim_end_fault(struct sim_world *world, uint32_t process, enum sim_fault kind);
 
-/* random_run.c, scenarios.c; election_run.c, election_scenarios.c */
+/* random_run.c, scenarios.c; election_run.c, election_scenarios.c; lease_run.c */
 void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
 void sim_election_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
+void sim_lease_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
 /* The end of a seed: adds up what it did, and shows why it failed. */
 void sim_finish_run(struct sim_world *world, struct sim_stats *stats, const char *mutant);
 

@@ -52,7 +52,7 @@ void sim_look_for_work(struct sim_world *world, struct sim_process *process) {
             continue;
         ten_work_lease lease = lease_of(process, piece, now_ms);
         if (sim_start_work(world, process, i, &world->work_rules, &lease, length_us(world)))
-            ten_fleet_busy(process->fleet, now_ms, piece->number, true);
+            ten_fleet_begin_work(process->fleet, now_ms, piece->number);
     }
     sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);

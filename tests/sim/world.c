@@ -158,8 +158,7 @@ void sim_show_failure(const struct sim_world *world, const char *mutant) {
                process->stopping ? ", stopping" : "", sim_is_paused(world, process) ? ", paused" : "");
     }
     if (!mutant)
-        printf("# again: ./dev sim %s--seeds 1 --first %" PRIu64 " --verbose\n", world->roles ? "--elections " : "",
-               world->seed);
+        printf("# again: ./dev sim %s--seeds 1 --first %" PRIu64 " --verbose\n", world->option, world->seed);
 }
 
 /* ---- names */
@@ -186,6 +185,8 @@ struct sim_world *sim_world_new(uint64_t seed, uint32_t target_count, uint64_t t
     ten_timing_defaults(&world->timing);
     world->settle_ms = ttl_ms / 3;
     world->rank_delay_ms = ten_max_u64(ttl_ms / 60, 20);
+    world->feed_gap_ms = ten_max_u64(world->rank_delay_ms / 8, 1);
+    world->option = "";
     world->work_us = ttl_ms * SIM_MS / 4;
     world->work_rules = (ten_work_rules){.grace_ms = ttl_ms / 10,
                                          .kill_after_ms = ttl_ms / 5,

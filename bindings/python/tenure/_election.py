@@ -46,15 +46,19 @@ def _elected(function: Optional[Callable[[int], None]]) -> Any:
     return native.ElectedFunction(lambda _election, token, _userdata: wanted(token))
 
 
-def _demoted(work: _Work, function: Optional[Callable[[int, str], None]]) -> Any:
-    """The role is released when this returns: when the work has stopped, or its lease has expired."""
+def _demoted(work: Optional[_Work], function: Optional[Callable[[int, str], None]]) -> Any:
+    """The role is released when this returns: when the work has stopped, or its lease has expired.
+
+    Without `work` it is released later: see tenure_election_work_over().
+    """
 
     def on_demoted(election: Any, token: int, reason: bytes, _userdata: Any) -> None:
         try:
             if function is not None:
                 function(token, text(reason))
         finally:
-            work.wait_until_none(lib.tenure_election_remaining_ms(election) / 1000)
+            if work is not None:
+                work.wait_until_none(lib.tenure_election_remaining_ms(election) / 1000)
 
     return native.DemotedFunction(on_demoted)
 
@@ -103,13 +107,14 @@ class Election:
 
     def __init__(self, context: Context, role: str, *, namespace: Optional[str] = None, at_least: float = 0.0,
                  on_elected: Optional[Callable[[int], None]] = None,
-                 on_demoted: Optional[Callable[[int, str], None]] = None) -> None:
+                 on_demoted: Optional[Callable[[int, str], None]] = None, _elsewhere: bool = False) -> None:
         self.role = role
         self.context = context
         self._work = _Work()
-        callbacks = (_elected(on_elected), _demoted(self._work, on_demoted))
+        callbacks = (_elected(on_elected), _demoted(None if _elsewhere else self._work, on_demoted))
         options = native.ElectionOptions(
-            size=sizeof(native.ElectionOptions), namespace_name=utf8(namespace),
+            size=sizeof(native.ElectionOptions), flags=native.WORK_ELSEWHERE if _elsewhere else 0,
+            namespace_name=utf8(namespace),
             at_least_ms=native.milliseconds(at_least), on_elected=callbacks[0], on_demoted=callbacks[1])
         self._handle = c_void_p()
         check(lib.tenure_election_open(context._open(), utf8(role), byref(options), byref(self._handle)))
@@ -143,12 +148,19 @@ class Election:
         """Work that is not cut in two: the role is not released before it is left. Raises Lost when not leading."""
         self._work.add(1)
         try:
-            token = self.token
-            if token == 0 or not self.leads:
-                raise error_of(E_LOST, f"this instance does not lead {self.role}".encode())
-            yield token
+            yield self._token_of_term()
         finally:
             self._work.add(-1)
+
+    def _token_of_term(self) -> int:
+        token = self.token
+        if token == 0 or not self.leads:
+            raise error_of(E_LOST, f"this instance does not lead {self.role}".encode())
+        return token
+
+    def _work_over(self) -> None:
+        if self._close.alive:
+            lib.tenure_election_work_over(self._handle)
 
     def close(self) -> None:
         """Steps down once the work is done, and releases the role. Twice does nothing."""

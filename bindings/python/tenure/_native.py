@@ -14,6 +14,7 @@ FOREVER_MS = 2**64 - 1
 
 DRIVEN = 1
 MANUAL, ASYNC = 1, 2
+WORK_ELSEWHERE = 1
 TARGETS_FROM_STORE = 1
 PAUSED = 1
 ACCEPT_EXPIRED = 1
@@ -103,6 +104,7 @@ _FUNCTIONS: "list[tuple[str, Any, list[Any]]]" = [
     ("election_close", None, [c_void_p]), ("election_leads", c_bool, [c_void_p]),
     ("election_token", c_uint64, [c_void_p]), ("election_remaining_ms", c_uint64, [c_void_p]),
     ("election_wait", c_int, [c_void_p, c_uint64]), ("election_resign", c_int, [c_void_p]),
+    ("election_work_over", c_int, [c_void_p]),
     ("election_run", c_int, [c_void_p, c_char_p, POINTER(ElectionOptions), c_uint64, LeaderFunction, c_void_p]),
     ("guard_open", c_int, [c_void_p, POINTER(GuardOptions), POINTER(c_void_p)]), ("guard_close", None, [c_void_p]),
     ("guard_check", c_int, [c_void_p, c_char_p, c_uint64]),

@@ -10,9 +10,10 @@ context's `timeout` at most when the store does not answer. Leases are not renew
 """
 
 import asyncio
+from contextlib import asynccontextmanager
 from ctypes import c_void_p
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+from typing import Any, AsyncIterator, Callable, Dict, List, Optional, Tuple, Type
 
 from . import _context, _election
 from . import _native as native
@@ -189,7 +190,7 @@ class Context:
 
 
 class Election:
-    """As tenure.Election, in the event loop. Check `leads` after every await: the role is released without waiting.
+    """As tenure.Election, in the event loop. The role is released when no work() is under way any more.
 
     `on_elected` and `on_demoted` are called inside the loop's work, must return at once, and must not await.
     """
@@ -199,9 +200,13 @@ class Election:
                  on_demoted: Optional[Callable[[int, str], None]] = None) -> None:
         self._aio = context
         self._on_elected = on_elected
+        self._on_demoted = on_demoted
         self._waiting: List["asyncio.Future[None]"] = []
+        self._working = 0
+        self._ends = False  # the term is over, or is to end, and its work goes on
+        self._idle: List["asyncio.Future[None]"] = []
         self._election = _election.Election(context.sync, role, namespace=namespace, at_least=at_least,
-                                            on_elected=self._elected, on_demoted=on_demoted)
+                                            on_elected=self._elected, on_demoted=self._demoted, _elsewhere=True)
         context._arm()
 
     @property
@@ -231,10 +236,48 @@ class Election:
         self._election.resign()
         self._aio._arm()
 
+    @asynccontextmanager
+    async def work(self) -> AsyncIterator[int]:
+        """Work that is not cut in two: the role is renewed, and not released, before it is left. It gets the token.
+
+        Raises Lost when not leading. Check `leads` in it: the lease can be lost all the same.
+        """
+        token = self._election._token_of_term()
+        self._working += 1
+        try:
+            yield token
+        finally:
+            self._working -= 1
+            self._let_go()
+            self._aio._arm()
+
     async def close(self) -> None:
-        """Steps down and releases the role."""
+        """Waits until no work() is under way, steps down and releases the role."""
+        while self._working > 0:
+            future: "asyncio.Future[None]" = self._aio._loop.create_future()
+            self._idle.append(future)
+            await future
         self._election.close()
         self._aio._arm()
+
+    def _demoted(self, token: int, reason: str) -> None:
+        try:
+            if self._on_demoted:
+                self._on_demoted(token, reason)
+        finally:
+            self._ends = True
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._working > 0:
+            return
+        if self._ends:
+            self._ends = False
+            self._election._work_over()
+        idle, self._idle = self._idle, []
+        for future in idle:
+            if not future.done():
+                future.set_result(None)
 
     def _elected(self, token: int) -> None:
         for future in self._waiting:

@@ -225,6 +225,49 @@ class Asyncio(unittest.TestCase):
 
         self.assertTrue(asyncio.run(run()))
 
+    def test_a_target_that_is_held_can_be_acquired_again(self):
+        job = fresh("job")
+
+        async def run():
+            async with aio.Context(ttl=5) as context:
+                first = await context.acquire(job)
+                second = await asyncio.wait_for(context.acquire(job), 30)
+                self.assertEqual(first.token, second.token)
+                self.assertTrue(second.valid)
+
+        asyncio.run(run())
+
+    def test_a_role_is_released_when_its_work_is_over(self):
+        role = fresh("role")
+        reasons = []
+
+        async def run():
+            async with aio.Context(name="one", ttl=2) as one, aio.Context(name="two", ttl=2) as two:
+                first = aio.Election(one, role, on_demoted=lambda _token, reason: reasons.append(reason))
+                token = await asyncio.wait_for(first.wait(), 30)
+                second = aio.Election(two, role)
+                async with first.work() as working:
+                    self.assertEqual(working, token)
+                    first.resign()
+                    await asyncio.sleep(3)  # longer than the TTL
+                    self.assertEqual(reasons, ["resigned"])
+                    self.assertFalse(first.leads)
+                    self.assertFalse(second.leads)
+                self.assertGreater(await asyncio.wait_for(second.wait(), 30), token)
+                with self.assertRaises(tenure.Lost):
+                    async with first.work():
+                        pass
+                closing = None
+                async with second.work():
+                    closing = asyncio.ensure_future(second.close())
+                    await asyncio.sleep(0.1)
+                    self.assertTrue(second.leads)
+                await closing
+                self.assertFalse(second.leads)
+                await first.close()
+
+        asyncio.run(run())
+
     def test_an_election_hands_over(self):
         role = fresh("role")
 

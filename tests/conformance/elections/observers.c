@@ -46,7 +46,7 @@ static int see_leader(const tenure_leader *leader, void *userdata) {
 
 static void *observe(void *arg) {
     struct observer *observer = arg;
-    observer->result = tenure_leader_observe(observer->context, observer->role, see_leader, observer);
+    observer->result = tenure_leader_observe(observer->context, NULL, observer->role, see_leader, observer);
     return NULL;
 }
 
@@ -188,14 +188,14 @@ static void who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else(void **
     election->arena->ttl_ms = TTL_MS;
     election->arena->renew_ms = RENEW_MS;
     tenure_context *context = open_context();
-    int nobody = tenure_leader_resign(context, election->role, "somebody-1-abc");
+    int nobody = tenure_leader_resign(context, NULL, election->role, "somebody-1-abc");
     start_candidate(election, 0, IN_THREADS);
     (void)await_leader(election, NOBODY, FIRST_MS);
     start_follower(election, 1, IN_THREADS);
     tenure_leader leader = {.size = sizeof leader};
-    int got = tenure_leader_read(context, election->role, &leader);
-    int follower = tenure_leader_resign(context, election->role, at[1].instance);
-    int asked = tenure_leader_resign(context, election->role, at[0].instance);
+    int got = tenure_leader_read(context, NULL, election->role, &leader);
+    int follower = tenure_leader_resign(context, NULL, election->role, at[1].instance);
+    int asked = tenure_leader_resign(context, NULL, election->role, at[0].instance);
     tenure_close(context);
     assert_int_equal(nobody, TENURE_E_LOST);
     assert_int_equal(got, TENURE_OK);

@@ -273,6 +273,20 @@ static void work_begins_only_when_the_role_is_kept_for_its_least_time(void **sta
     assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, LEAST_MS - 1000);
 }
 
+static void the_longest_least_time_neither_wraps_nor_is_cut(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    uint64_t longest_ms = ten_election_at_least_max_ms(&election.config.timing);
+    assert_int_equal(longest_ms, TENURE_TTL_MAX_MS - TTL_MS);
+    election.config.at_least_ms = longest_ms;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_ok(&election, START_MS, 5);
+    assert_int_equal(must_keep(&election, START_MS).ttl_ms, TENURE_TTL_MAX_MS);
+    answer_kept(&election, START_MS + 5, TENURE_TTL_MAX_MS);
+    assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, longest_ms - 1000);
+}
+
 static void a_kept_role_is_not_given_back_before_its_least_time(void **state) {
     (void)state;
     ten_election election = make_keeper();
@@ -545,6 +559,7 @@ int main(void) {
         cmocka_unit_test(a_leader_that_is_asked_to_resign_does),
         cmocka_unit_test(a_leader_that_hears_that_it_is_asked_looks_at_once),
         cmocka_unit_test(work_begins_only_when_the_role_is_kept_for_its_least_time),
+        cmocka_unit_test(the_longest_least_time_neither_wraps_nor_is_cut),
         cmocka_unit_test(a_kept_role_is_not_given_back_before_its_least_time),
         cmocka_unit_test(a_role_whose_least_time_is_over_is_given_back),
         cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),

@@ -127,6 +127,82 @@ static void a_token_whose_deadline_passed_is_given_back_and_not_believed_again(v
     ten_fleet_free(fleet);
 }
 
+/* One request, answered with that token; counts the operations of that kind. */
+static size_t answer_with(ten_fleet *fleet, uint64_t now_ms, uint64_t token, enum ten_op_kind kind) {
+    ten_result results[4] = {0};
+    size_t count = 0;
+    size_t found = 0;
+    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    for (size_t i = 0; ops && i < count; i++) {
+        found += ops[i].kind == kind;
+        results[i] = (ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    }
+    if (ops)
+        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    return found;
+}
+
+/* A fleet of one that holds t with token 2. */
+static ten_fleet *hold_one(uint32_t *ret_number, uint64_t *ret_now_ms) {
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    *ret_number = ten_fleet_put_target(fleet, 1000, "t", false);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    *ret_now_ms = 1000;
+    while (answer(fleet, *ret_now_ms) == 0 && *ret_now_ms < 3000)
+        ++*ret_now_ms;
+    assert_true(ten_fleet_may_work(fleet, *ret_number, *ret_now_ms));
+    return fleet;
+}
+
+/* Its program removes it, and puts it again before the store has ended the lease. */
+static void a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed(void **state) {
+    (void)state;
+    uint32_t number;
+    uint64_t now_ms;
+    ten_fleet *fleet = hold_one(&number, &now_ms);
+    now_ms += TTL_MS - TTL_MS / 8; /* nothing was answered until the deadline */
+    ten_fleet_remove_target(fleet, now_ms, number);
+    size_t releases = answer_with(fleet, now_ms, 2, TEN_OP_RELEASE);
+    number = ten_fleet_put_target(fleet, now_ms, "t", false);
+    for (int i = 0; i < 5; i++) {
+        releases += answer_with(fleet, ++now_ms, 2, TEN_OP_RELEASE);
+        assert_false(ten_fleet_may_work(fleet, number, now_ms) && ten_fleet_holding(fleet, number)->token == 2 &&
+                     releases == 0);
+    }
+    assert_true(releases > 0);
+    ten_fleet_free(fleet);
+}
+
+static void a_target_is_busy_until_the_last_piece_of_work_has_ended(void **state) {
+    (void)state;
+    uint32_t number;
+    uint64_t now_ms;
+    ten_fleet *fleet = hold_one(&number, &now_ms);
+    ten_fleet_begin_work(fleet, now_ms, number);
+    ten_fleet_begin_work(fleet, now_ms, number);
+    ten_fleet_remove_target(fleet, now_ms, number);
+    assert_true(ten_fleet_end_work(fleet, now_ms, number));
+    assert_true(ten_fleet_is_busy(fleet));
+    assert_int_equal(answer_with(fleet, now_ms, 2, TEN_OP_RELEASE), 0);
+    assert_true(ten_fleet_end_work(fleet, now_ms, number));
+    assert_int_equal(answer_with(fleet, now_ms, 2, TEN_OP_RELEASE), 1);
+    ten_fleet_free(fleet);
+}
+
+static void work_that_was_not_begun_cannot_end(void **state) {
+    (void)state;
+    uint32_t number;
+    uint64_t now_ms;
+    ten_fleet *fleet = hold_one(&number, &now_ms);
+    assert_false(ten_fleet_end_work(fleet, now_ms, number));
+    ten_fleet_begin_work(fleet, now_ms, number);
+    assert_true(ten_fleet_end_work(fleet, now_ms, number));
+    assert_false(ten_fleet_end_work(fleet, now_ms, number));
+    assert_false(ten_fleet_is_busy(fleet));
+    ten_fleet_free(fleet);
+}
+
 /* A fleet of two with some targets that lives for a few TTLs; whatever failed, only what was granted may be worked on.
  */
 static void live_with_little_memory(ten_fleet *fleet) {
@@ -399,6 +475,9 @@ int main(void) {
         FLEET_TEST(an_instance_that_was_declared_gone_acquires_nothing_more),
         FLEET_TEST(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
         FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
+        FLEET_TEST(a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed),
+        FLEET_TEST(a_target_is_busy_until_the_last_piece_of_work_has_ended),
+        FLEET_TEST(work_that_was_not_begun_cannot_end),
         FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
         FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch),
         FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later),

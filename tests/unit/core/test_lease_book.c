@@ -13,6 +13,7 @@
 #define MARGIN_MS UINT64_C(375)
 #define RENEW_MS  UINT64_C(1000)
 #define START_MS  UINT64_C(10000)
+#define USERS_MAX 16u
 
 struct seen {
     unsigned changed;
@@ -25,6 +26,8 @@ struct fixture {
     ten_event_queue events;
     ten_lease_book *book;
     struct seen seen;
+    ten_book_user users[USERS_MAX]; /* in the order in which they were made */
+    size_t user_count;
 };
 
 static void on_changed(void *userdata, ten_book_lease *lease) {
@@ -79,6 +82,14 @@ static int tear_down(void **state) {
     return 0;
 }
 
+/* A user for one test; there are enough. */
+static ten_book_user *new_user(struct fixture *fixture, bool renewed) {
+    assert_true(fixture->user_count < USERS_MAX);
+    ten_book_user *user = &fixture->users[fixture->user_count++];
+    user->renewed = renewed;
+    return user;
+}
+
 /* ---- asking the book, and answering it */
 
 static const ten_op *request(struct fixture *fixture, uint64_t now_ms, size_t *ret_count) {
@@ -131,7 +142,8 @@ static bool heard(struct fixture *fixture, enum tenure_event_kind kind) {
 
 /* A lease on x that is held since START_MS under token 1. */
 static ten_book_lease *hold(struct fixture *fixture, bool renewed) {
-    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, renewed, NULL);
+    ten_book_lease *lease =
+        ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, renewed), NULL);
     assert_non_null(lease);
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
     answer_ok(fixture, START_MS, 1);
@@ -171,7 +183,8 @@ static void a_manual_lease_is_renewed_only_when_its_user_asks(void **state) {
 static void one_try_is_answered_with_the_holder(void **state) {
     struct fixture *fixture = *state;
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
-    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, true, &wait);
+    ten_book_lease *lease =
+        ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, true), &wait);
     assert_false(ten_lease_book_part.follows(fixture->book));
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
     answer_held(fixture, START_MS, 700);
@@ -180,14 +193,14 @@ static void one_try_is_answered_with_the_holder(void **state) {
     assert_string_equal(wait.result.holder, "other");
     assert_int_equal(wait.result.remaining_ms, 700);
     must_be_silent(fixture, START_MS + TTL_MS);
-    ten_lease_book_leave(fixture->book, START_MS, lease, true, false);
+    ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
     assert_int_equal(ten_lease_book_count(fixture->book), 0);
 }
 
 static void a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of(void **state) {
     struct fixture *fixture = *state;
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
-    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 60000, true, &wait);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 60000, new_user(fixture, true), &wait);
     assert_true(ten_lease_book_part.follows(fixture->book));
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
     answer_held(fixture, START_MS, 700);
@@ -206,8 +219,8 @@ static void a_patient_caller_is_refused_when_its_time_is_over(void **state) {
     struct fixture *fixture = *state;
     ten_book_wait patient = {.kind = TEN_BOOK_ACQUIRE};
     ten_book_wait hasty = {.kind = TEN_BOOK_ACQUIRE};
-    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 1000, true, &patient);
-    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, true, &hasty);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 1000, new_user(fixture, true), &patient);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, true), &hasty);
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
     answer_held(fixture, START_MS, TTL_MS);
     assert_true(hasty.answered && hasty.error == TENURE_E_HELD);
@@ -215,7 +228,7 @@ static void a_patient_caller_is_refused_when_its_time_is_over(void **state) {
     must_send(fixture, START_MS + 1000, TEN_OP_ACQUIRE);
     answer_held(fixture, START_MS + 1000, TTL_MS);
     assert_true(patient.answered && patient.error == TENURE_E_HELD);
-    assert_int_equal(fixture->seen.failed, 1);
+    assert_int_equal(fixture->seen.failed, 2); /* each at its time */
 }
 
 static void a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again(void **state) {
@@ -252,7 +265,8 @@ static void a_spent_token_is_released_before_a_new_one_is_believed(void **state)
     ten_book_lease *lease = hold(fixture, false);
     ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
-    assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, true, &wait), lease);
+    assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, new_user(fixture, true), &wait),
+                     lease);
     must_send(fixture, START_MS + TTL_MS, TEN_OP_ACQUIRE);
     answer_ok(fixture, START_MS + TTL_MS, 1);
     assert_false(ten_holding_is_held(&lease->holding));
@@ -270,7 +284,7 @@ static void a_store_that_grants_a_spent_token_again_and_again_is_an_error(void *
     (void)hold(fixture, false);
     ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
-    (void)ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, true, &wait);
+    (void)ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, new_user(fixture, true), &wait);
     for (int i = 0; i < 2; i++) {
         must_send(fixture, START_MS + TTL_MS, TEN_OP_ACQUIRE);
         answer_ok(fixture, START_MS + TTL_MS, 1);
@@ -286,7 +300,7 @@ static void a_release_ends_the_belief_at_once_also_beside_a_renewal(void **state
     ten_book_lease *lease = hold(fixture, true);
     must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
-    ten_lease_book_release(fixture->book, START_MS + RENEW_MS + 1, lease, &wait);
+    ten_lease_book_release(fixture->book, START_MS + RENEW_MS + 1, lease, lease->users, &wait);
     assert_false(ten_holding_may_work(&lease->holding, START_MS + RENEW_MS + 1));
     answer_ok(fixture, START_MS + RENEW_MS + 2, 1);
     assert_false(ten_holding_may_work(&lease->holding, START_MS + RENEW_MS + 2));
@@ -299,10 +313,11 @@ static void a_release_ends_the_belief_at_once_also_beside_a_renewal(void **state
 
 static void what_is_granted_after_it_was_dropped_is_released(void **state) {
     struct fixture *fixture = *state;
-    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, true, NULL);
+    ten_book_lease *lease =
+        ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, true), NULL);
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
-    ten_lease_book_release(fixture->book, START_MS, lease, NULL);
-    ten_lease_book_leave(fixture->book, START_MS, lease, true, false);
+    ten_lease_book_release(fixture->book, START_MS, lease, lease->users, NULL);
+    ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
     answer_ok(fixture, START_MS + 1, 1);
     must_send(fixture, START_MS + 1, TEN_OP_RELEASE);
     answer_ok(fixture, START_MS + 2, 1);
@@ -312,25 +327,139 @@ static void what_is_granted_after_it_was_dropped_is_released(void **state) {
 static void what_is_freed_is_neither_renewed_nor_released(void **state) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
-    ten_lease_book_leave(fixture->book, START_MS, lease, true, false);
+    ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
     must_be_silent(fixture, START_MS + RENEW_MS);
     must_be_silent(fixture, START_MS + TTL_MS);
     assert_int_equal(ten_lease_book_count(fixture->book), 0);
     assert_int_equal(fixture->seen.lost, 0);
+    assert_true(ten_lease_book_is_idle(fixture->book));
+    /* It is remembered until the store must have ended it. */
+    assert_true(ten_lease_book_has(fixture->book, START_MS + 4 * TTL_MS - 1, "x"));
+    assert_false(ten_lease_book_has(fixture->book, START_MS + 4 * TTL_MS, NULL));
+}
+
+static void what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadline(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    uint64_t now_ms = START_MS + TTL_MS - MARGIN_MS - 1;
+    assert_ptr_equal(ten_lease_book_acquire(fixture->book, now_ms, "x", 0, new_user(fixture, true), &wait), lease);
+    must_send(fixture, now_ms, TEN_OP_RENEW);
+    answer_ok(fixture, now_ms, 1);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    assert_true(heard(fixture, TENURE_EVENT_ACQUIRED));
+    assert_int_equal(fixture->users[1].claim, TEN_BOOK_HOLDING);
+}
+
+/* The store would grant the token again until its own clock says that the lease is over. */
+static void the_token_of_what_was_freed_is_not_believed_again_after_its_deadline(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    uint64_t now_ms = START_MS + TTL_MS - MARGIN_MS;
+    lease = ten_lease_book_acquire(fixture->book, now_ms, "x", 0, new_user(fixture, true), &wait);
+    must_send(fixture, now_ms, TEN_OP_ACQUIRE);
+    answer_ok(fixture, now_ms, 1);
+    assert_false(wait.answered);
+    assert_false(ten_holding_is_held(&lease->holding));
+    must_send(fixture, now_ms, TEN_OP_RELEASE);
+    answer_ok(fixture, now_ms, 1);
+    must_send(fixture, now_ms, TEN_OP_ACQUIRE);
+    answer_ok(fixture, now_ms, 2);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    assert_int_equal(lease->holding.token, 2);
+    assert_int_equal(fixture->seen.lost, 0); /* nobody had it */
+}
+
+static void a_user_whose_lease_has_ended_has_no_claim_on_the_next_one(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
+    assert_int_equal(fixture->users[0].claim, TEN_BOOK_NO_CLAIM);
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS + TTL_MS, 1);
+    /* Another user gets a new lease, which it renews by hand. */
+    (void)ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, new_user(fixture, false), NULL);
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_ACQUIRE);
+    answer_ok(fixture, START_MS + TTL_MS, 2);
+    must_be_silent(fixture, START_MS + TTL_MS + RENEW_MS);
+    ten_lease_book_leave(fixture->book, START_MS + TTL_MS + RENEW_MS, lease, &fixture->users[1]);
+    must_be_silent(fixture, START_MS + 2 * TTL_MS);
+    assert_int_equal(fixture->seen.lost, 1);
+}
+
+static void a_user_that_stops_waiting_takes_nothing_from_the_others(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_user *first = new_user(fixture, true);
+    ten_book_user *second = new_user(fixture, true);
+    ten_book_lease *lease = ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 9000, first, NULL);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 500, second, NULL);
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS, TTL_MS);
+    ten_lease_book_release(fixture->book, START_MS + 1, lease, first, NULL);
+    assert_int_equal(first->claim, TEN_BOOK_NO_CLAIM);
+    assert_int_equal(second->claim, TEN_BOOK_WAITING);
+    ten_lease_book_leave(fixture->book, START_MS + 1, lease, first);
+    /* What remains is tried for as long as it was wanted for, and no longer. */
+    must_send(fixture, START_MS + 500, TEN_OP_ACQUIRE);
+    answer_held(fixture, START_MS + 500, TTL_MS);
+    assert_int_equal(second->claim, TEN_BOOK_NO_CLAIM);
+    must_be_silent(fixture, START_MS + 9000);
+}
+
+static void whoever_waits_while_another_releases_gets_the_next_lease(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
+    (void)ten_lease_book_acquire(fixture->book, START_MS + RENEW_MS, "x", 0, new_user(fixture, true), &wait);
+    ten_lease_book_release(fixture->book, START_MS + RENEW_MS, lease, &fixture->users[0], NULL);
+    answer_ok(fixture, START_MS + RENEW_MS, 1); /* of the renewal */
+    assert_false(wait.answered);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS + RENEW_MS, 1);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_ACQUIRE);
+    answer_ok(fixture, START_MS + RENEW_MS, 2);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+    assert_int_equal(fixture->users[0].claim, TEN_BOOK_NO_CLAIM);
+    assert_int_equal(fixture->users[1].claim, TEN_BOOK_HOLDING);
+}
+
+static void the_program_learns_of_an_end_before_the_lease_is_released(void **state) {
+    struct fixture *fixture = *state;
+    (void)hold(fixture, true);
+    must_be_silent(fixture, START_MS + TTL_MS);
+    assert_true(heard(fixture, TENURE_EVENT_LOST));
+    must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
+}
+
+static void a_renewal_whose_caller_gave_up_is_not_sent_later(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, false);
+    ten_book_wait wait = {.kind = TEN_BOOK_RENEW};
+    ten_lease_book_renew(fixture->book, START_MS + 100, lease, &wait);
+    ten_lease_book_abandon(fixture->book, START_MS + 200, lease, &wait);
+    assert_true(lease->holding.uncertain);
+    must_be_silent(fixture, START_MS + 200);
+    must_be_silent(fixture, START_MS + RENEW_MS);
 }
 
 static void two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it(void **state) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
-    assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + 10, "x", 0, false, &wait), lease);
+    assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + 10, "x", 0, new_user(fixture, false), &wait),
+                     lease);
     must_send(fixture, START_MS + 10, TEN_OP_RENEW);
     answer_ok(fixture, START_MS + 10, 1);
     assert_true(wait.answered && wait.error == TENURE_OK);
-    ten_lease_book_leave(fixture->book, START_MS + 20, lease, false, false);
+    ten_lease_book_leave(fixture->book, START_MS + 20, lease, &fixture->users[1]);
     must_send(fixture, START_MS + 10 + RENEW_MS, TEN_OP_RENEW);
     answer_ok(fixture, START_MS + 10 + RENEW_MS, 1);
-    assert_int_equal(lease->users, 1);
+    assert_ptr_equal(lease->users, &fixture->users[0]);
+    assert_null(lease->users->next);
 }
 
 static void the_feed_tells_an_attentive_user_of_a_forced_end(void **state) {
@@ -338,7 +467,7 @@ static void the_feed_tells_an_attentive_user_of_a_forced_end(void **state) {
     ten_book_lease *lease = hold(fixture, true);
     tell_change(fixture, START_MS + 10, TENURE_EVENT_LOST, TEN_REASON_FORCED, 1);
     assert_int_equal(fixture->seen.lost, 0); /* nobody wants to know */
-    ten_lease_book_attend(fixture->book, START_MS + 10, lease, true);
+    ten_lease_book_attend(fixture->book, lease, lease->users, true);
     assert_true(ten_lease_book_part.follows(fixture->book));
     tell_change(fixture, START_MS + 20, TENURE_EVENT_LOST, TEN_REASON_FORCED, 0); /* of an older lease */
     assert_int_equal(fixture->seen.lost, 0);
@@ -355,7 +484,7 @@ static void what_is_due_goes_together_in_bounded_batches_the_oldest_first(void *
     char target[8];
     for (unsigned i = 0; i < 6; i++) {
         snprintf(target, sizeof target, "t%u", i);
-        assert_non_null(ten_lease_book_acquire(fixture->book, START_MS + i, target, 0, true, NULL));
+        assert_non_null(ten_lease_book_acquire(fixture->book, START_MS + i, target, 0, new_user(fixture, true), NULL));
     }
     size_t count = 0;
     const ten_op *ops = request(fixture, START_MS + 10, &count);
@@ -376,7 +505,7 @@ static void stopping_releases_everything_and_acquires_nothing_more(void **state)
     struct fixture *fixture = *state;
     (void)hold(fixture, true);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
-    (void)ten_lease_book_acquire(fixture->book, START_MS, "y", START_MS + 60000, true, &wait);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "y", START_MS + 60000, new_user(fixture, true), &wait);
     ten_lease_book_stop(fixture->book, START_MS);
     assert_true(wait.answered && wait.error == TENURE_E_CANCELLED);
     assert_false(ten_lease_book_is_idle(fixture->book));
@@ -403,7 +532,10 @@ struct instance {
     ten_event_queue events;
     struct seen seen;
     ten_book_lease *lease; /* the one that it uses; NULL: none */
-    bool freed;            /* its last one was not released */
+    ten_book_user user;
+    uint64_t believed_token; /* its deadline is believed_until_ms, whoever looks */
+    uint64_t believed_until_ms;
+    uint64_t expired_token;
     char id[8];
     uint64_t waiting_ms; /* when the answer to its request arrives; 0: none is under way */
     uint64_t retry_ms;
@@ -476,22 +608,23 @@ static void act(struct contest *contest, struct instance *instance) {
     case 0:
     case 1:
     case 2:
-        if (!instance->lease)
-            instance->lease =
-                ten_lease_book_acquire(instance->book, now_ms, "x", now_ms + draw(contest, 4 * TTL_MS), true, NULL);
+        if (instance->lease)
+            break;
+        instance->user = (ten_book_user){.renewed = true};
+        instance->lease = ten_lease_book_acquire(instance->book, now_ms, "x", now_ms + draw(contest, 4 * TTL_MS),
+                                                 &instance->user, NULL);
         break;
     case 3:
         if (instance->lease)
-            ten_lease_book_release(instance->book, now_ms, instance->lease, NULL);
+            ten_lease_book_release(instance->book, now_ms, instance->lease, &instance->user, NULL);
         if (instance->lease)
-            ten_lease_book_leave(instance->book, now_ms, instance->lease, true, false);
+            ten_lease_book_leave(instance->book, now_ms, instance->lease, &instance->user);
         instance->lease = NULL;
         break;
     case 4:
         if (instance->lease && draw(contest, 8) == 0) {
-            ten_lease_book_leave(instance->book, now_ms, instance->lease, true, false);
+            ten_lease_book_leave(instance->book, now_ms, instance->lease, &instance->user);
             instance->lease = NULL;
-            instance->freed = true;
         }
         break;
     case 5:
@@ -503,10 +636,24 @@ static void act(struct contest *contest, struct instance *instance) {
     }
 }
 
+/* Also of what was freed: the test keeps its own account. */
+static void note_deadline(struct instance *instance) {
+    const ten_book_lease *lease = ten_lease_book_find(instance->book, "x");
+    if (instance->believed_until_ms && instance->clock_ms >= instance->believed_until_ms) {
+        instance->expired_token = instance->believed_token;
+        instance->believed_until_ms = 0;
+    }
+    if (!lease || !ten_holding_is_held(&lease->holding) || lease->holding.deadline_ms <= instance->clock_ms)
+        return;
+    instance->believed_token = lease->holding.token;
+    instance->believed_until_ms = lease->holding.deadline_ms;
+}
+
 static void step_instance(struct contest *contest, struct instance *instance, uint64_t now_ms) {
     uint64_t own_ms = instance->clock_ms;
     tenure_event event;
     act(contest, instance);
+    note_deadline(instance);
     if (instance->waiting_ms && now_ms >= instance->waiting_ms) {
         instance->waiting_ms = 0;
         instance->retry_ms = instance->error ? now_ms + 20 : 0;
@@ -515,14 +662,16 @@ static void step_instance(struct contest *contest, struct instance *instance, ui
     while (ten_event_queue_take(&instance->events, &event)) {
         if (event.kind != TENURE_EVENT_ACQUIRED)
             continue;
-        /* What was freed and not released is granted again under its token. */
-        bool freed = event.token == contest->highest && contest->last == instance && instance->freed;
-        if (event.token <= contest->highest && !freed)
+        /* What was freed and not released is granted again under its token, until its deadline has passed. */
+        bool again = event.token == contest->highest && contest->last == instance;
+        if (event.token < contest->highest || (event.token == contest->highest && !again))
             fail_msg("%s holds it with %llu after %llu", instance->id, (unsigned long long)event.token,
                      (unsigned long long)contest->highest);
+        if (event.token <= instance->expired_token)
+            fail_msg("%s holds it with %llu, whose deadline has passed before", instance->id,
+                     (unsigned long long)event.token);
         contest->highest = event.token;
         contest->last = instance;
-        instance->freed = false;
         contest->leases++;
     }
     size_t count = 0;
@@ -628,6 +777,13 @@ int main(void) {
         BOOK_TEST(a_release_ends_the_belief_at_once_also_beside_a_renewal),
         BOOK_TEST(what_is_granted_after_it_was_dropped_is_released),
         BOOK_TEST(what_is_freed_is_neither_renewed_nor_released),
+        BOOK_TEST(what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadline),
+        BOOK_TEST(the_token_of_what_was_freed_is_not_believed_again_after_its_deadline),
+        BOOK_TEST(a_user_whose_lease_has_ended_has_no_claim_on_the_next_one),
+        BOOK_TEST(a_user_that_stops_waiting_takes_nothing_from_the_others),
+        BOOK_TEST(whoever_waits_while_another_releases_gets_the_next_lease),
+        BOOK_TEST(the_program_learns_of_an_end_before_the_lease_is_released),
+        BOOK_TEST(a_renewal_whose_caller_gave_up_is_not_sent_later),
         BOOK_TEST(two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it),
         BOOK_TEST(the_feed_tells_an_attentive_user_of_a_forced_end),
         BOOK_TEST(what_is_due_goes_together_in_bounded_batches_the_oldest_first),

@@ -106,9 +106,9 @@ static inline void call_reads(const struct calls *calls, tenure_context *context
     CALL(tenure_watch_start(context, &number));
     CALL(tenure_watch_wait(context, &number, UINT64_MAX, no_change, NULL));
     CALL(tenure_history_read(context, NULL, 0, 10, no_change, NULL));
-    CALL(tenure_leader_read(context, "web", &leader));
-    CALL(tenure_leader_observe(context, "web", no_leader, NULL));
-    CALL(tenure_leader_resign(context, "web", "i"));
+    CALL(tenure_leader_read(context, NULL, "web", &leader));
+    CALL(tenure_leader_observe(context, NULL, "web", no_leader, NULL));
+    CALL(tenure_leader_resign(context, NULL, "web", "i"));
     CALL(tenure_store_ping(context, &number));
     CALL(tenure_store_check(context, no_check, NULL));
     UNTOUCHED(number == 77);
@@ -186,6 +186,7 @@ static inline void call_member(const struct calls *calls, tenure_member *member)
 static inline void call_election(const struct calls *calls, tenure_election *election) {
     CALL(tenure_election_wait(election, UINT64_MAX));
     CALL(tenure_election_resign(election));
+    CALL(tenure_election_work_over(election));
 }
 
 static inline void call_guard(const struct calls *calls, tenure_guard *guard) {

@@ -194,6 +194,101 @@ static void a_forked_child_leads_nothing(void **state) {
     stop(election);
 }
 
+static int note_leader(const tenure_leader *leader, void *userdata) {
+    snprintf(userdata, TENURE_HOLDER_MAX + 1, "%s", leader->instance);
+    return 1;
+}
+
+/* A context of another namespace sees the roles of elections, which are in `leader` unless told otherwise. */
+static void who_leads_is_read_in_the_namespace_of_the_election(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    struct candidate leader = start("memory:seen", &witness);
+    tenure_context *context = open_context("memory:seen");
+    tenure_election_options options = {.size = sizeof options, .namespace_name = "other"};
+    tenure_election *other = NULL;
+    char seen[TENURE_HOLDER_MAX + 1] = "";
+    tenure_leader who = {.size = sizeof who};
+    assert_int_equal(tenure_election_wait(leader.election, WAIT_MS), TENURE_OK);
+    assert_int_equal(tenure_leader_read(context, NULL, "web", &who), TENURE_OK);
+    assert_string_equal(who.instance, tenure_instance_id(leader.context));
+    assert_int_equal(who.token, tenure_election_token(leader.election));
+    assert_int_equal(tenure_leader_observe(context, NULL, "web", note_leader, seen), 1);
+    assert_string_equal(seen, who.instance);
+    assert_int_equal(tenure_leader_read(context, "other", "web", &who), TENURE_OK);
+    assert_string_equal(who.instance, "");
+    assert_int_equal(tenure_election_open(context, "web", &options, &other), TENURE_OK);
+    assert_int_equal(tenure_election_wait(other, WAIT_MS), TENURE_OK);
+    assert_int_equal(tenure_leader_read(context, "other", "web", &who), TENURE_OK);
+    assert_string_equal(who.instance, tenure_instance_id(context));
+    who.token = 77;
+    assert_int_equal(tenure_leader_read(context, "no namespace", "web", &who), TENURE_E_INVALID);
+    assert_contains(tenure_message(context), "no namespace");
+    assert_int_equal(who.token, 77); /* left alone */
+    assert_int_equal(tenure_leader_resign(context, NULL, "web", tenure_instance_id(leader.context)), TENURE_OK);
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; tenure_election_leads(leader.election) && ten_now_ms() < end_ms;)
+        ten_sleep_us(1000);
+    assert_string_equal(witness.reason, "resigned");
+    tenure_election_close(other);
+    tenure_close(context);
+    stop(leader);
+}
+
+/* An event loop cannot wait in on_demoted: it says later that the work has stopped. */
+static void a_role_is_kept_until_work_that_goes_on_elsewhere_is_over(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election_options options = {.size = sizeof options,
+                                       .flags = TENURE_WORK_ELSEWHERE,
+                                       .on_elected = on_elected,
+                                       .on_demoted = on_demoted,
+                                       .userdata = &witness};
+    tenure_context *context = open_context("memory:elsewhere");
+    tenure_election *election = NULL;
+    assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_OK);
+    assert_int_equal(tenure_election_wait(election, WAIT_MS), TENURE_OK);
+    assert_int_equal(tenure_election_work_over(election), TENURE_E_INVALID);
+    assert_contains(tenure_message(election), "web");
+    assert_int_equal(tenure_election_resign(election), TENURE_OK);
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; !witness.reason[0] && ten_now_ms() < end_ms;)
+        ten_sleep_us(1000);
+    /* Past its TTL it is still held: it is renewed while the work goes on. */
+    ten_sleep_us(2 * TTL_MS * 1000);
+    tenure_leader who = {.size = sizeof who};
+    assert_int_equal(tenure_leader_read(context, NULL, "web", &who), TENURE_OK);
+    assert_string_equal(who.instance, tenure_instance_id(context));
+    assert_int_equal(who.token, 1);
+    assert_int_equal(tenure_election_work_over(election), TENURE_OK);
+    assert_int_equal(tenure_election_work_over(election), TENURE_E_INVALID);
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; who.token == 1 && ten_now_ms() < end_ms;)
+        assert_int_equal(tenure_leader_read(context, NULL, "web", &who), TENURE_OK);
+    assert_int_not_equal(who.token, 1);
+    tenure_election_close(election);
+    tenure_close(context);
+}
+
+static int lead_nothing(tenure_election *election, void *arg) {
+    (void)election;
+    (void)arg;
+    return 0;
+}
+
+static void the_longest_time_for_which_a_role_can_be_kept_is_kept(void **state) {
+    (void)state;
+    tenure_context *context = open_context("memory:longest");
+    tenure_options leader = {.size = sizeof leader, .namespace_name = "leader"};
+    tenure_context *reader = NULL;
+    tenure_election_options options = {.size = sizeof options, .at_least_ms = TENURE_TTL_MAX_MS - TTL_MS};
+    assert_int_equal(tenure_election_run(context, "web", &options, WAIT_MS, lead_nothing, NULL), TENURE_OK);
+    assert_int_equal(tenure_open("memory:longest", &leader, &reader), TENURE_OK);
+    tenure_info info = {.size = sizeof info};
+    assert_int_equal(tenure_target_read(reader, "web", &info), TENURE_OK);
+    assert_true(info.remaining_ms > options.at_least_ms - TENURE_TTL_MAX_MS / 100);
+    assert_true(info.remaining_ms <= TENURE_TTL_MAX_MS);
+    tenure_close(reader);
+    tenure_close(context);
+}
+
 static void wrong_arguments_are_refused_with_the_reason(void **state) {
     (void)state;
     tenure_context *context = open_context("memory:wrong");
@@ -204,6 +299,16 @@ static void wrong_arguments_are_refused_with_the_reason(void **state) {
     assert_int_equal(tenure_election_open(context, "no role", NULL, &election), TENURE_E_INVALID);
     assert_contains(tenure_message(context), "no role");
     assert_int_equal(tenure_election_open(context, NULL, NULL, &election), TENURE_E_INVALID);
+    /* The lease that keeps a role lasts for a TTL more. */
+    options = (tenure_election_options){.size = sizeof options};
+    static const uint64_t too_long[] = {UINT64_MAX, 2 * TENURE_TTL_MAX_MS, TENURE_TTL_MAX_MS, UINT64_MAX - 1000};
+    for (size_t i = 0; i < TEN_COUNT(too_long); i++) {
+        options.at_least_ms = too_long[i];
+        assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_E_INVALID);
+        assert_contains(tenure_message(context), "at_least_ms");
+        assert_contains(tenure_message(context), "366 days");
+        assert_int_equal(tenure_election_run(context, "web", &options, 0, lead_nothing, NULL), TENURE_E_INVALID);
+    }
     options = (tenure_election_options){.namespace_name = "leader"};
     assert_int_equal(tenure_election_open(context, "web", &options, &election), TENURE_E_INVALID);
     assert_contains(tenure_message(context), "size");
@@ -253,6 +358,9 @@ int main(void) {
         cmocka_unit_test(a_forced_leader_stops_and_says_so),
         cmocka_unit_test(a_forked_child_leads_nothing),
         cmocka_unit_test(wrong_arguments_are_refused_with_the_reason),
+        cmocka_unit_test(who_leads_is_read_in_the_namespace_of_the_election),
+        cmocka_unit_test(a_role_is_kept_until_work_that_goes_on_elsewhere_is_over),
+        cmocka_unit_test(the_longest_time_for_which_a_role_can_be_kept_is_kept),
 #ifdef TEN_STORE_SQLITE
         cmocka_unit_test(a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again),
 #endif

@@ -239,6 +239,31 @@ static void a_token_that_is_spent_for_one_handle_is_for_all(void **state) {
     tenure_lease_free(third);
 }
 
+static void the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease_free(lease);
+    fixture->fake.boot_ms += TTL - MARGIN - 1;
+    lease = acquire(fixture->a, "x"); /* before its deadline it is the same lease */
+    assert_int_equal(tenure_lease_token(lease), 1);
+    assert_true(tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+    fixture->fake.boot_ms += TTL - MARGIN;
+    assert_held(fixture->b, "x");
+    lease = acquire(fixture->a, "x");
+    assert_int_equal(tenure_lease_token(lease), 2);
+    assert_true(tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+    /* Also if it had expired before it was freed. */
+    lease = acquire(fixture->a, "y");
+    fixture->fake.boot_ms += TTL - MARGIN;
+    assert_false(tenure_lease_valid(lease));
+    tenure_lease_free(lease);
+    lease = acquire(fixture->a, "y");
+    assert_int_equal(tenure_lease_token(lease), 2);
+    tenure_lease_free(lease);
+}
+
 static void a_released_target_is_free_at_once_and_its_token_grows(void **state) {
     struct fixture *fixture = *state;
     for (uint64_t token = 1; token <= 5; token++) {
@@ -603,6 +628,7 @@ int main(void) {
         LEASE_TEST(an_instance_that_asks_again_gets_the_same_token),
         LEASE_TEST(two_handles_on_one_grant_end_together),
         LEASE_TEST(a_token_that_is_spent_for_one_handle_is_for_all),
+        LEASE_TEST(the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline),
         LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows),
         LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost),
         LEASE_TEST(a_lease_that_was_taken_is_lost_to_the_one_who_has_it),

@@ -236,6 +236,13 @@ static void what_is_not_registered_is_neither_removed_nor_paused(void **state) {
     assert_contains(tenure_message(fixture->context), "no target x in the registry");
 }
 
+static void an_instance_that_is_not_there_cannot_be_drained(void **state) {
+    struct fixture *fixture = *state;
+    assert_int_equal(tenure_instance_drain(fixture->context, "nobody-1-abc"), TENURE_E_UNKNOWN_INSTANCE);
+    assert_contains(tenure_message(fixture->context), "nobody-1-abc");
+    assert_int_equal(tenure_instance_undrain(fixture->context, "nobody-1-abc"), TENURE_E_UNKNOWN_INSTANCE);
+}
+
 static void a_bad_target_among_good_ones_registers_none(void **state) {
     struct fixture *fixture = *state;
     tenure_target targets[] = {{.size = sizeof(tenure_target), .id = "a"},
@@ -434,6 +441,7 @@ int main(void) {
         REGISTRY_TEST(namespaces_do_not_see_each_other),
         REGISTRY_TEST(targets_are_registered_changed_and_removed),
         REGISTRY_TEST(what_is_not_registered_is_neither_removed_nor_paused),
+        REGISTRY_TEST(an_instance_that_is_not_there_cannot_be_drained),
         REGISTRY_TEST(a_bad_target_among_good_ones_registers_none),
         REGISTRY_TEST(removing_a_target_keeps_its_counter_and_its_lease),
         REGISTRY_TEST(the_registry_is_listed_page_by_page_until_told_to_end),

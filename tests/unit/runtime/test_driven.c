@@ -22,7 +22,10 @@ struct program {
     atomic_uint renewed; /* leases, not batches */
     atomic_uint lost;
     atomic_uint released;
-    int error; /* of the last that failed */
+    int error;             /* of the last that failed */
+    tenure_lease *granted; /* of the last events */
+    tenure_lease *refused;
+    tenure_lease *gone;
     char reason[16];
     char lost_target[64];
 };
@@ -41,16 +44,19 @@ static void on_event(const tenure_event *event, void *userdata) {
     struct program *program = userdata;
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
+        program->granted = event->lease;
         atomic_fetch_add(&program->acquired, 1);
         break;
     case TENURE_EVENT_ACQUIRE_FAILED:
         program->error = event->error;
+        program->refused = event->lease;
         atomic_fetch_add(&program->failed, 1);
         break;
     case TENURE_EVENT_RENEWED:
         atomic_fetch_add(&program->renewed, event->target[0] ? 1 : (unsigned)event->count);
         break;
     case TENURE_EVENT_LOST:
+        program->gone = event->lease;
         atomic_fetch_add(&program->lost, 1);
         break;
     case TENURE_EVENT_RELEASED:
@@ -229,6 +235,60 @@ static void an_asynchronous_acquire_of_what_is_held_fails_or_waits_for_its_relea
     tenure_lease_free(once);
     tenure_lease_free(held);
     tenure_lease_free(patient);
+    tenure_close(program.context);
+    tenure_close(other);
+}
+
+static void an_event_names_the_handle_that_it_is_about(void **state) {
+    (void)state;
+    struct program program;
+    tenure_context *other = open_other("memory:unit-driven-names", NULL);
+    tenure_lease *held = NULL;
+    tenure_lease *first = NULL;
+    tenure_lease *second = NULL;
+    program_open(&program, "memory:unit-driven-names", 0);
+    assert_int_equal(tenure_acquire(other, "theirs", 0, 0, &held), TENURE_OK);
+    assert_int_equal(tenure_acquire(program.context, "mine", 0, TENURE_ASYNC, &first), TENURE_OK);
+    TURN_UNTIL(&program, atomic_load(&program.acquired) == 1);
+    assert_ptr_equal(program.granted, first);
+    /* One more handle on what is held already is told, too. */
+    assert_int_equal(tenure_acquire(program.context, "mine", 0, TENURE_ASYNC, &second), TENURE_OK);
+    TURN_UNTIL(&program, atomic_load(&program.acquired) == 2);
+    assert_ptr_equal(program.granted, second);
+    assert_int_equal(tenure_lease_wait(second, 0), TENURE_OK);
+    assert_int_equal(tenure_lease_token(second), tenure_lease_token(first));
+    tenure_lease_free(second);
+    assert_int_equal(tenure_acquire(program.context, "theirs", 0, TENURE_ASYNC, &second), TENURE_OK);
+    TURN_UNTIL(&program, atomic_load(&program.failed) == 1);
+    assert_ptr_equal(program.refused, second);
+    assert_int_equal(tenure_force_release(other, "mine", NULL, 0, NULL), TENURE_OK);
+    TURN_UNTIL(&program, atomic_load(&program.lost) == 1);
+    assert_ptr_equal(program.gone, first);
+    tenure_lease_free(first);
+    tenure_lease_free(second);
+    tenure_lease_free(held);
+    tenure_close(program.context);
+    tenure_close(other);
+}
+
+static void an_asynchronous_acquire_that_is_dropped_takes_nothing_from_another(void **state) {
+    (void)state;
+    struct program program;
+    tenure_context *other = open_other("memory:unit-driven-both", NULL);
+    tenure_lease *held = NULL;
+    tenure_lease *first = NULL;
+    tenure_lease *second = NULL;
+    program_open(&program, "memory:unit-driven-both", 0);
+    assert_int_equal(tenure_acquire(other, "x", 0, 0, &held), TENURE_OK);
+    assert_int_equal(tenure_acquire(program.context, "x", UINT64_MAX, TENURE_ASYNC, &first), TENURE_OK);
+    assert_int_equal(tenure_acquire(program.context, "x", UINT64_MAX, TENURE_ASYNC, &second), TENURE_OK);
+    for (int i = 0; i < 5; i++)
+        turn_at_once(&program);
+    tenure_lease_drop(second);
+    assert_int_equal(tenure_release(held), TENURE_OK);
+    TURN_UNTIL(&program, tenure_lease_valid(first));
+    tenure_lease_free(first);
+    tenure_lease_free(held);
     tenure_close(program.context);
     tenure_close(other);
 }
@@ -475,6 +535,8 @@ int main(void) {
         cmocka_unit_test(many_leases_are_driven_by_a_loop_on_sqlite),
 #endif
         cmocka_unit_test(an_asynchronous_acquire_of_what_is_held_fails_or_waits_for_its_release),
+        cmocka_unit_test(an_event_names_the_handle_that_it_is_about),
+        cmocka_unit_test(an_asynchronous_acquire_that_is_dropped_takes_nothing_from_another),
         cmocka_unit_test(an_asynchronous_acquire_that_is_dropped_is_not_held_in_the_end),
         cmocka_unit_test(an_acquire_that_waits_keeps_the_other_leases),
         cmocka_unit_test(a_wait_for_an_asynchronous_lease_drives_the_context),

@@ -7,6 +7,7 @@
 #include <tenure.h>
 
 #include "base/io.h"
+#include "runtime/member.h"
 
 #define SOON_MS HANG_MS
 
@@ -14,6 +15,7 @@
 struct instance {
     tenure_context *context;
     tenure_member *member;
+    unsigned seen;
 };
 
 static tenure_context *open_context(const char *url, uint64_t ttl_ms) {
@@ -141,6 +143,26 @@ static void a_busy_target_is_not_given_back_before_its_work_has_stopped(void **s
     ten_sleep_us(1200000);
     assert_int_equal(owned(member.member), 1);
     assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_E_LOST);
+    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_OK);
+    assert_true(owns_soon(member.member, 0));
+    stop_instance(member);
+}
+
+static void each_piece_of_work_begins_and_ends_by_itself(void **state) {
+    (void)state;
+    struct instance member = start_instance("memory:member-nested", 0);
+    put_targets(member.member, 1);
+    assert_true(owns_soon(member.member, 1));
+    uint64_t token = 0;
+    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_E_INVALID);
+    assert_contains(tenure_message(member.member), "t00");
+    assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_OK);
+    assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_OK);
+    assert_int_equal(tenure_member_remove(member.member, "t00"), TENURE_OK);
+    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_OK);
+    /* Another piece is under way: the lease is kept and renewed past its TTL. */
+    ten_sleep_us(1200000);
+    assert_int_equal(owned(member.member), 1);
     assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_OK);
     assert_true(owns_soon(member.member, 0));
     stop_instance(member);
@@ -299,6 +321,89 @@ static void a_handle_of_a_removed_target_is_never_held_again(void **state) {
     stop_instance(member);
 }
 
+/* The word behind the last place is the warden's: a target without a place must not reach it. */
+static void a_target_more_than_there_are_places_is_refused(void **state) {
+    (void)state;
+    enum { ROOM = 2 };
+    ten_beliefs beliefs;
+    assert_true(ten_beliefs_share(&beliefs, ROOM));
+    ten_member_extras extras = {.beliefs = &beliefs};
+    struct instance member = {.context = open_context("memory:member-room", 1000)};
+    assert_int_equal(ten_member_open(member.context, NULL, &extras, &member.member), TENURE_OK);
+    put_targets(member.member, ROOM);
+    assert_true(owns_soon(member.member, ROOM));
+    assert_int_equal(tenure_member_put(member.member, "more", 0), TENURE_E_NOMEM);
+    assert_contains(tenure_message(member.member), "more");
+    assert_contains(tenure_message(member.member), "2 targets");
+    assert_int_equal(tenure_member_acquire(member.member, "more"), TENURE_E_NOMEM);
+    assert_false(tenure_member_is_held(member.member, "more"));
+    assert_null(ten_beliefs_at(&beliefs, ROOM));
+    assert_in_range(atomic_load(beliefs.last_end_ms), ten_now_ms() - HANG_MS, ten_now_ms() + 1000);
+    assert_int_equal(tenure_member_remove(member.member, "t00"), TENURE_OK);
+    assert_true(owns_soon(member.member, ROOM - 1));
+    assert_int_equal(tenure_member_put(member.member, "more", 0), TENURE_OK); /* there is a place again */
+    assert_true(owns_soon(member.member, ROOM));
+    stop_instance(member);
+    ten_beliefs_free(&beliefs);
+}
+
+static size_t address_space(void) {
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Whoever limits its address space, or forbids overcommitment, can have a fleet member, too. */
+static void a_member_takes_memory_only_for_the_targets_that_it_has(void **state) {
+    (void)state;
+    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN};
+    tenure_context *context = NULL;
+    tenure_member *member = NULL;
+    assert_int_equal(tenure_open("memory:member-small", &options, &context), TENURE_OK);
+    size_t before = address_space();
+    assert_int_equal(tenure_member_open(context, NULL, &member), TENURE_OK);
+    put_targets(member, 10);
+    assert_true(address_space() < before + (16u << 20));
+    tenure_handle handle;
+    assert_int_equal(tenure_member_handle(member, "t00", &handle), TENURE_OK);
+    for (unsigned i = 0; i < 2 * TEN_BELIEFS_PART; i++) { /* its place stays where it is */
+        char id[16];
+        snprintf(id, sizeof id, "more-%u", i);
+        assert_int_equal(tenure_member_put(member, id, TENURE_PAUSED), TENURE_OK);
+    }
+    tenure_handle again;
+    assert_int_equal(tenure_member_handle(member, "t00", &again), TENURE_OK);
+    assert_ptr_equal(again.belief, handle.belief);
+    assert_false(tenure_handle_is_held(handle));
+    tenure_member_close(member);
+    tenure_close(context);
+}
+
+static int remove_others(const char *name, void *userdata) {
+    struct instance *member = userdata;
+    for (unsigned i = 0; i < 3; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t%02u", i);
+        if (strcmp(id, name) != 0)
+            (void)tenure_member_remove(member->member, id);
+    }
+    ++member->seen;
+    return 0;
+}
+
+static void a_list_is_what_was_there_when_it_was_asked_for(void **state) {
+    (void)state;
+    struct instance member = start_instance("memory:member-list", 0);
+    put_targets(member.member, 3);
+    assert_true(owns_soon(member.member, 3));
+    assert_int_equal(tenure_member_list_held(member.member, remove_others, &member), TENURE_OK);
+    assert_int_equal(member.seen, 3);
+    stop_instance(member);
+}
+
 static void unsafe_options_and_bad_names_are_refused(void **state) {
     (void)state;
     tenure_context *context = NULL;
@@ -324,6 +429,7 @@ int main(void) {
         cmocka_unit_test(a_single_member_acquires_every_target_and_gives_it_back_when_stopped),
         cmocka_unit_test(two_members_share_and_agree_and_one_takes_over_from_the_other),
         cmocka_unit_test(a_busy_target_is_not_given_back_before_its_work_has_stopped),
+        cmocka_unit_test(each_piece_of_work_begins_and_ends_by_itself),
         cmocka_unit_test(the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason),
         cmocka_unit_test(acquiring_takes_a_target_whatever_the_plan_says_and_keeps_it),
         cmocka_unit_test(a_drained_member_hands_everything_over_and_takes_it_back),
@@ -332,6 +438,9 @@ int main(void) {
         cmocka_unit_test(events_can_be_pulled),
         cmocka_unit_test(a_fleet_with_another_ttl_is_refused),
         cmocka_unit_test(a_handle_of_a_removed_target_is_never_held_again),
+        cmocka_unit_test(a_target_more_than_there_are_places_is_refused),
+        cmocka_unit_test(a_member_takes_memory_only_for_the_targets_that_it_has),
+        cmocka_unit_test(a_list_is_what_was_there_when_it_was_asked_for),
         cmocka_unit_test(unsafe_options_and_bad_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,10 +152,10 @@ static void a_missing_role_or_instance_is_refused(void **state) {
     tenure_leader leader = {.size = sizeof leader};
     REFUSED(tenure_election_open(context, NULL, NULL, &election), TENURE_E_INVALID, "role");
     REFUSED(tenure_election_run(context, NULL, NULL, 0, no_work, NULL), TENURE_E_INVALID, "role");
-    REFUSED(tenure_leader_read(context, NULL, &leader), TENURE_E_INVALID, "role");
-    REFUSED(tenure_leader_observe(context, NULL, no_leader, NULL), TENURE_E_INVALID, "role");
-    REFUSED(tenure_leader_resign(context, NULL, "i"), TENURE_E_INVALID, "role");
-    REFUSED(tenure_leader_resign(context, "web", NULL), TENURE_E_INVALID, "instance");
+    REFUSED(tenure_leader_read(context, NULL, NULL, &leader), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_observe(context, NULL, NULL, no_leader, NULL), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_resign(context, NULL, NULL, "i"), TENURE_E_INVALID, "role");
+    REFUSED(tenure_leader_resign(context, NULL, "web", NULL), TENURE_E_INVALID, "instance");
     REFUSED(tenure_instance_drain(context, NULL), TENURE_E_INVALID, "instance");
     REFUSED(tenure_instance_undrain(context, NULL), TENURE_E_INVALID, "instance");
     assert_null(election);
@@ -177,7 +177,7 @@ static void a_missing_place_for_the_result_is_refused(void **state) {
     REFUSED(tenure_member_read(fixture->member, "t", NULL), TENURE_E_INVALID, "info");
     REFUSED(tenure_member_next_event(fixture->member, 0, NULL), TENURE_E_INVALID, "event");
     REFUSED(tenure_election_open(context, "other", NULL, NULL), TENURE_E_INVALID, "election");
-    REFUSED(tenure_leader_read(context, "web", NULL), TENURE_E_INVALID, "leader");
+    REFUSED(tenure_leader_read(context, NULL, "web", NULL), TENURE_E_INVALID, "leader");
     REFUSED(tenure_guard_open(context, NULL, NULL), TENURE_E_INVALID, "guard");
     REFUSED(tenure_guard_read(fixture->guard, NULL), TENURE_E_INVALID, "totals");
     REFUSED(tenure_guard_check_many(fixture->guard, NULL, 1, sizeof(tenure_guard_item)), TENURE_E_INVALID, "items");
@@ -193,7 +193,7 @@ static void a_missing_function_is_refused(void **state) {
     REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "function");
-    REFUSED(tenure_leader_observe(context, "web", NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_leader_observe(context, NULL, "web", NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_member_list_held(fixture->member, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_member_list_instances(fixture->member, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_election_run(context, "other", NULL, 0, NULL, NULL), TENURE_E_INVALID, "function");
@@ -314,7 +314,7 @@ static void an_unknown_flag_is_not_supported(void **state) {
     tenure_guard *guard = NULL;
     tenure_options options = {.size = sizeof options, .flags = UNKNOWN_FLAG};
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "other", .flags = UNKNOWN_FLAG};
-    tenure_election_options campaign = {.size = sizeof campaign, .flags = 1};
+    tenure_election_options campaign = {.size = sizeof campaign, .flags = UNKNOWN_FLAG | TENURE_WORK_ELSEWHERE};
     tenure_guard_options check = {.size = sizeof check, .flags = UNKNOWN_FLAG | TENURE_ACCEPT_EXPIRED};
     tenure_context *another = NULL;
     REFUSED(tenure_open("memory:", &options, &another), TENURE_E_UNSUPPORTED, "flag");
@@ -352,7 +352,7 @@ static void a_structure_without_a_size_is_refused(void **state) {
     REFUSED(tenure_registry_put(context, &(tenure_target){.id = "t"}, 1, NULL), TENURE_E_INVALID, "tenure_target");
     assert_int_equal(tenure_member_put(fixture->member, "t", 0), TENURE_OK);
     REFUSED(tenure_member_read(fixture->member, "t", &(tenure_member_info){0}), TENURE_E_INVALID, "tenure_member_info");
-    REFUSED(tenure_leader_read(context, "web", &(tenure_leader){0}), TENURE_E_INVALID, "tenure_leader");
+    REFUSED(tenure_leader_read(context, NULL, "web", &(tenure_leader){0}), TENURE_E_INVALID, "tenure_leader");
     REFUSED(tenure_guard_read(fixture->guard, &(tenure_guard_totals){0}), TENURE_E_INVALID, "tenure_guard_totals");
     assert_true(!another && !member && !election && !guard);
 }

@@ -447,7 +447,7 @@ static void each_may_call_everything(void **state) {
     assert_int_equal(tenure_watch_wait(context, &cursor, 0, use_at_change, &lister), 7);
     assert_int_equal(tenure_history_read(context, NULL, 0, 100, use_at_change, &lister), 7);
     assert_int_equal(tenure_member_list_held(lister.member, use_at_name, &lister), 7);
-    assert_int_equal(tenure_leader_observe(context, "web", use_at_leader, &lister), 7);
+    assert_int_equal(tenure_leader_observe(context, NULL, "web", use_at_leader, &lister), 7);
     assert_int_equal(tenure_member_list_instances(lister.member, use_at_name, &lister), TENURE_OK); /* one */
     tenure_member_close(lister.member);
     assert_int_equal(tenure_close(context), TENURE_OK);

@@ -116,7 +116,7 @@ static int fill_member_info(struct fixture *fixture, void *structure) {
 }
 
 static int fill_leader(struct fixture *fixture, void *structure) {
-    return tenure_leader_read(fixture->leader, "web", structure);
+    return tenure_leader_read(fixture->leader, NULL, "web", structure);
 }
 
 static int fill_totals(struct fixture *fixture, void *structure) {
