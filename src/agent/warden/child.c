@@ -116,6 +116,7 @@ struct launch {
     enum ten_isolation form;
     int group_fd; /* of the command's control group; -1: none */
     uint64_t grace_ms;
+    const ten_descriptors *descriptors;
 };
 
 /* With the worker the other end of the pipe is gone. */
@@ -160,6 +161,7 @@ static _Noreturn void become_command(const struct launch *launch) {
         _exit(NOT_FOUND);
     if (pressure(launch) != TEN_WORK_NOTHING) /* it was stopped on its way here, and the lease has gone on without it */
         _exit(NOT_FOUND);
+    ten_descriptors_hide(launch->descriptors);
     execvpe(config->arguments[0], config->arguments, config->variables);
     exit_with(launch, errno);
 }
@@ -303,7 +305,8 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
                             .shared = children->shared,
                             .place = &children->shared->state->polls[child->place],
                             .group_fd = -1,
-                            .grace_ms = children->grace_ms};
+                            .grace_ms = children->grace_ms,
+                            .descriptors = &children->descriptors};
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
     pid_t pid = note_pid(children, 0) ? launch_process(&launch, children, child->mark) : -1;
     int failed = errno;
@@ -429,6 +432,7 @@ void ten_child_forget(ten_children *children, ten_child *child) {
 
 void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms) {
     *children = (ten_children){.shared = shared, .grace_ms = grace_ms, .required = wish == TEN_ISOLATION_REQUIRED};
+    ten_descriptors_note(&children->descriptors);
     ten_isolation_find(wish, &children->isolation);
     memcpy(shared->state->cgroup, children->isolation.cgroup, sizeof shared->state->cgroup);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "agent/warden/descriptors.h"
 #include "agent/warden/shared.h"
 #include "base/log.h"
 #include "core/work.h"
@@ -26,6 +27,7 @@ typedef struct ten_children {
     pid_t *pids;             /* of those that run */
     unsigned count;
     unsigned room;
+    ten_descriptors descriptors; /* that commands inherit */
 } ten_children;
 
 typedef struct ten_child {
