@@ -5,6 +5,8 @@
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
 . "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/manager.sh
+. "$TENURE_SOURCE/tests/lib/manager.sh"
 
 # message_of OUTPUT-COMMAND: one poll by the command.
 message_of() {
@@ -41,6 +43,22 @@ outputs() {
     same data "$DATA" '""'
     message_of 'printf "\377\376 bytes"'
     same ok "$(field ok)" true
+}
+
+# What the agent has open for itself, such as the sockets of its store, is not the poll's. What it was started with is.
+descriptors() {
+    [ "$1" != http ] || manager_up
+    list='ls /proc/self/fd | tr "\n" " "'
+    exec 9</dev/null
+    usual=$(sh -c "$list")
+    "$TENURE" target add t-1 >/dev/null
+    bare_agent a --targets store --pid-namespace "$2" --poll "exec:$list" --publish -
+    exec 9<&-
+    until_true 10 has_lines "$CASE/a.out" 1
+    stop a
+    first_message "$CASE/a.out" t-1
+    same 'descriptors of a poll' "$DATA" "\"$usual\""
+    case $usual in *' 9 '*) ;; *) fail "the test has $usual" ;; esac
 }
 
 failures() {
@@ -236,6 +254,9 @@ it 'an output of exactly 1 MiB is published' exactly_one_mebibyte
 it 'a command whose output never ends is ended' endless_output
 it 'messages of the namespace scenes have a scene_id' scenes
 it 'a command sees its target, token, instance, namespace, url and spec, and none of the settings' environment
+it 'a poll inherits no descriptor of the agent' descriptors sqlite auto
+it 'the same on a store with connections' descriptors http auto
+it 'the same without a PID namespace' descriptors http off
 it 'fault 38: a poll that hangs for several TTLs keeps its lease and is cut at its own time-out' timed_out
 it 'a poll that ignores SIGTERM is cut at its time-out, too' timed_out stubborn
 it 'a poll longer than the TTL keeps its lease and is not started a second time' longer_than_the_ttl

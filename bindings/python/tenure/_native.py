@@ -23,7 +23,7 @@ ACCEPT_EXPIRED = 1
 class EventStruct(Structure):
     _fields_ = [("size", c_size_t), ("kind", c_int), ("error", c_int), ("token", c_uint64), ("remaining_ms", c_uint64),
                 ("count", c_uint64), ("free_ms", c_uint64), ("reason", c_char_p), ("target", c_char * TARGET_SIZE),
-                ("instance", c_char * HOLDER_SIZE), ("message", c_char_p)]
+                ("instance", c_char * HOLDER_SIZE), ("message", c_char_p), ("lease", c_void_p)]
 
 
 class InfoStruct(Structure):

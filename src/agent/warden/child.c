@@ -125,6 +125,7 @@ struct launch {
     enum ten_isolation form;
     const struct rlimit *files; /* the command's limit of open files */
     uint64_t grace_ms;
+    const ten_descriptors *descriptors;
 };
 
 /* With the worker the other end of the pipe is gone. */
@@ -192,6 +193,7 @@ static _Noreturn void become_command(const struct launch *launch) {
         (void)syscall(SYS_kill, syscall(SYS_getpid), SIGTERM); /* as it would have been a moment later */
         _exit(NOT_FOUND);
     }
+    ten_descriptors_hide(launch->descriptors);
     execvpe(config->arguments[0], config->arguments, config->variables);
     exit_with(launch, errno);
 }
@@ -359,7 +361,8 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
                             .shared = children->shared,
                             .place = &children->shared->state->polls[child->place],
                             .files = &children->files,
-                            .grace_ms = children->grace_ms};
+                            .grace_ms = children->grace_ms,
+                            .descriptors = &children->descriptors};
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
     bool room = ten_commands_reserve(&children->commands);
     pid_t pid = room ? launch_process(&launch, children, child->mark) : -1;
@@ -509,6 +512,7 @@ static void raise_file_limit(ten_children *children) {
 void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms,
                        ten_measures *measures) {
     *children = (ten_children){.shared = shared, .measures = measures, .grace_ms = grace_ms, .wish = wish};
+    ten_descriptors_note(&children->descriptors); /* before it opens any for itself */
     find_isolation(children);
     raise_file_limit(children);
     ten_spare_libraries();

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "agent/warden/commands.h"
+#include "agent/warden/descriptors.h"
 #include "agent/warden/leftovers.h"
 #include "agent/warden/shared.h"
 #include "base/log.h"
@@ -31,6 +32,7 @@ typedef struct ten_children {
     ten_commands commands;        /* those that run */
     ten_leftovers leftovers;
     uint32_t first_free; /* no place below it is free */
+    ten_descriptors descriptors; /* that commands inherit */
 } ten_children;
 
 typedef struct ten_child { /* stays where it is while it has a pid */
