@@ -221,7 +221,7 @@ crashed() {
     until_true 30 leads second
     exits 0 "$NEW" history --namespace leader --json
     # A server of the previous version takes a reason that it does not know for `done`.
-    if [ "$FLEET_STORE" = http ]; then reason=done; else reason=crashed; fi
+    if [ "$FLEET_STORE" = http ]; then reason='done'; else reason=crashed; fi
     out_has '"event":"lease_released"' "\"reason\":\"$reason\""
     exits 0 "$OLD" history --namespace leader --json
     out_has '"event":"lease_released"'
