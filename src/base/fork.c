@@ -26,7 +26,7 @@ static word_type *make_page(void) {
     return expected; /* another thread was first, or NULL */
 }
 
-uint64_t ten_process_number(void) {
+uint64_t ten_fork_number(void) {
     word_type *word = atomic_load(&page);
     if (!word)
         word = make_page();
@@ -37,7 +37,7 @@ uint64_t ten_process_number(void) {
     return atomic_compare_exchange_strong(word, &number, fresh) ? fresh : number;
 }
 
-bool ten_process_is(uint64_t number) {
+bool ten_fork_is(uint64_t number) {
     word_type *word = atomic_load_explicit(&page, memory_order_acquire);
     return word && number != 0 && atomic_load_explicit(word, memory_order_relaxed) == number;
 }

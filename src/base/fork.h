@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* This process's number, never 0; made at the first call in a process. 0 when the kernel refused the memory for it. */
-uint64_t ten_process_number(void);
+uint64_t ten_fork_number(void);
 /* Whether `number` came from this process. Never waits. */
-bool ten_process_is(uint64_t number);
+bool ten_fork_is(uint64_t number);
 
 #endif

@@ -44,7 +44,7 @@ struct question {
 static atomic_uint_fast64_t places[SLOTS];
 
 static uint64_t this_process(void) {
-    uint64_t number = ten_process_number();
+    uint64_t number = ten_fork_number();
     return number ? number : 3u;
 }
 

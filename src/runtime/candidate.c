@@ -61,7 +61,7 @@ static void publish(void *owner) {
 }
 
 static bool is_before(const tenure_election *election, uint64_t until_ms) {
-    return until_ms != 0 && now_ms(election) < until_ms && ten_process_is(election->object.process);
+    return until_ms != 0 && now_ms(election) < until_ms && ten_fork_is(election->object.process);
 }
 
 bool tenure_election_leads(const tenure_election *election) {

@@ -83,7 +83,7 @@ int ten_context_open(const char *url, const tenure_options *options, const ten_c
         r = open_store(context, url, own.timeout_ms, &error);
     if (r == TENURE_OK)
         r = ten_context_make_book(context, &error);
-    if (r == TENURE_OK && ten_process_number() == 0)
+    if (r == TENURE_OK && ten_fork_number() == 0)
         r = ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open a context");
     if (r == TENURE_OK && !ten_object_enter(&context->object, TEN_OBJECT_CONTEXT, context))
         r = ten_fail_memory(&error, "a context");
@@ -348,7 +348,7 @@ void tenure_cancel(tenure_context *context) {
     int saved = errno; /* a signal handler leaves errno as it was */
     /* The table is not for signal handlers. In a child the descriptor is shared with the parent, whose waits are not
      * the child's to end. */
-    if (context && ten_process_is(context->object.process))
+    if (context && ten_fork_is(context->object.process))
         ten_carrier_cancel(&context->carrier);
     errno = saved;
 }

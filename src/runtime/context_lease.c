@@ -403,7 +403,7 @@ int tenure_release(tenure_lease *lease) {
 /* ---- the local reads */
 
 static bool is_before(const tenure_lease *lease, uint64_t deadline_ms) {
-    return deadline_ms != 0 && ten_boot_ms(lease->clock) < deadline_ms && ten_process_is(lease->object.process);
+    return deadline_ms != 0 && ten_boot_ms(lease->clock) < deadline_ms && ten_fork_is(lease->object.process);
 }
 
 bool tenure_lease_valid(const tenure_lease *lease) {

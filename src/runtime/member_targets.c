@@ -176,7 +176,7 @@ static const ten_belief *belief_of(tenure_handle handle) {
 /* The generation is read again behind what it is about. */
 static bool is_before(tenure_handle handle, const ten_belief *belief, uint64_t until_ms) {
     return until_ms != 0 && ten_now_ms() < until_ms &&
-           ten_process_is(atomic_load_explicit(&belief->process, memory_order_relaxed)) && belief_of(handle);
+           ten_fork_is(atomic_load_explicit(&belief->process, memory_order_relaxed)) && belief_of(handle);
 }
 
 bool tenure_handle_is_held(tenure_handle handle) {
@@ -187,7 +187,7 @@ bool tenure_handle_is_held(tenure_handle handle) {
 uint64_t tenure_handle_token(tenure_handle handle) {
     const ten_belief *belief = belief_of(handle);
     bool held = belief && ten_belief_ends_ms(belief) != 0 &&
-                ten_process_is(atomic_load_explicit(&belief->process, memory_order_relaxed));
+                ten_fork_is(atomic_load_explicit(&belief->process, memory_order_relaxed));
     uint64_t token = held ? atomic_load_explicit(&belief->token, memory_order_acquire) : 0;
     return held && belief_of(handle) ? token : 0;
 }

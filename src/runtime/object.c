@@ -84,7 +84,7 @@ static void take_out(size_t at) {
 bool ten_object_enter(ten_object *object, enum ten_object_kind kind, tenure_context *context) {
     pthread_once(&prepared, prepare);
     object->kind = kind;
-    object->process = ten_process_number();
+    object->process = ten_fork_number();
     atomic_store(&object->context, context);
     lock_table();
     bool entered = grow();
@@ -120,7 +120,7 @@ static int check_found(const void *handle, const ten_object *object, enum ten_ob
     if (object->kind != kind)
         return ten_last_error_say(handle, TENURE_E_INVALID, "this handle is a %s, not a %s", names[object->kind],
                                   names[kind]);
-    if (!ten_process_is(object->process))
+    if (!ten_fork_is(object->process))
         return ten_last_error_say(handle, TENURE_E_FORKED,
                                   "this %s belongs to the parent of this process; open another one after fork()",
                                   names[kind]);

@@ -20,11 +20,11 @@ static _Atomic(uint64_t) overflowed; /* the process in which the table was too s
 
 bool ten_inherited_is_open(uint64_t device, uint64_t inode) {
     uint64_t process = atomic_load(&overflowed);
-    if (process && !ten_process_is(process))
+    if (process && !ten_fork_is(process))
         return true;
     for (int i = 0; i < PLACES; i++) {
         process = atomic_load(&table[i].process);
-        if (process && !ten_process_is(process) && atomic_load(&table[i].device) == device &&
+        if (process && !ten_fork_is(process) && atomic_load(&table[i].device) == device &&
             atomic_load(&table[i].inode) == inode)
             return true;
     }
@@ -32,7 +32,7 @@ bool ten_inherited_is_open(uint64_t device, uint64_t inode) {
 }
 
 int ten_inherited_note(uint64_t device, uint64_t inode) {
-    uint64_t self = ten_process_number();
+    uint64_t self = ten_fork_number();
     for (int i = 0; i < PLACES; i++) {
         uint64_t nobody = 0;
         if (atomic_compare_exchange_strong(&table[i].process, &nobody, self)) {
@@ -46,6 +46,6 @@ int ten_inherited_note(uint64_t device, uint64_t inode) {
 }
 
 void ten_inherited_forget(int place) {
-    if (place >= 0 && ten_process_is(atomic_load(&table[place].process)))
+    if (place >= 0 && ten_fork_is(atomic_load(&table[place].process)))
         atomic_store(&table[place].process, 0);
 }

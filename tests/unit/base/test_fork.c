@@ -10,39 +10,39 @@
 
 static void a_process_knows_its_number(void **state) {
     (void)state;
-    uint64_t number = ten_process_number();
+    uint64_t number = ten_fork_number();
     assert_true(number != 0);
-    assert_true(ten_process_number() == number);
-    assert_true(ten_process_is(number));
-    assert_false(ten_process_is(0));
-    assert_false(ten_process_is(number + 1));
+    assert_true(ten_fork_number() == number);
+    assert_true(ten_fork_is(number));
+    assert_false(ten_fork_is(0));
+    assert_false(ten_fork_is(number + 1));
 }
 
 static void look_from_a_grandchild(void *arg) {
-    CHILD_CHECK(!ten_process_is(*(uint64_t *)arg));
+    CHILD_CHECK(!ten_fork_is(*(uint64_t *)arg));
 }
 
 static void look_from_a_child(void *arg) {
     uint64_t parent = *(uint64_t *)arg;
-    CHILD_CHECK(!ten_process_is(parent));
-    CHILD_CHECK(!ten_process_is(0));
-    uint64_t own = ten_process_number();
+    CHILD_CHECK(!ten_fork_is(parent));
+    CHILD_CHECK(!ten_fork_is(0));
+    uint64_t own = ten_fork_number();
     CHILD_CHECK(own != 0 && own != parent);
-    CHILD_CHECK(ten_process_is(own) && !ten_process_is(parent));
+    CHILD_CHECK(ten_fork_is(own) && !ten_fork_is(parent));
     CHILD_CHECK(child_status(look_from_a_grandchild, &own, 0) == 0);
-    CHILD_CHECK(ten_process_is(own));
+    CHILD_CHECK(ten_fork_is(own));
 }
 
 static void a_child_is_not_its_parent(void **state) {
     (void)state;
-    uint64_t number = ten_process_number();
+    uint64_t number = ten_fork_number();
     for (int i = 0; i < 3; i++)
         assert_child_is_content(look_from_a_child, &number);
-    assert_true(ten_process_is(number));
+    assert_true(ten_fork_is(number));
 }
 
 static void *ask_for_number(void *arg) {
-    *(uint64_t *)arg = ten_process_number();
+    *(uint64_t *)arg = ten_fork_number();
     return NULL;
 }
 
@@ -56,7 +56,7 @@ static void ask_from_threads(void *arg) {
     for (size_t i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
     for (size_t i = 0; i < 8; i++)
-        CHILD_CHECK(numbers[i] == numbers[0] && ten_process_is(numbers[i]));
+        CHILD_CHECK(numbers[i] == numbers[0] && ten_fork_is(numbers[i]));
 }
 
 static void threads_of_one_process_get_the_same_number(void **state) {
