@@ -84,8 +84,7 @@ static int begin(tenure_context *context, tenure_lease *lease, uint64_t until_ms
     int r = ten_context_check_free(context, context->namespace_name, lease->target);
     if (r < 0)
         return r;
-    ten_book_lease *entry =
-        ten_lease_book_acquire(context->book, now_ms, lease->target, until_ms, &lease->user, wait);
+    ten_book_lease *entry = ten_lease_book_acquire(context->book, now_ms, lease->target, until_ms, &lease->user, wait);
     if (!entry)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", lease->target);
     ten_context_lease_link(lease, entry);
@@ -227,7 +226,11 @@ int tenure_lease_wait(tenure_lease *lease, uint64_t wait_ms) {
     bool settled = !lease->pending;
     if (settled)
         r = lease->outcome;
+    bool over = settled && r == TENURE_OK && !ten_context_lease_is_held(lease);
     ten_carrier_unlock(carrier);
+    if (over)
+        return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was acquired, but is over: it was %s",
+                                  lease->target, lease->reason ? lease->reason : "released");
     if (r == TENURE_E_TIMEOUT && !settled)
         return ten_last_error_say(lease, r, "it is not known yet whether %s can be acquired", lease->target);
     ten_result refusal = {

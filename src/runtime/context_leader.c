@@ -89,6 +89,10 @@ int tenure_leader_observe(tenure_context *context, const char *role, tenure_lead
         r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
     if (r == TENURE_OK)
         r = tenure_watch_start(context, &cursor);
+    if (r < 0)
+        return r;
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     while (r == TENURE_OK && observation.stopped == 0) {
         tenure_leader leader;
         r = read_leader(context, role, &leader);
@@ -103,6 +107,7 @@ int tenure_leader_observe(tenure_context *context, const char *role, tenure_lead
         if (anew)
             r = TENURE_OK;
     }
+    ten_object_use_end(&use);
     return observation.stopped ? observation.stopped : r;
 }
 
