@@ -50,14 +50,18 @@
  *  - Threads. Every function may be called from any thread. Calls that need the store wait for each other, each bounded
  *    by its own time-out. tenure_lease_valid(), tenure_handle_is_held(), tenure_election_leads() and the other local
  *    reads never wait. A handle must not be freed while another thread uses it.
- *  - Callbacks. `each` functions run in the calling thread, without a lock, and may call every function. on_...
- *    functions run in the context's thread, or inside tenure_process() and inside calls that wait. They may call every
- *    function except those that wait for the store or close a context, member, election or guard: these return
- *    TENURE_E_CALLBACK, and a close does nothing. Leases may be acquired with TENURE_ASYNC, dropped and freed. Nothing
- *    is renewed while an on_... function runs: it has to return in a fraction of the TTL.
+ *  - Callbacks. `each` functions, and the function of tenure_election_run(), run in the calling thread, without a lock.
+ *    They may call every function, but not close the handle that their own call is about, nor its context:
+ *    TENURE_E_CALLBACK, and nothing is closed. on_... functions run in the context's thread, or inside tenure_process()
+ *    and inside calls that wait. There, tenure_acquire() with TENURE_ASYNC, tenure_lease_drop(), tenure_lease_free(),
+ *    tenure_lease_on_lost(), tenure_election_resign(), tenure_cancel(), the local reads, and the functions of a fleet
+ *    member that only change or read its own state (put, remove, release, begin, end, set_weight, read, list) are
+ *    allowed. What waits for the store or closes a handle returns TENURE_E_CALLBACK and does nothing. Nothing is
+ *    renewed while an on_... function runs: it has to return in a fraction of the TTL.
  *  - Handles. A call on a handle that was closed or freed, or whose context was closed, is TENURE_E_CLOSED with a
- *    message; closing or freeing twice does nothing. Only the local reads do not check this: on a handle that was freed
- *    they are undefined, and after tenure_close() they say "not held".
+ *    message; closing or freeing twice does nothing. This is noticed until another 1,024 handles have been freed: after
+ *    that, a new handle may have the same address. The local reads do not check it: on a handle that was freed they are
+ *    undefined, and after tenure_close() they say "not held".
  *  - fork(). The child holds nothing. In the child every lease is invalid, every call on a handle of the parent returns
  *    TENURE_E_FORKED, and the close and free functions only free the handle. The child opens its own context. A SQLite
  *    file that the parent had open can be opened by the child only after exec: SQLite cannot share it across fork().
@@ -107,7 +111,7 @@ extern "C" {
     X(TENURE_E_TTL, -12, false, "this TTL cannot be used")                                                             \
     X(TENURE_E_TOKEN, -13, false, "token out of range")                                                                \
     X(TENURE_E_FORKED, -14, false, "used in a child of fork()")                                                        \
-    X(TENURE_E_CANCELLED, -15, true, "cancelled")                                                                      \
+    X(TENURE_E_CANCELLED, -15, false, "cancelled")                                                                     \
     X(TENURE_E_RESYNC, -16, true, "changes were missed; read everything again")                                        \
     X(TENURE_E_GONE, -17, false, "this instance was declared gone")                                                    \
     X(TENURE_E_SYSTEM, -18, true, "the operating system refused")                                                      \
@@ -213,11 +217,13 @@ typedef struct tenure_options {
     const char *namespace_name; /* "poll" */
     const char *instance_name;  /* first part of the instance id; the host's name */
     uint64_t ttl_ms;            /* 30,000; between 100 ms and 366 days, and what the store can do */
-    uint64_t renew_ms;          /* ttl / 3: between renewals; at most half of the TTL less the margin */
-    uint64_t margin_ms;         /* max(ttl / 8, 20): how much earlier than the store a holder stops believing */
-    uint64_t timeout_ms;        /* ttl / 6, between 50 and 5,000: bound of one call to the store */
-    tenure_event_fn on_event;   /* what happens to the context's leases; NULL: pull with tenure_next_event() */
-    void *userdata;             /* for on_event */
+    uint64_t renew_ms;          /* ttl / 3: between renewals; at most (ttl - margin) / 2 */
+    /* How much earlier than the store a holder stops believing. Default: ttl / 8; at least 20, at most ttl / 2. */
+    uint64_t margin_ms;
+    /* Bound of one call to the store. Default: ttl / 6, but at least 50 and at most 5,000. At most 366 days. */
+    uint64_t timeout_ms;
+    tenure_event_fn on_event; /* what happens to the context's leases; NULL: pull with tenure_next_event() */
+    void *userdata;           /* for on_event */
 } tenure_options;
 
 /*
@@ -226,8 +232,8 @@ typedef struct tenure_options {
  * `https://HOST:PORT` for a `tenure serve`; tenure-stores(7) has their options. `memory:NAME` is a store inside one
  * process, for tests. NULL is `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db. The context gets an instance id of its
  * own, `name-startNanoseconds-8hex`, which is never reused: it is the holder of all that is acquired on the context. A
- * wrong URL or an unusable store is an error here, except that a store behind `http` and `https` is connected to when
- * it is first used. On failure tenure_message(NULL) describes the error.
+ * wrong URL or an unusable store is an error here, except that a store behind `etcd`, `etcds`, `http` or `https` is
+ * connected to when it is first used. On failure tenure_message(NULL) describes the error.
  */
 TENURE_API int tenure_open(const char *url, const tenure_options *options, tenure_context **ret_context);
 
@@ -248,7 +254,8 @@ TENURE_API const char *tenure_instance_id(const tenure_context *context);
 
 /* Ends calls on this context that wait for something to happen (an acquire with a wait, a watch, an event) with
  * TENURE_E_CANCELLED, now and from now on. Calls that wait only for the store's answer, and those that end something,
- * go on. Safe in a signal handler; so the handle is not checked: not after tenure_close(). */
+ * go on. A cancelled context stays cancelled. May be called in a signal handler. The handle is not checked: do not call
+ * it after tenure_close(). */
 TENURE_API void tenure_cancel(tenure_context *context);
 
 /* The next event of the context's leases, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came.
@@ -288,7 +295,9 @@ enum tenure_acquire_flag {
  * and at the instant when the present lease ends, until wait_ms have passed. A target that this context holds already
  * is granted again, with the same token and a fresh TTL; handles on the same grant end together when one of them is
  * released. What a fleet member or an election of this context is about cannot be acquired (TENURE_E_INVALID).
- * TENURE_E_HELD: another instance holds it; tenure_message() names it and the time left.
+ * TENURE_E_HELD: another instance holds it; tenure_message() names it and the time left. A store that is new, or has
+ * lost data, grants nothing for one TTL, because an earlier holder may still be at work: the call waits, or returns
+ * TENURE_E_HELD with a message that says so.
  */
 TENURE_API int tenure_acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
                               tenure_lease **ret_lease);
@@ -296,8 +305,9 @@ TENURE_API int tenure_acquire(tenure_context *context, const char *target, uint6
  * TENURE_ASYNC. */
 TENURE_API int tenure_acquire_any(tenure_context *context, const char *const *targets, size_t count, uint64_t wait_ms,
                                   unsigned flags, tenure_lease **ret_lease);
-/* Waits up to wait_ms for the outcome of an acquire with TENURE_ASYNC. TENURE_OK: it is held; TENURE_E_TIMEOUT: it is
- * not known yet. Any other error is the outcome. */
+/* Waits up to wait_ms for the outcome of an acquire with TENURE_ASYNC. TENURE_OK: it is held; TENURE_E_LOST: it was
+ * acquired, but has been released or lost since; TENURE_E_TIMEOUT: it is not known yet. Any other error is the
+ * outcome. */
 TENURE_API int tenure_lease_wait(tenure_lease *lease, uint64_t wait_ms);
 
 /*
@@ -310,7 +320,8 @@ TENURE_API int tenure_renew(tenure_lease *lease);
 /*
  * Releases the lease. Stop the work first. The lease is invalid from the moment of the call, whatever the store
  * answers; after an error the context repeats the release until the lease has ended. Releasing what is not held any
- * more is TENURE_OK. The handle stays: free it.
+ * more is TENURE_OK. A lease that was lost because it was forced keeps others out until it would have expired:
+ * releasing it says that the work has stopped, and lets them in. The handle stays: free it.
  */
 TENURE_API int tenure_release(tenure_lease *lease);
 
@@ -340,7 +351,8 @@ TENURE_API int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void
 
 /*
  * Renewing and releasing without a handle, for a caller that kept only the target and the token (a script). They match
- * the token; the holder is whoever holds that token. ttl_ms 0 keeps the lease's own TTL. tenure_token_release() returns
+ * the token; the holder is whoever holds that token. ttl_ms 0 keeps the lease's own TTL; a shorter one does, too,
+ * because the holder would not hear of it and would believe in its lease for too long. tenure_token_release() returns
  * TENURE_OK also when nothing was held under that token; *ret_released, which may be NULL, says which.
  */
 TENURE_API int tenure_token_renew(tenure_context *context, const char *target, uint64_t token, uint64_t ttl_ms);
@@ -416,7 +428,7 @@ typedef struct tenure_target {
     const char *id;
     const char *url;   /* NULL: none */
     const char *exec;  /* NULL: none */
-    const char *spec;  /* NULL, or a JSON value as text, for the target's own poller */
+    const char *spec;  /* NULL, or a JSON value as text (TENURE_E_INVALID otherwise), for the target's own poller */
     uint64_t every_ms; /* 0: the agent's default */
     bool paused;
 } tenure_target;
@@ -480,7 +492,8 @@ TENURE_API int tenure_history_read(tenure_context *context, const char *target, 
  * for it, renews, hands over, and takes over from the dead. The program adds targets (or lets them come from the
  * store's registry), checks a target before each step of work on it, and says when work begins and ends. A context has
  * at most one member in a namespace, and no leases or elections of its own there. An instance that has left a fleet is
- * gone: for a TTL, its context gets nothing more in that namespace (TENURE_E_GONE). Open another one.
+ * gone: for a TTL, its context gets nothing more in that namespace (TENURE_E_GONE), and a new member of it gets no
+ * targets. Open another context.
  */
 typedef struct tenure_member tenure_member;
 
@@ -503,7 +516,9 @@ typedef struct tenure_member_options {
 TENURE_API int tenure_member_open(tenure_context *context, const tenure_member_options *options,
                                   tenure_member **ret_member);
 /* Lets work stop, releases everything and leaves; waits up to wait_ms for work that is still busy. TENURE_E_TIMEOUT:
- * something was still busy; its leases end by their TTL. */
+ * something was still busy, or the store did not answer. A target that is busy stays held and is renewed until its
+ * tenure_member_end(), and is released then; call tenure_member_stop() again to wait for it. tenure_member_close() and
+ * tenure_close() do not wait for it: its lease then ends by its TTL. */
 TENURE_API int tenure_member_stop(tenure_member *member, uint64_t wait_ms);
 /* Stops without waiting for work that is busy, unless it was stopped before, and frees. NULL is ignored. */
 TENURE_API void tenure_member_close(tenure_member *member);
@@ -515,10 +530,11 @@ enum tenure_target_flag {
 TENURE_API int tenure_member_put(tenure_member *member, const char *target, unsigned flags);
 TENURE_API int tenure_member_remove(tenure_member *member, const char *target);
 
-/* Takes a target whatever the plan says, and keeps it until it is released. TENURE_E_HELD: another instance holds it.
- * Waits for the store's answer, not for the lease. */
+/* Takes a target whatever the plan says, and keeps it until it is released. The target need not have been put.
+ * TENURE_E_HELD: another instance holds it. Waits for the store's answer, not for the lease. */
 TENURE_API int tenure_member_acquire(tenure_member *member, const char *target);
-/* Releases a target once it is not busy. */
+/* Releases a target once it is not busy. If the plan names this instance, it acquires the target again: to get rid of
+ * it, use tenure_member_remove(), TENURE_PAUSED, or a weight of 0. */
 TENURE_API int tenure_member_release(tenure_member *member, const char *target);
 
 /* Whether this instance may work on the target now: held, confirmed, before its deadline, and not about to be
@@ -541,9 +557,10 @@ TENURE_API uint64_t tenure_handle_token(tenure_handle handle); /* 0: not held */
 TENURE_API uint64_t tenure_handle_remaining_ms(tenure_handle handle);
 
 /*
- * Work on a target begins or ends. A target is not released while it is busy. Several pieces of work may be under way at
- * the same time: each begin needs its own end, and the target is busy until the last one. TENURE_E_LOST: no work may
- * start. TENURE_E_INVALID: an end without a begin.
+ * Work on a target begins or ends. A target is not released while it is busy. Several pieces of work may be under way
+ * at the same time: each begin needs its own end, and the target is busy until the last one. TENURE_E_LOST: this
+ * instance does not hold it, so no work may start. TENURE_E_UNKNOWN_TARGET: it is not a target of this member.
+ * TENURE_E_INVALID: an end without a begin.
  */
 TENURE_API int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token);
 TENURE_API int tenure_member_end(tenure_member *member, const char *target);
@@ -577,7 +594,8 @@ TENURE_API int tenure_member_list_instances(tenure_member *member, tenure_name_f
 /* 0 hands everything over and gets nothing more: draining. */
 TENURE_API int tenure_member_set_weight(tenure_member *member, uint32_t weight);
 
-/* The next event, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came. */
+/* The next event, if there is no on_event; waits up to wait_ms. TENURE_E_TIMEOUT: none came. Of events that nobody
+ * takes, the newest 4,096 are kept. */
 TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_event *ret_event);
 
 /* ---- elections ------------------------------------------------------------------------------------------ */
@@ -626,10 +644,12 @@ TENURE_API bool tenure_election_leads(const tenure_election *election);
 TENURE_API uint64_t tenure_election_token(const tenure_election *election);
 /* Milliseconds until the local deadline, also while uncertain or stepping down; 0: none. */
 TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election);
-/* Waits up to wait_ms until tenure_election_leads() is true. TENURE_E_HELD: another instance leads; TENURE_E_GONE,
- * TENURE_E_TOKEN: this one never will. */
+/* Waits up to wait_ms until tenure_election_leads() is true. on_elected may run before or after it returns.
+ * TENURE_E_HELD: another instance leads; TENURE_E_TIMEOUT: this one does not, and no other leader is known yet;
+ * TENURE_E_GONE, TENURE_E_TOKEN: this one never will. */
 TENURE_API int tenure_election_wait(tenure_election *election, uint64_t wait_ms);
-/* Steps down and lets others go first: it campaigns again after one TTL. */
+/* Steps down and lets others go first: it campaigns again after one TTL. It returns at once, before the role is
+ * released, and may be called in an on_... function. */
 TENURE_API int tenure_election_resign(tenure_election *election);
 /* With TENURE_WORK_ELSEWHERE: the work of the term has stopped. Call it once after each on_demoted, in it or later. Only
  * then is the role released, if it is still held, or campaigned for again; until then it is renewed. So an event loop
@@ -639,8 +659,9 @@ TENURE_API int tenure_election_work_over(tenure_election *election);
 /*
  * Runs fn on the leader only: campaigns for up to wait_ms, calls fn with the election (renewed meanwhile; fn checks
  * tenure_election_leads() to notice a loss), and releases the role. In the driven form fn has to call tenure_process().
- * Returns what fn returns (it should be 0 or more); TENURE_E_HELD when another instance leads: fn was not called;
- * TENURE_E_LOST when fn was called and the leadership was lost before it returned.
+ * Returns what fn returns (it should be 0 or more); TENURE_E_HELD when another instance leads, or TENURE_E_TIMEOUT when
+ * no leader is known: fn was not called; TENURE_E_LOST when fn was called and the leadership was lost before it
+ * returned.
  */
 TENURE_API int tenure_election_run(tenure_context *context, const char *role, const tenure_election_options *options,
                                    uint64_t wait_ms, int (*fn)(tenure_election *election, void *arg), void *arg);
@@ -704,7 +725,8 @@ TENURE_API int tenure_guard_open(tenure_context *context, const tenure_guard_opt
 TENURE_API void tenure_guard_close(tenure_guard *guard);
 
 /*
- * TENURE_OK: the token is current. TENURE_E_STALE: a newer one has been granted. TENURE_E_TOKEN: it was never granted.
+ * TENURE_OK: the token is current: no newer one has been granted. The lease itself may have been released or have
+ * expired. TENURE_E_STALE: a newer one has been granted. TENURE_E_TOKEN: it was never granted.
  * TENURE_E_UNREACHABLE: it cannot be confirmed, because the store does not answer, or has lost data and is recovering,
  * and what is remembered is too old. Waits only when the store has to be read, for no longer than two time-outs; while
  * the store is known to be down it does not wait.

@@ -50,12 +50,25 @@ def escape(text):
     return re.sub(r"([\\*_#`<>\[\]|~+.])", r"\\\1", text)
 
 
+def without_export(text):
+    """Prototypes without TENURE_API; what continues one is aligned with its bracket, so it moves left, too."""
+    lines, continues = [], False
+    for line in text.splitlines():
+        if line.startswith("TENURE_API "):
+            line, continues = line[len("TENURE_API "):], True
+        elif continues and line.startswith(" " * len("TENURE_API ")):
+            line = line[len("TENURE_API "):]
+        continues = continues and ";" not in line
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def page_of_part(name, summary, text):
     functions = FUNCTION.findall(text)
     lines = [f"libtenure-{name}(3)", "", "# NAME", "", f"libtenure-{name} - {escape(summary)}", "", "# SYNOPSIS", ""]
     lines += ["*\\#include <tenure.h>*", "", "Functions: " + ", ".join(f"*{escape(f)}*" for f in functions), ""]
     lines += ["# DESCRIPTION", "", "From the header, which is the reference of each function:", "", "```"]
-    lines += re.sub(r"\n{3,}", "\n\n", text.strip("\n").replace("TENURE_API ", "").replace("```", "")).splitlines()
+    lines += re.sub(r"\n{3,}", "\n\n", without_export(text.strip("\n")).replace("```", "")).splitlines()
     return functions, "\n".join(lines + ["```", "", "# SEE ALSO", "", "*libtenure*(3)", ""])
 
 

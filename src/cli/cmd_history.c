@@ -15,6 +15,7 @@
 struct listing {
     const ten_session *session;
     ten_table table;
+    size_t count;
 };
 
 static void print_json(const tenure_change *change, const char *namespace_name) {
@@ -43,6 +44,7 @@ static const char *or_dash(const char *text) {
 
 static int add_row(const tenure_change *change, void *userdata) {
     struct listing *listing = userdata;
+    listing->count++;
     if (listing->session->json) {
         print_json(change, listing->session->namespace_name);
         return ferror(stdout) ? 1 : 0;
@@ -88,6 +90,10 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
     int r = tenure_history_read(session.context, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row,
                                 &listing);
+    if (r == TENURE_OK && listing.count == 0 && session.count > 0) {
+        tenure_info info = {.size = sizeof info};
+        r = tenure_target_read(session.context, session.arguments[0], &info); /* is there such a target at all? */
+    }
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;

@@ -1,7 +1,6 @@
 /*
  * tenure target: the registry of targets.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/table.h"
+#include "store/common/json_value.h"
 
 struct given {
     const char *url;
@@ -24,14 +24,9 @@ struct given {
 /* ---- add */
 
 static int check_spec(const ten_session *session, const char *spec) {
-    json_error_t error;
-    if (!spec)
-        return TEN_EXIT_DONE;
-    json_t *value = json_loads(spec, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-    if (!value)
-        return ten_session_usage(session, "--spec is not JSON: %s (column %d)", error.text, error.column);
-    json_decref(value);
-    return TEN_EXIT_DONE;
+    ten_error error;
+    bool valid = !spec || ten_json_value_check(spec, &error) == TENURE_OK;
+    return valid ? TEN_EXIT_DONE : ten_session_usage(session, "--spec is %s", error.message);
 }
 
 static int add(ten_session *session, const struct given *given) {
@@ -100,7 +95,7 @@ static void print_json(const tenure_target *target, const char *namespace_name) 
         ten_json_text(&line, "every", NULL);
     }
     ten_json_bool(&line, "paused", target->paused);
-    ten_json_raw(&line, "spec", target->spec ? target->spec : "null");
+    ten_json_value(&line, "spec", target->spec);
     ten_json_close(&line);
     puts(ten_buf_string(&line));
     ten_buf_free(&line);

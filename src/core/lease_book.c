@@ -141,7 +141,7 @@ static void forget(ten_lease_book *book, ten_book_lease *lease) {
 
 /* Frees it when nothing is left of it, or lets it rest. What is held without a user is neither renewed nor released. */
 void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease) {
-    bool ends = lease->holding.state == TEN_HOLDING_RELEASING || lease->release;
+    bool ends = lease->holding.state == TEN_HOLDING_RELEASING || lease->release || lease->yield;
     if (lease->users || lease->waits || lease->holding.flight != TEN_FLIGHT_NONE || ends)
         return;
     if (lease->following)
@@ -286,7 +286,7 @@ static uint64_t renewal_ms(const ten_lease_book *book, const ten_book_lease *lea
 
 /* When there is something to send about it; UINT64_MAX: not before something happens. */
 uint64_t ten_lease_book_due_ms(const ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms) {
-    if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release || lease->renew_now)
+    if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release || lease->renew_now || lease->yield)
         return now_ms;
     if (ten_holding_is_held(&lease->holding)) {
         bool wanted = lease->renewed > 0 || ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
@@ -356,6 +356,12 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
     bool others = withdrawn && withdraw(book, lease, user);
     if (!others && (withdrawn || book->stopping) && lease->acquiring)
         ten_lease_book_give_up(book, lease, TENURE_E_CANCELLED, NULL);
+    if (lease->barred && !withdrawn) {
+        lease->yield = true;
+        add_wait(lease, wait);
+        ten_lease_book_look(book, lease, now_ms);
+        return;
+    }
     bool ends = ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
                 lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     if (others || !ends) {

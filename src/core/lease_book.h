@@ -9,6 +9,8 @@
  *  - A lease that was not renewed in time is released at once: if only the answers get lost, nothing keeps others out.
  *    Not so if its user renews it by hand: then the lease may be in use elsewhere under its token.
  *  - A release that is not answered is repeated until it is.
+ *  - A lease that was forced is lost for its users, but keeps others out until it ends, or until one of its users
+ *    releases it: then the work has stopped.
  *  - A lease that its users left without releasing it rests: it is neither renewed nor released, but remembered until
  *    the store must have ended it. So its token is not believed again once its deadline has passed.
  *  - The feed is followed only while a caller waits for a target, or wants to hear of the end of its lease at once.
@@ -70,6 +72,8 @@ typedef struct ten_book_lease {
     bool release : 1;   /* to be released */
     bool following : 1; /* the feed is followed for it */
     bool resting : 1;   /* it has no user any more, but the store may still have it */
+    bool barred : 1;    /* it was lost because it was forced: others enter when it is released, or at its end */
+    bool yield : 1;     /* ... and its user has stopped: to be released */
 } ten_book_lease;
 
 typedef struct ten_lease_book_config {
@@ -107,7 +111,8 @@ ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, co
                                        ten_book_user *user, ten_book_wait *wait);
 /* Only while it is held. */
 void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
-/* Ends the lease for all who hold it. A user that waits for it only withdraws its own claim, and the others go on. */
+/* Ends the lease for all who hold it, or who held it until it was forced. A user that waits for it only withdraws its
+ * own claim, and the others go on. */
 void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user,
                             ten_book_wait *wait);
 /* The caller waits no longer. If it waited for a renewal, the lease becomes uncertain. */

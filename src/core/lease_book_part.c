@@ -29,10 +29,13 @@ static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum ten
 /* True: the program is told. */
 static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
     bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING);
+    lease->barred = reason == TEN_REASON_FORCED;
+    lease->yield = lease->barred && lease->release; /* the work has stopped already */
     lease->renew_now = lease->release = false;
     ten_lease_book_changed(book, lease);
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_LOST, result);
-    ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
+    if (!lease->yield)
+        ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (!wanted)
         return false;
     tell_end(book, lease, TENURE_EVENT_LOST, reason);
@@ -46,7 +49,7 @@ static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
 static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
     ten_lease_book_count_follower(book, lease);
-    if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
+    if (lease->acquiring || lease->yield || lease->holding.state == TEN_HOLDING_RELEASING)
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_timers_clear(&book->due, lease->number);
@@ -90,6 +93,8 @@ static ten_timing timing_of(const ten_lease_book *book, const ten_book_lease *le
 /* False: there is nothing to send. */
 static bool request_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_op *ret_op) {
     ten_timing timing = timing_of(book, lease);
+    if (lease->yield && lease->holding.state == TEN_HOLDING_NONE)
+        ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_FORCED);
     if (lease->holding.state == TEN_HOLDING_RELEASING || lease->release) {
         lease->release = false;
         *ret_op = ten_holding_release(&lease->holding, TEN_REASON_DONE, 0);
@@ -138,13 +143,16 @@ static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
 
 /* It was to be released, but there is nothing to release. */
 static void forget_release(ten_book_lease *lease, int error) {
-    if (lease->holding.state != TEN_HOLDING_NONE)
+    if (lease->holding.state != TEN_HOLDING_NONE || lease->yield)
         return;
     lease->release = false;
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, error, NULL);
 }
 
 static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
+    if (lease->yield) /* the lease that was forced has ended by itself */
+        ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, NULL);
+    lease->barred = lease->yield = false;
     bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
     if (!wanted || lease->release || book->stopping) {
         lease->release = false;
@@ -239,6 +247,7 @@ static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lea
 
 static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
     enum ten_reason reason = (enum ten_reason)lease->holding.reason;
+    lease->barred = lease->yield = false;
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (reason == TEN_REASON_DONE)
         tell_end(book, lease, TENURE_EVENT_RELEASED, reason);
@@ -328,6 +337,8 @@ static void answer(void *self, uint64_t now_ms, int error, const ten_result *res
             take_answer(book, now_ms, lease, &results[i]);
         else
             take_no_answer(book, now_ms, lease, error);
+        if (lease->yield)
+            ten_lease_book_look(book, lease, now_ms);
         ten_lease_book_tidy(book, lease);
     }
     if (book->op_count > REPORT_EACH_MAX && book->renewed_count > 0)

@@ -111,11 +111,17 @@ static bool is_meant(const ten_lease_row *row, const ten_op *op) {
     return by_token && (!op->holder || strcmp(row->holder, op->holder) == 0);
 }
 
+/* A holder may shorten its own lease, because it knows. A renewal by the token alone may come from anybody who knows the
+ * token, and the holder would not hear of it: it believes in the TTL for which it asked itself. */
+static uint64_t renewed_ttl_ms(const ten_lease_row *row, const ten_op *op) {
+    return op->holder && op->ttl_ms ? op->ttl_ms : ten_max_u64(op->ttl_ms, row->ttl_ms);
+}
+
 static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                   ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     if (held && !row->barred && is_meant(row, op))
-        extend(row, op->ttl_ms ? op->ttl_ms : row->ttl_ms, context, effect);
+        extend(row, renewed_ttl_ms(row, op), context, effect);
     else if (may_put_back(row, op, context))
         give(row, op, op->token, context, effect);
     else {

@@ -17,7 +17,8 @@ enum ten_op_kind {
     /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
     TEN_OP_ACQUIRE,
     /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder if it is given. Token 0: matches
-     * the holder alone. ttl_ms 0: the lease keeps its TTL. Flag KEEP */
+     * the holder alone. ttl_ms 0: the lease keeps its TTL. Without a holder the TTL is at least the one that the lease
+     * has: only its holder may shorten it. Flag KEEP */
     TEN_OP_RENEW,
     /* namespace, target, token, [holder], reason, [actor]: matches as a renewal does. With FORCE or FORCE_NOW it
      * matches any token, but only the holder if it is given */

@@ -46,6 +46,9 @@ int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, const char *
             "renewing every %s cannot be safe with a TTL of %s: one failed renewal would end the lease (twice the "
             "interval must fit into the TTL less the margin)",
             other, ttl);
+    ten_duration_show(timing->timeout_ms, other);
+    if (timing->timeout_ms > TENURE_TTL_MAX_MS)
+        return ten_fail(error, TENURE_E_INVALID, "a time-out of %s is too long: the longest is 366 days", other);
     return TENURE_OK;
 }
 

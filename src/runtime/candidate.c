@@ -215,7 +215,7 @@ static tenure_election *new_election(tenure_context *context, const char *role, 
 
 static void free_election(tenure_election *election) {
     ten_task_free(&election->task);
-    ten_free(election);
+    ten_object_free(election);
 }
 
 static int check_options(tenure_context *context, const char *role, const tenure_election_options *options,
@@ -333,8 +333,8 @@ static bool is_ended(const void *arg) {
 void tenure_election_close(tenure_election *election) {
     if (!election)
         return;
-    int usable = ten_object_check(election, TEN_OBJECT_ELECTION);
-    if (!ten_object_close(election, TEN_OBJECT_ELECTION))
+    int usable;
+    if (!ten_object_close(election, TEN_OBJECT_ELECTION, &usable))
         return;
     if (usable == TENURE_OK) {
         tenure_context *context = atomic_load(&election->object.context);
@@ -349,7 +349,7 @@ void tenure_election_close(tenure_election *election) {
     }
     ten_last_error_forget(election);
     if (usable == TENURE_E_FORKED)
-        ten_free(election); /* what is inside may have been changing at the fork */
+        ten_object_free(election); /* what is inside may have been changing at the fork */
     else
         free_election(election);
 }
@@ -384,8 +384,11 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
         return ten_last_error_say(election, trouble, "it is not known who leads %s: %s", election->role,
                                   trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"
                                                                   : tenure_strerror(trouble));
-    return ten_last_error_say(election, TENURE_E_HELD, "%s is led by %s", election->role,
-                              leader[0] ? leader : "nobody yet");
+    if (leader[0] == '\0')
+        return ten_last_error_say(election, TENURE_E_TIMEOUT,
+                                  "%s does not lead %s yet, and no other leader is known; the campaign goes on",
+                                  election->instance, election->role);
+    return ten_last_error_say(election, TENURE_E_HELD, "%s is led by %s", election->role, leader);
 }
 
 int tenure_election_resign(tenure_election *election) {
@@ -444,11 +447,14 @@ int tenure_election_run(tenure_context *context, const char *role, const tenure_
     election->works_elsewhere = token != 0;
     election->told_to_stop = false;
     ten_carrier_unlock(election->carrier);
+    ten_object_use use;
+    ten_object_use_begin(&use, election);
     if (token != 0)
         r = fn(election, arg);
     else if (r == TENURE_OK)
         r = ten_last_error_say(context, TENURE_E_LOST, "the leadership of %s was lost before the work could begin",
                                role);
+    ten_object_use_end(&use);
     ten_carrier_lock(election->carrier);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
     bool lost =

@@ -59,7 +59,7 @@ static void free_context(tenure_context *context) {
     ten_task_free(&context->task);
     ten_lease_book_free(context->book);
     ten_carrier_free(&context->carrier);
-    ten_free(context);
+    ten_object_free(context);
 }
 
 int ten_context_open(const char *url, const tenure_options *options, const ten_clock *clock,
@@ -166,14 +166,13 @@ static ten_object *take_object(tenure_context *context) {
 int tenure_close(tenure_context *context) {
     if (!context)
         return TENURE_OK;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r < 0 && r != TENURE_E_FORKED)
+    int r;
+    if (!ten_object_close(context, TEN_OBJECT_CONTEXT, &r))
         return r;
-    (void)ten_object_leave(context, TEN_OBJECT_CONTEXT);
     ten_last_error_forget(context);
     if (r == TENURE_E_FORKED) {
         ten_carrier_abandon(&context->carrier);
-        ten_free(context); /* what was opened on it is refused as the parent's, with or without it */
+        ten_object_free(context); /* what was opened on it is refused as the parent's, with or without it */
         return TENURE_OK;
     }
     bool ended = end_all(context);

@@ -226,7 +226,11 @@ int tenure_lease_wait(tenure_lease *lease, uint64_t wait_ms) {
     bool settled = !lease->pending;
     if (settled)
         r = lease->outcome;
+    bool over = settled && r == TENURE_OK && !ten_context_lease_is_held(lease);
     ten_carrier_unlock(carrier);
+    if (over)
+        return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was acquired, but is over: it was %s",
+                                  lease->target, lease->reason ? lease->reason : "released");
     if (r == TENURE_E_TIMEOUT && !settled)
         return ten_last_error_say(lease, r, "it is not known yet whether %s can be acquired", lease->target);
     ten_result refusal = {

@@ -142,8 +142,11 @@ int tenure_leader_observe(tenure_context *context, const char *namespace_name, c
     int r = enter_roles(context, namespace_name, role, &channel);
     if (r < 0)
         return r;
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     r = each ? observe(context, channel, &observation)
              : ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    ten_object_use_end(&use);
     return leave_roles(context, channel, r);
 }
 

@@ -53,14 +53,23 @@ static void on_failed(void *userdata, ten_book_lease *entry, int error, const te
 
 /* Queues its on_lost. */
 static void list_lost(tenure_context *context, tenure_lease *lease) {
-    if (!lease->on_lost || lease->listed || !lease->reason)
+    if (!lease->on_lost || lease->before_lost || !lease->reason)
         return;
-    tenure_lease **end = &context->lost;
-    while (*end)
-        end = &(*end)->next_lost;
-    *end = lease;
+    lease->before_lost = context->lost ? context->lost_end : &context->lost;
     lease->next_lost = NULL;
-    lease->listed = true;
+    *lease->before_lost = lease;
+    context->lost_end = &lease->next_lost;
+}
+
+static void unlist_lost(tenure_context *context, tenure_lease *lease) {
+    if (!lease->before_lost)
+        return;
+    *lease->before_lost = lease->next_lost;
+    if (lease->next_lost)
+        lease->next_lost->before_lost = lease->before_lost;
+    else
+        context->lost_end = lease->before_lost;
+    lease->before_lost = NULL;
 }
 
 static void on_lost(void *userdata, ten_book_lease *entry, enum ten_reason reason) {
@@ -121,9 +130,8 @@ static tenure_lease *take_lost(tenure_context *context, tenure_lost_fn *ret_fn, 
     ten_carrier_lock(&context->carrier);
     tenure_lease *lease = context->lost;
     if (lease) {
-        context->lost = lease->next_lost;
+        unlist_lost(context, lease);
         context->losing = lease;
-        lease->listed = false;
         *ret_fn = lease->on_lost;
         *ret_userdata = lease->userdata;
         lease->on_lost = NULL; /* once */
@@ -181,7 +189,7 @@ int ten_context_lease_new(tenure_context *context, const char *target, unsigned 
     lease->ttl_ms = context->timing.ttl_ms;
     int r = ten_context_adopt(context, &lease->object, TEN_OBJECT_LEASE);
     if (r < 0) {
-        ten_free(lease);
+        ten_object_free(lease);
         return r;
     }
     *ret_lease = lease;
@@ -196,13 +204,7 @@ void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry) {
 
 /* With the lock. */
 static void unlink_lease(tenure_context *context, tenure_lease *lease) {
-    for (tenure_lease **at = &context->lost; *at; at = &(*at)->next_lost) {
-        if (*at == lease) {
-            *at = lease->next_lost;
-            break;
-        }
-    }
-    lease->listed = false;
+    unlist_lost(context, lease);
     ten_belief_set(&lease->belief, 0, false);
     ten_book_lease *entry = lease->entry;
     if (!entry)
@@ -227,7 +229,7 @@ void ten_context_lease_discard(tenure_context *context, tenure_lease *lease) {
     ten_context_disown(context, &lease->object);
     ten_last_error_forget(lease);
     ten_free(lease->holder);
-    ten_free(lease);
+    ten_object_free(lease);
 }
 
 /* The context is closed; the handle is freed by the program. */
@@ -236,6 +238,18 @@ void ten_context_lease_detach(tenure_lease *lease) {
     ten_carrier_lock(&context->carrier);
     unlink_lease(context, lease);
     ten_carrier_unlock(&context->carrier);
+}
+
+bool ten_context_lease_is_held(const tenure_lease *lease) {
+    return lease->entry && !lease->pending && ten_holding_is_held(&lease->entry->holding) &&
+           lease->entry->holding.token == atomic_load(&lease->belief.token) &&
+           lease->entry->holding.state == TEN_HOLDING_HELD;
+}
+
+/* It was forced: the store keeps others out until the program says that it has stopped. */
+static bool is_barred(const tenure_lease *lease) {
+    return lease->entry && lease->entry->barred && !lease->pending &&
+           lease->entry->holding.token == atomic_load(&lease->belief.token);
 }
 
 /* A handle may be freed from an on_... function, too. */
@@ -248,13 +262,13 @@ static void free_lease(tenure_lease *lease, bool release) {
     if (r < 0) { /* of a closed context, or of the parent process */
         ten_last_error_forget(lease);
         ten_free(lease->holder);
-        ten_free(lease);
+        ten_object_free(lease);
         return;
     }
     tenure_context *context = atomic_load(&lease->object.context);
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
-    if (release && lease->entry && (lease->pending || ten_belief_ends_ms(&lease->belief)))
+    if (release && lease->entry && (lease->pending || is_barred(lease) || ten_belief_ends_ms(&lease->belief)))
         ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, NULL);
     ten_carrier_unlock(carrier);
     ten_context_lease_discard(context, lease);
@@ -326,12 +340,6 @@ static int say_error(const tenure_context *context, const tenure_lease *lease, i
     return ten_last_error_set(lease, &error);
 }
 
-static bool is_held(const tenure_lease *lease) {
-    return lease->entry && !lease->pending && ten_holding_is_held(&lease->entry->holding) &&
-           lease->entry->holding.token == atomic_load(&lease->belief.token) &&
-           lease->entry->holding.state == TEN_HOLDING_HELD;
-}
-
 /* A release was not answered before. */
 static bool is_releasing(const tenure_lease *lease) {
     return lease->entry->holding.state == TEN_HOLDING_RELEASING &&
@@ -357,7 +365,7 @@ int tenure_renew(tenure_lease *lease) {
     ten_book_wait wait = {.kind = TEN_BOOK_RENEW};
     ten_carrier_lock(carrier);
     uint64_t token = atomic_load(&lease->belief.token);
-    bool held = is_held(lease);
+    bool held = ten_context_lease_is_held(lease);
     if (held) {
         ten_lease_book_renew(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
         r = await(lease, context, &wait);
@@ -387,7 +395,8 @@ int tenure_release(tenure_lease *lease) {
     ten_carrier *carrier = &context->carrier;
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
     ten_carrier_lock(carrier);
-    if (lease->entry && (is_held(lease) || is_releasing(lease) || lease->pending)) {
+    if (lease->entry &&
+        (ten_context_lease_is_held(lease) || is_releasing(lease) || is_barred(lease) || lease->pending)) {
         ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, &wait);
         r = await(lease, context, &wait);
     }

@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "runtime/context_state.h"
 #include "runtime/copies.h"
+#include "store/common/json_value.h"
 
 #define PAGE_SIZE 256u
 
@@ -14,6 +15,9 @@ static int check_target(const tenure_context *context, const tenure_target *targ
     int r = ten_context_check_target(context, target->id);
     if (r == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
         r = ten_last_error_say(context, TENURE_E_INVALID, "target %s: an interval is at most 366 days", target->id);
+    ten_error error;
+    if (r == TENURE_OK && target->spec && ten_json_value_check(target->spec, &error) < 0)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "target %s: spec is %s", target->id, error.message);
     return r;
 }
 
@@ -118,6 +122,8 @@ int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *u
         return r;
     char after[TENURE_TARGET_MAX + 1] = "";
     size_t count;
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     do {
         ten_copies copies = {0};
         r = read_page(context, after, &copies);
@@ -129,5 +135,6 @@ int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *u
         }
         ten_copies_free(&copies);
     } while (r == 0 && count == PAGE_SIZE);
+    ten_object_use_end(&use);
     return r;
 }

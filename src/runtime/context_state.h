@@ -29,6 +29,7 @@ struct tenure_context {
     ten_object *objects;        /* fleet members, elections and guards that were opened on it */
     ten_object *leases;         /* handles of leases */
     tenure_lease *lost;         /* the queue of on_lost calls */
+    tenure_lease **lost_end;    /* where the next one is linked; NULL: the queue was never used */
     const tenure_lease *losing; /* the one whose on_lost is being called */
     uint64_t recovering_ms;
 };

@@ -110,6 +110,8 @@ int tenure_target_list(tenure_context *context, enum tenure_filter filter, tenur
     if (!page)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a listing");
     char after[TENURE_TARGET_MAX + 1] = "";
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     do {
         r = read_page(context, filter, after, page);
         for (size_t i = 0; r == 0 && i < page->count; i++)
@@ -117,6 +119,7 @@ int tenure_target_list(tenure_context *context, enum tenure_filter filter, tenur
         if (r == 0 && page->count > 0)
             memcpy(after, page->infos[page->count - 1].target, sizeof after);
     } while (r == 0 && page->count == PAGE_SIZE);
+    ten_object_use_end(&use);
     ten_free(page);
     return r;
 }
@@ -150,8 +153,11 @@ int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void 
         return r;
     r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies, context->timing.timeout_ms);
     r = ten_context_leave(context, r);
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     for (size_t i = 0; r == 0 && i < copies.count; i++)
         r = each(ten_copies_at(&copies, i, sizeof(tenure_instance)), userdata);
+    ten_object_use_end(&use);
     ten_copies_free(&copies);
     return r;
 }
@@ -309,10 +315,13 @@ int tenure_store_check(tenure_context *context, tenure_check_fn each, void *user
     if (r < 0)
         return r;
     r = ten_context_leave(context, store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms));
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     for (size_t i = 0; i < copies.count; i++) {
         const struct finding *finding = ten_copies_at(&copies, i, sizeof *finding);
         each(finding->level, finding->check, finding->found, finding->advice, userdata);
     }
+    ten_object_use_end(&use);
     ten_copies_free(&copies);
     return r;
 }

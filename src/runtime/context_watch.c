@@ -94,6 +94,8 @@ int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64
     ten_carrier_lock(&context->carrier);
     channel->watchers++;
     ten_carrier_unlock(&context->carrier);
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     for (;;) {
         ten_copies copies = {0};
         uint64_t seen = 0;
@@ -108,6 +110,7 @@ int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64
         if (r < 0 && r != TENURE_E_TIMEOUT)
             break;
     }
+    ten_object_use_end(&use);
     ten_carrier_lock(&context->carrier);
     channel->watchers--;
     ten_carrier_unlock(&context->carrier);
@@ -140,8 +143,11 @@ int tenure_history_read(tenure_context *context, const char *target, uint64_t fo
                                  &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit}, keep_change,
                                  &copies, context->timing.timeout_ms);
     r = ten_context_leave(context, r);
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
     if (r == TENURE_OK)
         r = hand_out(&copies, NULL, each, userdata);
+    ten_object_use_end(&use);
     ten_copies_free(&copies);
     return r;
 }

@@ -195,7 +195,7 @@ static const ten_task_hooks hooks = {.changed = changed, .pending = pending, .te
 static void free_guard(tenure_guard *guard) {
     ten_task_free(&guard->task);
     ten_guard_free(&guard->core);
-    ten_free(guard);
+    ten_object_free(guard);
 }
 
 static void make_driver(tenure_guard *guard, uint64_t cache_ttl_ms) {
@@ -288,8 +288,8 @@ void ten_guard_reader_end(ten_object *object) {
 void tenure_guard_close(tenure_guard *guard) {
     if (!guard)
         return;
-    int usable = ten_object_check(guard, TEN_OBJECT_GUARD);
-    if (!ten_object_close(guard, TEN_OBJECT_GUARD))
+    int usable;
+    if (!ten_object_close(guard, TEN_OBJECT_GUARD, &usable))
         return;
     if (usable == TENURE_OK) {
         tenure_context *context = atomic_load(&guard->object.context);
@@ -298,7 +298,7 @@ void tenure_guard_close(tenure_guard *guard) {
     }
     ten_last_error_forget(guard);
     if (usable == TENURE_E_FORKED)
-        ten_free(guard); /* what is inside may have been changing at the fork */
+        ten_object_free(guard); /* what is inside may have been changing at the fork */
     else
         free_guard(guard);
 }

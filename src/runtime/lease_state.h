@@ -22,11 +22,11 @@ struct tenure_lease {
     uint64_t remaining_ms;
     bool recovering;
     ten_book_user user;
-    bool listed;        /* in the queue of on_lost calls */
     const char *reason; /* why it was lost; NULL: it was not */
     tenure_lost_fn on_lost;
     void *userdata;
-    struct tenure_lease *next_lost;
+    struct tenure_lease *next_lost;    /* of the queue of on_lost calls */
+    struct tenure_lease **before_lost; /* what points to it there; NULL: it is not in the queue */
     char target[];
 };
 
@@ -34,6 +34,8 @@ struct tenure_lease {
 int ten_context_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease);
 /* Links it to its entry, which has it as a user; with the lock. */
 void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry);
+/* Whether its grant is the present one, and was neither released nor lost; with the lock. */
+bool ten_context_lease_is_held(const tenure_lease *lease);
 /* Takes it off its entry and out of the context, and frees it. */
 void ten_context_lease_discard(tenure_context *context, tenure_lease *lease);
 /* Makes sure that somebody renews and tells. */

@@ -192,7 +192,7 @@ static void free_member(tenure_member *member) {
     ten_task_free(&member->task);
     ten_fleet_free(member->fleet);
     ten_beliefs_free(&member->own_beliefs);
-    ten_free(member);
+    ten_object_free(member);
 }
 
 static int check_options(tenure_context *context, const tenure_member_options *options, tenure_member **ret_member) {
@@ -202,6 +202,10 @@ static int check_options(tenure_context *context, const tenure_member_options *o
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the fleet member");
     if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
+    if (r == TENURE_OK && options->settle_ms > TENURE_TTL_MAX_MS)
+        r = ten_last_error_say(context, TENURE_E_INVALID,
+                               "settle_ms must be at most 31622400000 (366 days), and is %llu",
+                               (unsigned long long)options->settle_ms);
     return r;
 }
 
@@ -311,15 +315,17 @@ int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
     if (r == TENURE_E_CANCELLED)
         return ten_last_error_say(member, r, "waiting for the end of the fleet member's work was cancelled");
     return r == TENURE_E_TIMEOUT
-               ? ten_last_error_say(member, r, "not everything could be released in time; the rest ends by its TTL")
+               ? ten_last_error_say(member, r,
+                                    "not everything could be released in time: work is still under way, or the store "
+                                    "did not answer; what is busy is released at its tenure_member_end()")
                : r;
 }
 
 void tenure_member_close(tenure_member *member) {
     if (!member)
         return;
-    int usable = ten_object_check(member, TEN_OBJECT_MEMBER);
-    if (!ten_object_close(member, TEN_OBJECT_MEMBER))
+    int usable;
+    if (!ten_object_close(member, TEN_OBJECT_MEMBER, &usable))
         return;
     if (usable == TENURE_OK) {
         tenure_context *context = atomic_load(&member->object.context);
@@ -336,7 +342,7 @@ void tenure_member_close(tenure_member *member) {
     }
     ten_last_error_forget(member);
     if (usable == TENURE_E_FORKED)
-        ten_free(member); /* what is inside may have been changing at the fork */
+        ten_object_free(member); /* what is inside may have been changing at the fork */
     else
         free_member(member);
 }

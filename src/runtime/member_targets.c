@@ -22,7 +22,11 @@ static uint32_t find(const tenure_member *member, const char *target) {
 }
 
 static int unknown(const tenure_member *member, const char *target) {
-    return ten_last_error_say(member, TENURE_E_UNKNOWN_TARGET, "%s is not a target of this fleet member", target);
+    return ten_last_error_say(
+        member, TENURE_E_UNKNOWN_TARGET,
+        "%s is not a target of this fleet member; add it with tenure_member_put(), or register it "
+        "if the targets come from the store",
+        target);
 }
 
 static int no_room(const tenure_member *member, const char *target) {
@@ -133,6 +137,8 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
         *ret_token = ten_fleet_holding(member->fleet, number)->token;
     }
     ten_carrier_unlock(member->carrier);
+    if (number == TEN_PLAN_NONE)
+        return unknown(member, target);
     return owned ? TENURE_OK
                  : ten_last_error_say(member, TENURE_E_LOST, "%s may not be worked on: it is not held and confirmed",
                                       target);
@@ -301,7 +307,13 @@ static int list(tenure_member *member, bool owned, tenure_name_fn each, void *us
     int r = ten_object_check(member, TEN_OBJECT_MEMBER);
     if (r == TENURE_OK && !each)
         r = ten_last_error_say(member, TENURE_E_INVALID, "no function was given");
-    return r < 0 ? r : hand_out(member, owned, each, userdata);
+    if (r < 0)
+        return r;
+    ten_object_use use;
+    ten_object_use_begin(&use, member);
+    r = hand_out(member, owned, each, userdata);
+    ten_object_use_end(&use);
+    return r;
 }
 
 int tenure_member_list_held(tenure_member *member, tenure_name_fn each, void *userdata) {

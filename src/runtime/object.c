@@ -4,6 +4,7 @@
 #include "runtime/object.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/fork.h"
@@ -11,6 +12,12 @@
 #include "runtime/carrier.h"
 #include "runtime/context_state.h"
 #include "runtime/last_error.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define RETIRED_MAX 0u /* the sanitizer does the same, and finds whoever uses the memory */
+#else
+#define RETIRED_MAX TEN_OBJECT_RETIRED_MAX
+#endif
 
 static const char *const names[] = {[TEN_OBJECT_CONTEXT] = "context",
                                     [TEN_OBJECT_LEASE] = "lease",
@@ -96,8 +103,7 @@ bool ten_object_enter(ten_object *object, enum ten_object_kind kind, tenure_cont
     return entered;
 }
 
-bool ten_object_leave(const void *handle, enum ten_object_kind kind) {
-    lock_table();
+static bool leave(const void *handle, enum ten_object_kind kind) {
     const ten_object *object = find(handle);
     bool found = object && object->kind == kind;
     if (found)
@@ -107,19 +113,48 @@ bool ten_object_leave(const void *handle, enum ten_object_kind kind) {
         table.places = NULL;
         table.room = 0;
     }
-    unlock_table();
     return found;
 }
 
-/* ---- checks */
+bool ten_object_leave(const void *handle, enum ten_object_kind kind) {
+    lock_table();
+    bool left = leave(handle, kind);
+    unlock_table();
+    return left;
+}
+
+/* ---- the memory of handles; a ring of those that were freed last */
+
+static void *retired[TEN_OBJECT_RETIRED_MAX];
+static size_t retired_count;
+
+void ten_object_free(void *handle) {
+    if (!handle)
+        return;
+    if (RETIRED_MAX > 0) {
+        lock_table();
+        void **place = &retired[retired_count++ % TEN_OBJECT_RETIRED_MAX];
+        void *oldest = *place;
+        *place = handle;
+        handle = oldest;
+        unlock_table();
+    }
+    ten_free(handle);
+}
+
+/* ---- checks; with the table's lock, so that no other thread frees the object meanwhile */
+
+static const char *article_of(enum ten_object_kind kind) {
+    return kind == TEN_OBJECT_ELECTION ? "an" : "a";
+}
 
 static int check_found(const void *handle, const ten_object *object, enum ten_object_kind kind) {
     if (!object)
         return ten_last_error_say(handle, TENURE_E_CLOSED, "this %s was closed or freed before, or is not a handle",
                                   names[kind]);
     if (object->kind != kind)
-        return ten_last_error_say(handle, TENURE_E_INVALID, "this handle is a %s, not a %s", names[object->kind],
-                                  names[kind]);
+        return ten_last_error_say(handle, TENURE_E_INVALID, "this handle is %s %s, not %s %s", article_of(object->kind),
+                                  names[object->kind], article_of(kind), names[kind]);
     if (!ten_fork_is(object->process))
         return ten_last_error_say(handle, TENURE_E_FORKED,
                                   "this %s belongs to the parent of this process; open another one after fork()",
@@ -138,27 +173,63 @@ int ten_object_check(const void *handle, enum ten_object_kind kind) {
     return r;
 }
 
-static int check_callback(const void *handle, enum ten_object_kind kind) {
-    const ten_object *object = handle;
-    tenure_context *context = atomic_load(&object->context);
-    return context && ten_carrier_is_telling(&context->carrier)
-               ? ten_last_error_say(handle, TENURE_E_CALLBACK,
-                                    "an on_... function must not wait for the store or close this %s: do it in "
-                                    "another thread, or after the function has returned",
-                                    names[kind])
-               : TENURE_OK;
+static _Thread_local const ten_object_use *uses; /* of this thread; the innermost first */
+
+static bool is_used(const ten_object *object) {
+    for (const ten_object_use *use = uses; use; use = use->outer)
+        if (use->object == object || (const void *)atomic_load(&use->object->context) == (const void *)object)
+            return true;
+    return false;
 }
 
-int ten_object_check_waiting(const void *handle, enum ten_object_kind kind) {
-    int r = ten_object_check(handle, kind);
-    return r < 0 ? r : check_callback(handle, kind);
+static int check_callback(const ten_object *object, const char *function, bool closes) {
+    const tenure_context *context = atomic_load(&object->context);
+    bool telling = context && ten_carrier_is_telling(&context->carrier);
+    bool public = strncmp(function, "tenure_", strlen("tenure_")) == 0;
+    if (telling)
+        return ten_last_error_say(object, TENURE_E_CALLBACK,
+                                  "%s%s is not allowed in an on_... function, because it waits for the store or closes "
+                                  "a handle. There, acquire with TENURE_ASYNC and release with tenure_lease_drop(); do "
+                                  "the rest in another thread, or after the function has returned",
+                                  public ? function : "this call", public ? "()" : "");
+    if (closes && is_used(object))
+        return ten_last_error_say(object, TENURE_E_CALLBACK,
+                                  "this %s cannot be closed here: a call that is under way in this thread still uses "
+                                  "it. Return from its function first",
+                                  names[object->kind]);
+    return TENURE_OK;
 }
 
-bool ten_object_close(const void *handle, enum ten_object_kind kind) {
-    int r = ten_object_check(handle, kind);
-    if (r == TENURE_OK && check_callback(handle, kind) < 0)
-        return false;
-    return ten_object_leave(handle, kind); /* one that cannot be used may still be freed */
+static int check_waiting(const void *handle, enum ten_object_kind kind, const char *function, bool closes) {
+    const ten_object *object = find(handle);
+    int r = check_found(handle, object, kind);
+    return r < 0 ? r : check_callback(object, function, closes);
+}
+
+int ten_object_check_waiting_in(const void *handle, enum ten_object_kind kind, const char *function) {
+    if (!handle)
+        return ten_object_check(handle, kind);
+    lock_table();
+    int r = check_waiting(handle, kind, function, false);
+    unlock_table();
+    return r;
+}
+
+bool ten_object_close_in(const void *handle, enum ten_object_kind kind, const char *function, int *ret_usable) {
+    lock_table();
+    *ret_usable = check_waiting(handle, kind, function, true);
+    bool closed = *ret_usable != TENURE_E_CALLBACK && leave(handle, kind);
+    unlock_table();
+    return closed;
+}
+
+void ten_object_use_begin(ten_object_use *use, const void *handle) {
+    *use = (ten_object_use){.object = handle, .outer = uses};
+    uses = use;
+}
+
+void ten_object_use_end(const ten_object_use *use) {
+    uses = use->outer;
 }
 
 bool ten_object_are_related(const void *a, const void *b) {

@@ -18,7 +18,8 @@ int ten_struct_check(const void *handle, const char *name, const void *theirs) {
     if (!theirs)
         return ten_last_error_say(handle, TENURE_E_INVALID, "no %s was given", name);
     if (size_of(theirs) < sizeof(size_t))
-        return ten_last_error_say(handle, TENURE_E_INVALID, "%s.size is not set: it is sizeof(%s)", name, name);
+        return ten_last_error_say(handle, TENURE_E_INVALID, "%s.size is %zu: set it to sizeof(%s)", name,
+                                  size_of(theirs), name);
     return TENURE_OK;
 }
 

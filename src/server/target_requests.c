@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "server/server_state.h"
+#include "store/common/json_value.h"
 
 #define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
 
@@ -78,7 +79,7 @@ static int write_row(const ten_row *row, void *userdata) {
     if (row->target.every_ms)
         ten_json_number(reply, "every_ms", row->target.every_ms);
     if (row->target.spec)
-        ten_json_raw(reply, "spec", row->target.spec);
+        ten_json_value(reply, "spec", row->target.spec);
     ten_json_close(reply);
     snprintf(list->after, sizeof list->after, "%s", row->target.id);
     list->cut = reply->size > PAGE_SIZE;

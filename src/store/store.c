@@ -110,9 +110,15 @@ static int unknown_scheme(const char *scheme, ten_error *error) {
         if (strcmp(all_schemes[i], scheme) == 0)
             return ten_fail(error, TENURE_E_UNSUPPORTED, "the store '%s:' was left out of this build", scheme);
     const char *meant = ten_suggest(scheme, all_schemes, TEN_COUNT(all_schemes));
-    return ten_fail(error, TENURE_E_INVALID,
-                    "there is no store '%.40s:'%s%s%s; a store URL looks like sqlite:/var/lib/jobs.db", scheme,
-                    meant ? ", did you mean '" : "", meant ? meant : "", meant ? ":'?" : "");
+    char known[256] = "";
+    for (size_t i = 0; i < TEN_COUNT(all_schemes); i++) {
+        size_t size = strlen(known);
+        snprintf(known + size, sizeof known - size, "%s%s:", i ? " " : "", all_schemes[i]);
+    }
+    return ten_fail(
+        error, TENURE_E_INVALID,
+        "there is no store '%.40s:'%s%s%s. A store URL begins with one of %s, as in sqlite:/var/lib/jobs.db", scheme,
+        meant ? ", did you mean '" : "", meant ? meant : "", meant ? ":'?" : "", known);
 }
 
 /* The URL's own time-out, which every backend understands; 0: not given. */

@@ -48,7 +48,9 @@ history_of_a_target() {
     between held "$(field held_ms)" 1 60000
     exits 0 "$TENURE" history --since 1ms
     same lines "$OUT" ''
-    exits 0 "$TENURE" history never-heard-of
+    exits 0 "$TENURE" history job-1 --since 1ms
+    exits 1 "$TENURE" history never-heard-of
+    err_has 'there is no target never-heard-of'
     same lines "$OUT" ''
 }
 
@@ -76,6 +78,25 @@ history_over_rest() {
     same 'from the oldest on' "$(curl -sf "$url?after=oldest" | grep -c '"event"')" 3
     exits 0 "$TENURE" history job-1
     same lines "$(printf '%s\n' "$OUT" | wc -l)" 2
+}
+
+# ---- a registry that somebody wrote into by hand
+
+broken_spec() {
+    exits 0 "$TENURE" target add good --spec '{"a": [1, 2]}'
+    exits 0 "$TENURE" target add bad --spec 1
+    sqlite3 "${TENURE_STORE#sqlite:}" "UPDATE target SET spec = '{oops' WHERE id = 'bad'"
+    exits 0 "$TENURE" target ls --json
+    all_json
+    out_has '"spec":{"a": [1, 2]}'
+    out_has '"spec":"{oops"'
+    MANAGER_STORE=$TENURE_STORE
+    manager_up
+    OUT=$(curl -sf "$TENURE_STORE/api/v1/poll") || fail 'no list of targets'
+    all_json
+    out_has '"spec":"{oops"'
+    exits 0 "$TENURE" target ls
+    same targets "$(printf '%s\n' "$OUT" | wc -l)" 2
 }
 
 # ---- metrics
@@ -235,6 +256,7 @@ ttl_of_the_fleet() {
 
 it 'history tells who had a target, for how long, how long it was free, and who forced it' history_of_a_target
 it 'history refuses what it does not understand' history_mistakes
+it 'a spec in the store that is not JSON is shown as a string' broken_spec
 it 'history over REST is that of one target or of all, and the feed from its oldest entry on' history_over_rest
 it "an agent's metrics are Prometheus', on this host alone unless told otherwise" agent_metrics
 it "a candidate's metrics tell who leads, and how it came to that" role_metrics

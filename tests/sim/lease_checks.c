@@ -114,7 +114,7 @@ static void check_tenancy(struct sim_world *world, struct sim_process *process, 
     world->stats.checks++;
     for (uint32_t i = 0; i < SIM_HANDLES; i++)
         check_told(world, process, target, &tenancy->handles[i]);
-    if (!holding || holding->state != TEN_HOLDING_RELEASING)
+    if (!holding || holding->state != TEN_HOLDING_RELEASING || tenancy->releasing_us == 0) /* 0: not looked at before */
         tenancy->releasing_us = world->now_us;
     else if (world->now_us - tenancy->releasing_us > sim_ttl_us(world) / 2)
         sim_fail(world, target, "%s has to release %s since %.3f ms, but does not", process->id, id,

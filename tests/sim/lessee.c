@@ -276,6 +276,10 @@ static void use(struct sim_world *world, struct sim_process *process, uint32_t t
         uint64_t mood = sim_random(world, 40);
         if (mood < 2)
             end_lease(world, process, target, lease, mood ? SIM_END_DROP : SIM_END_FREE);
+    } else if (lease->entry->barred && holding->token == lease->token) {
+        /* It was forced: the program says that it has stopped, or only frees the handle. */
+        if (is_at_rest(process, target))
+            end_lease(world, process, target, lease, (enum sim_lease_end)(1 + sim_random(world, 3)));
     } else if (lease->failed || !ten_holding_is_held(holding) || holding->token != lease->token) {
         leave(world, process, lease);
     } else {

@@ -1,5 +1,6 @@
 """Contexts and leases: one instance on one store, and the leases that it holds and renews."""
 
+import time
 import weakref
 from ctypes import byref, c_char_p, c_void_p, sizeof
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from types import TracebackType
 from typing import Any, Callable, List, Optional, Sequence, Type
 
 from . import _native as native
-from ._errors import E_TIMEOUT, check
+from ._errors import E_HELD, E_TIMEOUT, check
 from ._native import lib, text, utf8
 
 
@@ -66,7 +67,8 @@ def event_function(on_event: Optional[Callable[[Event], None]]) -> Any:
 
 def next_event(function: Any, handle: c_void_p, wait: Optional[float]) -> Optional[Event]:
     event = native.EventStruct(size=sizeof(native.EventStruct))
-    code = function(handle, native.milliseconds(wait, native.FOREVER_MS), byref(event))
+    code = native.wait_in_slices(lambda ms: int(function(handle, ms, byref(event))),
+                                 native.milliseconds(wait, native.FOREVER_MS), [E_TIMEOUT])
     if code == E_TIMEOUT:
         return None
     check(code)
@@ -175,16 +177,30 @@ class Context:
     def acquire(self, target: str, wait: Optional[float] = 0.0, manual: bool = False) -> Lease:
         """Waits up to `wait` seconds (None: without end). Raises Held when another instance holds it still.
 
-        manual: the caller renews it, at a third of its TTL.
+        It goes on trying while the store does not answer. Ctrl-C ends the wait. manual: the caller renews it, at a
+        third of its TTL.
         """
-        return Lease(self, self._acquire(target, wait, native.MANUAL if manual else 0))
+        flags = native.MANUAL if manual else 0
+        wait_ms = native.milliseconds(wait, native.FOREVER_MS)
+        if wait_ms == 0:
+            return Lease(self, self._acquire(target, wait, flags))
+        handle = self._acquire(target, wait, flags | native.ASYNC)
+        try:
+            self._await(handle)
+        except BaseException:
+            lib.tenure_lease_drop(handle)
+            raise
+        return Lease(self, handle)
 
     def acquire_any(self, targets: Sequence[str], wait: Optional[float] = 0.0, manual: bool = False) -> Lease:
         """The first that can be had, in their order; the lease's `target` says which."""
-        names = (c_char_p * len(targets))(*[utf8(target) for target in targets])
+        wanted = native.names(targets)
+        names = (c_char_p * len(wanted))(*[utf8(target) for target in wanted])
         handle = c_void_p()
-        check(lib.tenure_acquire_any(self._open(), names, len(targets), native.milliseconds(wait, native.FOREVER_MS),
-                                     native.MANUAL if manual else 0, byref(handle)))
+        check(native.wait_in_slices(
+            lambda ms: int(lib.tenure_acquire_any(self._open(), names, len(wanted), ms, native.MANUAL if manual else 0,
+                                                  byref(handle))),
+            native.milliseconds(wait, native.FOREVER_MS), [E_HELD]))
         return Lease(self, handle)
 
     def info(self, target: str) -> Info:
@@ -234,6 +250,16 @@ class Context:
         wait_ms = native.milliseconds(wait, native.FOREVER_MS)
         check(lib.tenure_acquire(self._open(), utf8(target), wait_ms, flags, byref(handle)))
         return handle
+
+    def _await(self, handle: c_void_p) -> None:
+        """The outcome of an acquire in the background. One that is a time-out itself is there at once."""
+        code = E_TIMEOUT
+        while code == E_TIMEOUT:
+            start = time.monotonic()
+            code = lib.tenure_lease_wait(handle, native.SLICE_MS)
+            if code == E_TIMEOUT and time.monotonic() - start < native.SLICE_MS / 2000:
+                break
+        check(code)
 
     def _open(self) -> c_void_p:
         if not self._close.alive:

@@ -16,10 +16,11 @@ from typing import Any, Callable, Iterator, Optional, Type, TypeVar, cast
 
 from . import _native as native
 from ._context import Context
-from ._errors import E_HELD, E_LOST, check, error_of
+from ._errors import E_HELD, E_LOST, E_TIMEOUT, check, error_of
 from ._native import lib, text, utf8
 
 DEFAULT_TTL = 30.0
+_RETRYABLE = [code for code in range(-100, 0) if lib.tenure_error_retryable(code)]  # the campaign goes on
 
 
 class _Work:
@@ -134,10 +135,11 @@ class Election:
 
     def wait(self, seconds: Optional[float] = None) -> bool:
         """Whether it leads, after up to that long. Raises what makes it impossible to know."""
-        code = lib.tenure_election_wait(self._open(), native.milliseconds(seconds, native.FOREVER_MS))
-        if code != E_HELD:
+        code = native.wait_in_slices(lambda ms: int(lib.tenure_election_wait(self._open(), ms)),
+                                     native.milliseconds(seconds, native.FOREVER_MS), _RETRYABLE)
+        if code not in (E_HELD, E_TIMEOUT):
             check(code)
-        return bool(code == 0)
+        return code == 0
 
     def resign(self) -> None:
         """Steps down and lets others go first, for one TTL."""

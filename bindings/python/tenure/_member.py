@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Type
 
 from . import _native as native
 from ._context import Context, Event, event_function, next_event
-from ._errors import E_HELD, check
+from ._errors import E_HELD, E_TIMEOUT, check
 from ._native import lib, text, utf8
 
 
@@ -44,6 +44,7 @@ class Member:
     def __init__(self, context: Context, targets: Iterable[str] = (), *, targets_from_store: bool = False,
                  namespace: Optional[str] = None, settle: Optional[float] = None, weight: int = 1,
                  on_event: Optional[Callable[[Event], None]] = None) -> None:
+        wanted = native.names(targets)
         callback = event_function(on_event)
         options = native.MemberOptions(
             size=sizeof(native.MemberOptions), flags=native.TARGETS_FROM_STORE if targets_from_store else 0,
@@ -53,7 +54,7 @@ class Member:
         check(lib.tenure_member_open(context._open(), byref(options), byref(self._handle)))
         self._close = weakref.finalize(self, lambda handle, _callback: lib.tenure_member_close(handle), self._handle,
                                        callback)
-        for target in targets:
+        for target in wanted:
             self.put(target)
 
     def stop(self, wait: float = 10.0) -> None:
@@ -61,7 +62,8 @@ class Member:
         if self._close.alive:
             try:
                 if self.context.is_open:
-                    check(lib.tenure_member_stop(self._handle, native.milliseconds(wait)))
+                    check(native.wait_in_slices(lambda ms: int(lib.tenure_member_stop(self._handle, ms)),
+                                                native.milliseconds(wait), [E_TIMEOUT]))
             finally:
                 self._close()
 
@@ -151,6 +153,7 @@ class LeaseManager(Member):
     def __init__(self, store: Optional[str] = None, *, targets: Iterable[str] = (), targets_from_store: bool = False,
                  namespace: Optional[str] = None, name: Optional[str] = None, ttl: Optional[float] = None,
                  renew: Optional[float] = None, settle: Optional[float] = None, weight: int = 1) -> None:
+        native.names(targets)
         context = Context(store, namespace=namespace, name=name, ttl=ttl, renew=renew)
         super().__init__(context, targets, targets_from_store=targets_from_store, settle=settle, weight=weight)
 

@@ -3,9 +3,10 @@
 import ctypes
 import ctypes.util
 import os
+import time
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint32,
                     c_uint64, c_void_p)
-from typing import Any, Optional
+from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 TARGET_SIZE = 256
 HOLDER_SIZE = 256
@@ -142,6 +143,8 @@ def utf8(value: Optional[str]) -> Optional[bytes]:
     """For C, which would end it at a NUL."""
     if value is None:
         return None
+    if not isinstance(value, str):
+        raise TypeError(f"a name must be a string, not {value!r}")
     if "\0" in value:
         raise ValueError("a NUL character cannot be part of a name")
     return value.encode("utf-8", "surrogateescape")
@@ -151,6 +154,8 @@ def milliseconds(seconds: Optional[float], none: int = 0) -> int:
     """From Python's seconds; None is `none`, usually the library's default."""
     if seconds is None:
         return none
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"a duration must be a number of seconds, such as 30 or 0.5, not {seconds!r}")
     if not 0 <= seconds < 2**40:
         raise ValueError(f"{seconds!r} is not a duration in seconds")
     # What is more than nothing must not become the default.
@@ -160,3 +165,26 @@ def milliseconds(seconds: Optional[float], none: int = 0) -> int:
 def store_url(store: Optional[str]) -> Optional[bytes]:
     """The store that was named, TENURE_STORE, or the library's default."""
     return utf8(store or os.environ.get("TENURE_STORE") or None)
+
+
+def names(targets: Iterable[str]) -> List[str]:
+    """A string is an iterable of strings, too, and never meant as one."""
+    if isinstance(targets, (str, bytes)):
+        raise TypeError(f"targets must be a list of names, not one string: [{targets!r}]")
+    return list(targets)
+
+
+SLICE_MS = 200
+
+
+def wait_in_slices(call: Callable[[int], int], wait_ms: int, again: Sequence[int]) -> int:
+    """A call that waits so many milliseconds, as several short ones: Python handles signals (Ctrl-C) between them.
+
+    It is repeated while it returns one of `again`, and time is left. Returns what it returned last.
+    """
+    end = None if wait_ms == FOREVER_MS else time.monotonic() + wait_ms / 1000
+    while True:
+        left_ms = SLICE_MS if end is None else max(round((end - time.monotonic()) * 1000), 0)
+        code = call(min(left_ms, SLICE_MS))
+        if code not in again or (end is not None and left_ms <= SLICE_MS):
+            return code

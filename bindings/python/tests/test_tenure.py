@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -127,6 +128,39 @@ class Leases(unittest.TestCase):
         self.assertFalse(lease.valid)
         with tenure.Context() as other, other.acquire(job):
             pass
+
+    def test_ctrl_c_ends_every_wait(self):
+        job = fresh("job")
+        waits = {
+            "acquire": "context.acquire(JOB, wait=None)",
+            "acquire_any": "context.acquire_any([JOB], wait=60)",
+            "next_event": "[context.next_event(wait=None) for _ in range(99)]",
+            "member": "[tenure.Member(context, namespace='other').next_event(wait=None) for _ in range(99)]",
+            "election": "tenure.Election(context, JOB, namespace='poll').wait()",
+        }
+        with tenure.Context(ttl=30) as holder, holder.acquire(job):
+            for name, wait in waits.items():
+                with self.subTest(name):
+                    child = subprocess.Popen(
+                        [sys.executable, "-c", "import tenure\ncontext = tenure.Context(ttl=30)\n"
+                         f"JOB = {job!r}\nprint('waits', flush=True)\ntry:\n    {wait}\n"
+                         "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"],
+                        stdout=subprocess.PIPE, text=True)
+                    self.assertEqual(child.stdout.readline(), "waits\n")
+                    time.sleep(0.3)
+                    child.send_signal(signal.SIGINT)
+                    self.assertEqual(child.communicate(timeout=60)[0], "interrupted\n")
+
+    def test_values_of_a_wrong_type_are_named(self):
+        with tenure.Context() as context:
+            with self.assertRaisesRegex(TypeError, "a name must be a string, not 5"):
+                context.acquire(5)
+            with self.assertRaisesRegex(TypeError, "a duration must be a number of seconds, .*'30s'"):
+                tenure.Context(ttl="30s")
+            with self.assertRaisesRegex(TypeError, "not one string: \\['abc'\\]"):
+                tenure.Member(context, "abc")
+            with self.assertRaisesRegex(TypeError, "not one string"):
+                context.acquire_any("abc")
 
     def test_mistakes_are_exceptions_and_not_crashes(self):
         with self.assertRaises(tenure.TenureError) as caught:

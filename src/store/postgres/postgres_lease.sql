@@ -134,7 +134,9 @@ WITH here AS MATERIALIZED (
            barred = NOT is_new AND verdict <> 'freed' AND (lease.barred OR verdict = 'barred'),
            ask = CASE WHEN is_new OR verdict = 'freed' THEN 0 WHEN verdict <> 'asked' THEN lease.ask
                       WHEN op_ask = 3 THEN 0 ELSE op_ask END
-      FROM (SELECT *, coalesce(nullif(op_ttl_ms, 0), ttl_ms) AS next_ttl_ms, verdict IN ('given', 'put back') AS is_new,
+      FROM (SELECT *, CASE WHEN holder IS NULL THEN greatest(op_ttl_ms, ttl_ms)
+                        ELSE coalesce(nullif(op_ttl_ms, 0), ttl_ms) END AS next_ttl_ms,
+                   verdict IN ('given', 'put back') AS is_new,
                    verdict IN ('given', 'put back', 'extended') AS is_longer
               FROM judged
              WHERE verdict IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts

@@ -287,6 +287,9 @@ local function renew_one(writes, lease, token, wait)
     if ours and meant and not lease.barred then
         token = lease.token
         local ttl = run.ttl > 0 and run.ttl or lease.ttl
+        if run.holder == '' then
+            ttl = math.max(ttl, lease.ttl) -- by the token alone, it is never shortened: its holder would not hear of it
+        end
         call('PEXPIRE', lease.key, whole(ttl))
         if ttl ~= lease.ttl then
             write_fence(writes, lease.key, token, whole(ttl))

@@ -246,6 +246,11 @@ static int open_file(ten_db *db) {
     int r = refuse_inherited(db);
     if (r < 0)
         return r;
+    struct stat info;
+    if (stat(db->given_path, &info) == 0 && S_ISDIR(info.st_mode))
+        return ten_fail(db->error, TENURE_E_UNREACHABLE,
+                        "cannot open the store %s: it is a directory; name a file in it, such as sqlite:%s/tenure.db",
+                        db->given_path, db->given_path);
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);

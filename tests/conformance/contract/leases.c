@@ -109,6 +109,18 @@ static void a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder(voi
     assert_in_range(result.remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
 }
 
+static void a_renewal_by_the_token_alone_never_shortens_a_lease(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = renew(place, "t", NULL, token, short_ttl(place->store));
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
+    assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
+    assert_in_range(read_lease(place, "t").ttl_ms, LONG_MS, LONG_MS + 1000);
+    expect_outcome(renew(place, "t", NULL, token, 2 * LONG_MS), TEN_OK); /* longer it may be */
+    assert_in_range(read_lease(place, "t").remaining_ms, 2 * LONG_MS - LONG_MS / 4, 2 * LONG_MS + 1000);
+}
+
 static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -395,6 +407,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free),
     CASE(a_required_target_must_be_registered_or_leased_before),
     CASE(a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder),
+    CASE(a_renewal_by_the_token_alone_never_shortens_a_lease),
     CASE(a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing),
     CASE(without_a_token_the_holder_alone_decides),
     CASE(a_renewal_of_what_was_never_leased_is_lost),

@@ -13,14 +13,19 @@ static const struct {
     int code;
     bool retryable;
 } expected[] = {
-    {"TENURE_OK", 0, false},           {"TENURE_E_INVALID", -1, false},    {"TENURE_E_NOMEM", -2, true},
-    {"TENURE_E_HELD", -3, true},       {"TENURE_E_LOST", -4, false},       {"TENURE_E_UNKNOWN_TARGET", -5, false},
-    {"TENURE_E_TIMEOUT", -6, true},    {"TENURE_E_UNREACHABLE", -7, true}, {"TENURE_E_STORE", -8, true},
-    {"TENURE_E_FULL", -9, true},       {"TENURE_E_SCHEMA", -10, false},    {"TENURE_E_UNSUPPORTED", -11, false},
-    {"TENURE_E_TTL", -12, false},      {"TENURE_E_TOKEN", -13, false},     {"TENURE_E_FORKED", -14, false},
-    {"TENURE_E_CANCELLED", -15, true}, {"TENURE_E_RESYNC", -16, true},     {"TENURE_E_GONE", -17, false},
-    {"TENURE_E_SYSTEM", -18, true},    {"TENURE_E_DENIED", -19, true},     {"TENURE_E_STALE", -20, false},
-    {"TENURE_E_CLOSED", -21, false},   {"TENURE_E_CALLBACK", -22, false},  {"TENURE_E_UNKNOWN_INSTANCE", -23, false},
+    {"TENURE_OK", 0, false},           {"TENURE_E_INVALID", -1, false},
+    {"TENURE_E_NOMEM", -2, true},      {"TENURE_E_HELD", -3, true},
+    {"TENURE_E_LOST", -4, false},      {"TENURE_E_UNKNOWN_TARGET", -5, false},
+    {"TENURE_E_TIMEOUT", -6, true},    {"TENURE_E_UNREACHABLE", -7, true},
+    {"TENURE_E_STORE", -8, true},      {"TENURE_E_FULL", -9, true},
+    {"TENURE_E_SCHEMA", -10, false},   {"TENURE_E_UNSUPPORTED", -11, false},
+    {"TENURE_E_TTL", -12, false},      {"TENURE_E_TOKEN", -13, false},
+    {"TENURE_E_FORKED", -14, false},   {"TENURE_E_CANCELLED", -15, false},
+    {"TENURE_E_RESYNC", -16, true},    {"TENURE_E_GONE", -17, false},
+    {"TENURE_E_SYSTEM", -18, true},    {"TENURE_E_DENIED", -19, true},
+    {"TENURE_E_STALE", -20, false},    {"TENURE_E_CLOSED", -21, false},
+    {"TENURE_E_CALLBACK", -22, false},
+    {"TENURE_E_UNKNOWN_INSTANCE", -23, false},
 };
 
 /* The numbers are written down here a second time: a binding in another language has them, too. */

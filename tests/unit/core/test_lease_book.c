@@ -478,6 +478,81 @@ static void the_feed_tells_an_attentive_user_of_a_forced_end(void **state) {
     must_be_silent(fixture, START_MS + TTL_MS);
 }
 
+/* ---- forced */
+
+static void answer_barred(struct fixture *fixture, uint64_t now_ms) {
+    answer(fixture, now_ms,
+           &(ten_result){.outcome = TEN_LOST, .token = 1, .holder = "me", .barred = true, .remaining_ms = TTL_MS / 2});
+}
+
+static ten_book_lease *hold_until_forced(struct fixture *fixture) {
+    ten_book_lease *lease = hold(fixture, true);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    answer_barred(fixture, START_MS + RENEW_MS);
+    assert_int_equal(fixture->seen.reason, TEN_REASON_FORCED);
+    must_be_silent(fixture, START_MS + RENEW_MS);
+    return lease;
+}
+
+static void a_forced_lease_is_released_when_its_user_has_stopped(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t now_ms = START_MS + RENEW_MS + 10;
+    ten_book_lease *lease = hold_until_forced(fixture);
+    ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
+    ten_lease_book_release(fixture->book, now_ms, lease, lease->users, &wait);
+    must_send(fixture, now_ms, TEN_OP_RELEASE);
+    answer_nothing(fixture, now_ms + 10);
+    assert_true(wait.answered && wait.error == TENURE_E_TIMEOUT);
+    must_send(fixture, now_ms + 20, TEN_OP_RELEASE); /* until it is answered */
+    answer_ok(fixture, now_ms + 20, 1);
+    must_be_silent(fixture, now_ms + TTL_MS);
+    ten_lease_book_release(fixture->book, now_ms + 30, lease, lease->users, &wait);
+    assert_true(wait.answered && wait.error == TENURE_OK); /* once */
+}
+
+static void a_lease_that_is_forced_while_it_is_being_released_is_released(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold(fixture, true);
+    ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
+    ten_lease_book_release(fixture->book, START_MS + RENEW_MS, lease, lease->users, &wait);
+    answer_barred(fixture, START_MS + RENEW_MS);
+    assert_false(wait.answered);
+    must_send(fixture, START_MS + RENEW_MS, TEN_OP_RELEASE);
+    answer_ok(fixture, START_MS + RENEW_MS, 1);
+    assert_true(wait.answered && wait.error == TENURE_OK);
+}
+
+static void a_forced_lease_whose_user_leaves_is_not_released(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_lease *lease = hold_until_forced(fixture);
+    ten_lease_book_leave(fixture->book, START_MS + RENEW_MS, lease, lease->users);
+    must_be_silent(fixture, START_MS + TTL_MS);
+}
+
+/* Somebody waits for the target while its former user says that it has stopped. */
+static void releasing_a_forced_lease_takes_nothing_from_whoever_waits(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t now_ms = START_MS + RENEW_MS + 10;
+    ten_book_lease *lease = hold_until_forced(fixture);
+    ten_book_user *former = lease->users;
+    ten_book_user *next = new_user(fixture, true);
+    ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
+    (void)ten_lease_book_acquire(fixture->book, now_ms, "x", now_ms + TTL_MS, next, NULL);
+    must_send(fixture, now_ms, TEN_OP_ACQUIRE);
+    ten_lease_book_release(fixture->book, now_ms, lease, former, &wait);
+    answer_held(fixture, now_ms, TTL_MS);
+    assert_false(wait.answered);
+    must_send(fixture, now_ms, TEN_OP_RELEASE);
+    answer_ok(fixture, now_ms, 1);
+    assert_true(wait.answered);
+    must_send(fixture, now_ms, TEN_OP_ACQUIRE);
+    answer_ok(fixture, now_ms, 7);
+    assert_int_equal(next->claim, TEN_BOOK_HOLDING);
+    assert_int_equal(former->claim, TEN_BOOK_NO_CLAIM);
+    must_be_silent(fixture, now_ms);
+}
+
 static void what_is_due_goes_together_in_bounded_batches_the_oldest_first(void **state) {
     struct fixture *fixture = *state;
     ten_result results[4];
@@ -786,6 +861,10 @@ int main(void) {
         BOOK_TEST(a_renewal_whose_caller_gave_up_is_not_sent_later),
         BOOK_TEST(two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it),
         BOOK_TEST(the_feed_tells_an_attentive_user_of_a_forced_end),
+        BOOK_TEST(a_forced_lease_is_released_when_its_user_has_stopped),
+        BOOK_TEST(a_lease_that_is_forced_while_it_is_being_released_is_released),
+        BOOK_TEST(a_forced_lease_whose_user_leaves_is_not_released),
+        BOOK_TEST(releasing_a_forced_lease_takes_nothing_from_whoever_waits),
         BOOK_TEST(what_is_due_goes_together_in_bounded_batches_the_oldest_first),
         BOOK_TEST(stopping_releases_everything_and_acquires_nothing_more),
         cmocka_unit_test(whole_lives_have_never_two_holders_and_always_higher_tokens),

@@ -67,6 +67,26 @@ static void while_recovering_a_holder_that_the_store_remembers_is_not_let_in(voi
     assert_int_equal(row.token, 8);
 }
 
+/* Whoever knows the token may renew, but the holder would not hear of a shorter lease. */
+static void only_the_holder_shortens_its_lease(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1900, .ttl_ms = 1000};
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_op renew = {.kind = TEN_OP_RENEW, .namespace_name = "poll", .target = "a", .token = 7, .ttl_ms = 100};
+    ten_lease_row_apply(&row, &renew, &now, &result, &effect);
+    assert_int_equal(result.outcome, TEN_OK);
+    assert_int_equal(result.ttl_ms, 1000);
+    assert_int_equal(row.ends_ms, 2000);
+    renew.holder = "me";
+    ten_lease_row_apply(&row, &renew, &now, &result, &effect);
+    assert_int_equal(result.ttl_ms, 100);
+    assert_int_equal(row.ends_ms, 1100);
+    renew.ttl_ms = 0;
+    ten_lease_row_apply(&row, &renew, &now, &result, &effect);
+    assert_int_equal(result.ttl_ms, 100);
+}
+
 static void apply_to(void *arg) {
     ten_result result = {0};
     ten_lease_effect effect;
@@ -86,6 +106,7 @@ int main(void) {
         cmocka_unit_test(after_the_last_token_an_acquire_is_refused_and_changes_nothing),
         cmocka_unit_test(a_floor_above_the_last_token_is_refused),
         cmocka_unit_test(while_recovering_a_holder_that_the_store_remembers_is_not_let_in),
+        cmocka_unit_test(only_the_holder_shortens_its_lease),
         cmocka_unit_test(a_row_with_an_impossible_token_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

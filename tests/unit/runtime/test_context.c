@@ -140,9 +140,16 @@ static void an_unknown_flag_is_refused(void **state) {
 static void options_without_a_size_are_refused(void **state) {
     (void)state;
     tenure_options options = {.ttl_ms = 10000};
-    assert_not_opened("memory:", &options, TENURE_E_INVALID, "size is not set");
+    assert_not_opened("memory:", &options, TENURE_E_INVALID, "tenure_options.size is 0");
     options.size = sizeof options.size - 1;
-    assert_not_opened("memory:", &options, TENURE_E_INVALID, "size is not set");
+    assert_not_opened("memory:", &options, TENURE_E_INVALID,
+                      "tenure_options.size is 7: set it to sizeof(tenure_options)");
+}
+
+static void a_store_that_does_not_exist_is_refused_with_those_that_do(void **state) {
+    (void)state;
+    assert_not_opened("mysql://x", NULL, TENURE_E_INVALID, "sqlite: ");
+    assert_not_opened("localhost:6379", NULL, TENURE_E_INVALID, "redis: ");
 }
 
 static void bad_options_are_refused_with_their_rule(void **state) {
@@ -339,6 +346,7 @@ int main(void) {
         cmocka_unit_test(a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero),
         cmocka_unit_test(an_unknown_flag_is_refused),
         cmocka_unit_test(options_without_a_size_are_refused),
+        cmocka_unit_test(a_store_that_does_not_exist_is_refused_with_those_that_do),
         cmocka_unit_test(bad_options_are_refused_with_their_rule),
         cmocka_unit_test(a_bad_url_is_refused_without_its_password),
         cmocka_unit_test(a_urls_timeout_counts_unless_the_options_have_one),

@@ -351,7 +351,10 @@ static void a_token_alone_renews_and_releases(void **state) {
     assert_int_equal(info.remaining_ms, TTL);
     assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 5000), TENURE_OK);
     assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
-    assert_int_equal(info.remaining_ms, 5000);
+    assert_int_equal(info.remaining_ms, TTL); /* its holder would not hear of a shorter one */
+    assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 2 * TTL), TENURE_OK);
+    assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
+    assert_int_equal(info.remaining_ms, 2 * TTL);
     assert_int_equal(tenure_token_release(fixture->b, "x", 1, &released), TENURE_OK);
     assert_true(released);
     assert_int_equal(tenure_token_release(fixture->b, "x", 1, &released), TENURE_OK);
@@ -408,6 +411,48 @@ static void a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends(void 
     tenure_lease_free(lease);
 }
 
+/* Whoever has noticed says that the work has stopped. */
+static void a_forced_lease_that_is_released_lets_others_in_at_once(void **state) {
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < 2; i++) {
+        const char *target = i ? "dropped" : "released";
+        tenure_lease *lease = acquire(fixture->a, target);
+        assert_int_equal(tenure_force_release(fixture->b, target, NULL, 0, NULL), TENURE_OK);
+        assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
+        assert_held(fixture->b, target);
+        if (i) {
+            tenure_lease_drop(lease);
+            assert_int_equal(tenure_process(fixture->a), TENURE_OK);
+        } else {
+            assert_int_equal(tenure_release(lease), TENURE_OK);
+            assert_int_equal(tenure_release(lease), TENURE_OK);
+            tenure_lease_free(lease);
+        }
+        tenure_lease *next = acquire(fixture->b, target);
+        assert_int_equal(tenure_lease_token(next), 2);
+        tenure_lease_free(next);
+    }
+}
+
+static void waiting_for_a_lease_that_is_over_says_so(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *lease = NULL;
+    assert_int_equal(tenure_acquire(fixture->a, "x", 0, TENURE_ASYNC | TENURE_MANUAL, &lease), TENURE_OK);
+    assert_int_equal(tenure_lease_wait(lease, HANG_MS), TENURE_OK);
+    assert_int_equal(tenure_lease_wait(lease, 0), TENURE_OK);
+    assert_int_equal(tenure_release(lease), TENURE_OK);
+    assert_int_equal(tenure_lease_wait(lease, 0), TENURE_E_LOST);
+    assert_contains(tenure_message(lease), "is over: it was released");
+    tenure_lease_free(lease);
+    assert_int_equal(tenure_acquire(fixture->a, "x", 0, TENURE_ASYNC | TENURE_MANUAL, &lease), TENURE_OK);
+    assert_int_equal(tenure_lease_wait(lease, HANG_MS), TENURE_OK);
+    fixture->fake.boot_ms += TTL;
+    assert_int_equal(tenure_process(fixture->a), TENURE_OK);
+    assert_int_equal(tenure_lease_wait(lease, 0), TENURE_E_LOST);
+    assert_contains(tenure_message(lease), "expired");
+    tenure_lease_free(lease);
+}
+
 static void forcing_now_lets_others_in_at_once(void **state) {
     struct fixture *fixture = *state;
     bool released = false;
@@ -429,6 +474,54 @@ static int count_info(const tenure_info *info, void *userdata) {
     (void)info;
     ++*(size_t *)userdata;
     return 0;
+}
+
+static void count_lost(tenure_lease *lease, const char *reason, void *userdata) {
+    (void)lease;
+    assert_string_equal(reason, "expired");
+    ++*(unsigned *)userdata;
+}
+
+static uint64_t cpu_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+/* How much this thread computes until so many leases that expire together are reported, and freed. */
+static uint64_t lose_us(struct fixture *fixture, unsigned count) {
+    tenure_lease **leases = calloc(count, sizeof *leases);
+    unsigned lost = 0;
+    for (unsigned i = 0; i < count; i++) {
+        char target[32];
+        snprintf(target, sizeof target, "many-%u", i);
+        assert_int_equal(tenure_acquire(fixture->a, target, 0, TENURE_ASYNC | TENURE_MANUAL, &leases[i]), TENURE_OK);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(tenure_lease_wait(leases[i], HANG_MS), TENURE_OK);
+        assert_int_equal(tenure_lease_on_lost(leases[i], count_lost, &lost), TENURE_OK);
+    }
+    fixture->fake.boot_ms += TTL;
+    uint64_t start_us = cpu_us();
+    for (uint64_t begin_us = ten_boot_us(); lost < count && elapsed_ms(begin_us) < HANG_MS;)
+        assert_int_equal(tenure_process(fixture->a), TENURE_OK);
+    for (unsigned i = 0; i < count; i++)
+        tenure_lease_free(leases[i]);
+    uint64_t took_us = cpu_us() - start_us;
+    assert_int_equal(lost, count);
+    free(leases);
+    return took_us;
+}
+
+/* Everything else of the context waits meanwhile. */
+static void the_time_to_report_many_lost_leases_grows_with_their_number_only(void **state) {
+    struct fixture *fixture = *state;
+    enum { SOME = 2000, MANY = 16 * SOME };
+    uint64_t some_us = lose_us(fixture, SOME);
+    uint64_t many_us = lose_us(fixture, MANY);
+    if (many_us > 64 * some_us)
+        fail_msg("%u leases: %llu us; %u leases: %llu us", SOME, (unsigned long long)some_us, MANY,
+                 (unsigned long long)many_us);
 }
 
 static void a_bad_target_is_refused_and_nothing_is_written(void **state) {
@@ -639,7 +732,10 @@ int main(void) {
         LEASE_TEST(a_token_out_of_range_is_refused),
         LEASE_TEST(a_ttl_that_cannot_be_used_is_refused),
         LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends),
+        LEASE_TEST(a_forced_lease_that_is_released_lets_others_in_at_once),
+        LEASE_TEST(waiting_for_a_lease_that_is_over_says_so),
         LEASE_TEST(forcing_now_lets_others_in_at_once),
+        LEASE_TEST(the_time_to_report_many_lost_leases_grows_with_their_number_only),
         LEASE_TEST(a_bad_target_is_refused_and_nothing_is_written),
         LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work),
         LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same),

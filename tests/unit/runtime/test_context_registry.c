@@ -256,6 +256,9 @@ static void a_bad_target_among_good_ones_registers_none(void **state) {
     targets[1] = (tenure_target){.size = sizeof(tenure_target), .id = "b", .every_ms = TENURE_TTL_MAX_MS + 1};
     assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
     assert_contains(tenure_message(fixture->context), "at most 366 days");
+    targets[1] = (tenure_target){.size = sizeof(tenure_target), .id = "b", .spec = "{\"a\": 1"};
+    assert_int_equal(tenure_registry_put(fixture->context, targets, 3, &added), TENURE_E_INVALID);
+    assert_contains(tenure_message(fixture->context), "target b: spec is not JSON");
     assert_int_equal(added, 77);
     assert_registry(fixture->context, "");
     assert_int_equal(tenure_registry_remove(fixture->context, "..\n"), TENURE_E_INVALID);

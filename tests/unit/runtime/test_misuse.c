@@ -210,6 +210,29 @@ static void a_value_out_of_its_range_is_refused(void **state) {
     REFUSED(tenure_guard_check_many(fixture->guard, &item, 1, 0), TENURE_E_INVALID, "stride");
 }
 
+static void a_duration_that_is_too_long_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    tenure_context *context = NULL;
+    tenure_member *member = NULL;
+    tenure_election *election = NULL;
+    tenure_guard *guard = NULL;
+    tenure_options options = {.size = sizeof options, .timeout_ms = UINT64_MAX};
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "third", .settle_ms = UINT64_MAX};
+    tenure_election_options campaign = {.size = sizeof campaign, .at_least_ms = UINT64_MAX};
+    tenure_guard_options cache = {.size = sizeof cache, .cache_ttl_ms = UINT64_MAX};
+    REFUSED(tenure_open("memory:", &options, &context), TENURE_E_INVALID, "time-out");
+    options = (tenure_options){.size = sizeof options, .ttl_ms = UINT64_MAX};
+    REFUSED(tenure_open("memory:", &options, &context), TENURE_E_TTL, "TTL");
+    options = (tenure_options){.size = sizeof options, .renew_ms = UINT64_MAX};
+    REFUSED(tenure_open("memory:", &options, &context), TENURE_E_TTL, "renewing");
+    options = (tenure_options){.size = sizeof options, .margin_ms = UINT64_MAX};
+    REFUSED(tenure_open("memory:", &options, &context), TENURE_E_TTL, "margin");
+    REFUSED(tenure_member_open(fixture->context, &fleet, &member), TENURE_E_INVALID, "settle_ms");
+    REFUSED(tenure_election_open(fixture->context, "db", &campaign, &election), TENURE_E_INVALID, "at_least_ms");
+    REFUSED(tenure_guard_open(fixture->context, &cache, &guard), TENURE_E_TTL, "cache TTL");
+    REFUSED(tenure_token_renew(fixture->context, "x", 1, UINT64_MAX), TENURE_E_TTL, "TTL");
+}
+
 /* ---- closed and freed */
 
 static void a_context_that_was_closed_is_refused_everywhere(void **state) {
@@ -235,6 +258,58 @@ static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
     tenure_lease_drop(lease);
     tenure_lease_free(lease);
     assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
+}
+
+/* The memory of what was freed is not used again at once. */
+static void a_lease_that_was_freed_is_not_taken_for_a_new_one(void **state) {
+    struct fixture *fixture = *state;
+    enum { NEW_LEASES = 50 };
+    tenure_lease *old = NULL;
+    tenure_lease *leases[NEW_LEASES] = {NULL};
+    assert_int_equal(tenure_acquire(fixture->context, "old", 0, 0, &old), TENURE_OK);
+    assert_int_equal(tenure_release(old), TENURE_OK);
+    tenure_lease_free(old);
+    for (unsigned i = 0; i < NEW_LEASES; i++) {
+        char target[16];
+        snprintf(target, sizeof target, "n%02u", i); /* as long as the old one, for the allocator */
+        assert_int_equal(tenure_acquire(fixture->context, target, 0, 0, &leases[i]), TENURE_OK);
+        assert_ptr_not_equal(leases[i], old);
+        tenure_lease_free(old);
+        REFUSED(tenure_release(old), TENURE_E_CLOSED, "lease");
+        assert_true(tenure_lease_valid(leases[i]));
+    }
+    for (unsigned i = 0; i < NEW_LEASES; i++)
+        tenure_lease_drop(leases[i]);
+}
+
+struct rival {
+    pthread_barrier_t *start;
+    tenure_context *context;
+    int r;
+};
+
+static void *close_as_rival(void *arg) {
+    struct rival *rival = arg;
+    pthread_barrier_wait(rival->start);
+    rival->r = tenure_close(rival->context);
+    return NULL;
+}
+
+static void of_two_threads_that_close_a_context_one_does(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 50; round++) {
+        pthread_barrier_t start;
+        pthread_barrier_init(&start, NULL, 2);
+        tenure_context *context = open_context("memory:unit-misuse");
+        struct rival rivals[] = {{.start = &start, .context = context}, {.start = &start, .context = context}};
+        pthread_t threads[2];
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, close_as_rival, &rivals[i]), 0);
+        for (unsigned i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+        pthread_barrier_destroy(&start);
+        assert_int_equal(rivals[0].r + rivals[1].r, TENURE_E_CLOSED);
+    }
 }
 
 static void what_was_closed_is_refused_and_closed_once(void **state) {
@@ -299,6 +374,9 @@ static void a_handle_of_another_kind_is_refused(void **state) {
     TRY(member, (tenure_member *)fixture->context, TENURE_E_INVALID, "member");
     TRY(election, (tenure_election *)fixture->guard, TENURE_E_INVALID, "election");
     TRY(guard, (tenure_guard *)fixture->election, TENURE_E_INVALID, "guard");
+    REFUSED(tenure_renew((tenure_lease *)fixture->election), TENURE_E_INVALID, "is an election, not a lease");
+    REFUSED(tenure_member_begin(fixture->member, "nobody-put-it", &(uint64_t){0}), TENURE_E_UNKNOWN_TARGET,
+            "tenure_member_put()");
     assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
 }
 
@@ -525,9 +603,12 @@ int main(void) {
         MISUSE_TEST(a_missing_place_for_the_result_is_refused),
         MISUSE_TEST(a_missing_function_is_refused),
         MISUSE_TEST(a_value_out_of_its_range_is_refused),
+        MISUSE_TEST(a_duration_that_is_too_long_is_refused),
         cmocka_unit_test(a_context_that_was_closed_is_refused_everywhere),
         MISUSE_TEST(a_lease_that_was_freed_is_refused_and_freed_once),
+        MISUSE_TEST(a_lease_that_was_freed_is_not_taken_for_a_new_one),
         MISUSE_TEST(what_was_closed_is_refused_and_closed_once),
+        cmocka_unit_test(of_two_threads_that_close_a_context_one_does),
         cmocka_unit_test(what_was_opened_on_a_closed_context_holds_nothing_and_is_refused),
         cmocka_unit_test(a_lease_can_be_dropped_after_its_context_was_closed),
         MISUSE_TEST(a_handle_of_another_kind_is_refused),

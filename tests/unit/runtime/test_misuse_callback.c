@@ -1,7 +1,7 @@
 /*
  * What a program does inside callbacks: from on_event, on_lost, on_elected and on_demoted, calls that need the store or
- * close a handle are refused and do nothing, and the others work; `each` may call everything. In the threaded and in
- * the driven form.
+ * close a handle are refused and do nothing, and the others work; `each` may call everything, but not close what is
+ * being listed. In the threaded and in the driven form.
  */
 #include <poll.h>
 
@@ -471,6 +471,107 @@ static void each_instance_may_be_used_for_everything(void **state) {
     assert_int_equal(tenure_close(reader), TENURE_OK);
 }
 
+/* ---- closing what a call still uses */
+
+struct closer {
+    tenure_context *context;
+    tenure_member *member;
+    unsigned count;
+};
+
+static int close_everything(struct closer *closer) {
+    closer->count++;
+    assert_int_equal(tenure_close(closer->context), TENURE_E_CALLBACK);
+    assert_non_null(strstr(tenure_message(closer->context), "context cannot be closed here"));
+    return 7;
+}
+
+static int close_at_info(const tenure_info *info, void *userdata) {
+    (void)info;
+    return close_everything(userdata);
+}
+
+static int close_at_target(const tenure_target *target, void *userdata) {
+    (void)target;
+    return close_everything(userdata);
+}
+
+static int close_at_instance(const tenure_instance *instance, void *userdata) {
+    (void)instance;
+    return close_everything(userdata);
+}
+
+static int close_at_change(const tenure_change *change, void *userdata) {
+    (void)change;
+    return close_everything(userdata);
+}
+
+static int close_at_leader(const tenure_leader *leader, void *userdata) {
+    (void)leader;
+    return close_everything(userdata);
+}
+
+static int close_at_name(const char *name, void *userdata) {
+    struct closer *closer = userdata;
+    (void)name;
+    tenure_member_close(closer->member);
+    assert_non_null(strstr(tenure_message(closer->member), "fleet member cannot be closed here"));
+    return close_everything(closer);
+}
+
+static int close_at_work(tenure_election *election, void *userdata) {
+    tenure_election_close(election);
+    assert_non_null(strstr(tenure_message(election), "election cannot be closed here"));
+    assert_true(tenure_election_leads(election));
+    return close_everything(userdata);
+}
+
+static void what_a_call_still_uses_cannot_be_closed_in_its_function(void **state) {
+    (void)state;
+    tenure_context *context = NULL;
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+    tenure_target target = {.size = sizeof target, .id = "a"};
+    uint64_t cursor;
+    tenure_options options = {.size = sizeof options, .namespace_name = "fleet"};
+    assert_int_equal(tenure_open("memory:unit-close", &options, &context), TENURE_OK);
+    struct closer closer = {.context = context};
+    assert_int_equal(tenure_watch_start(context, &cursor), TENURE_OK);
+    assert_int_equal(tenure_registry_put(context, &target, 1, NULL), TENURE_OK);
+    assert_int_equal(tenure_target_list(context, TENURE_ALL, close_at_info, &closer), 7);
+    assert_int_equal(tenure_registry_list(context, close_at_target, &closer), 7);
+    assert_int_equal(tenure_watch_wait(context, &cursor, 0, close_at_change, &closer), 7);
+    assert_int_equal(tenure_leader_observe(context, NULL, "web", close_at_leader, &closer), 7);
+    assert_int_equal(tenure_election_run(context, "web", NULL, HANG_MS, close_at_work, &closer), 7);
+    assert_int_equal(tenure_member_open(context, &fleet, &closer.member), TENURE_OK);
+    assert_int_equal(tenure_member_acquire(closer.member, "m"), TENURE_OK);
+    assert_int_equal(tenure_history_read(context, NULL, 0, 100, close_at_change, &closer), 7);
+    assert_int_equal(tenure_instance_list(context, close_at_instance, &closer), 7);
+    assert_int_equal(tenure_member_list_held(closer.member, close_at_name, &closer), 7);
+    assert_int_equal(tenure_member_list_instances(closer.member, close_at_name, &closer), 7);
+    assert_int_equal(closer.count, 9);
+    tenure_member_close(closer.member);
+    assert_int_equal(tenure_close(context), TENURE_OK); /* nothing is in its way any more */
+}
+
+/* Another context is none of that call's business. */
+static int close_another(const tenure_info *info, void *userdata) {
+    (void)info;
+    assert_int_equal(tenure_close(userdata), TENURE_OK);
+    return 7;
+}
+
+static void another_context_can_be_closed_anywhere(void **state) {
+    (void)state;
+    tenure_context *context = NULL;
+    tenure_context *other = NULL;
+    tenure_target target = {.size = sizeof target, .id = "a"};
+    assert_int_equal(tenure_open("memory:unit-close", NULL, &context), TENURE_OK);
+    assert_int_equal(tenure_open("memory:unit-close", NULL, &other), TENURE_OK);
+    assert_int_equal(tenure_registry_put(context, &target, 1, NULL), TENURE_OK);
+    assert_int_equal(tenure_target_list(context, TENURE_ALL, close_another, other), 7);
+    assert_int_equal(tenure_close(context), TENURE_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(from_on_event_what_needs_the_store_is_refused_and_the_rest_works),
@@ -482,6 +583,8 @@ int main(void) {
         cmocka_unit_test(a_lost_lease_can_be_freed_where_its_loss_is_told),
         cmocka_unit_test(each_may_call_everything),
         cmocka_unit_test(each_instance_may_be_used_for_everything),
+        cmocka_unit_test(what_a_call_still_uses_cannot_be_closed_in_its_function),
+        cmocka_unit_test(another_context_can_be_closed_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
