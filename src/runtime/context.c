@@ -77,7 +77,7 @@ int ten_context_open(const char *url, const tenure_options *options, const ten_c
     if (!context)
         return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory while opening a context");
     context->carrier.clock = clock;
-    context->carrier.wake_fd = context->carrier.poll_fd = -1;
+    context->carrier.wake_fd = context->carrier.timer_fd = context->carrier.poll_fd = -1;
     r = configure(context, &own, &error);
     if (r == TENURE_OK)
         r = open_store(context, url, own.timeout_ms, &error);
@@ -130,17 +130,23 @@ static bool is_ended(const void *arg) {
     return ten_lease_book_is_idle(context->book);
 }
 
-/* Asks everything to end, and waits for it. False: something did not in time. */
+/* Asks everything to end, waits for it, and ends the thread: what is left then is not asked again. False: something may
+ * not have been released. */
 static bool end_all(tenure_context *context) {
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
     uint64_t now_ms = ten_carrier_now_ms(carrier);
     uint64_t end_ms = now_ms + ten_max_u64(2 * context->timing.timeout_ms, CLOSE_MIN_MS);
+    ten_carrier_close_by(carrier, end_ms);
     ten_lease_book_stop(context->book, now_ms);
     for (ten_object *object = context->objects; object; object = object->next)
         begin_end(object);
-    bool ended = ten_carrier_await(carrier, &context->task, is_ended, context, end_ms) == TENURE_OK;
+    (void)ten_carrier_await(carrier, &context->task, is_ended, context, end_ms);
     ten_carrier_unlock(carrier);
+    ten_carrier_stop(carrier);
+    ten_carrier_lock(carrier);
+    bool ended = is_ended(context); /* the last answer may have come in the meantime */
+    pthread_mutex_unlock(&carrier->lock);
     return ended;
 }
 
@@ -181,7 +187,6 @@ int tenure_close(tenure_context *context) {
         end(object);
         atomic_store(&object->context, NULL);
     }
-    ten_carrier_stop(&context->carrier);
     free_context(context);
     return ended ? TENURE_OK
                  : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
