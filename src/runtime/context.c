@@ -130,6 +130,17 @@ static bool is_ended(const void *arg) {
     return ten_lease_book_is_idle(context->book);
 }
 
+/* Whether something may not have been released; no call is under way. */
+static bool may_hold(const tenure_context *context) {
+    for (const ten_object *object = context->objects; object; object = object->next) {
+        if (object->kind == TEN_OBJECT_MEMBER && ten_member_may_hold(object))
+            return true;
+        if (object->kind == TEN_OBJECT_ELECTION && !ten_candidate_is_ended(object))
+            return true;
+    }
+    return !ten_lease_book_is_idle(context->book);
+}
+
 /* Asks everything to end, waits for it, and ends the thread: what is left then is not asked again. False: something may
  * not have been released. */
 static bool end_all(tenure_context *context) {
@@ -145,9 +156,9 @@ static bool end_all(tenure_context *context) {
     ten_carrier_unlock(carrier);
     ten_carrier_stop(carrier);
     ten_carrier_lock(carrier);
-    bool ended = is_ended(context); /* the last answer may have come in the meantime */
+    bool released = !may_hold(context); /* the last answer may have come in the meantime */
     pthread_mutex_unlock(&carrier->lock);
-    return ended;
+    return released;
 }
 
 /* With the lock. */
@@ -182,15 +193,15 @@ int tenure_close(tenure_context *context) {
         ten_free(context); /* what was opened on it is refused as the parent's, with or without it */
         return TENURE_OK;
     }
-    bool ended = end_all(context);
+    bool released = end_all(context);
     for (ten_object *object; (object = take_object(context));) {
         end(object);
         atomic_store(&object->context, NULL);
     }
     free_context(context);
-    return ended ? TENURE_OK
-                 : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
-                                      "not everything could be released in time; the rest ends by its TTL");
+    return released ? TENURE_OK
+                    : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
+                                         "not everything could be released in time; the rest ends by its TTL");
 }
 
 /* ---- objects */
