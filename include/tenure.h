@@ -280,7 +280,9 @@ enum tenure_acquire_flag {
  * and at the instant when the present lease ends, until wait_ms have passed. A target that this context holds already
  * is granted again, with the same token and a fresh TTL; handles on the same grant end together when one of them is
  * released. What a fleet member or an election of this context is about cannot be acquired (TENURE_E_INVALID).
- * TENURE_E_HELD: another instance holds it; tenure_message() names it and the time left.
+ * TENURE_E_HELD: another instance holds it; tenure_message() names it and the time left. An error of the store that is
+ * retryable ends an acquire with wait_ms 0 at once; otherwise it asks again, and returns the last error when wait_ms have
+ * passed. tenure_acquire_any() does the same.
  */
 TENURE_API int tenure_acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
                               tenure_lease **ret_lease);
