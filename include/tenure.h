@@ -297,7 +297,9 @@ enum tenure_acquire_flag {
  * released. What a fleet member or an election of this context is about cannot be acquired (TENURE_E_INVALID).
  * TENURE_E_HELD: another instance holds it; tenure_message() names it and the time left. A store that is new, or has
  * lost data, grants nothing for one TTL, because an earlier holder may still be at work: the call waits, or returns
- * TENURE_E_HELD with a message that says so.
+ * TENURE_E_HELD with a message that says so. An error of the store that is retryable ends an acquire with wait_ms 0 at
+ * once; otherwise it asks again, and returns the last error when wait_ms have passed. tenure_acquire_any() does the
+ * same.
  */
 TENURE_API int tenure_acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
                               tenure_lease **ret_lease);

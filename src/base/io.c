@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,6 +145,23 @@ void ten_eventfd_poke(int fd) {
 void ten_eventfd_clear(int fd) {
     uint64_t count;
     (void)ten_read_some(fd, &count, sizeof count);
+}
+
+int ten_timerfd_open(void) {
+    return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+}
+
+void ten_timerfd_set(int fd, uint64_t wait_ms) {
+    wait_ms = ten_min_u64(wait_ms, INT32_MAX);
+    struct itimerspec timer = {
+        .it_value = {.tv_sec = (time_t)(wait_ms / 1000u), .tv_nsec = (long)(wait_ms % 1000u) * 1000000}};
+    if (wait_ms == 0)
+        timer.it_value.tv_nsec = 1; /* 0 would stop it */
+    (void)timerfd_settime(fd, 0, &timer, NULL);
+}
+
+void ten_timerfd_clear(int fd) {
+    ten_eventfd_clear(fd);
 }
 
 void ten_sleep_us(uint64_t us) {

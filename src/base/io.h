@@ -39,6 +39,11 @@ int ten_eventfd_open(void); /* -1: the system refused, see errno */
 void ten_eventfd_poke(int fd);
 void ten_eventfd_clear(int fd);
 
+/* A timerfd on the boot clock: readable when wait_ms have passed since it was set, until it is cleared or set again. */
+int ten_timerfd_open(void); /* -1: the system refused, see errno */
+void ten_timerfd_set(int fd, uint64_t wait_ms);
+void ten_timerfd_clear(int fd);
+
 /* Sleeps that long, signals or not. */
 void ten_sleep_us(uint64_t us);
 

@@ -284,6 +284,10 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_free(fleet);
 }
 
+bool ten_fleet_is_announced(const ten_fleet *fleet) {
+    return fleet->announced;
+}
+
 bool ten_fleet_is_busy(const ten_fleet *fleet) {
     for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = fleet->targets[number].newer)
         if (fleet->targets[number].busy)

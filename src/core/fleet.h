@@ -131,6 +131,8 @@ const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
 /* Whether new work on the target may start now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);
+/* Whether the store has confirmed a heartbeat: nothing is acquired before that. */
+bool ten_fleet_is_announced(const ten_fleet *fleet);
 /* Whether work on a target that is held is under way. */
 bool ten_fleet_is_busy(const ten_fleet *fleet);
 /* How many targets are planned for this instance. */

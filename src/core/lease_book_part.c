@@ -299,21 +299,13 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     ten_lease_book_plan(book, lease, now_ms);
 }
 
-/* Whoever waits for the answer to an acquire learns the error; the others wait on. */
-static void hurry_callers(ten_book_lease *lease) {
-    for (ten_book_wait *wait = lease->waits; wait; wait = wait->next)
-        if (wait->kind == TEN_BOOK_ACQUIRE)
-            wait->user->until_ms = 0;
-}
-
-/* An acquire that somebody waits for fails at once; others are tried again, after the driver's pause. */
+/* An acquire whose time is over fails; others are tried again, after the driver's pause. */
 static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error) {
     bool acquire = lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     bool uncertain = ten_holding_unanswered(&lease->holding);
     ten_lease_book_changed(book, lease);
     ten_lease_book_answer_waits(lease, WAITS_FOR_LESS, error, NULL);
     forget_release(lease, error);
-    hurry_callers(lease);
     if (acquire && lease->acquiring && !tenure_error_retryable(error))
         ten_lease_book_give_up(book, lease, error, NULL);
     else

@@ -1,5 +1,6 @@
 /*
- * The carrier: its life, channels, tasks, turns, and one call of a task. See carrier.h; carrier_loop.c has what waits.
+ * The carrier: its life, channels, tasks, turns, and one call of a task. See carrier.h; carrier_loop.c has the loop, carrier_wait.c what
+ * waits.
  */
 #include "runtime/carrier.h"
 
@@ -110,13 +111,15 @@ static bool only_reads(const ten_call *call) {
     return true;
 }
 
-static uint64_t timeout_of(const ten_task *task) {
-    return task->timeout_ms ? task->timeout_ms : task->carrier->timeout_ms;
+/* With the lock. While the context is being closed, no call lasts longer than that is to take. */
+static uint64_t timeout_of(const ten_task *task, uint64_t now_ms) {
+    const ten_carrier *carrier = task->carrier;
+    uint64_t timeout_ms = task->timeout_ms ? task->timeout_ms : carrier->timeout_ms;
+    return ten_min_u64(timeout_ms, ten_max_u64(ten_sub_saturating(carrier->closes_ms, now_ms), 1));
 }
 
-static int apply(ten_task *task, const ten_call *call) {
+static int apply(ten_task *task, const ten_call *call, uint64_t timeout_ms) {
     ten_store *store = task->channel->store;
-    uint64_t timeout_ms = timeout_of(task);
     int r = ten_store_apply(store, call->ops, task->results, call->count, timeout_ms);
     /* A connection that the server closed in the meantime is found out by using it: once more, on a new one. */
     if (r < 0 && r != TENURE_E_TIMEOUT && tenure_error_retryable(r) && only_reads(call))
@@ -124,16 +127,15 @@ static int apply(ten_task *task, const ten_call *call) {
     return r;
 }
 
-static int make_call(ten_task *task, const ten_call *call, uint64_t *ret_cursor) {
+static int make_call(ten_task *task, const ten_call *call, uint64_t timeout_ms, uint64_t *ret_cursor) {
     ten_store *store = task->channel->store;
     const char *namespace_name = task->channel->namespace_name;
-    uint64_t timeout_ms = timeout_of(task);
     ten_query query = {
         .namespace_name = namespace_name, .filter = TENURE_ALL, .after = call->after, .limit = call->limit};
     *ret_cursor = call->cursor;
     switch (call->kind) {
     case TEN_CALL_APPLY:
-        return apply(task, call);
+        return apply(task, call, timeout_ms);
     case TEN_CALL_CHANGES:
         return store->ops->changes(store, namespace_name, ret_cursor, call->limit, take_change, task, timeout_ms);
     case TEN_CALL_INSTANCES:
@@ -156,15 +158,17 @@ static void tell_changed(const ten_task *task) {
 
 bool ten_carrier_step(ten_carrier *carrier, ten_task *task) {
     uint64_t cursor;
-    ten_call call = ten_driver_next(&task->driver, ten_carrier_now_ms(carrier));
+    uint64_t now_ms = ten_carrier_now_ms(carrier);
+    ten_call call = ten_driver_next(&task->driver, now_ms);
     tell_changed(task); /* what is being released is no longer believed when it is sent */
     if (call.kind == TEN_CALL_NONE) {
-        pthread_cond_broadcast(&carrier->changed); /* a deadline may have passed */
+        ten_carrier_tell_waiting(carrier); /* a deadline may have passed */
         return false;
     }
+    uint64_t timeout_ms = timeout_of(task, now_ms);
     pthread_mutex_unlock(&carrier->lock);
     uint64_t sent_us = ten_boot_us();
-    int r = make_call(task, &call, &cursor);
+    int r = make_call(task, &call, timeout_ms, &cursor);
     uint64_t took_us = ten_boot_us() - sent_us;
     ten_carrier_lock(carrier);
     if (r < 0)
@@ -173,7 +177,7 @@ bool ten_carrier_step(ten_carrier *carrier, ten_task *task) {
         task->hooks->answered(task->owner, &call, took_us, r, task->results);
     ten_driver_answer(&task->driver, ten_carrier_now_ms(carrier), r, task->results, cursor);
     tell_changed(task);
-    pthread_cond_broadcast(&carrier->changed);
+    ten_carrier_tell_waiting(carrier);
     return true;
 }
 
@@ -314,7 +318,7 @@ bool ten_task_take_event(ten_task *task, tenure_event *ret_event) {
     if (found) {
         ten_task_describe(task, ret_event);
         tell_changed(task); /* beliefs change when the event is taken, not before */
-        pthread_cond_broadcast(&task->carrier->changed);
+        ten_carrier_tell_waiting(task->carrier);
     }
     pthread_mutex_unlock(&task->carrier->lock);
     return found;
@@ -330,11 +334,15 @@ int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error) {
     pthread_cond_init(&carrier->changed, &monotonic);
     pthread_cond_init(&carrier->turned, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    carrier->timer_ms = carrier->closes_ms = UINT64_MAX;
     carrier->wake_fd = ten_eventfd_open();
+    carrier->timer_fd = ten_timerfd_open();
     carrier->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = NULL};
-    if (carrier->wake_fd < 0 || carrier->poll_fd < 0 ||
-        epoll_ctl(carrier->poll_fd, EPOLL_CTL_ADD, carrier->wake_fd, &wake) < 0)
+    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = &carrier->wake_fd};
+    struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &carrier->timer_fd};
+    if (carrier->wake_fd < 0 || carrier->timer_fd < 0 || carrier->poll_fd < 0 ||
+        epoll_ctl(carrier->poll_fd, EPOLL_CTL_ADD, carrier->wake_fd, &wake) < 0 ||
+        epoll_ctl(carrier->poll_fd, EPOLL_CTL_ADD, carrier->timer_fd, &timer) < 0)
         return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open a context");
     carrier->url = url ? ten_strdup(url) : NULL;
     return url && !carrier->url ? ten_fail_memory(error, "a context") : TENURE_OK;
@@ -354,6 +362,7 @@ void ten_carrier_free(ten_carrier *carrier) {
 
 void ten_carrier_abandon(ten_carrier *carrier) {
     ten_close_fd(&carrier->wake_fd);
+    ten_close_fd(&carrier->timer_fd);
     ten_close_fd(&carrier->poll_fd);
     ten_free(carrier->url);
 }

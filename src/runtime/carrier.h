@@ -8,8 +8,9 @@
  *  - A call is made by whoever has the turn: one at a time, in the order in which they came. That is the carrier's
  *    thread, a thread inside tenure_process(), a thread that waits for an answer and makes the call itself, or a thread
  *    with a call of its own (ten_carrier_enter). So a caller that waits costs no change of threads.
- *  - The threaded form is a thread that loops over ten_carrier_timeout_ms(), poll() on ten_carrier_fd() and
- *    ten_carrier_process(). The driven form leaves that loop to the program.
+ *  - The threaded form is a thread that loops over ten_carrier_next_ms(), poll() on poll_fd and ten_carrier_process().
+ *    The driven form leaves that loop to the program. Any thread may process at any time: nobody has to know who else
+ *    sleeps, because poll_fd itself becomes readable when something is due.
  *  - What tasks know is kept under one lock, which is held for microseconds and never during a call on the store or on
  *    the program.
  */
@@ -84,12 +85,15 @@ struct ten_carrier {
     ten_task *tasks;
     ten_turn *turns; /* whoever has the turn, and those who wait for it */
     pthread_cond_t turned;
-    int poll_fd; /* of epoll: the wake-up and the watched channels */
-    int wake_fd;
+    int poll_fd;       /* of epoll: the wake-up, the timer and the watched channels; any number of threads poll it */
+    int wake_fd;       /* for whoever waits: something has happened */
+    int timer_fd;      /* makes poll_fd readable when something is due, however long those who poll want to sleep */
+    uint64_t timer_ms; /* when it does; UINT64_MAX: it does not */
     _Atomic(bool) cancelled;
-    uint64_t sleeps_until_ms; /* when whoever polls comes back by itself; 0: nobody polls */
-    bool polled;              /* a thread of the library polls */
+    bool polled; /* driven: one of those who wait polls for all of them */
+    bool called; /* it is to come back: nobody else clears the wake-up */
     bool telling;
+    uint64_t closes_ms; /* the context is being closed: calls end by then; UINT64_MAX: it is not */
 
     pthread_t thread;
     bool started;
@@ -99,7 +103,9 @@ struct ten_carrier {
 /* ---- its life. The clock, the time-out and the form are set before */
 
 int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error);
-/* Ends the thread. */
+/* Nothing is sent any more, and no call lasts beyond this moment; with the lock. */
+void ten_carrier_close_by(ten_carrier *carrier, uint64_t end_ms);
+/* Ends the thread, and then tells the program what it has not been told yet. No call is made from now on. */
 void ten_carrier_stop(ten_carrier *carrier);
 void ten_carrier_free(ten_carrier *carrier);
 /* In a child of fork(): connections are the parent's, and what is inside may have been changing at that moment. */
@@ -113,7 +119,7 @@ static inline void ten_carrier_lock(ten_carrier *carrier) {
     pthread_mutex_lock(&carrier->lock);
 }
 
-/* Also wakes whoever polls, if there is something to do earlier than planned. */
+/* Also sets the timer, if something is due earlier than planned. */
 void ten_carrier_unlock(ten_carrier *carrier);
 
 /* ---- tasks; without the lock */
@@ -144,15 +150,16 @@ void ten_carrier_leave(ten_carrier *carrier);
 
 /* ---- waiting. With the lock, which is released meanwhile */
 
-/* Waits until done(arg), and makes the calls of the task that are due itself; in the driven form all calls. Returns
- * TENURE_OK, or TENURE_E_TIMEOUT at end_ms, or if others have the turn for the whole time-out. */
+/* Waits until done(arg), and makes the calls of the task that are due itself; in the driven form those of the others,
+ * too. Returns TENURE_OK, or TENURE_E_TIMEOUT at end_ms (a call that was begun before is not cut short), or if others
+ * have the turn for the whole time-out. */
 int ten_carrier_await(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
                       uint64_t end_ms);
-/* The same, but tenure_cancel() ends it with TENURE_E_CANCELLED. */
+/* The same, but tenure_cancel() ends it with TENURE_E_CANCELLED, and only end_ms with TENURE_E_TIMEOUT. */
 int ten_carrier_wait(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
                      uint64_t end_ms);
 /* Waits until there is a notice after the one with this number, or the store cannot be watched and some time has
- * passed. The same results. */
+ * passed. The same results as ten_carrier_wait(). */
 int ten_carrier_wait_notice(ten_carrier *carrier, ten_channel *channel, uint64_t seen, uint64_t end_ms);
 /* In the threaded form, the thread runs from now on. Without the lock. */
 int ten_carrier_start(ten_carrier *carrier, ten_error *error);
@@ -162,12 +169,12 @@ int ten_carrier_start(ten_carrier *carrier, ten_error *error);
 /* When ten_carrier_process() has something to do; UINT64_MAX: not before something happens. */
 uint64_t ten_carrier_next_ms(ten_carrier *carrier);
 void ten_carrier_process(ten_carrier *carrier);
-/* Whether this thread is inside an on_... function of this context. */
+/* Whether this thread is inside an on_... function of this context, also if it is inside one of another context, too. */
 bool ten_carrier_is_telling(const ten_carrier *carrier);
 /* Ends waits. Safe in a signal handler. */
 void ten_carrier_cancel(ten_carrier *carrier);
 
-/* ---- between carrier.c and carrier_loop.c; with the lock */
+/* ---- between carrier.c, carrier_loop.c and carrier_wait.c; with the lock */
 
 void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn);
 /* False: others had it for that long. */
@@ -177,5 +184,22 @@ void ten_carrier_pass_turn(ten_carrier *carrier);
 void ten_carrier_sleep(ten_carrier *carrier, pthread_cond_t *condition, uint64_t wait_ms);
 /* Makes the next call of the task, with the turn. False: there is none. */
 bool ten_carrier_step(ten_carrier *carrier, ten_task *task);
+/* Something has happened that those who wait may want to know. */
+void ten_carrier_tell_waiting(ten_carrier *carrier);
+/* When something is due; now: at once. */
+uint64_t ten_carrier_due_ms(const ten_carrier *carrier, uint64_t now_ms);
+
+/* Who processes, and for how long. */
+typedef struct ten_round {
+    ten_task *task;                  /* its calls go first, in turn with those of the others; NULL: no task does */
+    bool (*is_over)(const void *arg); /* asked before each call; NULL: it is never over */
+    const void *arg;
+    uint64_t turn_ms; /* how long to wait for the turn */
+    bool made;        /* result: a call was made */
+} ten_round;
+/* Takes notices, makes calls that are due, and tells the program. False: others have the turn. */
+bool ten_carrier_run_round(ten_carrier *carrier, ten_round *round);
+/* Sets the timer, if something is due earlier than planned. */
+void ten_carrier_set_timer(ten_carrier *carrier);
 
 #endif

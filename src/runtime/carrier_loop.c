@@ -1,5 +1,5 @@
 /*
- * The carrier's loop: when something is due, doing it, telling the program, and waiting for it. See carrier.h.
+ * The carrier's loop: when something is due, doing it, and telling the program. See carrier.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,15 +9,22 @@
 #include "base/thread.h"
 #include "runtime/carrier.h"
 
-#define STEPS_MAX    16u  /* calls of one ten_carrier_process() */
-#define READY_MAX    16u  /* descriptors that are looked at together */
-#define BLIND_MS     250u /* between looks at a store that cannot be watched */
-#define IDLE_STEP_MS 10u  /* a task that is due, and has no call after all, is asked again after this */
+#define STEPS_MAX 16u  /* calls of one ten_carrier_process() */
+#define READY_MAX 16u  /* descriptors that are looked at together */
+#define BLIND_MS  250u /* between looks at a store that cannot be watched */
 
-static _Thread_local const ten_carrier *telling; /* whose on_... function this thread is in */
+/* Whose on_... functions this thread is in: one may process another context, whose function is then inside it. */
+struct telling {
+    const ten_carrier *carrier;
+    const struct telling *outer;
+};
+static _Thread_local const struct telling *telling;
 
 bool ten_carrier_is_telling(const ten_carrier *carrier) {
-    return telling == carrier;
+    const struct telling *at = telling;
+    while (at && at->carrier != carrier)
+        at = at->outer;
+    return at != NULL;
 }
 
 /* ---- what is due; with the lock */
@@ -44,16 +51,6 @@ static bool wants_notices(const ten_carrier *carrier, const ten_channel *channel
     return false;
 }
 
-static uint64_t next_ms(const ten_carrier *carrier, uint64_t now_ms) {
-    uint64_t next = UINT64_MAX;
-    for (const ten_task *task = carrier->tasks; task; task = task->next)
-        next = is_pending(task) ? now_ms : ten_min_u64(next, ten_driver_next_ms(&task->driver, now_ms));
-    for (const ten_channel *channel = carrier->channels; channel; channel = channel->next)
-        if (wants_notices(carrier, channel) && !channel->armed && !channel->watched)
-            next = ten_min_u64(next, now_ms + BLIND_MS);
-    return next;
-}
-
 static bool is_unwatched(const ten_carrier *carrier) {
     for (const ten_channel *channel = carrier->channels; channel; channel = channel->next)
         if (wants_notices(carrier, channel) && !channel->armed && channel->watched)
@@ -61,27 +58,47 @@ static bool is_unwatched(const ten_carrier *carrier) {
     return false;
 }
 
-/* Wakes whoever polls, if there is something to do earlier than planned. */
-static void wake(ten_carrier *carrier) {
-    uint64_t until_ms = carrier->sleeps_until_ms;
-    if (until_ms == 0 || (!is_unwatched(carrier) && next_ms(carrier, ten_carrier_now_ms(carrier)) >= until_ms))
+uint64_t ten_carrier_due_ms(const ten_carrier *carrier, uint64_t now_ms) {
+    uint64_t due_ms = is_unwatched(carrier) ? now_ms : UINT64_MAX;
+    for (const ten_task *task = carrier->tasks; task; task = task->next) {
+        due_ms = ten_min_u64(due_ms, ten_driver_next_ms(&task->driver, now_ms));
+        if (!carrier->telling && is_pending(task)) /* else whoever tells the program goes on until nothing is left */
+            due_ms = now_ms;
+    }
+    for (const ten_channel *channel = carrier->channels; channel; channel = channel->next)
+        if (wants_notices(carrier, channel) && !channel->armed && !channel->watched)
+            due_ms = ten_min_u64(due_ms, now_ms + BLIND_MS);
+    return due_ms;
+}
+
+/* A timer that is set too early wakes for nothing, once: it is not set again for that. */
+void ten_carrier_set_timer(ten_carrier *carrier) {
+    uint64_t now_ms = ten_carrier_now_ms(carrier);
+    uint64_t due_ms = ten_carrier_due_ms(carrier, now_ms);
+    if (due_ms >= carrier->timer_ms)
         return;
-    carrier->sleeps_until_ms = 0;
-    ten_eventfd_poke(carrier->wake_fd);
+    carrier->timer_ms = due_ms;
+    ten_timerfd_set(carrier->timer_fd, ten_sub_saturating(due_ms, now_ms));
 }
 
 void ten_carrier_unlock(ten_carrier *carrier) {
-    wake(carrier);
+    ten_carrier_set_timer(carrier);
     pthread_mutex_unlock(&carrier->lock);
 }
 
 uint64_t ten_carrier_next_ms(ten_carrier *carrier) {
     ten_carrier_lock(carrier);
-    uint64_t now_ms = ten_carrier_now_ms(carrier);
-    uint64_t next = is_unwatched(carrier) ? now_ms : next_ms(carrier, now_ms);
-    carrier->sleeps_until_ms = ten_max_u64(next, 1);
-    pthread_mutex_unlock(&carrier->lock);
-    return next;
+    uint64_t due_ms = ten_carrier_due_ms(carrier, ten_carrier_now_ms(carrier));
+    ten_carrier_unlock(carrier);
+    return due_ms;
+}
+
+void ten_carrier_tell_waiting(ten_carrier *carrier) {
+    pthread_cond_broadcast(&carrier->changed);
+    if (!carrier->polled || carrier->called)
+        return;
+    carrier->called = true;
+    ten_eventfd_poke(carrier->wake_fd);
 }
 
 void ten_carrier_cancel(ten_carrier *carrier) {
@@ -121,7 +138,7 @@ static void give_notice(ten_carrier *carrier, ten_channel *channel) {
     for (ten_task *task = carrier->tasks; task; task = task->next)
         if (task->channel == channel)
             ten_driver_notice(&task->driver, now_ms);
-    pthread_cond_broadcast(&carrier->changed);
+    ten_carrier_tell_waiting(carrier);
 }
 
 static void watch(ten_carrier *carrier, ten_channel *channel) {
@@ -138,6 +155,8 @@ static void watch(ten_carrier *carrier, ten_channel *channel) {
     arm(carrier, channel, fd, watched);
     if (!wanted)
         return;
+    if (channel->watched != channel->armed)
+        ten_carrier_tell_waiting(carrier); /* who waits for a notice looks at the store by itself, or no longer has to */
     channel->watched = channel->armed;
     note_watched(carrier, channel, ten_carrier_now_ms(carrier));
     if (begins && channel->armed)
@@ -158,19 +177,31 @@ static bool is_open(const ten_carrier *carrier, const ten_channel *channel) {
     return at != NULL;
 }
 
+/* Whoever is called back, and the thread when it is to end, finds the wake-up as it was. */
+static void clear_wake_up(const ten_carrier *carrier) {
+    if (!carrier->called && !carrier->quit)
+        ten_eventfd_clear(carrier->wake_fd);
+}
+
+static void clear_timer(ten_carrier *carrier) {
+    ten_timerfd_clear(carrier->timer_fd);
+    carrier->timer_ms = UINT64_MAX;
+}
+
 static void take_notices(ten_carrier *carrier) {
     struct epoll_event ready[READY_MAX];
     int count = epoll_wait(carrier->poll_fd, ready, READY_MAX, 0);
-    carrier->sleeps_until_ms = 0;
     for (int i = 0; i < count; i++) {
-        ten_channel *channel = ready[i].data.ptr;
-        if (!channel)
-            ten_eventfd_clear(carrier->wake_fd);
-        else if (is_open(carrier, channel))
-            take_notice(carrier, channel);
+        void *what = ready[i].data.ptr;
+        if (what == &carrier->wake_fd)
+            clear_wake_up(carrier);
+        else if (what == &carrier->timer_fd)
+            clear_timer(carrier);
+        else if (is_open(carrier, what))
+            take_notice(carrier, what);
     }
     if (atomic_load(&carrier->cancelled))
-        pthread_cond_broadcast(&carrier->changed);
+        ten_carrier_tell_waiting(carrier);
 }
 
 static void watch_all(ten_carrier *carrier) {
@@ -207,12 +238,16 @@ static void put_last(ten_carrier *carrier, ten_task *task) {
     task->next = NULL;
 }
 
-/* True: a call was made. */
-static bool step_any(ten_carrier *carrier, uint64_t wait_ms) {
+/* With the lock: the task's call, if it has one that is due, or that of any. */
+static bool step(ten_carrier *carrier, ten_task *task, uint64_t turn_ms) {
     ten_turn turn;
-    if (!ten_carrier_take_turn_within(carrier, &turn, wait_ms))
+    if (!ten_carrier_take_turn_within(carrier, &turn, turn_ms))
         return false;
-    ten_task *task = pick(carrier, ten_carrier_now_ms(carrier));
+    uint64_t now_ms = ten_carrier_now_ms(carrier);
+    if (carrier->quit)
+        task = NULL;
+    else if (!task || ten_driver_next_ms(&task->driver, now_ms) > now_ms)
+        task = pick(carrier, now_ms);
     bool made = task && ten_carrier_step(carrier, task);
     if (task)
         put_last(carrier, task);
@@ -236,36 +271,45 @@ static void tell_all(ten_carrier *carrier) {
     for (ten_task *task; (task = find_pending(carrier));) {
         task->telling = true;
         pthread_mutex_unlock(&carrier->lock);
-        telling = carrier;
+        struct telling inner = {.carrier = carrier, .outer = telling};
+        telling = &inner;
         task->hooks->tell(task->owner);
-        telling = NULL;
+        telling = inner.outer;
         ten_carrier_lock(carrier);
         task->telling = false;
-        pthread_cond_broadcast(&carrier->changed);
+        ten_carrier_tell_waiting(carrier);
     }
     carrier->telling = false;
 }
 
 /* ---- driving */
 
-/* False: others have the turn for longer than this waits. */
-static bool process(ten_carrier *carrier, uint64_t wait_ms) {
+static bool goes_on(const ten_carrier *carrier, const ten_round *round) {
+    return !carrier->quit && !(round->is_over && round->is_over(round->arg));
+}
+
+bool ten_carrier_run_round(ten_carrier *carrier, ten_round *round) {
     ten_turn turn;
-    if (!ten_carrier_take_turn_within(carrier, &turn, wait_ms))
+    round->made = false;
+    if (!ten_carrier_take_turn_within(carrier, &turn, round->turn_ms))
         return false;
     take_notices(carrier);
     watch_all(carrier); /* before the feed is read: what changes after that makes the descriptor readable */
     ten_carrier_pass_turn(carrier);
     tell_all(carrier); /* the program learns what has happened before anything new begins */
-    for (unsigned i = 0; i < STEPS_MAX && step_any(carrier, wait_ms); i++)
+    for (unsigned i = 0; i < STEPS_MAX && goes_on(carrier, round); i++) {
+        if (!step(carrier, i % 2 == 0 ? round->task : NULL, round->turn_ms))
+            break;
+        round->made = true;
         tell_all(carrier);
+    }
     tell_all(carrier); /* a deadline that has passed may be all that happened */
     return true;
 }
 
 void ten_carrier_process(ten_carrier *carrier) {
     ten_carrier_lock(carrier);
-    (void)process(carrier, UINT64_MAX);
+    (void)ten_carrier_run_round(carrier, &(ten_round){.turn_ms = UINT64_MAX});
     ten_carrier_unlock(carrier);
 }
 
@@ -302,6 +346,10 @@ int ten_carrier_start(ten_carrier *carrier, ten_error *error) {
     return refused ? ten_fail_errno(error, TENURE_E_SYSTEM, refused, "cannot start the context's thread") : TENURE_OK;
 }
 
+void ten_carrier_close_by(ten_carrier *carrier, uint64_t end_ms) {
+    carrier->closes_ms = end_ms;
+}
+
 void ten_carrier_stop(ten_carrier *carrier) {
     ten_carrier_lock(carrier);
     carrier->quit = true;
@@ -311,111 +359,7 @@ void ten_carrier_stop(ten_carrier *carrier) {
     ten_eventfd_poke(carrier->wake_fd);
     if (started)
         pthread_join(carrier->thread, NULL);
-}
-
-/* ---- waiting; with the lock */
-
-/* Sleeps until something happens. In the driven form one of those who wait polls for all. */
-static void sleep_until(ten_carrier *carrier, const ten_task *task, uint64_t end_ms, bool idle) {
-    uint64_t now_ms = ten_carrier_now_ms(carrier);
-    uint64_t until_ms = end_ms;
-    if (carrier->driven)
-        until_ms = ten_min_u64(until_ms, is_unwatched(carrier) && !idle ? now_ms : next_ms(carrier, now_ms));
-    else if (task)
-        until_ms = ten_min_u64(until_ms, ten_driver_next_ms(&task->driver, now_ms));
-    uint64_t wait_ms = until_ms == UINT64_MAX ? until_ms : ten_sub_saturating(until_ms, now_ms);
-    if (idle)
-        wait_ms = ten_max_u64(wait_ms, ten_min_u64(IDLE_STEP_MS, ten_sub_saturating(end_ms, now_ms)));
-    if (!carrier->driven || carrier->polled) {
-        wake(carrier);
-        ten_carrier_sleep(carrier, &carrier->changed, wait_ms);
-        return;
-    }
-    carrier->polled = true;
-    carrier->sleeps_until_ms = ten_max_u64(until_ms, 1);
-    pthread_mutex_unlock(&carrier->lock);
-    (void)ten_wait_readable(carrier->poll_fd, -1, wait_ms);
     ten_carrier_lock(carrier);
-    carrier->polled = false;
-    pthread_cond_broadcast(&carrier->changed);
-}
-
-/* Makes the task's next call. *ret_made: there was one. TENURE_E_TIMEOUT: others have the turn. */
-static int help(ten_carrier *carrier, ten_task *task, bool *ret_made) {
-    ten_turn turn;
-    *ret_made = false;
-    if (ten_driver_next_ms(&task->driver, ten_carrier_now_ms(carrier)) > ten_carrier_now_ms(carrier))
-        return TENURE_OK;
-    if (!ten_carrier_take_turn_within(carrier, &turn, carrier->timeout_ms))
-        return TENURE_E_TIMEOUT;
-    *ret_made = ten_carrier_step(carrier, task);
-    ten_carrier_pass_turn(carrier);
-    return TENURE_OK;
-}
-
-/* Whether what this thread could do is due, although it has just been tried. */
-static bool is_due(const ten_carrier *carrier, const ten_task *task, uint64_t now_ms) {
-    if (carrier->driven)
-        return next_ms(carrier, now_ms) <= now_ms;
-    return task && ten_driver_next_ms(&task->driver, now_ms) <= now_ms;
-}
-
-/* A test's clock may stand still: the system's ends it, too. */
-static int wait_until(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
-                      uint64_t end_ms, bool cancellable) {
-    uint64_t real_end_ms = ten_add_saturating(
-        ten_now_ms(), end_ms == UINT64_MAX ? end_ms : ten_sub_saturating(end_ms, ten_carrier_now_ms(carrier)));
-    while (!done(arg)) {
-        bool made = false;
-        if (cancellable && atomic_load(&carrier->cancelled))
-            return TENURE_E_CANCELLED;
-        bool had_turn = true;
-        if (carrier->driven)
-            had_turn = process(carrier, carrier->timeout_ms);
-        else if (task)
-            had_turn = help(carrier, task, &made) == TENURE_OK;
-        if (!had_turn && !done(arg))
-            return TENURE_E_TIMEOUT;
-        if (made)
-            continue;
-        uint64_t now_ms = ten_carrier_now_ms(carrier);
-        if (done(arg))
-            break;
-        if (now_ms >= end_ms || ten_now_ms() >= real_end_ms)
-            return TENURE_E_TIMEOUT;
-        sleep_until(carrier, task, end_ms, is_due(carrier, task, now_ms));
-    }
-    return TENURE_OK;
-}
-
-int ten_carrier_await(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
-                      uint64_t end_ms) {
-    return wait_until(carrier, task, done, arg, end_ms, false);
-}
-
-int ten_carrier_wait(ten_carrier *carrier, ten_task *task, bool (*done)(const void *arg), const void *arg,
-                     uint64_t end_ms) {
-    return wait_until(carrier, task, done, arg, end_ms, true);
-}
-
-struct notice {
-    const ten_channel *channel;
-    uint64_t seen;
-};
-
-static bool has_notice(const void *arg) {
-    const struct notice *notice = arg;
-    return notice->channel->notices != notice->seen;
-}
-
-int ten_carrier_wait_notice(ten_carrier *carrier, ten_channel *channel, uint64_t seen, uint64_t end_ms) {
-    struct notice notice = {.channel = channel, .seen = seen};
-    uint64_t blind_ms = ten_carrier_now_ms(carrier) + BLIND_MS;
-    channel->watchers++;
-    uint64_t until_ms = channel->watched ? end_ms : ten_min_u64(end_ms, blind_ms);
-    int r = ten_carrier_wait(carrier, NULL, has_notice, &notice, until_ms);
-    if (r == TENURE_E_TIMEOUT && until_ms < end_ms)
-        r = TENURE_OK; /* the store is looked at, notice or not */
-    channel->watchers--;
-    return r;
+    tell_all(carrier);
+    pthread_mutex_unlock(&carrier->lock);
 }

@@ -77,7 +77,7 @@ int ten_context_open(const char *url, const tenure_options *options, const ten_c
     if (!context)
         return ten_last_error_say(NULL, TENURE_E_NOMEM, "out of memory while opening a context");
     context->carrier.clock = clock;
-    context->carrier.wake_fd = context->carrier.poll_fd = -1;
+    context->carrier.wake_fd = context->carrier.timer_fd = context->carrier.poll_fd = -1;
     r = configure(context, &own, &error);
     if (r == TENURE_OK)
         r = open_store(context, url, own.timeout_ms, &error);
@@ -130,18 +130,35 @@ static bool is_ended(const void *arg) {
     return ten_lease_book_is_idle(context->book);
 }
 
-/* Asks everything to end, and waits for it. False: something did not in time. */
+/* Whether something may not have been released; no call is under way. */
+static bool may_hold(const tenure_context *context) {
+    for (const ten_object *object = context->objects; object; object = object->next) {
+        if (object->kind == TEN_OBJECT_MEMBER && ten_member_may_hold(object))
+            return true;
+        if (object->kind == TEN_OBJECT_ELECTION && !ten_candidate_is_ended(object))
+            return true;
+    }
+    return !ten_lease_book_is_idle(context->book);
+}
+
+/* Asks everything to end, waits for it, and ends the thread: what is left then is not asked again. False: something may
+ * not have been released. */
 static bool end_all(tenure_context *context) {
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
     uint64_t now_ms = ten_carrier_now_ms(carrier);
     uint64_t end_ms = now_ms + ten_max_u64(2 * context->timing.timeout_ms, CLOSE_MIN_MS);
+    ten_carrier_close_by(carrier, end_ms);
     ten_lease_book_stop(context->book, now_ms);
     for (ten_object *object = context->objects; object; object = object->next)
         begin_end(object);
-    bool ended = ten_carrier_await(carrier, &context->task, is_ended, context, end_ms) == TENURE_OK;
+    (void)ten_carrier_await(carrier, &context->task, is_ended, context, end_ms);
     ten_carrier_unlock(carrier);
-    return ended;
+    ten_carrier_stop(carrier);
+    ten_carrier_lock(carrier);
+    bool released = !may_hold(context); /* the last answer may have come in the meantime */
+    pthread_mutex_unlock(&carrier->lock);
+    return released;
 }
 
 /* With the lock. */
@@ -175,16 +192,15 @@ int tenure_close(tenure_context *context) {
         ten_object_free(context); /* what was opened on it is refused as the parent's, with or without it */
         return TENURE_OK;
     }
-    bool ended = end_all(context);
+    bool released = end_all(context);
     for (ten_object *object; (object = take_object(context));) {
         end(object);
         atomic_store(&object->context, NULL);
     }
-    ten_carrier_stop(&context->carrier);
     free_context(context);
-    return ended ? TENURE_OK
-                 : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
-                                      "not everything could be released in time; the rest ends by its TTL");
+    return released ? TENURE_OK
+                    : ten_last_error_say(NULL, TENURE_E_TIMEOUT,
+                                         "not everything could be released in time; the rest ends by its TTL");
 }
 
 /* ---- objects */

@@ -6,7 +6,12 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/id.h"
+#include "core/backoff.h"
 #include "runtime/lease_state.h"
+
+/* Between tries of several targets, while the store fails. */
+#define OUTAGE_PAUSE_MIN_MS 50u
+#define OUTAGE_PAUSE_MAX_MS 1000u
 
 /* ---- messages */
 
@@ -91,13 +96,33 @@ static int begin(tenure_context *context, tenure_lease *lease, uint64_t until_ms
     return TENURE_OK;
 }
 
-/* Acquires, and waits for the outcome. */
-static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wait_ms) {
+/* With the lock. Whether the last try failed, and the next one is not due yet. */
+static bool is_pausing(const tenure_context *context, const tenure_lease *lease) {
+    return lease->entry->holding.flight == TEN_FLIGHT_NONE &&
+           ten_carrier_now_ms(&context->carrier) < context->task.driver.retry_ms;
+}
+
+/* With the lock. A wait outlasts errors of the store. When its time is over, the answer to the last try is waited for;
+ * if that has failed already, its error is the outcome. */
+static int wait_for_outcome(tenure_context *context, const tenure_lease *lease, const ten_book_wait *wait,
+                            uint64_t until_ms) {
+    ten_carrier *carrier = &context->carrier;
+    bool patient = until_ms > ten_carrier_now_ms(carrier);
+    uint64_t end_ms = ten_add_saturating(until_ms, 2 * context->timing.timeout_ms);
+    if (!patient)
+        return ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);
+    int r = ten_carrier_wait(carrier, &context->task, is_answered, wait, until_ms);
+    if (r == TENURE_E_TIMEOUT && !is_pausing(context, lease))
+        r = ten_carrier_wait(carrier, &context->task, is_answered, wait, end_ms);
+    return r == TENURE_E_TIMEOUT && context->task.error.code ? context->task.error.code : r;
+}
+
+/* Acquires, and waits for the outcome. A refusal is copied to *ret_refusal, without its holder. */
+static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wait_ms, ten_result *ret_refusal) {
     ten_carrier *carrier = &context->carrier;
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     ten_carrier_lock(carrier);
     uint64_t until_ms = ten_add_saturating(ten_carrier_now_ms(carrier), wait_ms);
-    uint64_t end_ms = ten_add_saturating(until_ms, 2 * context->timing.timeout_ms);
     ten_driver_hurry(&context->task.driver);
     context->task.error = (ten_error){0};
     int r = begin(context, lease, until_ms, &wait);
@@ -105,15 +130,18 @@ static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wa
         ten_carrier_unlock(carrier);
         return r;
     }
-    r = wait_ms > 0 ? ten_carrier_wait(carrier, &context->task, is_answered, &wait, end_ms)
-                    : ten_carrier_await(carrier, &context->task, is_answered, &wait, end_ms);
-    if (r == TENURE_OK)
+    r = wait_for_outcome(context, lease, &wait, until_ms);
+    if (wait.answered)
         r = wait.error;
     else
         ten_lease_book_abandon(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
     context->recovering_ms = wait.answered && wait.result.recovering ? wait.result.remaining_ms : 0;
     ten_error error = context->task.error;
     ten_carrier_unlock(carrier);
+    if (r == TENURE_E_HELD && ret_refusal) {
+        *ret_refusal = wait.result;
+        ret_refusal->holder = NULL;
+    }
     return say_outcome(context, lease->target, r, &wait, &error);
 }
 
@@ -127,7 +155,7 @@ static int acquire_later(tenure_context *context, tenure_lease *lease, uint64_t 
 }
 
 static int acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
-                   tenure_lease **ret_lease) {
+                   tenure_lease **ret_lease, ten_result *ret_refusal) {
     tenure_lease *lease;
     bool needs_loop = !(flags & TENURE_MANUAL) || (flags & TENURE_ASYNC) || wait_ms > 0 || context->on_event;
     int r = needs_loop ? ten_context_start(context) : TENURE_OK;
@@ -135,7 +163,8 @@ static int acquire(tenure_context *context, const char *target, uint64_t wait_ms
         r = ten_context_lease_new(context, target, flags, &lease);
     if (r < 0)
         return r;
-    r = flags & TENURE_ASYNC ? acquire_later(context, lease, wait_ms) : acquire_now(context, lease, wait_ms);
+    r = flags & TENURE_ASYNC ? acquire_later(context, lease, wait_ms)
+                             : acquire_now(context, lease, wait_ms, ret_refusal);
     if (r < 0) {
         (void)ten_object_leave(lease, TEN_OBJECT_LEASE);
         ten_context_lease_discard(context, lease);
@@ -148,28 +177,102 @@ static int acquire(tenure_context *context, const char *target, uint64_t wait_ms
 int tenure_acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
                    tenure_lease **ret_lease) {
     int r = check(context, target, flags, TENURE_MANUAL | TENURE_ASYNC, ret_lease);
-    return r < 0 ? r : acquire(context, target, wait_ms, flags, ret_lease);
+    return r < 0 ? r : acquire(context, target, wait_ms, flags, ret_lease, NULL);
 }
 
 /* ---- the first of several */
 
-/* How long until one of them may be free, at the most; the feed may tell earlier. */
-static uint64_t pause_ms(tenure_context *context, const char *target) {
-    tenure_info info = {.size = sizeof info};
-    return tenure_target_read(context, target, &info) == TENURE_OK ? ten_max_u64(info.remaining_ms, 1) : 1;
-}
+struct choice {
+    const char *const *targets;
+    size_t count;
+    unsigned flags;
+    uint64_t pause_ms; /* until the first of them may be free, as far as the refusals say */
+    bool recovering;   /* the store lets nobody in */
+};
 
-/* One try of each, in their order. TENURE_E_HELD: none can be had; *ret_pause_ms is when the first may be free. */
-static int try_each(tenure_context *context, const char *const *targets, size_t count, unsigned flags,
-                    tenure_lease **ret_lease, uint64_t *ret_pause_ms) {
+/* One try of each, in their order. TENURE_E_HELD: none can be had. */
+static int try_each(tenure_context *context, struct choice *choice, tenure_lease **ret_lease) {
     int r = TENURE_E_HELD;
-    *ret_pause_ms = UINT64_MAX;
-    for (size_t i = 0; i < count && r == TENURE_E_HELD; i++) {
-        r = acquire(context, targets[i], 0, flags, ret_lease);
-        if (r == TENURE_E_HELD)
-            *ret_pause_ms = ten_min_u64(*ret_pause_ms, pause_ms(context, targets[i]));
+    choice->pause_ms = UINT64_MAX;
+    choice->recovering = false;
+    for (size_t i = 0; i < choice->count && r == TENURE_E_HELD; i++) {
+        ten_result refusal = {0};
+        r = acquire(context, choice->targets[i], 0, choice->flags, ret_lease, &refusal);
+        choice->pause_ms = ten_min_u64(choice->pause_ms, ten_max_u64(refusal.remaining_ms, 1));
+        choice->recovering |= refusal.recovering;
     }
     return r;
+}
+
+static int say_none(const tenure_context *context, const struct choice *choice) {
+    char left[TEN_DURATION_SIZE];
+    ten_duration_show(choice->pause_ms, left);
+    if (choice->recovering)
+        return ten_last_error_say(context, TENURE_E_HELD,
+                                  "cannot acquire any of the %zu targets for another %s: the store is recovering (it "
+                                  "is new, or has lost data), and previous holders may still be active",
+                                  choice->count, left);
+    return ten_last_error_say(context, TENURE_E_HELD,
+                              "none of the %zu targets could be acquired: all are held, the first for another %s",
+                              choice->count, left);
+}
+
+/* Errors that a wait outlasts. */
+static bool is_outage(int error) {
+    switch (error) {
+    case TENURE_E_TIMEOUT:
+    case TENURE_E_UNREACHABLE:
+    case TENURE_E_STORE:
+    case TENURE_E_FULL:
+    case TENURE_E_DENIED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_never(const void *arg) {
+    (void)arg;
+    return false;
+}
+
+/* After a try: waits for a change in the store, or until one of the targets may be free; after an error, for as long as
+ * the pause says. */
+static int wait_for_any(tenure_context *context, int error, uint64_t seen, uint64_t until_ms) {
+    ten_carrier *carrier = &context->carrier;
+    ten_carrier_lock(carrier);
+    int r = error == TENURE_E_HELD ? ten_carrier_wait_notice(carrier, context->channel, seen, until_ms)
+                                   : ten_carrier_wait(carrier, NULL, is_never, NULL, until_ms);
+    ten_carrier_unlock(carrier);
+    return r;
+}
+
+static uint64_t count_notices(tenure_context *context) {
+    ten_carrier_lock(&context->carrier);
+    uint64_t notices = context->channel->notices;
+    pthread_mutex_unlock(&context->carrier.lock);
+    return notices;
+}
+
+static int acquire_any(tenure_context *context, struct choice *choice, uint64_t wait_ms, tenure_lease **ret_lease) {
+    const ten_carrier *carrier = &context->carrier;
+    uint64_t end_ms = ten_add_saturating(ten_carrier_now_ms(carrier), wait_ms);
+    ten_backoff backoff = {.min_ms = OUTAGE_PAUSE_MIN_MS, .max_ms = OUTAGE_PAUSE_MAX_MS, .steady_ms = UINT64_MAX};
+    for (;;) {
+        uint64_t seen = count_notices(context);
+        int r = try_each(context, choice, ret_lease);
+        uint64_t now_ms = ten_carrier_now_ms(carrier);
+        bool ended = (r != TENURE_E_HELD && !is_outage(r)) || now_ms >= end_ms;
+        if (ended)
+            return r == TENURE_E_HELD ? say_none(context, choice) : r;
+        uint64_t pause_ms = r == TENURE_E_HELD ? choice->pause_ms : ten_backoff_pause_ms(&backoff, 0);
+        if (r == TENURE_E_HELD)
+            backoff.brief = 0;
+        if (wait_for_any(context, r, seen, ten_min_u64(ten_add_saturating(now_ms, pause_ms), end_ms)) ==
+            TENURE_E_CANCELLED)
+            return ten_last_error_say(context, TENURE_E_CANCELLED, "waiting for one of %zu targets was cancelled",
+                                      choice->count);
+    }
 }
 
 int tenure_acquire_any(tenure_context *context, const char *const *targets, size_t count, uint64_t wait_ms,
@@ -183,28 +286,8 @@ int tenure_acquire_any(tenure_context *context, const char *const *targets, size
         r = check(context, targets[i], flags, TENURE_MANUAL, ret_lease);
     if (r == TENURE_OK && wait_ms > 0)
         r = ten_context_start(context);
-    if (r < 0)
-        return r;
-    ten_carrier *carrier = &context->carrier;
-    uint64_t end_ms = ten_add_saturating(ten_carrier_now_ms(carrier), wait_ms);
-    for (;;) {
-        uint64_t pause;
-        ten_carrier_lock(carrier);
-        uint64_t seen = context->channel->notices;
-        ten_carrier_unlock(carrier);
-        r = try_each(context, targets, count, flags, ret_lease, &pause);
-        uint64_t now_ms = ten_carrier_now_ms(carrier);
-        if (r != TENURE_E_HELD || now_ms >= end_ms)
-            return r == TENURE_E_HELD
-                       ? ten_last_error_say(context, r, "none of the %zu targets could be acquired: all are held",
-                                            count)
-                       : r;
-        ten_carrier_lock(carrier);
-        r = ten_carrier_wait_notice(carrier, context->channel, seen, ten_min_u64(now_ms + pause, end_ms));
-        ten_carrier_unlock(carrier);
-        if (r == TENURE_E_CANCELLED)
-            return ten_last_error_say(context, r, "waiting for one of %zu targets was cancelled", count);
-    }
+    struct choice choice = {.targets = targets, .count = count, .flags = flags};
+    return r < 0 ? r : acquire_any(context, &choice, wait_ms, ret_lease);
 }
 
 /* ---- the outcome of an acquire in the background */

@@ -77,6 +77,7 @@ void ten_context_lease_detach(tenure_lease *lease);
 const char *ten_member_namespace(const ten_object *object);
 void ten_member_begin_end(ten_object *object);
 bool ten_member_is_ended(const ten_object *object);
+bool ten_member_may_hold(const ten_object *object); /* with the lock: something that was not released */
 void ten_member_end(ten_object *object);
 const char *ten_candidate_namespace(const ten_object *object);
 const char *ten_candidate_role(const ten_object *object);

@@ -98,7 +98,7 @@ static void answer_all(tenure_guard *guard, struct question *first, uint64_t now
                                        results ? &results[at->op] : NULL, &at->newest);
         at->answered = true;
     }
-    pthread_cond_broadcast(&guard->carrier->changed);
+    ten_carrier_tell_waiting(guard->carrier);
 }
 
 /* If the store does not answer, nobody waits for the next try. */

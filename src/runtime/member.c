@@ -264,6 +264,11 @@ bool ten_member_is_ended(const ten_object *object) {
     return ((const tenure_member *)object)->stopped;
 }
 
+bool ten_member_may_hold(const ten_object *object) {
+    const tenure_member *member = (const tenure_member *)object;
+    return !member->stopped && ten_fleet_is_announced(member->fleet);
+}
+
 /* Nobody answers any more, and nothing is believed. */
 void ten_member_end(ten_object *object) {
     tenure_member *member = (tenure_member *)object;

@@ -231,6 +231,29 @@ static void a_patient_caller_is_refused_when_its_time_is_over(void **state) {
     assert_int_equal(fixture->seen.failed, 2); /* each at its time */
 }
 
+static void a_patient_caller_outlasts_errors_of_the_store(void **state) {
+    struct fixture *fixture = *state;
+    ten_book_wait patient = {.kind = TEN_BOOK_ACQUIRE};
+    ten_book_wait hasty = {.kind = TEN_BOOK_ACQUIRE};
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 1000, new_user(fixture, true), &patient);
+    (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, true), &hasty);
+    must_send(fixture, START_MS, TEN_OP_ACQUIRE);
+    answer_nothing(fixture, START_MS + 100);
+    assert_true(hasty.answered && hasty.error == TENURE_E_TIMEOUT);
+    assert_false(patient.answered);
+    must_send(fixture, START_MS + 200, TEN_OP_ACQUIRE);
+    answer_nothing(fixture, START_MS + 999);
+    assert_false(patient.answered);
+    must_send(fixture, START_MS + 999, TEN_OP_ACQUIRE);
+    answer_nothing(fixture, START_MS + 1000);
+    assert_true(patient.answered && patient.error == TENURE_E_TIMEOUT);
+    must_be_silent(fixture, START_MS + 2000);
+    (void)ten_lease_book_acquire(fixture->book, START_MS + 2000, "x", UINT64_MAX, new_user(fixture, true), &patient);
+    must_send(fixture, START_MS + 2000, TEN_OP_ACQUIRE);
+    ten_lease_book_part.answer(fixture->book, START_MS + 2000, TENURE_E_SCHEMA, NULL); /* it will not go away */
+    assert_true(patient.answered && patient.error == TENURE_E_SCHEMA);
+}
+
 static void a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again(void **state) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
@@ -845,6 +868,7 @@ int main(void) {
         BOOK_TEST(one_try_is_answered_with_the_holder),
         BOOK_TEST(a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of),
         BOOK_TEST(a_patient_caller_is_refused_when_its_time_is_over),
+        BOOK_TEST(a_patient_caller_outlasts_errors_of_the_store),
         BOOK_TEST(a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again),
         BOOK_TEST(a_lease_that_was_not_renewed_in_time_is_lost_and_released),
         BOOK_TEST(a_spent_token_is_released_before_a_new_one_is_believed),
