@@ -89,8 +89,7 @@ static int begin(tenure_context *context, tenure_lease *lease, uint64_t until_ms
     int r = ten_context_check_free(context, context->namespace_name, lease->target);
     if (r < 0)
         return r;
-    ten_book_lease *entry =
-        ten_lease_book_acquire(context->book, now_ms, lease->target, until_ms, &lease->user, wait);
+    ten_book_lease *entry = ten_lease_book_acquire(context->book, now_ms, lease->target, until_ms, &lease->user, wait);
     if (!entry)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", lease->target);
     ten_context_lease_link(lease, entry);
