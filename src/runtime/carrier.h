@@ -103,7 +103,7 @@ struct ten_carrier {
 /* ---- its life. The clock, the time-out and the form are set before */
 
 int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error);
-/* Nothing is sent any more, and no call lasts beyond this moment; with the lock. */
+/* With the lock. The context is being closed, and has time until then: calls that begin from now on end by that. */
 void ten_carrier_close_by(ten_carrier *carrier, uint64_t end_ms);
 /* Ends the thread, and then tells the program what it has not been told yet. No call is made from now on. */
 void ten_carrier_stop(ten_carrier *carrier);
@@ -191,7 +191,7 @@ uint64_t ten_carrier_due_ms(const ten_carrier *carrier, uint64_t now_ms);
 
 /* Who processes, and for how long. */
 typedef struct ten_round {
-    ten_task *task;                  /* its calls go first, in turn with those of the others; NULL: no task does */
+    ten_task *task;                   /* its calls go first, in turn with those of the others; NULL: no task does */
     bool (*is_over)(const void *arg); /* asked before each call; NULL: it is never over */
     const void *arg;
     uint64_t turn_ms; /* how long to wait for the turn */

@@ -156,7 +156,8 @@ static void watch(ten_carrier *carrier, ten_channel *channel) {
     if (!wanted)
         return;
     if (channel->watched != channel->armed)
-        ten_carrier_tell_waiting(carrier); /* who waits for a notice looks at the store by itself, or no longer has to */
+        ten_carrier_tell_waiting(
+            carrier); /* who waits for a notice looks at the store by itself, or no longer has to */
     channel->watched = channel->armed;
     note_watched(carrier, channel, ten_carrier_now_ms(carrier));
     if (begins && channel->armed)
