@@ -93,7 +93,7 @@ broken_spec() {
     MANAGER_STORE=$TENURE_STORE
     manager_up
     OUT=$(curl -sf "$TENURE_STORE/api/v1/poll") || fail 'no list of targets'
-    all_json
+    printf '%s\n' "$OUT" | python3 -m json.tool >/dev/null || fail 'the list of targets is not JSON'
     out_has '"spec":"{oops"'
     exits 0 "$TENURE" target ls
     same targets "$(printf '%s\n' "$OUT" | wc -l)" 2
