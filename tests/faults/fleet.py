@@ -63,6 +63,7 @@ def make_set_uid(settings):
     does. So whoever releases a target whose poll could not be ended makes two polls of it."""
     settings.user = NOBODY
     settings.poller = f"{settings.directory}/poller"
+    settings.poll_ms, settings.poll_options = str(settings.ttl_ms * 6 // 10), "as-root"
     settings.agent_options = ["--pid-namespace", "off"]
     shutil.copyfile(settings.programs.poller, settings.poller)
     os.chmod(settings.poller, 0o4755)

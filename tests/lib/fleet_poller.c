@@ -5,9 +5,9 @@
  *     BOOTTIME_US POLL EVENT TARGET TOKEN INSTANCE
  * EVENT is start, beat or end. Beats come all the time while it runs: a poller that is killed writes no end, and its
  * last beat says until when it was certainly there. POLL is the process id of the command and the time of its start.
- *     fleet_poller LOG poll MS [detach] [stubborn] [beat MS] [print TEXT]
+ *     fleet_poller LOG poll MS [as-root] [detach] [stubborn] [beat MS] [print TEXT]
  *         runs for MS; detach: a grandchild in a session of its own goes on for ever, as part of the same poll;
- *         stubborn: SIGTERM is ignored; beat: how often it beats
+ *         stubborn: SIGTERM is ignored; beat: how often it beats; as-root: a set-uid program becomes root, as sudo does
  *     fleet_poller LOG mark NAME     writes a line of the test itself
  *     fleet_poller now               prints CLOCK_BOOTTIME in ms
  */
@@ -76,6 +76,10 @@ static int run_poll(int argc, char **argv) {
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "detach") == 0)
             detached = true;
+        else if (strcmp(argv[i], "as-root") == 0 && setresuid(0, 0, 0) != 0)
+            return 98;
+        else if (strcmp(argv[i], "as-root") == 0)
+            continue;
         else if (strcmp(argv[i], "stubborn") == 0)
             signal(SIGTERM, SIG_IGN);
         else if (strcmp(argv[i], "beat") == 0 && i + 1 < argc)
