@@ -3,7 +3,7 @@
 
 help_faults() {
     cat <<'END'
-usage: ./dev faults [--minutes N | --seconds N] [--store S]... [--seed N] [--report DIR]
+usage: ./dev faults [--minutes N | --seconds N] [--store S]... [--fleet F]... [--seed N] [--report DIR]
        ./dev faults --planted [NAME...]
 
 Runs a fleet on real servers under faults that come from a seed (processes killed and stopped, connections cut, clocks
@@ -13,6 +13,8 @@ Options:
   --minutes MINUTES   length of each run (default: 1)
   --seconds SECONDS   the same in seconds
   --store S           only this store; may be repeated. An unknown one is an error that lists the known ones
+  --fleet F           plain (default), files (targets from a file, which can hang), many (1,000 polls at a time) or
+                      set-uid (commands that agents may not end; as root only); may be repeated
   --seed N            seed of the faults (default: the time)
   --report DIR        where the reports go (default: build/faults)
   --planted           run planted bugs instead; each must be found
@@ -26,6 +28,7 @@ Environment:
 
 Examples:
   ./dev faults --minutes 10 --store redis
+  ./dev faults --fleet many --fleet set-uid --store sqlite
   ./dev faults --store sqlite --seed 4711
   ./dev faults --planted quick
 

@@ -186,11 +186,11 @@ class Engine:
     def put_target(self, planned, tries):
         def put(at_us):
             self.extra[planned.who] = [boot_us() if at_us else 0, None]
-            if self.store.loses_data:
+            if self.settings.from_file:
                 self.write_targets()
             fired = self.note(planned, at_us)
             self.at(time.monotonic() + planned.lasts_s, self.remove_target, planned, fired)
-        if self.store.loses_data:
+        if self.settings.from_file:
             put(boot_us())
         else:
             self.ask(planned, tries, put, "target", "add", planned.who)
@@ -198,10 +198,10 @@ class Engine:
     def remove_target(self, planned, fired):
         def removed(_at_us):
             self.extra[planned.who][1] = boot_us()
-            if self.store.loses_data:
+            if self.settings.from_file:
                 self.write_targets()
             fired.end_us = boot_us()
-        if self.store.loses_data:
+        if self.settings.from_file:
             removed(0)
         else:
             self.ask(planned, 0, removed, "target", "rm", planned.who, again=lambda: self.remove_target(planned, fired))
@@ -232,11 +232,12 @@ class Engine:
         open(self.settings.target_file, "w", encoding="ascii").close()
         open(self.settings.polls, "a", encoding="ascii").close()
         self.store.prepare(("poll", "ledger"))
+        self.settings.open_to_user()
         for host in self.hosts.values():
             host.start()
         wait_until(PATIENCE_S, "every host is announced", self.announced)
         time.sleep(self.settings.settle_ms / 1000 + 0.5)
-        if self.store.loses_data:
+        if self.settings.from_file:
             self.write_targets()
         else:
             self.store.command_surely("target", "add", *self.settings.targets)

@@ -3,6 +3,7 @@ proxies between them and the store. Started and ended here; what is done to them
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -10,6 +11,7 @@ from processes import NO_STORE, PATIENCE_S, children_of, end, running_with, send
 from proxy import Proxies
 
 LEDGER_TARGETS = 6
+NOBODY = 65534
 
 
 class Settings:
@@ -21,6 +23,9 @@ class Settings:
         self.longest_poll_ms = 40 + self.ttl_ms * 6 // 10
         self.poll_ms = f"$(( TENURE_TOKEN % 7 * {self.ttl_ms} / 10 + 40 ))"
         self.poll_options = ""
+        self.poller = programs.poller
+        self.user = None  # of agents and recorders, if that is another
+        self.from_file = store.loses_data  # where the targets are
         self.agent_options = []
         self.agent_environment = {}
         self.lie = None
@@ -29,9 +34,48 @@ class Settings:
         self.targets = [f"t-{number}" for number in range(1, 9)]
         self.polls = f"{directory}/polls"
         self.target_file = f"{directory}/targets"
+    def open_to_user(self):
+        """What was made so far, where the store is files."""
+        os.chmod(self.polls, 0o666)
+        if self.user and self.store.name == "sqlite":
+            for directory, _, files in os.walk(self.store.directory):
+                for path in (directory, *(f"{directory}/{file}" for file in files)):
+                    os.chown(path, self.user, self.user)
 
-    def source(self):
-        return f"file:{self.target_file}" if self.store.loses_data else "store"
+
+# ---- other fleets than the plain one
+
+def make_plain(_settings):
+    pass
+
+
+def make_many(settings):
+    """A thousand polls at a time, long ones: a processor can start a few hundred a second."""
+    settings.ttl_ms, settings.every_ms = max(settings.ttl_ms, 6000), 8000
+    settings.renew_ms = settings.ttl_ms // 4
+    settings.poll_ms, settings.longest_poll_ms = "$(( TENURE_TOKEN % 5 * 1000 + 6000 ))", 10000
+    settings.poll_options = "beat 300"
+    settings.targets = [f"t-{number}" for number in range(1, 1001)]
+
+
+def make_set_uid(settings):
+    """The commands are root's and the agents are not: nobody can end a poll before it ends by itself, which is before its lease
+    does. So whoever releases a target whose poll could not be ended makes two polls of it."""
+    settings.user = NOBODY
+    settings.poller = f"{settings.directory}/poller"
+    settings.poll_ms, settings.poll_options = str(settings.ttl_ms * 6 // 10), "root"
+    settings.agent_options = ["--pid-namespace", "off"]
+    shutil.copyfile(settings.programs.poller, settings.poller)
+    os.chmod(settings.poller, 0o4755)
+    os.chmod(settings.directory, 0o777)
+
+
+def make_files(settings):
+    """Targets from a file, on every store: a source that can hang."""
+    settings.from_file = True
+
+
+FLEETS = {"plain": make_plain, "many": make_many, "set-uid": make_set_uid, "files": make_files}
 
 
 def fake_clock_library():
@@ -55,6 +99,18 @@ class Host:
     def path(self, kind):
         return f"{self.settings.directory}/{self.name}.{kind}"
 
+    def source(self):
+        """A file is the host's own, so that it can hang alone; else it is the same for all."""
+        if not self.settings.from_file:
+            return "store"
+        if not os.path.lexists(self.path("targets")):
+            self.heal_source()
+        return f"file:{self.path('targets')}"
+
+    def heal_source(self):
+        os.symlink(self.settings.target_file, self.path("targets.new"))
+        os.rename(self.path("targets.new"), self.path("targets"))
+
     def use_fake_clock(self):
         self.clock_file = self.path("clock")
         self.set_clock("+0")
@@ -77,14 +133,14 @@ class Host:
         settings = self.settings
         self.wanted = True
         # The poller's own clock is never a faked one.
-        poll = (f"exec:exec env -u LD_PRELOAD {settings.programs.poller} {settings.polls} poll {settings.poll_ms} "
+        poll = (f"exec:exec env -u LD_PRELOAD {settings.poller} {settings.polls} poll {settings.poll_ms} "
                 f"{settings.poll_options}")
         self.agent = start(
-            [settings.programs.agent, "agent", "--name", self.name, "--targets", settings.source(), "--store", self.url(),
+            [settings.programs.agent, "agent", "--name", self.name, "--targets", self.source(), "--store", self.url(),
              "--ttl", f"{settings.ttl_ms}ms", "--renew", f"{settings.renew_ms}ms", "--settle",
              f"{settings.settle_ms}ms", "--every", f"{settings.every_ms}ms", "--timeout", "30s", "--log-format", "json",
              "--poll", poll, *settings.agent_options], self.path("err"),
-            {**settings.agent_environment, **self.environment, **self.clock_environment()})
+            {**settings.agent_environment, **self.environment, **self.clock_environment()}, user=settings.user, group=0)
 
     def start_ledger(self):
         settings = self.settings
@@ -94,7 +150,7 @@ class Host:
         self.ledger = start(
             [settings.programs.ledger, self.url(), self.name, self.path(f"{self.starts}.ledger"),
              str(settings.seed * 1000 + self.number * 100 + self.starts), str(settings.ttl_ms), str(LEDGER_TARGETS),
-             *([settings.lie] if settings.lie else [])], self.path("ledger.err"))
+             *([settings.lie] if settings.lie else [])], self.path("ledger.err"), user=settings.user)
 
     def start(self):
         self.start_agent()

@@ -3,6 +3,8 @@
 A worker whose warden is stopped is left in peace: without its warden nobody ends what it has started, and
 docs/GUARANTEES.md says so.
 """
+import contextlib
+import os
 import signal
 import subprocess
 
@@ -75,6 +77,48 @@ def continue_warden(host):
     send(host.agent.pid, signal.SIGCONT)
 
 
+def send_group(host, number):
+    """As the terminal does: to the warden, and to whatever is in its process group."""
+    try:
+        os.killpg(host.agent.pid, number)
+    except ProcessLookupError as error:
+        raise Trouble(f"the agent of {host.name}: it was gone already") from error
+
+
+def press_ctrl_z(host):
+    send_group(host, signal.SIGTSTP)
+
+
+def stop_group(host):
+    send_group(host, signal.SIGSTOP)
+
+
+def continue_group(host):
+    with contextlib.suppress(Trouble):
+        send_group(host, signal.SIGCONT)
+
+
+def hang_source(host):
+    """Whoever opens a pipe waits until somebody writes. It has a second name, by which it is found again."""
+    pipe = host.path("pipe")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(pipe)
+    os.mkfifo(pipe)
+    os.chmod(pipe, 0o666)
+    os.link(pipe, host.path("targets.new"))
+    os.rename(host.path("targets.new"), host.path("targets"))
+    must(send(host.agent.pid, signal.SIGHUP), f"the agent of {host.name}")
+
+
+def heal_source(host):
+    host.heal_source()
+    with contextlib.suppress(OSError), open(host.settings.target_file, "rb") as file:  # else nobody reads it
+        pipe = os.open(host.path("pipe"), os.O_WRONLY | os.O_NONBLOCK)
+        with os.fdopen(pipe, "wb") as out:
+            out.write(file.read())
+    send(host.agent.pid, signal.SIGHUP)
+
+
 def ask_to_stop(host):
     host.wanted = False
     must(send(host.agent.pid, signal.SIGTERM), f"the agent of {host.name}")
@@ -127,6 +171,9 @@ KINDS = {
     "host-killed": Kind(kill_host, lambda host: host.start(), (0.1, 1.2)),
     "worker-stopped": Kind(stop_worker, continue_worker, (1.2, 2.0)),
     "warden-stopped": Kind(stop_warden, continue_warden, (0.3, 1.5), ttls=0, displaces=False),
+    "ctrl-z": Kind(press_ctrl_z, continue_group, (0.5, 1.5), ttls=0, displaces=False),
+    "group-stopped": Kind(stop_group, continue_group, (0.5, 1.5), ttls=0, displaces=False),
+    "source-hung": Kind(hang_source, heal_source, (1.2, 2.5), ttls=3.5, displaces=False, needs="file"),
     "replaced": Kind(ask_to_stop, replace, (0.3, 0.8), ttls=0.3),
     "cut": Kind(told("refuse", "cut"), whole, (1.2, 1.8), needs="proxies"),
     "half-open": Kind(told("half-open"), whole_anew, (1.2, 1.8), needs="proxies"),

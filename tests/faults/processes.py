@@ -31,11 +31,15 @@ def wait_until(seconds, what, condition):
         time.sleep(TIGHT_S)
 
 
-def start(command, log, environment=None, out=subprocess.DEVNULL):
-    """A process that ends with this one, whatever becomes of it; what it says goes to the file `log`."""
+def start(command, log, environment=None, out=subprocess.DEVNULL, user=None, group=None):
+    """A process that ends with this one, whatever becomes of it; what it says goes to the file `log`. user: a number; group: 0
+    makes a process group of its own."""
+    if user:  # a library that is loaded first must not meet two users in one process
+        command, environment = ["env", *(f"{name}={value}" for name, value in (environment or {}).items()), *command], None
+    another = [f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
     with open(log, "ab") as errors:
-        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL,
-                                stdout=errors if out == "log" else out, stderr=errors,
+        return subprocess.Popen(["setpriv", *another, "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL,
+                                stdout=errors if out == "log" else out, stderr=errors, process_group=group,
                                 env=None if environment is None else {**os.environ, **environment})
 
 

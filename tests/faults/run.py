@@ -8,7 +8,7 @@ import polls
 import report
 import schedule
 from engine import Engine
-from fleet import Settings
+from fleet import FLEETS, Settings
 from harm import KINDS
 from stores import Redis, Sqlite
 from stores_etcd import Etcd
@@ -26,23 +26,25 @@ class Programs:
 
 
 class Run:
-    def __init__(self, store_name, programs, seed, seconds):
+    def __init__(self, store_name, programs, seed, seconds, fleet="plain"):
         self.directory = tempfile.mkdtemp(prefix=f"tenure-faults-{store_name}.")
         self.seed, self.seconds, self.programs = seed, seconds, programs
         self.store = STORES[store_name](f"{self.directory}/store", programs.tenure)
         self.settings = self.engine = self.polls = self.ledger = None
         self.schedule, self.by_target, self.engine_problems = [], {}, []
         self.hosts = schedule.NAMES
+        self.fleet = fleet
         self.on_hosts = None  # is called with them before they start
 
     def prepare(self):
         """Servers are there afterwards, and can be looked at."""
         self.store.start()
         self.settings = Settings(self.store, self.directory, self.programs, self.seed)
+        FLEETS[self.fleet](self.settings)
 
     def carry_out(self, planned=None):
         self.schedule = planned if planned is not None else schedule.make(
-            self.seed, self.store, self.settings.targets, self.seconds)
+            self.seed, self.store, self.settings, self.seconds)
         self.engine = Engine(self.settings, self.schedule, self.hosts)
         if "d" in self.engine.hosts:
             self.engine.hosts["d"].use_fake_clock()
@@ -80,7 +82,7 @@ class Run:
         return found + (self.engine.pulse.circumstances() if found else [])
 
     def summary(self):
-        return (f"{self.store.name}, seed {self.seed}: {len(self.fired)} faults, {self.polls.polls} polls, "
+        return (f"{self.store.name}, {self.fleet} fleet, seed {self.seed}: {len(self.fired)} faults, {self.polls.polls} polls, "
                 f"{self.polls.takeovers} changes of hands, longest without a poll {self.polls.longest_us / 1e6:.1f} s "
                 f"({self.polls.longest_counted_us // 1000} ms of it without a fault), {self.ledger.operations} operations "
                 f"checked, {self.ledger.unknown} unanswered")

@@ -34,11 +34,13 @@ def length(dice, lasts, ttl_s):
     return dice.uniform(*lasts) * ttl_s if lasts else 0.0
 
 
-def host_kinds(store, names):
+def host_kinds(store, names, from_file):
     """Kinds with the host that they are for, if that is a certain one."""
     cards = []
     for kind, what in KINDS.items():
         if what.needs == "proxies" and not store.addresses():
+            continue
+        if what.needs == "file" and not from_file:
             continue
         if what.needs == "clock":
             cards += [(kind, "d")] if "d" in names else []
@@ -49,8 +51,8 @@ def host_kinds(store, names):
     return cards
 
 
-def host_lane(dice, store, names, seconds, ttl_s):
-    deck, at_s = Deck(dice, host_kinds(store, names)), dice.uniform(0, 1)
+def host_lane(dice, store, names, seconds, ttl_s, from_file):
+    deck, at_s = Deck(dice, host_kinds(store, names, from_file)), dice.uniform(0, 1)
     while True:
         kind, who = deck.deal()
         lasts_s = length(dice, KINDS[kind].lasts, ttl_s)
@@ -84,9 +86,10 @@ def operator_lane(dice, targets, seconds, ttl_s):
         at_s += lasts_s + dice.uniform(0.8, 1.6) * ttl_s
 
 
-def make(seed, store, targets, seconds):
-    ttl_s = store.ttl_ms / 1000
+def make(seed, store, settings, seconds):
+    ttl_s, from_file, targets = settings.ttl_ms / 1000, settings.from_file, settings.targets
     dice = random.Random(seed)
-    planned = [*host_lane(dice, store, NAMES[:2], seconds, ttl_s), *host_lane(dice, store, NAMES[2:], seconds, ttl_s),
+    planned = [*host_lane(dice, store, NAMES[:2], seconds, ttl_s, from_file),
+               *host_lane(dice, store, NAMES[2:], seconds, ttl_s, from_file),
                *store_lane(dice, store, seconds, ttl_s), *operator_lane(dice, targets, seconds, ttl_s)]
     return sorted(planned, key=lambda each: each.at_s)

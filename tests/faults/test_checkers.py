@@ -365,8 +365,9 @@ def _():
 @case("a schedule is the same for the same seed, deals every kind, and never has two faults of a host at a time")
 def _():
     store = types.SimpleNamespace(ttl_ms=1500, addresses=lambda: ["x"], shares_boot_clock=False, harms=Redis.harms, pause_s=0)
-    plan = schedule.make(5, store, ["t-1"], 300)
-    assert [repr(each) for each in plan] == [repr(each) for each in schedule.make(5, store, ["t-1"], 300)]
+    settings = types.SimpleNamespace(ttl_ms=1500, from_file=True, targets=["t-1"])
+    plan = schedule.make(5, store, settings, 300)
+    assert [repr(each) for each in plan] == [repr(each) for each in schedule.make(5, store, settings, 300)]
     assert {each.kind for each in plan if each.lane == "host"} == set(schedule.KINDS)
     assert {each.kind for each in plan if each.lane == "store"} == set(Redis.harms)
     for name in schedule.NAMES:

@@ -5,10 +5,10 @@
  *     BOOTTIME_US POLL EVENT TARGET TOKEN INSTANCE
  * EVENT is start, beat or end. Beats come all the time while it runs: a poller that is killed writes no end, and its
  * last beat says until when it was certainly there. POLL is the process id of the command and the time of its start.
- *     fleet_poller LOG poll MS [detach] [stubborn] [root] [thread] [print TEXT]
+ *     fleet_poller LOG poll MS [detach] [stubborn] [root] [thread] [beat MS] [print TEXT]
  *         runs for MS; detach: a grandchild in a session of its own goes on for ever, as part of the same poll;
  *         stubborn: SIGTERM is ignored; root: it becomes root first, as a set-uid program may; thread: its first thread
- *         ends at once, and another goes on
+ *         ends at once, and another goes on; beat: how often it beats
  *     fleet_poller LOG mark NAME     writes a line of the test itself
  *     fleet_poller now               prints CLOCK_BOOTTIME in ms
  */
@@ -24,8 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BEAT_US UINT64_C(4000)
-
+static uint64_t beat_us = 4000;
 static int log_fd;
 static char poll_name[64];
 
@@ -53,7 +52,7 @@ static void stamp(const char *event) {
 }
 
 static void beat_until(uint64_t end_us) {
-    struct timespec pause = {.tv_nsec = (long)BEAT_US * 1000};
+    struct timespec pause = {.tv_sec = (time_t)(beat_us / 1000000), .tv_nsec = (long)(beat_us % 1000000) * 1000};
     while (now_us() < end_us) {
         nanosleep(&pause, NULL);
         stamp("beat");
@@ -107,6 +106,8 @@ static int run_poll(int argc, char **argv) {
             become_root();
         else if (strcmp(argv[i], "thread") == 0)
             in_thread = true;
+        else if (strcmp(argv[i], "beat") == 0 && i + 1 < argc)
+            beat_us = strtoull(argv[++i], NULL, 10) * 1000;
         else if (strcmp(argv[i], "print") == 0 && i + 1 < argc)
             text = argv[++i];
         else

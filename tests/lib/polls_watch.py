@@ -176,10 +176,19 @@ def watch_until_gone(watch, last, stalled):
             break
 
 
+def go_first():
+    """Thousands of processes that end together would keep the watch waiting, and with it the times that it notes."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        pass
+
+
 def main():
     worker, count, path, what = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     polls = wait_for_polls(worker, count)
     watch = Watch(polls)
+    go_first()
     before_ms = stalled_ms()
     warden = parent_of(worker)
     used_ms = cpu_ms(warden) + cpu_ms(worker)

@@ -228,7 +228,8 @@ static _Noreturn void be_first(const struct launch *launch) {
     (void)setsid();
     close(launch->config->alive_fd);
     (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* what the worker had open is not to outlive it here */
-    int status = NOT_FOUND << 8;                               /* no command could be made */
+    ten_spare_heap();
+    int status = NOT_FOUND << 8; /* no command could be made */
     for (;;) {
         pid_t ended = command > 0 ? waitpid(-1, &status, WNOHANG) : command;
         if (ended == command || ended < 0)

@@ -11,4 +11,8 @@
  */
 void ten_spare_libraries(void);
 
+/* In a child that never uses the heap again: its pages go now, and not when the child is in a hurry to end. Until then it
+ * would keep a copy of each page that the worker changes, and the worker's heap grows with its targets. */
+void ten_spare_heap(void);
+
 #endif
