@@ -97,7 +97,7 @@ void ten_fleet_follow(void *fleet, uint64_t now_ms);
 void ten_fleet_begin_listing(void *fleet);
 void ten_fleet_row(void *fleet, uint64_t now_ms, const ten_row *row);
 bool ten_fleet_end_listing(void *fleet, uint64_t now_ms);
-uint64_t ten_fleet_check_listing(void *fleet, uint64_t now_ms);
+uint64_t ten_fleet_believe_listing(void *fleet, uint64_t now_ms);
 void ten_fleet_unregistered(void *fleet, uint64_t now_ms, const char *target);
 /* All registrations that had changed have been read, by ten_fleet_row() and ten_fleet_unregistered(). */
 void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);

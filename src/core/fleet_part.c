@@ -29,6 +29,6 @@ const ten_driver_part ten_fleet_part = {.request = ten_fleet_request,
                                         .listing_begin = ten_fleet_begin_listing,
                                         .row = ten_fleet_row,
                                         .listing_end = ten_fleet_end_listing,
-                                        .listing_checked = ten_fleet_check_listing,
+                                        .listing_checked = ten_fleet_believe_listing,
                                         .unregistered = ten_fleet_unregistered,
                                         .registrations_end = ten_fleet_registrations_end};

@@ -81,7 +81,7 @@ bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
     return sweep(fleet, false);
 }
 
-uint64_t ten_fleet_check_listing(void *self, uint64_t now_ms) {
+uint64_t ten_fleet_believe_listing(void *self, uint64_t now_ms) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     if (now_ms < fleet->recovering_until_ms)

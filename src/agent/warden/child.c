@@ -268,8 +268,8 @@ static pid_t start_as(struct launch *launch, enum ten_isolation form) {
     launch->form = form;
     atomic_store(&launch->place->form, form);
     unsigned long known = form == TEN_ISOLATION_CGROUP ? 0 : CLONE_PARENT_SETTID;
-    pid_t pid = (pid_t)syscall(SYS_clone, ten_isolation_flags(form) | known | SIGCHLD, NULL, &launch->place->pid, NULL,
-                               NULL);
+    pid_t pid =
+        (pid_t)syscall(SYS_clone, ten_isolation_flags(form) | known | SIGCHLD, NULL, &launch->place->pid, NULL, NULL);
     if (pid == 0)
         be_child(launch);
     return pid;
@@ -365,14 +365,14 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
                             .grace_ms = children->grace_ms,
                             .descriptors = &children->descriptors};
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
-    bool room = ten_commands_reserve(&children->commands);
+    bool room = ten_running_reserve(&children->commands);
     pid_t pid = room ? launch_process(&launch, children, child->mark) : -1;
     int failed = room ? errno : ENOMEM;
     child->form = launch.form;
     if (pid > 0) {
         atomic_store(&launch.place->pid, (int32_t)pid);
         child->pid = pid;
-        ten_commands_put(&children->commands, pid, child);
+        ten_running_put(&children->commands, pid, child);
     } else {
         give_place_back(children, child);
     }
@@ -388,7 +388,7 @@ pid_t ten_children_reap(ten_children *children, int *ret_status) {
     siginfo_t info = {0};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
         return 0;
-    const ten_child *child = ten_commands_find(&children->commands, info.si_pid);
+    const ten_child *child = ten_running_find(&children->commands, info.si_pid);
     if (child)
         atomic_store(&state->polls[child->place].pid, 0);
     else
@@ -397,7 +397,7 @@ pid_t ten_children_reap(ten_children *children, int *ret_status) {
 }
 
 ten_child *ten_children_find(const ten_children *children, pid_t pid) {
-    return ten_commands_find(&children->commands, pid);
+    return ten_running_find(&children->commands, pid);
 }
 
 bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int status) {
@@ -405,7 +405,7 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
         return false;
     child->exited = true;
     child->walks = children->leftovers.walks;
-    ten_commands_remove(&children->commands, pid);
+    ten_running_remove(&children->commands, pid);
     struct ten_shared_poll *place = &children->shared->state->polls[child->place];
     bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
     child->status = told ? atomic_load(&place->status) : status;
@@ -491,7 +491,7 @@ void ten_child_forget(ten_children *children, ten_child *child) {
     if (child->form == TEN_ISOLATION_CGROUP)
         ten_cgroup_remove(children->isolation.cgroup, getpid(), child->mark);
     if (!child->exited)
-        ten_commands_remove(&children->commands, child->pid);
+        ten_running_remove(&children->commands, child->pid);
     give_place_back(children, child);
     *child = (ten_child){0};
 }
@@ -525,7 +525,7 @@ void ten_children_report(ten_children *children, enum ten_log_level level) {
 }
 
 void ten_children_free(ten_children *children) {
-    ten_commands_free(&children->commands);
+    ten_running_free(&children->commands);
     ten_leftovers_free(&children->leftovers);
     ten_isolation_free(&children->isolation);
 }

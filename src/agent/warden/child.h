@@ -10,9 +10,9 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "agent/warden/commands.h"
 #include "agent/warden/descriptors.h"
 #include "agent/warden/leftovers.h"
+#include "agent/warden/running.h"
 #include "agent/warden/shared.h"
 #include "base/log.h"
 #include "core/work.h"
@@ -29,9 +29,9 @@ typedef struct ten_children {
     bool failing;                 /* the last one could not be isolated as was found at the start */
     uint64_t trouble_log_ms;      /* when the next trouble is told */
     struct rlimit files;          /* of open files, before it was raised; 0: it was not */
-    ten_commands commands;        /* those that run */
+    ten_running commands;         /* those that run */
     ten_leftovers leftovers;
-    uint32_t first_free; /* no place below it is free */
+    uint32_t first_free;         /* no place below it is free */
     ten_descriptors descriptors; /* that commands inherit */
 } ten_children;
 

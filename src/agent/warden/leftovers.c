@@ -18,7 +18,7 @@
 
 struct walk {
     ten_leftovers *leftovers;
-    const ten_commands *commands;
+    const ten_running *commands;
     size_t dead; /* children that wait to be reaped */
 };
 
@@ -41,7 +41,7 @@ static void note(ten_leftovers *leftovers, pid_t pid, uint64_t mark) {
 static void look_at_child(pid_t pid, void *userdata) {
     struct walk *walk = userdata;
     ten_leftovers *leftovers = walk->leftovers;
-    if (ten_commands_find(walk->commands, pid))
+    if (ten_running_find(walk->commands, pid))
         return;
     uint64_t mark = ten_tree_mark(pid); /* of a process that has ended there is none */
     if (!ten_process_signal(pid, 0, &leftovers->trouble))
@@ -52,7 +52,7 @@ static void look_at_child(pid_t pid, void *userdata) {
 
 /* What was below a process that ends during a walk is adopted after the children were listed. So they are listed again,
  * until none of them has ended since the list before. */
-static void walk_children(ten_leftovers *leftovers, const ten_commands *commands) {
+static void walk_children(ten_leftovers *leftovers, const ten_running *commands) {
     size_t dead_before = 0;
     bool complete = false;
     leftovers->walks++;
@@ -92,7 +92,7 @@ static bool must_walk(const ten_leftovers *leftovers, uint64_t mark, uint64_t wa
     return leftovers->walks == 0 || ten_now_ms() >= leftovers->walked_ms + FRESH_MS;
 }
 
-bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_commands *commands, uint64_t mark, uint64_t walks_before,
+bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_running *commands, uint64_t mark, uint64_t walks_before,
                           int signal, ten_trouble *trouble) {
     if (must_walk(leftovers, mark, walks_before))
         walk_children(leftovers, commands);

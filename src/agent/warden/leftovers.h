@@ -6,8 +6,8 @@
 #ifndef TEN_AGENT_LEFTOVERS_H
 #define TEN_AGENT_LEFTOVERS_H
 
-#include "agent/warden/commands.h"
 #include "agent/warden/process.h"
+#include "agent/warden/running.h"
 
 typedef struct ten_leftovers {
     struct ten_leftover {
@@ -27,7 +27,7 @@ typedef struct ten_leftovers {
 /* Signals what the command with this mark has left behind. `walks_before`: how many walks had been made when the command
  * was reaped, or TEN_LEFTOVERS_RUNNING. Returns whether there was something; of a command that was reaped, false
  * means that nothing is left. */
-bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_commands *commands, uint64_t mark, uint64_t walks_before,
+bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_running *commands, uint64_t mark, uint64_t walks_before,
                           int signal, ten_trouble *trouble);
 /* A child was reaped: its number may become another's. */
 void ten_leftovers_reaped(ten_leftovers *leftovers, pid_t pid);

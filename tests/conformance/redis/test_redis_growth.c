@@ -12,11 +12,8 @@
 #define AFTER_MS (TTL_MS + 150)
 
 static ten_op acquisition(const struct place *place, const char *target, const char *holder) {
-    return (ten_op){.kind = TEN_OP_ACQUIRE,
-                    .namespace_name = place->ns,
-                    .target = target,
-                    .holder = holder,
-                    .ttl_ms = TTL_MS};
+    return (ten_op){
+        .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = target, .holder = holder, .ttl_ms = TTL_MS};
 }
 
 static ten_op heartbeat(const struct place *place, const char *instance) {

@@ -13,7 +13,7 @@
 #include "agent/warden/tree.h"
 #include "base/io.h"
 
-static const ten_commands none;
+static const ten_running none;
 
 static _Noreturn void become_sleep(const char *variable) {
     char *const arguments[] = {(char *)"sleep", (char *)"1000", NULL};

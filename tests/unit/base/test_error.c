@@ -24,8 +24,7 @@ static const struct {
     {"TENURE_E_RESYNC", -16, true},    {"TENURE_E_GONE", -17, false},
     {"TENURE_E_SYSTEM", -18, true},    {"TENURE_E_DENIED", -19, true},
     {"TENURE_E_STALE", -20, false},    {"TENURE_E_CLOSED", -21, false},
-    {"TENURE_E_CALLBACK", -22, false},
-    {"TENURE_E_UNKNOWN_INSTANCE", -23, false},
+    {"TENURE_E_CALLBACK", -22, false}, {"TENURE_E_UNKNOWN_INSTANCE", -23, false},
 };
 
 /* The numbers are written down here a second time: a binding in another language has them, too. */

@@ -413,7 +413,7 @@ static void a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch(
     assert_int_equal(count_removed(), 0);
     ten_fleet_begin_listing(fleet); /* the next one has begun, and has shown nothing yet */
     ten_fleet_follow(fleet, 2010);  /* overrun is not loss */
-    assert_int_equal(ten_fleet_check_listing(fleet, 2010), UINT64_MAX);
+    assert_int_equal(ten_fleet_believe_listing(fleet, 2010), UINT64_MAX);
     assert_int_equal(count_removed(), 2);
     ten_fleet_unregistered(fleet, 3001, "t-0"); /* one that was read by itself */
     assert_int_equal(count_removed(), 1);
@@ -431,12 +431,12 @@ static void a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later(void 
                      &(ten_change){.kind = TENURE_EVENT_RECOVERING, .target = "", .instance = "", .actor = ""});
     for (unsigned i = 0; i < 3; i++) { /* however often it is overrun meanwhile */
         ten_fleet_follow(fleet, 2010 + i * 100);
-        assert_int_equal(ten_fleet_check_listing(fleet, 2010 + i * 100), 2010 + TTL_MS);
+        assert_int_equal(ten_fleet_believe_listing(fleet, 2010 + i * 100), 2010 + TTL_MS);
     }
     assert_int_equal(count_removed(), 0);
     list_registry(fleet, 2010 + TTL_MS, 2);
     assert_true(ten_fleet_end_listing(fleet, 2010 + TTL_MS));
-    assert_int_equal(ten_fleet_check_listing(fleet, 2010 + TTL_MS), UINT64_MAX);
+    assert_int_equal(ten_fleet_believe_listing(fleet, 2010 + TTL_MS), UINT64_MAX);
     assert_int_equal(count_removed(), 1);
     ten_fleet_free(fleet);
 }

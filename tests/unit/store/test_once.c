@@ -28,7 +28,7 @@ struct server {
     pthread_t thread;
     pthread_t connections[CONNECTIONS_MAX];
     size_t connection_count;
-    atomic_int accepted; /* for the connection's thread; -1: taken */
+    atomic_int accepted;  /* for the connection's thread; -1: taken */
     const char *answer;   /* to everything else */
     atomic_uint received; /* requests with "force" in them */
 };

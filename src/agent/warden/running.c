@@ -2,7 +2,7 @@
  * The commands that run, by process number: a table with linear probing, at most half full. Called by child.c and
  * leftovers.c.
  */
-#include "agent/warden/commands.h"
+#include "agent/warden/running.h"
 
 #include "agent/warden/shared.h"
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 
 _Static_assert((ENTRIES & (ENTRIES - 1)) == 0, "a power of two");
 
-bool ten_commands_reserve(ten_commands *commands) {
+bool ten_running_reserve(ten_running *commands) {
     if (!commands->entries)
         commands->entries = ten_calloc(ENTRIES, sizeof commands->entries[0]);
     return commands->entries != NULL;
@@ -23,20 +23,20 @@ static size_t home_of(pid_t pid) {
 }
 
 /* Where the number is, or the free entry where it would be. */
-static size_t seek(const ten_commands *commands, pid_t pid) {
+static size_t seek(const ten_running *commands, pid_t pid) {
     size_t at = home_of(pid);
     while (commands->entries[at].pid != 0 && commands->entries[at].pid != pid)
         at = (at + 1) & (ENTRIES - 1);
     return at;
 }
 
-void ten_commands_put(ten_commands *commands, pid_t pid, struct ten_child *child) {
+void ten_running_put(ten_running *commands, pid_t pid, struct ten_child *child) {
     size_t at = seek(commands, pid);
     commands->entries[at].pid = pid;
     commands->entries[at].child = child;
 }
 
-struct ten_child *ten_commands_find(const ten_commands *commands, pid_t pid) {
+struct ten_child *ten_running_find(const ten_running *commands, pid_t pid) {
     if (!commands->entries || pid <= 0)
         return NULL;
     size_t at = seek(commands, pid);
@@ -44,8 +44,8 @@ struct ten_child *ten_commands_find(const ten_commands *commands, pid_t pid) {
 }
 
 /* What follows moves up, as far as that brings it nearer to its home: so a search never meets a hole on its way. */
-void ten_commands_remove(ten_commands *commands, pid_t pid) {
-    if (!ten_commands_find(commands, pid))
+void ten_running_remove(ten_running *commands, pid_t pid) {
+    if (!ten_running_find(commands, pid))
         return;
     size_t hole = seek(commands, pid);
     for (size_t at = (hole + 1) & (ENTRIES - 1); commands->entries[at].pid != 0; at = (at + 1) & (ENTRIES - 1)) {
@@ -58,7 +58,7 @@ void ten_commands_remove(ten_commands *commands, pid_t pid) {
     commands->entries[hole].pid = 0;
 }
 
-void ten_commands_free(ten_commands *commands) {
+void ten_running_free(ten_running *commands) {
     ten_free(commands->entries);
     commands->entries = NULL;
 }
