@@ -1,6 +1,6 @@
 #!/bin/sh
 # Ending the poll of one target touches nothing else: neither the polls of other targets nor a process that has got the
-# number of one that is gone. Fault 41 (see docs/FAULTS.md).
+# number of one that is gone. Fault 42 (see docs/FAULTS.md).
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
