@@ -43,6 +43,7 @@ struct tenure_guard {
     struct question *questions;
     struct question **questions_end;
     struct question *asked; /* those of the request in flight */
+    uint64_t followed_ms;   /* when the reading was sent from which on the feed is followed */
     tenure_guard_totals totals;
     ten_map batch; /* target to its operation, while a request is put together */
     ten_op ops[QUESTIONS_MAX];
@@ -136,10 +137,14 @@ static uint64_t urgent_ms(const void *self) {
 
 /* ---- as a part of the driver: the feed */
 
+/* Once for each reading: one that missed entries because of an epoch has told of the epoch before. */
 static void follow(void *self, uint64_t now) {
     tenure_guard *guard = self;
     (void)now;
-    ten_guard_follow(&guard->core, guard->task.driver.sent_ms);
+    if (guard->followed_ms == guard->task.driver.sent_ms)
+        return;
+    guard->followed_ms = guard->task.driver.sent_ms;
+    ten_guard_follow(&guard->core, guard->followed_ms);
 }
 
 static void change(void *self, uint64_t now, const ten_change *entry) {

@@ -275,9 +275,9 @@ is_gone() {
 }
 # pollers: processes whose command line names the case's log.
 pollers() {
-    for fleet_process in /proc/[0-9]*; do
-        case $(tr '\0' ' ' 2>/dev/null <"$fleet_process/cmdline" || :) in
-        "$POLLER $CASE/polls poll"*) echo "${fleet_process#/proc/}" ;;
+    for fleet_process in $(grep -lszxF -e "$CASE/polls" /proc/[0-9]*/cmdline || :); do
+        case $(tr '\0' ' ' 2>/dev/null <"$fleet_process" || :) in
+        "$POLLER $CASE/polls poll"*) basename "${fleet_process%/cmdline}" ;;
         esac
     done
 }

@@ -98,7 +98,9 @@ static void report(struct sim_world *world, struct sim_process *process) {
         if (!piece->unreported)
             continue;
         piece->unreported = false;
-        (void)ten_fleet_end_work(process->fleet, now_ms, piece->number);
+        if (piece->busy)
+            (void)ten_fleet_end_work(process->fleet, now_ms, piece->number);
+        piece->busy = false;
     }
 }
 

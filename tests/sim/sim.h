@@ -112,6 +112,7 @@ struct sim_piece {
     bool asked_for_lease;
     uint64_t look_us; /* the next look at it */
     bool working;     /* something of it is at work */
+    bool busy;        /* the fleet knows that there is work */
     bool unreported;  /* the work has ended, and the fleet does not know it yet */
     bool unconfirmed; /* the last renewal failed */
     uint64_t work;    /* which piece of work is running */

@@ -47,12 +47,14 @@ void sim_note_start(struct sim_world *world, struct sim_process *process, uint32
 void sim_look_for_work(struct sim_world *world, struct sim_process *process) {
     uint64_t now_ms = sim_local_ms(process, world->now_us);
     for (uint32_t i = 0; i < world->target_count; i++) {
-        const struct sim_piece *piece = &process->pieces[i];
+        struct sim_piece *piece = &process->pieces[i];
         if (piece->number == SIM_NOBODY || piece->unreported)
             continue;
         ten_work_lease lease = lease_of(process, piece, now_ms);
-        if (sim_start_work(world, process, i, &world->work_rules, &lease, length_us(world)))
-            ten_fleet_begin_work(process->fleet, now_ms, piece->number);
+        if (!sim_start_work(world, process, i, &world->work_rules, &lease, length_us(world)) || piece->busy)
+            continue; /* messages of the piece before may still be leaving */
+        piece->busy = true;
+        ten_fleet_begin_work(process->fleet, now_ms, piece->number);
     }
     sim_push(world, world->work_us, (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);
