@@ -11,7 +11,6 @@
 static int enter_roles(tenure_context *context, const char *namespace_name, const char *role,
                        ten_channel **ret_channel) {
     ten_error error;
-    ten_carrier *carrier = &context->carrier;
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && !role)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no role was given");
@@ -19,6 +18,7 @@ static int enter_roles(tenure_context *context, const char *namespace_name, cons
         r = ten_context_check_target(context, role);
     if (r < 0)
         return r;
+    ten_carrier *carrier = &context->carrier;
     namespace_name = namespace_name ? namespace_name : "leader";
     r = ten_id_check_namespace(namespace_name, &error);
     if (r == TENURE_OK)
