@@ -174,13 +174,3 @@ shell_of() { parent_of "$1"; }
 
 # never_two TERMS: what the log says of the whole case.
 never_two() { sound --terms "$1"; }
-
-# pollers: as in fleet.sh, but with few processes of its own: those that have the log among their arguments, and are not
-# the candidates.
-pollers() {
-    for elect_process in $(grep -lszxF -e "$CASE/polls" /proc/[0-9]*/cmdline || :); do
-        case $(tr '\0' ' ' 2>/dev/null <"$elect_process" || :) in
-        "$POLLER $CASE/polls poll"*) basename "${elect_process%/cmdline}" ;;
-        esac
-    done
-}

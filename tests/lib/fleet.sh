@@ -273,7 +273,7 @@ is_gone() {
     fleet_state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null || :)
     [ -z "$fleet_state" ] || [ "$fleet_state" = Z ] || [ "$fleet_state" = X ]
 }
-# pollers: processes whose command line names the case's log.
+# pollers: processes that have the case's log among their arguments, and are not agents; with few processes of its own.
 pollers() {
     for fleet_process in $(grep -lszxF -e "$CASE/polls" /proc/[0-9]*/cmdline || :); do
         case $(tr '\0' ' ' 2>/dev/null <"$fleet_process" || :) in
