@@ -92,6 +92,7 @@ int ten_role_work_run(const ten_session *session, ten_leader_config *config) {
                                 .grace_ms = config->grace_ms,
                                 .retry_exit = TEN_EXIT_STORE,
                                 .one_shot = config->once,
+                                .lost_exit = TEN_EXIT_LOST,
                                 .pass_signals = true,
                                 .log_format = config->log_format,
                                 .log_level = config->log_level};

@@ -18,6 +18,7 @@ void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules) {
 void ten_worker_started(ten_worker *worker, uint64_t now_ms) {
     worker->started_ms = now_ms;
     worker->turns = 0;
+    worker->is_past_deadlines = false;
     worker->looked_ms = now_ms;
     worker->silent_ms = 0;
 }
@@ -37,7 +38,8 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
         worker->silent_end_ms = last_end_ms;
     worker->turns = turns;
     worker->looked_ms = now_ms;
-    if (last_end_ms != 0 && now_ms > last_end_ms + worker->rules.ttl_ms / 2)
+    worker->is_past_deadlines = last_end_ms != 0 && now_ms > last_end_ms + worker->rules.ttl_ms / 2;
+    if (worker->is_past_deadlines)
         return TEN_WORKER_PAST_DEADLINES;
     /* One that is stopped does not renew, and may go on if it is woken before its deadlines. */
     bool renewed = last_end_ms > worker->silent_end_ms;
@@ -47,6 +49,11 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping) {
     bool no_store = worker->restarted && !end->signalled && end->exit_code == worker->rules.retry_exit;
     return (end->signalled || no_store) && !stopping && !worker->rules.one_shot;
+}
+
+int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end) {
+    bool lost = worker->rules.one_shot && end->signalled && worker->is_past_deadlines;
+    return lost ? worker->rules.lost_exit : end->exit_code;
 }
 
 uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms) {

@@ -15,14 +15,16 @@ typedef struct ten_worker_rules {
     uint64_t ttl_ms;
     int retry_exit; /* a worker that follows a crashed one and ends with this is followed by another */
     bool one_shot;  /* none is */
+    int lost_exit;  /* one_shot: the exit code when the worker was killed past its last deadline: the lease was lost */
 } ten_worker_rules;
 
 typedef struct ten_worker {
     ten_worker_rules rules;
     ten_backoff backoff;
     uint64_t started_ms;
-    bool restarted; /* it follows another */
-    uint64_t turns; /* of its loop, at the last look */
+    bool restarted;         /* it follows another */
+    bool is_past_deadlines; /* it was, at the last look */
+    uint64_t turns;         /* of its loop, at the last look */
     uint64_t looked_ms;
     uint64_t silent_ms;     /* for how long the loop has not turned, as far as this was watched */
     uint64_t silent_end_ms; /* the latest deadline at the first half of what it takes to be hung */
@@ -38,7 +40,7 @@ enum ten_worker_state {
 /* How a worker has ended. */
 typedef struct ten_worker_end {
     bool signalled;
-    int exit_code;          /* if not */
+    int exit_code;          /* 128 + N when it died of signal N */
     bool gone;              /* everything that it started is gone, too */
     bool ready;             /* it had an instance */
     uint64_t keep_until_ms; /* before this its leases are not released; 0: at any time */
@@ -53,6 +55,8 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
 uint64_t ten_worker_look_ms(const ten_worker *worker);
 /* Whether another one is wanted: it died of a signal, or found no store, and nobody asked for an end. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
+/* The exit code of the warden, when no other one is wanted. */
+int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end);
 /* The pause before the next one, which follows a crash. */
 uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms);
 /* Whether its leases may be released. One that exited has done so itself, as far as it could; what cannot be ended is

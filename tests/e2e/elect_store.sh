@@ -171,7 +171,7 @@ uncertain_stop() {
     lock
     mark locked
     until_true 6 no_pollers
-    took 'ms of the last sign of the command' "$(last_of locked a-)" 0 5000
+    took 'ms of the last sign of the command' "$(last_of locked a-)" -5000 5000
     mark back
     unlock
     until_true 10 began_since back

@@ -274,7 +274,8 @@ static void pause_before_restart(struct warden *warden) {
 static ten_worker_end end_of_worker(struct warden *warden) {
     const struct ten_shared_state *state = warden->shared.state;
     return (ten_worker_end){.signalled = WIFSIGNALED(warden->status),
-                            .exit_code = WEXITSTATUS(warden->status),
+                            .exit_code = WIFSIGNALED(warden->status) ? 128 + WTERMSIG(warden->status)
+                                                                     : WEXITSTATUS(warden->status),
                             .gone = end_descendants(warden, ten_now_ms() + warden->config->ttl_ms),
                             .ready = atomic_load(&state->ready),
                             .keep_until_ms = atomic_load(&state->keep_until_ms)};
@@ -301,7 +302,7 @@ static int run_workers(struct warden *warden) {
             pause_before_restart(warden);
         free_shared(warden);
         if (!crash)
-            return end.signalled ? 128 + WTERMSIG(warden->status) : end.exit_code;
+            return ten_worker_exit_code(&warden->rules, &end);
         if (warden->stop_signals)
             return 0;
     }
@@ -309,7 +310,10 @@ static int run_workers(struct warden *warden) {
 
 int ten_warden_run(const ten_warden_config *config) {
     struct warden warden = {.config = config, .trouble_ms = UINT64_MAX};
-    ten_worker_rules rules = {.ttl_ms = config->ttl_ms, .retry_exit = config->retry_exit, .one_shot = config->one_shot};
+    ten_worker_rules rules = {.ttl_ms = config->ttl_ms,
+                              .retry_exit = config->retry_exit,
+                              .one_shot = config->one_shot,
+                              .lost_exit = config->lost_exit};
     ten_worker_init(&warden.rules, &rules);
     (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how the worker ended */
     sigset_t signals;

@@ -23,6 +23,7 @@ typedef struct ten_warden_config {
     int retry_exit;    /* a worker that follows a crashed one and ends with this is followed by another: at the very
                           start a store out of reach is a mistake, later it is a fault among others */
     bool one_shot;     /* a worker that dies is not followed by another */
+    int lost_exit;     /* one_shot: the exit code when the warden has killed it past its last deadline */
     bool pass_signals; /* those that a command may want, too: SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH; and the worker stays
                           in the terminal's group, for its command is there */
     enum ten_log_format log_format;

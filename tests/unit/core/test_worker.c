@@ -6,11 +6,11 @@
 
 #include "core/worker.h"
 
-enum { TTL = 3000, RETRY = 69, NOW = 100000 };
+enum { TTL = 3000, RETRY = 69, LOST = 5, NOW = 100000 };
 
 static ten_worker worker_with(bool one_shot) {
     ten_worker worker;
-    ten_worker_rules rules = {.ttl_ms = TTL, .retry_exit = RETRY, .one_shot = one_shot};
+    ten_worker_rules rules = {.ttl_ms = TTL, .retry_exit = RETRY, .one_shot = one_shot, .lost_exit = LOST};
     ten_worker_init(&worker, &rules);
     ten_worker_started(&worker, NOW);
     return worker;
@@ -36,6 +36,21 @@ static void a_worker_is_useless_half_a_ttl_after_its_last_deadline(void **state)
     assert_int_equal(ten_worker_look(&worker, NOW, 0, NOW + TTL / 2), TEN_WORKER_FINE);
     assert_int_equal(ten_worker_look(&worker, NOW, 0, NOW + TTL / 2 + 1), TEN_WORKER_PAST_DEADLINES);
     assert_int_equal(ten_worker_look(&worker, 0, 0, UINT64_MAX), TEN_WORKER_FINE); /* it holds nothing */
+}
+
+static void a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease(void **state) {
+    (void)state;
+    const ten_worker_end end = {.signalled = true, .exit_code = 137};
+    const ten_worker_end exited = {.exit_code = 7};
+    for (int one_shot = 0; one_shot < 2; one_shot++) {
+        ten_worker worker = worker_with(one_shot);
+        assert_int_equal(ten_worker_exit_code(&worker, &end), 137);
+        (void)ten_worker_look(&worker, NOW, 0, NOW + TTL / 2);
+        assert_int_equal(ten_worker_exit_code(&worker, &end), 137); /* by somebody else */
+        (void)ten_worker_look(&worker, NOW, 0, NOW + TTL / 2 + 1);
+        assert_int_equal(ten_worker_exit_code(&worker, &end), one_shot ? LOST : 137);
+        assert_int_equal(ten_worker_exit_code(&worker, &exited), 7);
+    }
 }
 
 /* Looks for a while, as often as it should, at a loop that makes `turn` turns between two looks. Leases are renewed. */
@@ -145,6 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run),
         cmocka_unit_test(a_worker_is_useless_half_a_ttl_after_its_last_deadline),
+        cmocka_unit_test(a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease),
         cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
         cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
         cmocka_unit_test(a_worker_that_is_stopped_is_left_to_its_deadlines),
