@@ -26,6 +26,9 @@ import sys
 import time
 
 
+LOOK_S = 0.01
+
+
 def boot():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -108,6 +111,7 @@ class Watch:
     def __init__(self, polls):
         self.epoll = select.epoll()
         self.left = {}  # descriptor: target
+        self.before = 0.0  # when the last look was
         self.alive = {}  # target: when it was last seen alive
         self.gone = {}  # target: when the last of its processes was seen to be gone
         for target, processes in polls.items():
@@ -119,17 +123,23 @@ class Watch:
                 self.left[descriptor] = target
                 self.epoll.register(descriptor, select.EPOLLIN)
 
-    def look(self, wait_s):
-        """Returns the moment of the look, before which all that are left were there."""
-        self.epoll.poll(wait_s, 1)
+    def look(self):
+        """Returns the moment of the look, at which all that are left were there. It is cheap, because those who end need the
+        processors: what was seen alive is noted when it is gone."""
+        time.sleep(LOOK_S)
         now = boot()
         for descriptor, _ in self.epoll.poll(0, len(self.left)):
             self.epoll.unregister(descriptor)
             os.close(descriptor)
-            self.gone[self.left.pop(descriptor)] = now
-        for target in self.left.values():
-            self.alive[target] = now
+            target = self.left.pop(descriptor)
+            self.alive[target] = self.before
+            self.gone[target] = now
+        self.before = now
         return now
+
+    def close(self):
+        for target in self.left.values():
+            self.alive[target] = self.before
 
 
 def freeze(process):
@@ -171,9 +181,10 @@ def bring_about(what, worker, path):
 def watch_until_gone(watch, last, stalled):
     """Until all are gone, or the leases have ended for longer than the machine kept anybody waiting."""
     while watch.left:
-        now = watch.look(0.02)
+        now = watch.look()
         if now > last + 2 + stalled() / 1000:
             break
+    watch.close()
 
 
 def go_first():
