@@ -156,12 +156,19 @@ static int add_namespaces(ten_postgres_store *store, const char *namespaces, uin
     return r;
 }
 
+static int check_epoch(ten_postgres_store *store, uint64_t deadline_ms) {
+    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+    int r = run(store, "looking at the epoch", PG_NEEDS_EPOCH, deadline_ms, &result);
+    if (r < 0 || PQntuples(result) != 1 || !ten_postgres_flag(result, 0, 0))
+        return r;
+    r = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
+    return r < 0 ? r : run(store, "confirming an epoch", PG_CONFIRM_EPOCH, deadline_ms, NULL);
+}
+
 static int enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
     int r = ten_postgres_migrate(store, deadline_ms);
     if (r == TENURE_OK)
-        r = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
-    if (r == TENURE_OK)
-        r = run(store, "confirming an epoch", PG_CONFIRM_EPOCH, deadline_ms, NULL);
+        r = check_epoch(store, deadline_ms);
     if (r == TENURE_OK && namespaces)
         r = add_namespaces(store, namespaces, deadline_ms);
     return r;

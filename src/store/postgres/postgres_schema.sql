@@ -152,6 +152,10 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
             ELSE ('tenure: the store has to be brought up to date for ' || server.identity)::integer END
   FROM tenure.store, tenure.server WHERE one;
 
+-- name: needs_epoch
+SELECT store.identity <> server.identity OR coalesce(began_at > clock_timestamp(), false)
+  FROM tenure.store, tenure.server;
+
 -- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
 -- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than
 -- they would have.
