@@ -15,8 +15,8 @@ struct found {
     bool has_store;
     char user[64];
     char database[64];
-    char owner[64];    /* of the schema, if that is a role whose rights this one does not have; else "" */
-    char foreign[256]; /* a trigger or a rule on our tables; else "" */
+    char owner[64]; /* of the schema, if that is a role whose rights this one does not have; else "" */
+    bool marked;    /* our tables may have a trigger or a rule */
 };
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
@@ -44,25 +44,28 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
     snprintf(found->user, sizeof found->user, "%s", ten_postgres_text(result, 0, 2));
     snprintf(found->database, sizeof found->database, "%s", ten_postgres_text(result, 0, 3));
     const char *owner = ten_postgres_text(result, 0, 4);
-    const char *foreign = ten_postgres_text(result, 0, 5);
     snprintf(found->owner, sizeof found->owner, "%s", owner ? owner : "");
-    snprintf(found->foreign, sizeof found->foreign, "%s", foreign ? foreign : "");
+    found->marked = ten_postgres_flag(result, 0, 5);
     return TENURE_OK;
 }
 
 /* Whoever may create a schema could have made this one first, with code that would run with this role's rights. */
-static int check_is_ours(ten_postgres_store *store, const struct found *found) {
-    if (found->foreign[0])
-        return ten_fail(&store->base.error, TENURE_E_SCHEMA,
-                        "the database %s has a %s, which Tenure did not make and which would run with the rights of "
-                        "the role %s: drop it",
-                        found->database, found->foreign, found->user);
+static int check_is_ours(ten_postgres_store *store, const struct found *found, uint64_t deadline_ms) {
     if (found->has_schema && !found->has_store && found->owner[0])
         return ten_fail(&store->base.error, TENURE_E_SCHEMA,
                         "the schema tenure of the database %s is empty and belongs to the role %s: drop it, or run "
                         "`tenure doctor --migrate` once as that role",
                         found->database, found->owner);
-    return TENURE_OK;
+    if (!found->marked)
+        return TENURE_OK;
+    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+    int r = run(store, "looking for triggers", PG_FIND_FOREIGN, deadline_ms, &result);
+    if (r < 0 || PQntuples(result) == 0)
+        return r;
+    return ten_fail(&store->base.error, TENURE_E_SCHEMA,
+                    "the database %s has a %s, which Tenure did not make and which would run with the rights of the "
+                    "role %s: drop it",
+                    found->database, ten_postgres_text(result, 0, 0), found->user);
 }
 
 /* The version of the schema that is there. */
@@ -132,7 +135,7 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
     struct found found = {0};
     int r = look(store, deadline_ms, &found);
     if (r == TENURE_OK)
-        r = check_is_ours(store, &found);
+        r = check_is_ours(store, &found, deadline_ms);
     if (r == TENURE_OK && !found.has_store)
         r = create_alone(store, &found, deadline_ms);
     if (r == TENURE_OK)

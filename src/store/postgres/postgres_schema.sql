@@ -114,15 +114,20 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE nspname = 'tenure' AND relname = 'store'),
        current_user, current_database(),
-       (SELECT rolname FROM pg_catalog.pg_namespace JOIN pg_catalog.pg_roles ON pg_roles.oid = nspowner
+       (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace
          WHERE nspname = 'tenure' AND NOT pg_catalog.pg_has_role(nspowner, 'USAGE')),
-       (SELECT 'trigger ' || tgname || ' on tenure.' || relname
-          FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_class ON pg_class.oid = tgrelid
-          JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-         WHERE nspname = 'tenure' AND NOT tgisinternal
-         UNION ALL
-        SELECT 'rule ' || rulename || ' on tenure.' || tablename FROM pg_catalog.pg_rules WHERE schemaname = 'tenure'
-         LIMIT 1);
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules));
+
+-- Only if something was marked: a mark may outlive what it was set for.
+-- name: find_foreign
+SELECT 'trigger ' || tgname || ' on tenure.' || relname
+  FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_class ON pg_class.oid = tgrelid
+  JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+ WHERE nspname = 'tenure' AND NOT tgisinternal
+ UNION ALL
+SELECT 'rule ' || rulename || ' on tenure.' || tablename FROM pg_catalog.pg_rules WHERE schemaname = 'tenure'
+ LIMIT 1;
 
 -- name: get_version
 SELECT schema_version FROM tenure.store;
