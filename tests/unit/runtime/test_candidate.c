@@ -250,7 +250,8 @@ static void a_role_is_kept_until_work_that_goes_on_elsewhere_is_over(void **stat
     assert_int_equal(tenure_election_work_over(election), TENURE_E_INVALID);
     assert_contains(tenure_message(election), "web");
     assert_int_equal(tenure_election_resign(election), TENURE_OK);
-    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; !witness.reason[0] && ten_now_ms() < end_ms;)
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS;
+         (atomic_load(&witness.terms) == 0 || atomic_load(&witness.leaders) > 0) && ten_now_ms() < end_ms;)
         ten_sleep_us(1000);
     /* Past its TTL it is still held: it is renewed while the work goes on. */
     ten_sleep_us(2 * TTL_MS * 1000);
