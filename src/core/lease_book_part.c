@@ -26,7 +26,7 @@ static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum ten
 
 /* ---- the end of a lease against the will of its users */
 
-/* True: the program is told. */
+/* True: the program has to hear of it. */
 static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
     bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING);
     lease->barred = reason == TEN_REASON_FORCED;
@@ -56,7 +56,7 @@ static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *le
     ten_lease_book_tidy(book, lease);
 }
 
-/* True: it has just expired, and the program is told. */
+/* True: it has just expired, and the program has to hear of it. */
 static bool expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     if (!ten_holding_expire(&lease->holding, now_ms))
         return false;

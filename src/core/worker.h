@@ -55,7 +55,7 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
 uint64_t ten_worker_look_ms(const ten_worker *worker);
 /* Whether another one is wanted: it died of a signal, or found no store, and nobody asked for an end. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
-/* The exit code of the warden, when no other one is wanted. */
+/* The exit code of the warden, if no other worker follows. */
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end);
 /* The pause before the next one, which follows a crash. */
 uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms);

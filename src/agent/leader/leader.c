@@ -211,7 +211,7 @@ static const char *why_stopped(const struct leader *leader, const struct heard *
     return leader->term.stops ? "shutdown" : "expired";
 }
 
-/* The command is made to end: the log is told why, once. */
+/* The command has to end: logs the reason, once. */
 static void report_ending(struct leader *leader, const struct heard *heard, const char *reason, bool is_lost) {
     if (leader->ending)
         return;

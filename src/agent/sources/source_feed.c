@@ -216,5 +216,5 @@ void ten_source_feed_reading_begins(ten_source_feed *feed) {
 void ten_source_feed_reading_ends(ten_source_feed *feed) {
     uint64_t since_ms = atomic_exchange(&feed->reading_since_ms, 0);
     if (ten_now_ms() - since_ms >= ten_source_feed_patience_ms(feed->list.ttl_ms))
-        feed->problem = TENURE_E_UNREACHABLE; /* the loop has told that; its end is told, too */
+        feed->problem = TENURE_E_UNREACHABLE; /* the loop has reported it, and reports its end, too */
 }

@@ -27,7 +27,7 @@ typedef struct ten_children {
     ten_isolation_found isolation;
     enum ten_isolation_wish wish; /* if it is required, a command that cannot be isolated is not run */
     bool failing;                 /* the last one could not be isolated as was found at the start */
-    uint64_t trouble_log_ms;      /* when the next trouble is told */
+    uint64_t trouble_log_ms;      /* when the next trouble may be logged */
     struct rlimit files;          /* of open files, before it was raised; 0: it was not */
     ten_running commands;         /* those that run */
     ten_leftovers leftovers;

@@ -37,7 +37,7 @@ struct warden {
     pid_t last_worker; /* also when it is dead */
     ten_watch *watch;
     uint64_t trouble_ms;     /* since when there is trouble; UINT64_MAX: there is none */
-    uint64_t trouble_log_ms; /* when the next trouble is told */
+    uint64_t trouble_log_ms; /* when the next trouble may be logged */
     pid_t releaser;          /* gives a dead worker's leases back; 0: none */
     int status;
     int signal_fd;
@@ -126,7 +126,7 @@ static void reap(struct warden *warden) {
 
 static void take_signals(struct warden *warden);
 
-/* What cannot be ended is told, but not with every look; nor what the kernel is just ending with its control group. */
+/* Logs what cannot be ended, but not with every look; nor what the kernel is just ending with its control group. */
 static void report_trouble(struct warden *warden, const ten_trouble *trouble) {
     uint64_t now_ms = ten_now_ms();
     if (trouble->error == 0)
