@@ -42,8 +42,8 @@ static void describe_obstacles(const ten_isolation_found *found, char text[TEXT_
 static void check_form(const ten_isolation_found *found, tenure_check_fn each, void *userdata) {
     static const char *const texts[] = {
         [TEN_ISOLATION_PID_NAMESPACE] = "pid-namespace: the kernel ends each command with everything that it started",
-        [TEN_ISOLATION_CGROUP] = "cgroup: the kernel ends each command with everything that it started, but not when "
-                                 "warden and worker are killed together",
+        [TEN_ISOLATION_CGROUP] = ("cgroup: the kernel ends each command with everything that it started, unless "
+                                  "warden and worker are killed together"),
         [TEN_ISOLATION_USER_NAMESPACE] = "user-namespace: the kernel ends each command with everything that it started",
         [TEN_ISOLATION_NONE] = "none: what a command has detached is found by its mark, and survives a killed warden"};
     char text[TEXT_SIZE];

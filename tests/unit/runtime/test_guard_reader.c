@@ -383,14 +383,17 @@ static void outlive_the_store(bool accept) {
         assert_true(totals.accepted_expired > 0);
     } else {
         assert_int_equal(check_until(guard, "a", token, TENURE_E_UNREACHABLE), TENURE_E_UNREACHABLE);
-        assert_in_range(elapsed_ms(gone_us), 200, 2500);
+        assert_true(elapsed_ms(gone_us) >= 200);
     }
     assert_int_equal(rename(place.away, place.directory), 0);
     assert_int_equal(check_until(guard, "b", 1, TENURE_E_TOKEN), TENURE_E_TOKEN);
     assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
+    /* The event comes from the guard's thread, perhaps after the answer. */
+    for (uint64_t asked_us = ten_boot_us(); atomic_load(&witness.ups) == 0 && elapsed_ms(asked_us) < WAIT_MS;)
+        ten_sleep_us(1000);
+    close_receiver(receiver);
     assert_int_equal(witness.downs, 1);
     assert_int_equal(witness.ups, 1);
-    close_receiver(receiver);
     tenure_close(context);
     directory_remove(place.directory);
 }
