@@ -28,17 +28,18 @@ WITH edit AS MATERIALIZED (
     SELECT CASE WHEN EXISTS (SELECT FROM tenure.namespace WHERE name = $1) THEN count(*)
                 ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
       FROM events
+), oldest AS MATERIALIZED (
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+                    (SELECT cursor - 1 FROM tenure.change
+                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
+                      ORDER BY cursor LIMIT 1)) AS bound
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count,
            first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
-                               ELSE greatest(first_cursor, cursor + count - 10000,
-                                             (SELECT change.cursor - 1 FROM tenure.change
-                                               WHERE namespace = $1
-                                                 AND change.at >= clock_timestamp() - interval '30 days'
-                                               ORDER BY change.cursor LIMIT 1)) END
+                               ELSE greatest(first_cursor, (SELECT bound FROM oldest)) END
       FROM told WHERE name = $1 AND count > 0
-    RETURNING cursor, first_cursor, count, pg_notify(left('tenure:' || $1, 63), '')
+    RETURNING cursor, count, pg_notify(left('tenure:' || $1, 63), '')
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
@@ -46,7 +47,7 @@ WITH edit AS MATERIALIZED (
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1
-       AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
+       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
 )
 SELECT found FROM edit, told ORDER BY at;
 

@@ -179,11 +179,12 @@ SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask FROM instan
 INSERT INTO change (cursor, at_ms, event, reason, namespace, target, instance, actor, token)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
--- By count, and those before the first that is young enough: what lies between younger ones stays, because a loss has
--- the time of the lease's end, which may be long ago.
+-- By count (cursors leap when an epoch begins, and what came before stays), and those before the first that is young
+-- enough: what lies between younger ones stays, because a loss has the time of the lease's end, which may be long ago.
 -- name: trim_changes
 DELETE FROM change
- WHERE cursor <= max(?1, coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
+ WHERE cursor <= max(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?1), 0),
+                     coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
 
 -- name: change_range
 -- As two: both at once would go through the whole table.
@@ -193,6 +194,6 @@ SELECT coalesce((SELECT min(cursor) FROM change), 1), coalesce((SELECT max(curso
 SELECT cursor, at_ms, event, reason, namespace, target, instance, actor, token FROM change
  WHERE cursor > ?1 AND (?2 IS NULL OR namespace IN (?2, '')) ORDER BY cursor LIMIT ?3;
 
--- Whether an epoch has begun since a cursor: only a reader that has missed something asks.
+-- Whether an epoch has begun since a cursor.
 -- name: epoch_since
 SELECT 1 FROM change WHERE cursor > ?1 AND event = 'store_recovering' LIMIT 1;

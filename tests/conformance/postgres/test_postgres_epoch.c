@@ -195,6 +195,60 @@ static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **
     assert_int_equal(postgres_server_start_again(primary), 0);
 }
 
+/* ---- the history */
+
+static size_t count_history(const struct place *place, const char *target) {
+    static struct seen seen;
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    seen.count = 0;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, SEEN_MAX, see_change, &seen, CALL_MS),
+                     TENURE_OK);
+    size_t count = 0;
+    for (size_t i = 0; i < seen.count; i++)
+        count += strcmp(seen.at[i].target, target) == 0;
+    return count;
+}
+
+static void change_a_thousand_times(const struct place *place) {
+    enum { COUNT = 1000 };
+    static char ids[COUNT][16];
+    static ten_target_edit edits[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(ids[i], sizeof ids[i], "x%zu", i);
+        edits[i] = (ten_target_edit){.action = TEN_TARGET_PUT, .target = {.id = ids[i]}};
+    }
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, edits, COUNT, CALL_MS), TENURE_OK);
+}
+
+static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    for (int i = 0; i < 5; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    lose_something(postgres);
+    change_a_thousand_times(place); /* then the feed is trimmed */
+    assert_int_equal(count_history(place, "t"), 10);
+    /* So does every other kind of change. */
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    (void)postgres_text(postgres, "UPDATE tenure.namespace SET cursor = cursor + 999 - cursor %% 1000");
+    assert_int_equal(apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
+                                                      .namespace_name = place->ns,
+                                                      .holder = "i",
+                                                      .ttl_ms = TTL_MS,
+                                                      .weight = 1})
+                         .outcome,
+                     TEN_OK);
+    (void)postgres_text(postgres, "UPDATE tenure.namespace SET cursor = cursor + 999 - cursor %% 1000");
+    expect_outcome(acquire_within(place, "u", "a", TTL_MS, HANG_MS), TEN_OK);
+    assert_true(cursor_now(place->store, place->ns) / 1000 > cursor / 1000 + 1);
+    assert_int_equal(count_history(place, "t"), 10);
+    for (int i = 0; i < 11; i++)
+        change_a_thousand_times(place);
+    assert_int_equal(count_history(place, "t"), 0);
+    assert_in_range(atoi(postgres_text(postgres, "SELECT count(*) FROM tenure.change")), TEN_FEED_MAX,
+                    TEN_FEED_MAX + 2000);
+}
+
 /* ---- synchronous standbys */
 
 /* Commits wait for a standby that is not there; or for none any more. */
@@ -309,6 +363,7 @@ int main(void) {
         POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true),
         POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch),
         POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
+        POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded),
         POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
         POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),
         POSTGRES_CASE(a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer),

@@ -335,7 +335,82 @@ static void a_long_lease_that_was_released_makes_nobody_wait(void **state) {
     assert_in_range(result.remaining_ms, 1, TTL_MS);
 }
 
+/* ---- the history */
+
+static size_t count_history(const struct place *place) {
+    struct seen seen = {0};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    return seen.count;
+}
+
+static void the_history_survives_an_epoch_and_readers_start_over(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    place->store = open_fake(sqlite);
+    must_acquire(place, "held", "b", TTL_MS);
+    uint64_t start = cursor_now(place->store, place->ns);
+    for (int i = 0; i < 5; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    uint64_t middle = start + 4;
+    uint64_t end = cursor_now(place->store, place->ns);
+    assert_int_equal(count_history(place), 11);
+    run_sql(sqlite->path, "VACUUM"); /* looks like a restore */
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
+    assert_int_equal(count_history(place), 12);
+    sqlite->clock.boot_ms += TTL_MS + TENURE_TTL_DEFAULT_MS;
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_OK);
+    assert_int_equal(count_history(place), 13);
+    uint64_t cursors[] = {start, middle, end, end + 1};
+    for (size_t i = 0; i < TEN_COUNT(cursors); i++) {
+        struct seen seen = {0};
+        assert_int_equal(
+            place->store->ops->changes(place->store, place->ns, &cursors[i], 10, see_change, &seen, CALL_MS),
+            TENURE_E_RESYNC);
+        assert_int_equal(seen.count, 1);
+        assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    }
+}
+
+static int count_change(const ten_change *change, void *userdata) {
+    size_t *count = userdata;
+    (void)change;
+    ++*count;
+    return 0;
+}
+
+/* The database was much newer than its backup: cursors leap by more than the feed is long. */
+static void the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    char path[FIXTURE_PATH_SIZE + 32];
+    size_t count = 0;
+    backup_path(sqlite, path);
+    place->store = open_fake(sqlite);
+    must_acquire(place, "first", "a", TTL_MS);
+    copy_database(sqlite->path, path);
+    run_sql(sqlite->path, "UPDATE change SET cursor = cursor + 50000");
+    must_acquire(place, "second", "a", TTL_MS);
+    restore_backup_into(sqlite);
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
+    sqlite->clock.boot_ms += 2 * TENURE_TTL_DEFAULT_MS;
+    for (int i = 0; i < 300; i++) /* it is trimmed now and then */
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM change WHERE target = 'first'"), 1);
+    run_sql(sqlite->path, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
+                          "INSERT INTO change SELECT 1 + i, at_ms, 'lease_released', '', 'poll', 'x', '', '', 0 "
+                          "FROM n, (SELECT max(at_ms) AS at_ms FROM change)");
+    for (int i = 0; i < 300; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 20000, count_change, &count, CALL_MS),
+                     0);
+    assert_in_range(count, TEN_FEED_MAX, TEN_FEED_MAX + 600);
+}
+
 static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
+    SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),
     SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are),
     SQLITE_CASE(older_content_is_noticed_also_when_only_renewals_are_missing),
     SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait),
