@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/duration.h"
 #include "store/common/report.h"
 #include "store/postgres/postgres_state.h"
 #include "store/postgres/postgres_target_sql.h"
@@ -57,17 +56,6 @@ static void check_rights(const struct report *report, const PGresult *row) {
                     "let the owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure");
 }
 
-static void check_epoch(const struct report *report, const PGresult *row) {
-    uint64_t left_ms = PQntuples(row) == 1 ? ten_postgres_number(row, 0, 0) : 0;
-    char left[TEN_DURATION_SIZE];
-    char found[96];
-    ten_duration_show(left_ms, left);
-    snprintf(found, sizeof found, "an epoch has begun; newcomers wait for %s", left);
-    ten_report_tell(&report->to, left_ms ? TENURE_CHECK_WARN : TENURE_CHECK_OK, "history of the data",
-                    left_ms ? found : "nothing lost",
-                    "wait: living holders go on, and everybody else enters when their leases have ended");
-}
-
 static void check_notices(const struct report *report) {
     ten_postgres_store *store = report->store;
     const ten_notice_watch *watch = &store->watch.notice;
@@ -85,9 +73,7 @@ static void check_notices(const struct report *report) {
 static int send_questions(ten_postgres_store *store, void *userdata) {
     (void)userdata;
     int r = ten_postgres_send(store, PG_DESCRIBE_SERVER, 0, NULL);
-    if (r == TENURE_OK)
-        r = ten_postgres_send(store, PG_DESCRIBE_RIGHTS, 0, NULL);
-    return r < 0 ? r : ten_postgres_send(store, PG_DESCRIBE_EPOCH, 0, NULL);
+    return r < 0 ? r : ten_postgres_send(store, PG_DESCRIBE_RIGHTS, 0, NULL);
 }
 
 static int take_answer(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
@@ -98,10 +84,8 @@ static int take_answer(ten_postgres_store *store, size_t statement, const PGresu
         check_server(report, result);
         check_durability(report, result);
         check_clock(report, result);
-    } else if (statement == 1) {
-        check_rights(report, result);
     } else {
-        check_epoch(report, result);
+        check_rights(report, result);
     }
     return TENURE_OK;
 }

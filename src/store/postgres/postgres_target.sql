@@ -129,7 +129,25 @@ SELECT string_agg(privilege || ' on ' || relation, ', ')
        unnest(string_to_array(privileges, ' ')) AS privilege
  WHERE NOT has_table_privilege(relation, privilege);
 
--- name: describe_epoch
+-- How long a newcomer with the TTL $1 still waits, in whatever namespace.
+-- name: get_recovery
 SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000
-                     + (SELECT max(longest_ms) FROM tenure.namespace)), 0)::bigint
+                     + greatest((SELECT max(longest_ms) FROM tenure.namespace), $1::bigint)), 0)::bigint
   FROM tenure.store WHERE one;
+
+-- The same, and newcomers wait no longer: $2 has decided that.
+-- name: end_recovery
+WITH waiting AS MATERIALIZED (
+    SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000
+                         + greatest((SELECT max(longest_ms) FROM tenure.namespace), $1::bigint)), 0)::bigint AS left_ms
+      FROM tenure.store WHERE one FOR UPDATE
+), ended AS (
+    UPDATE tenure.store SET began_at = NULL FROM waiting WHERE one AND left_ms > 0 RETURNING left_ms
+), moved AS (
+    UPDATE tenure.namespace SET cursor = cursor + 1 FROM ended
+    RETURNING name, cursor, pg_notify(left('tenure:' || name, 63), '')
+), told AS (
+    INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
+    SELECT name, cursor, clock_timestamp(), 'store_recovering', 'forced', '', '', $2, 0 FROM moved
+)
+SELECT left_ms FROM waiting;

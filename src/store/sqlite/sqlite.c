@@ -455,6 +455,13 @@ static int sqlite_ping(ten_store *base, uint64_t timeout_ms) {
     return ten_db_end(db, TENURE_OK); /* every transaction writes */
 }
 
+static int sqlite_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                           uint64_t *ret_left_ms, uint64_t timeout_ms) {
+    (void)namespace_name; /* it is of the whole file, */
+    (void)ttl_ms;         /* and as long for everybody */
+    return ten_db_recovery(&self(base)->db, actor, ret_left_ms, timeout_ms);
+}
+
 static int sqlite_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     return ten_db_check(&self(base)->db, each, userdata, timeout_ms);
 }
@@ -501,5 +508,6 @@ const ten_store_ops ten_sqlite_ops = {
     .watch = sqlite_watch,
     .watch_clear = sqlite_watch_clear,
     .ping = sqlite_ping,
+    .recovery = sqlite_recovery,
     .check = sqlite_check,
 };

@@ -91,6 +91,9 @@ VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)
 -- name: raise_generation
 UPDATE store SET pings = ?1;
 
+-- name: end_recovery
+UPDATE store SET recovering_until_ms = 0;
+
 -- After a reboot the old times mean nothing. Whoever was named as a holder keeps the target for its whole TTL from now: on this host nobody
 -- is left to use it, but a disk that moved to another host may have left a holder behind.
 -- name: restart_leases

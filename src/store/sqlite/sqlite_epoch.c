@@ -100,6 +100,30 @@ static int begin_epoch(ten_db *db, struct store_row *row) {
     return r;
 }
 
+static int end_recovery(ten_db *db, const char *actor) {
+    int r = ten_db_run_plain(db, TEN_SQL_END_RECOVERY);
+    return r < 0 ? r
+                 : ten_db_add_change(db, &(ten_change){.kind = TENURE_EVENT_RECOVERING,
+                                                       .reason = TEN_REASON_FORCED,
+                                                       .namespace_name = "",
+                                                       .target = "",
+                                                       .instance = "",
+                                                       .actor = actor});
+}
+
+int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms) {
+    int r = ten_db_begin_write(db, actor != NULL, timeout_ms);
+    if (r < 0)
+        return r;
+    uint64_t left_ms = db->context.recovering_ms;
+    if (actor && left_ms > 0)
+        r = end_recovery(db, actor);
+    r = ten_db_end(db, r);
+    if (r == TENURE_OK)
+        *ret_left_ms = left_ms;
+    return r;
+}
+
 static int restart_times(ten_db *db, struct store_row *row) {
     row->recovering_until_ms = 0;
     int r = ten_db_run_number(db, TEN_SQL_RESTART_LEASES, db->context.now_ms);

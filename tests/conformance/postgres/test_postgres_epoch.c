@@ -376,6 +376,31 @@ static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
                     TEN_FEED_MAX + 2000);
 }
 
+static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    const ten_store_ops *ops = place->store->ops;
+    uint64_t left_ms = 1;
+    must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 0);
+    lose_something(postgres);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
+    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_HELD);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a"); /* what the store remembers stays held */
+    struct seen seen = {0};
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[0].actor, "me@here");
+}
+
 /* ---- synchronous standbys */
 
 /* Commits wait for a standby that is not there; or for none any more. */
@@ -495,6 +520,7 @@ int main(void) {
         POSTGRES_CASE(an_older_identity_is_widened_and_no_lease_is_lost),
         POSTGRES_CASE(an_older_identity_that_was_not_this_servers_begins_an_epoch),
         POSTGRES_CASE(a_role_that_may_not_widen_an_older_identity_works_with_it),
+        POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
         POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded),
         POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
         POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),

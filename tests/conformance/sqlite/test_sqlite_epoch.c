@@ -408,7 +408,39 @@ static void the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded(vo
     assert_in_range(count, TEN_FEED_MAX, TEN_FEED_MAX + 600);
 }
 
+static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    uint64_t left_ms = 1;
+    place->store = open_fake(sqlite);
+    const ten_store_ops *ops = place->store->ops;
+    must_acquire(place, "t", "a", 10 * TTL_MS);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 0);
+    assert_int_equal(count_history(place), 1);
+    run_sql(sqlite->path, "VACUUM");
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 10 * TTL_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_HELD);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 10 * TTL_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a"); /* what the store remembers stays held */
+    /* Whoever waits looks again. */
+    struct seen seen = {0};
+    assert_int_equal(ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS), TENURE_E_RESYNC);
+    cursor = TEN_CURSOR_OLDEST;
+    seen.count = 0;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 4);
+    assert_int_equal(seen.at[2].change.kind, TENURE_EVENT_RECOVERING);
+    assert_int_equal(seen.at[2].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[2].actor, "me@here");
+}
+
 static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
     SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
     SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),
     SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are),
