@@ -74,6 +74,7 @@ static int put_lease(ten_db *db, const ten_op *op, const ten_lease_row *row) {
     ten_bind_u64(statement, 7, row->acquired_at_ms);
     ten_bind_u64(statement, 8, row->barred);
     ten_bind_u64(statement, 9, (uint64_t)row->ask);
+    ten_bind_u64(statement, 10, (op->flags & TEN_OP_KEEP) != 0);
     return ten_db_run(db, statement);
 }
 
@@ -117,7 +118,7 @@ static int get_instance(ten_db *db, const ten_op *op, ten_instance_row *row, boo
 
 /* One statement for nearly every renewal; 1 when it matched, 0 when the rules have to be asked. */
 static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
-    if (!op->holder || op->ttl_ms == 0)
+    if (!op->holder || op->ttl_ms == 0 || (op->flags & TEN_OP_KEEP))
         return 0;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RENEW);
     if (!statement)
@@ -178,10 +179,11 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
     if (effect.row_changed) {
         *must_last |= effect.must_last;
-        /* What is only kept for others, nobody believes in: no epoch waits for it. */
+        /* What is only kept for others, nobody believes in: no epoch waits for it. Whoever asks for it, or bars it,
+         * leaves its end as it is. */
         if (row.holder[0] == '\0')
             ten_db_note_released(db, ended_ms);
-        else if (!(op->flags & TEN_OP_KEEP))
+        else if (!(op->flags & TEN_OP_KEEP) && row.ends_ms != ended_ms)
             ten_db_note_end(db, row.ends_ms);
         r = put_lease(db, op, &row);
     }

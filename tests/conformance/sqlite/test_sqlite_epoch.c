@@ -5,6 +5,7 @@
 #include "conformance/sqlite/sqlite_place.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TTL_MS UINT64_C(20000)
@@ -335,6 +336,70 @@ static void a_long_lease_that_was_released_makes_nobody_wait(void **state) {
     assert_in_range(result.remaining_ms, 1, TTL_MS);
 }
 
+static ten_result keep(const struct place *place, const char *target, const char *holder, uint64_t token,
+                       uint64_t ttl_ms) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
+                                            .flags = TEN_OP_KEEP,
+                                            .namespace_name = place->ns,
+                                            .target = target,
+                                            .holder = holder,
+                                            .token = token,
+                                            .ttl_ms = ttl_ms});
+}
+
+/* As `once --at-least 23h` leaves it: also after other leases were released, which makes the store count again. */
+static void a_lease_that_is_only_kept_makes_nobody_wait(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    const uint64_t day_ms = UINT64_C(23) * 3600 * 1000;
+    place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "daily", "a", TTL_MS);
+    expect_outcome(keep(place, "daily", "a", token, day_ms), TEN_OK);
+    expect_outcome(release(place, "long", "b", must_acquire(place, "long", "b", 2 * day_ms)), TEN_OK);
+    must_acquire(place, "t", "b", TTL_MS);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "daily", .ask = TEN_ASK_RESIGN}),
+        TEN_OK);
+    run_sql(sqlite->path, "VACUUM");
+    ten_result result = acquire(place, "u", "c", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    assert_in_range(result.remaining_ms, 1, TTL_MS);
+    /* It is kept nevertheless, also over a reboot. */
+    sqlite->clock.boot_ms += TTL_MS;
+    expect_outcome(acquire(place, "u", "c", TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "daily", "c", TTL_MS), "a");
+    memcpy(sqlite->clock.boot_id, "22222222-2222-2222-2222-222222222222", 37);
+    close_handles(sqlite);
+    place->store = open_fake(sqlite);
+    expect_holder(acquire(place, "daily", "c", TTL_MS), "a");
+    assert_int_equal(query_sql(sqlite->path, "SELECT kept_ends_ms = ends_ms FROM lease WHERE target = 'daily'"), 1);
+}
+
+/* A file of a version that did not know of leases that are only kept. */
+static void a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    close_handles(sqlite);
+    run_sql(sqlite->path, "ALTER TABLE lease DROP COLUMN kept_ends_ms");
+    run_sql(sqlite->path,
+            "UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version), pings = pings + 1");
+    place->store = open_fake(sqlite);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM pragma_table_info('lease') WHERE name = "
+                                             "'kept_ends_ms'"),
+                     1);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    assert_int_equal(must_acquire(place, "u", "b", TTL_MS), 1);
+    /* One that was restored as well is noticed. */
+    close_handles(sqlite);
+    run_sql(sqlite->path, "ALTER TABLE lease DROP COLUMN kept_ends_ms");
+    place->store = open_fake(sqlite);
+    assert_true(acquire(place, "v", "b", TTL_MS).recovering);
+}
+
 /* ---- the history */
 
 static size_t count_history(const struct place *place) {
@@ -440,6 +505,8 @@ static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait),
+    SQLITE_CASE(a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch),
     SQLITE_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
     SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
     SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),
