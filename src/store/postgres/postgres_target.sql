@@ -129,6 +129,41 @@ SELECT string_agg(privilege || ' on ' || relation, ', ')
        unnest(string_to_array(privileges, ' ')) AS privilege
  WHERE NOT has_table_privilege(relation, privilege);
 
+-- What keeps dead rows from being removed, the oldest first: transactions that are open, or prepared, and replication
+-- slots. One that is not seen by its time is by the transactions since. A name is quoted as a statement needs it. The
+-- last column: sessions whose state this role may not see.
+-- name: describe_snapshots
+WITH hidden AS MATERIALIZED (
+    SELECT count(*) AS count FROM pg_stat_activity
+     WHERE datname = current_database() AND state IS NULL AND pid <> pg_backend_pid() AND usename IS NOT NULL
+), dead AS MATERIALIZED (
+    SELECT sum(n_dead_tup) AS count FROM pg_stat_user_tables WHERE schemaname = 'tenure'
+)
+SELECT kind, name, detail, floor(extract(epoch FROM age) * 1000)::bigint, transactions, dead.count, hidden.count
+  FROM dead CROSS JOIN hidden
+  LEFT JOIN (
+       SELECT 'session' AS kind, pid::text AS name, concat_ws(', ', state, usename, nullif(application_name, '')) AS detail,
+              clock_timestamp() - xact_start AS age, age(coalesce(backend_xmin, backend_xid)) AS transactions
+         FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+          AND coalesce(backend_xmin, backend_xid) IS NOT NULL AND xact_start < clock_timestamp() - interval '1 minute'
+       UNION ALL
+       SELECT 'prepared', quote_literal(gid), owner::text, clock_timestamp() - prepared, age(transaction)
+         FROM pg_prepared_xacts
+        WHERE database = current_database() AND prepared < clock_timestamp() - interval '1 minute'
+       UNION ALL
+       SELECT 'slot', quote_literal(slot_name), CASE WHEN active THEN 'in use' ELSE 'not in use' END, NULL, age(xmin)
+         FROM pg_replication_slots
+        WHERE xmin IS NOT NULL AND age(xmin) > CASE WHEN active THEN 100000 ELSE 1000 END
+       UNION ALL
+       SELECT 'standby', pid::text, concat_ws(', ', application_name, client_addr::text), NULL, age(backend_xmin)
+         FROM pg_stat_replication
+        WHERE age(backend_xmin) > 100000) AS snapshots ON true
+ ORDER BY transactions DESC NULLS LAST LIMIT 3;
+
+-- name: describe_identity
+SELECT count(*) = 0, min(pg_get_userbyid(relowner)::text) FROM pg_class WHERE oid = 'tenure.server'::regclass AND relnatts = 1;
+
 -- How long a newcomer with the TTL $1 still waits, in whatever namespace.
 -- name: get_recovery
 SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000

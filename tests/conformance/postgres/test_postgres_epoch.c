@@ -506,6 +506,61 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     assert_in_range(result.remaining_ms, 1, LONG_MS);
 }
 
+/* ---- what keeps dead rows (the clock makes a transaction old) */
+
+struct snapshots {
+    unsigned warnings;
+    char text[2048]; /* all of them, with what to do */
+};
+
+static void note_snapshots(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                           void *userdata) {
+    struct snapshots *snapshots = userdata;
+    size_t size = strlen(snapshots->text);
+    if (strcmp(check, "old snapshots") != 0)
+        return;
+    snapshots->warnings += level == TENURE_CHECK_WARN;
+    snprintf(snapshots->text + size, sizeof snapshots->text - size, "%s -> %s\n", found, advice);
+}
+
+static struct snapshots look_for_snapshots(const struct place *place) {
+    struct snapshots snapshots = {0};
+    assert_int_equal(place->store->ops->check(place->store, note_snapshots, &snapshots, HANG_MS), TENURE_OK);
+    return snapshots;
+}
+
+static void a_transaction_that_keeps_dead_rows_is_named_with_what_to_do(void **state) {
+    struct postgres_place *postgres = *state;
+    struct postgres_blocker blocker;
+    char expected[128];
+    (void)postgres_text(postgres, "ALTER SYSTEM SET max_prepared_transactions = 2");
+    postgres_server_stop(postgres->server);
+    set_clock(postgres, "+0");
+    assert_int_equal(postgres_server_start_again(postgres->server), 0);
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'it''s'");
+    postgres_block(postgres, &blocker, "DECLARE c CURSOR FOR SELECT * FROM tenure.lease", 0);
+    pthread_join(blocker.thread, NULL);
+    PQclear(PQexec(blocker.connection, "BEGIN ISOLATION LEVEL REPEATABLE READ"));
+    PQclear(PQexec(blocker.connection, "SELECT * FROM tenure.lease"));
+    struct snapshots snapshots = look_for_snapshots(place);
+    assert_int_equal(snapshots.warnings, 0);
+    assert_non_null(strstr(snapshots.text, "none"));
+    set_clock(postgres, "+10m");
+    snapshots = look_for_snapshots(place);
+    assert_int_equal(snapshots.warnings, 2);
+    snprintf(expected, sizeof expected, "pg_terminate_backend(%d)", PQbackendPID(blocker.connection));
+    assert_non_null(strstr(snapshots.text, expected));
+    assert_non_null(strstr(snapshots.text, "idle in transaction"));
+    assert_non_null(strstr(snapshots.text, "ROLLBACK PREPARED 'it''s'"));
+    assert_non_null(strstr(snapshots.text, "has begun 10m"));
+    PQclear(PQexec(blocker.connection, "COMMIT"));
+    (void)postgres_text(postgres, "ROLLBACK PREPARED 'it''s'");
+    assert_int_equal(look_for_snapshots(place).warnings, 0);
+    PQfinish(blocker.connection);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -528,6 +583,7 @@ int main(void) {
         /* The last ones: the clock stays where they set it. */
         POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
         POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
+        POSTGRES_CASE(a_transaction_that_keeps_dead_rows_is_named_with_what_to_do),
     };
     return cmocka_run_group_tests_name("postgres-epoch", tests, postgres_group_setup, postgres_group_teardown);
 }
