@@ -66,6 +66,7 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
     if (result->outcome == TEN_HELD) {
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+        target->heard = fleet->listing;
         event.error = TENURE_E_HELD;
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
@@ -87,6 +88,7 @@ static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *resu
     target->holder = holder_number(fleet, result->holder);
     target->held_until_ms = result->holder ? fleet->now_ms + ten_max_u64(result->remaining_ms, 1) : 0;
     target->free_ms = fleet->now_ms;
+    target->heard = fleet->listing;
     ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
 }
 

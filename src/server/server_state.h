@@ -84,6 +84,7 @@ typedef struct ten_request {
     char holder[TENURE_HOLDER_MAX + 1];
     struct ten_list_request {
         enum tenure_filter filter;
+        bool current; /* without what is free and not registered */
         char after[TENURE_TARGET_MAX + 1];
         size_t limit;
         size_t count;

@@ -94,7 +94,8 @@ static int list_targets(ten_job *job, ten_store *store) {
     ten_query query = {.namespace_name = request->route.namespace_name,
                        .filter = list->filter,
                        .after = after[0] ? after : NULL,
-                       .limit = list->limit};
+                       .limit = list->limit,
+                       .current = list->current};
     list->now_ms = ten_wall_ms(&ten_system_clock);
     ten_buf_char(&request->reply, '[');
     int r = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
@@ -163,7 +164,7 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
     if (list->count < list->limit && !list->cut)
         return;
     char query[64];
-    snprintf(query, sizeof query, "limit=%zu%s&after=", list->limit,
+    snprintf(query, sizeof query, "limit=%zu%s%s&after=", list->limit, list->current ? "&current=true" : "",
              list->filter == TENURE_LEASED       ? "&leased=true"
              : list->filter == TENURE_FREE       ? "&leased=false"
              : list->filter == TENURE_REGISTERED ? "&registered=true"
@@ -248,6 +249,8 @@ void ten_server_targets_get(ten_request *request) {
                    : !leased                                     ? TENURE_ALL
                    : strcmp(leased, "true") == 0                 ? TENURE_LEASED
                                                                  : TENURE_FREE;
+    const char *current = ten_request_argument(request, "current");
+    list->current = current && strcmp(current, "true") == 0;
     list->limit = (size_t)wanted;
     if (leased && strcmp(leased, "true") != 0 && strcmp(leased, "false") != 0) {
         ten_reply_error(request, 400, "bad_request", "leased is true or false");

@@ -124,7 +124,8 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
                      void *userdata, uint64_t deadline_ms, size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
     static const char *const filters[] = {"", "&leased=true", "&leased=false", "&registered=true"};
     ten_buf path = {0};
-    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
+    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s%s", query->namespace_name, limit, filters[query->filter],
+                   query->current ? "&current=true" : "");
     if (after && after[0]) {
         ten_buf_text(&path, "&after=");
         ten_percent_encode_only(&path, after, "/+%&#?@:~");

@@ -293,7 +293,8 @@ static int memory_list(ten_store *base, const ten_query *query, ten_row_fn each,
         const struct ten_memory_entry *entry = core->sorted[i];
         if (strcmp(entry->namespace_name, query->namespace_name) != 0)
             break;
-        if (!matches(entry, query->filter, ten_lease_row_is_held(&entry->lease, now_ms)))
+        bool held = ten_lease_row_is_held(&entry->lease, now_ms);
+        if (!matches(entry, query->filter, held) || (query->current && !held && !entry->registered))
             continue;
         ten_row row = make_row(entry, now_ms);
         stopped = each(&row, userdata);

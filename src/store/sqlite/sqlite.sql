@@ -138,9 +138,10 @@ UPDATE lease SET ends_ms = ?1
  WHERE namespace = ?2 AND target = ?3 AND token = ?4 AND holder = ?5 AND ttl_ms = ?6 AND ends_ms > ?7
    AND barred = 0 AND ask = 0;
 
+-- Without those that have ended before ?3; 0: all.
 -- name: list_leases
 SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease
- WHERE namespace = ?1 AND target > ?2 ORDER BY target;
+ WHERE namespace = ?1 AND target > ?2 AND (?3 = 0 OR (ends_ms > ?3 AND holder IS NOT NULL)) ORDER BY target;
 
 -- name: read_lease
 SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease WHERE namespace = ?1 AND target = ?2;
