@@ -36,7 +36,18 @@ int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool
     return TENURE_OK;
 }
 
+/* A member answers a transaction that only compares by itself, also when it has no quorum (etcd takes it for
+ * serializable). A read in one of the branches makes it linearizable. */
+static void make_linearizable(ten_etcd_store *store) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (store->txn.operation_count > 0 || store->txn.otherwise_count > 0)
+        return;
+    snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
+    ten_etcd_get_otherwise(&store->txn, key);
+}
+
 int ten_etcd_commit(ten_etcd_store *store, bool once, uint64_t deadline_ms, bool *ret_succeeded, json_t **ret_answer) {
+    make_linearizable(store);
     const char *body = ten_etcd_txn_body(&store->txn);
     json_t *answer = NULL;
     TEN_INVARIANT(store->txn.compare_count <= TEN_ETCD_TXN_MAX && store->txn.operation_count <= TEN_ETCD_TXN_MAX);

@@ -129,10 +129,16 @@ static bool is_meant(const ten_etcd_call *call, const char *path, const char *bo
     return path && strcmp(call->path, path) == 0 && (!body || (call->body && strstr(call->body, body)));
 }
 
+static void count_call(const ten_etcd_call *call) {
+    etcd_wire.kept_alive += is_meant(call, "/v3/lease/keepalive", NULL);
+    etcd_wire.compared += is_meant(call, "/v3/kv/txn", "\"success\":[]");
+    etcd_wire.local += is_meant(call, "/v3/kv/txn", "\"success\":[],\"failure\":[]");
+}
+
 int __wrap_ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, uint64_t deadline_ms,
                             ten_error *error) {
     for (size_t i = 0; i < count; i++)
-        etcd_wire.kept_alive += is_meant(&calls[i], "/v3/lease/keepalive", NULL);
+        count_call(&calls[i]);
     bool hooked = count > 0 && is_meant(&calls[0], etcd_wire.hook_path, NULL);
     bool lost = count > 0 && is_meant(&calls[0], etcd_wire.lose_path, etcd_wire.lose_body);
     if (hooked) {
