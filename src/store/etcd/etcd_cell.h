@@ -84,6 +84,9 @@ void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 void ten_etcd_instance_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 /* Decides and adds to the transaction. */
 int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* Tells the feed of those that have a shadow but no key any more, a few at a time. A failure is left to the next. */
+void ten_etcd_tell_expired(ten_etcd_store *store, const char *namespace_name, const json_t *nodes,
+                           const json_t *shadows, uint64_t deadline_ms);
 void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 
 /* etcd_apply.c: for those two */

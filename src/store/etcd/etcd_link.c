@@ -207,8 +207,8 @@ static enum ending broken(struct flight *flight, ten_error *error) {
     curl_off_t connected = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
     flight->call->error =
-        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s",
-                 flight->endpoint, flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
+        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s", flight->endpoint,
+                 flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
     return connected == 0 ? NOT_SENT : NOT_ANSWERED;
 }
 
@@ -224,8 +224,8 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
         ending = refused(link, flight, answer, status, error);
         json_decref(answer);
     } else if (!json_is_object(answer)) {
-        call->error = ten_fail(error, TENURE_E_STORE, "%s answered what is not etcd's JSON; is it an etcd?",
-                               flight->endpoint);
+        call->error =
+            ten_fail(error, TENURE_E_STORE, "%s answered what is not etcd's JSON; is it an etcd?", flight->endpoint);
         json_decref(answer);
     } else {
         call->error = TENURE_OK;

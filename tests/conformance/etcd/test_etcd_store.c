@@ -143,6 +143,90 @@ static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void 
     expect_end(place, "t-1", since_ms);
 }
 
+/* ---- instances */
+
+enum { FLEET = 40 };
+
+/* By the first handle, a batch; instance `left_out` (from 0 on) is silent. */
+static void fleet_beats(const struct place *place, size_t left_out) {
+    static char names[FLEET][16];
+    ten_op ops[FLEET];
+    ten_result results[FLEET];
+    size_t count = 0;
+    for (size_t i = 0; i < FLEET; i++) {
+        snprintf(names[i], sizeof names[i], "i-%zu", i);
+        if (i != left_out)
+            ops[count++] = (ten_op){.kind = TEN_OP_ANNOUNCE,
+                                    .namespace_name = place->ns,
+                                    .holder = names[i],
+                                    .ttl_ms = LONG_MS,
+                                    .weight = 1};
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, count, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < count; i++)
+        expect_outcome(results[i], TEN_OK);
+}
+
+struct listing {
+    size_t count;
+    uint64_t least_ms;
+    uint64_t most_ms;
+};
+
+static int note_listed(const ten_instance *instance, void *userdata) {
+    struct listing *listing = userdata;
+    listing->least_ms =
+        listing->count++ ? ten_min_u64(listing->least_ms, instance->remaining_ms) : instance->remaining_ms;
+    listing->most_ms = ten_max_u64(listing->most_ms, instance->remaining_ms);
+    return 0;
+}
+
+static struct listing list_fleet(ten_store *store, const char *namespace_name) {
+    struct listing listing = {0};
+    assert_int_equal(store->ops->list_instances(store, namespace_name, note_listed, &listing, CALL_MS), TENURE_OK);
+    return listing;
+}
+
+/* Each instance lists all the others with each renewal. */
+static void listing_a_large_fleet_is_one_request(void **state) {
+    const struct place *place = *state;
+    fleet_beats(place, FLEET);
+    struct listing first = list_fleet(place->other, place->ns); /* a person's, perhaps: exact */
+    assert_int_equal(first.count, FLEET);
+    assert_in_range(first.least_ms, LONG_MS / 2, LONG_MS - 1);
+    uint64_t before = etcd_calls_served();
+    for (int i = 0; i < 5; i++) {
+        struct listing listing = list_fleet(place->other, place->ns);
+        assert_int_equal(listing.count, FLEET);
+        assert_in_range(listing.least_ms, LONG_MS / 2, LONG_MS);
+    }
+    uint64_t calls = etcd_calls_served() - before;
+    if (calls > 5)
+        fail_msg("5 listings of %d instances were %llu requests", FLEET, (unsigned long long)calls);
+}
+
+/* What is left of each is not asked for: that one is gone is told by whoever finds it first. */
+static void an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others(void **state) {
+    const struct place *place = *state;
+    fleet_beats(place, FLEET);
+    assert_int_equal(list_fleet(place->store, place->ns).count, FLEET);
+    uint64_t cursor = cursor_now(place->other, place->ns);
+    const char *lease = strstr(etcdctl("get tenure/%s/node/i-7 -w json", place->ns), "\"lease\":");
+    assert_non_null(lease);
+    etcd_revoke(strtoull(lease + 8, NULL, 10));
+    fleet_beats(place, 7);
+    assert_int_equal(list_fleet(place->store, place->ns).count, FLEET - 1);
+    struct seen seen;
+    read_changes(place->other, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_LEFT);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_EXPIRED);
+    assert_string_equal(seen.at[0].instance, "i-7");
+    (void)list_fleet(place->store, place->ns);
+    read_changes(place->other, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 0);
+}
+
 /* ---- by hand */
 
 static void delete_and_take(const struct place *place, const char *target) {
@@ -559,6 +643,8 @@ int main(void) {
         ETCD_CASE(every_comparison_needs_a_quorum),
         ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
         ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
+        ETCD_CASE(listing_a_large_fleet_is_one_request),
+        ETCD_CASE(an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others),
         ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
         ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost),
         ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals),
