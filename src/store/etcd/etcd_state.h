@@ -81,8 +81,9 @@ typedef struct ten_etcd_store {
     ten_etcd_txn txn;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;  /* changes since the feed was last looked at for its length */
-    bool listed; /* instances, at least once */
+    size_t fed;      /* changes since the feed was last looked at for its length, */
+    size_t fed_last; /* and those of the last entry */
+    bool listed;     /* instances, at least once */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 

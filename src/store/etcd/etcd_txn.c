@@ -148,6 +148,10 @@ bool ten_etcd_has_more(const json_t *answer, size_t operation) {
     return json_is_true(json_object_get(range_of(answer, operation), "more"));
 }
 
+uint64_t ten_etcd_count(const json_t *answer, size_t operation) {
+    return ten_etcd_number(range_of(answer, operation), "count");
+}
+
 ten_etcd_kv ten_etcd_kv_read(const json_t *item, ten_buf *scratch) {
     ten_etcd_kv kv = {.revision = ten_etcd_number(item, "mod_revision"),
                       .created = ten_etcd_number(item, "create_revision"),

@@ -72,6 +72,8 @@ const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 /* An answer's part: the n-th operation's keys, and a key's facts. */
 const json_t *ten_etcd_kvs(const json_t *answer, size_t operation);
 bool ten_etcd_has_more(const json_t *answer, size_t operation);
+/* How many keys there are in the range, also when fewer were asked for. */
+uint64_t ten_etcd_count(const json_t *answer, size_t operation);
 
 /* A key as it was read. */
 typedef struct ten_etcd_kv {

@@ -493,6 +493,55 @@ static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
     expect_acquired(place, &cursor, "t-1");
 }
 
+/* ---- the length of the feed */
+
+/* As many entries as wanted, of one change each, as if written one by one. */
+static void fill_feed(const struct place *place, size_t count) {
+    ten_etcd_store *store = (ten_etcd_store *)place->other;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    char name[40];
+    for (size_t at = 0; at < count;) {
+        bool succeeded;
+        ten_etcd_txn_clear(&store->txn);
+        for (size_t i = 0; i < 120 && at < count; i++, at++) {
+            snprintf(name, sizeof name, "%016zx-00000000-1", at);
+            ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, name);
+            ten_etcd_put(&store->txn, key, "{\"at_ms\":4000000000000,\"changes\":[]}", 0);
+        }
+        assert_int_equal(ten_etcd_commit(store, true, now_ms() + CALL_MS, &succeeded, NULL), TENURE_OK);
+    }
+}
+
+static size_t feed_length(const struct place *place) {
+    ten_etcd_store *store = (ten_etcd_store *)place->other;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    json_t *answer;
+    bool succeeded;
+    ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, NULL);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
+    assert_int_equal(ten_etcd_commit(store, false, now_ms() + CALL_MS, &succeeded, &answer), TENURE_OK);
+    size_t length = ten_etcd_count(answer, 0);
+    json_decref(answer);
+    return length;
+}
+
+/* Commands and jobs write a change or two and end: none of them would ever count to many. Nobody reads it whole. */
+static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **state) {
+    const struct place *place = *state;
+    ten_etcd_store *store = (ten_etcd_store *)place->store;
+    fill_feed(place, TEN_FEED_MAX + 6000);
+    etcd_wire.most_keys = 0;
+    size_t length = SIZE_MAX;
+    for (size_t i = 0; i < 3000 && length > TEN_FEED_MAX + 2000; i++) {
+        store->fed = 0; /* as in a handle that is new */
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", LONG_MS)), TEN_OK);
+        length = feed_length(place);
+    }
+    assert_in_range(length, TEN_FEED_MAX, TEN_FEED_MAX + 2000);
+    assert_in_range(etcd_wire.most_keys, 1, TEN_FEED_MAX + 2000);
+}
+
 /* ---- garbage of others */
 
 static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void **state) {
@@ -658,6 +707,7 @@ int main(void) {
         ETCD_CASE(two_prefixes_do_not_see_each_other),
         ETCD_CASE(compaction_under_a_watch_hides_no_change),
         ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
+        ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once),
         ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
         ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
         ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
