@@ -63,6 +63,9 @@ typedef struct ten_etcd_chunk {
     size_t lease_count;
     uint64_t touched[2 * TEN_ETCD_CELLS_MAX]; /* others' groups that were written to in this transaction */
     size_t touched_count;
+    uint64_t
+        left[TEN_ETCD_CELLS_MAX]; /* others' etcd leases that a key leaves in this transaction, once for each key */
+    size_t left_count;
     ten_buf changes; /* for the feed */
     size_t change_count;
 } ten_etcd_chunk;

@@ -262,6 +262,7 @@ void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         return;
     char *metadata = cell->op.metadata ? ten_strdup(cell->op.metadata) : NULL;
     if (cell->op.metadata && !metadata) {
+        hold->group->uncertain = true;
         ten_etcd_hold_drop(store, cell->key);
         return;
     }

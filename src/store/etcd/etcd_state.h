@@ -66,6 +66,8 @@ struct ten_etcd_group {
     size_t covered;       /* how many */
     size_t renewed;       /* and how many of them are to go on */
     uint64_t home_in;     /* the call for which it has been kept alive */
+    bool uncertain;       /* more may be attached than `holds`: an answer was missing, or a hold was dropped unseen */
+    uint64_t empty_ms;    /* boot clock: when it was found empty; 0: it was not */
 };
 
 typedef struct ten_etcd_store {
@@ -84,6 +86,7 @@ typedef struct ten_etcd_store {
     size_t fed;      /* changes since the feed was last looked at for its length, */
     size_t fed_last; /* and those of the last entry */
     bool listed;     /* instances, at least once */
+    bool answers;    /* the last request had an answer */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 
@@ -102,6 +105,8 @@ void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1]
                      enum ten_etcd_kind kind, const char *name);
 /* A new etcd lease, granted in the term of store->head. */
 int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms, uint64_t *ret_lease);
+/* Ends etcd leases that nothing hangs on any more. A failure is left to their TTLs. */
+void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms);
 /* What is left of each etcd lease, in ms, about; 0: it is not there any more. */
 int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *left_ms, size_t count,
                        uint64_t deadline_ms);
@@ -115,7 +120,12 @@ void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
 void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv);
 ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease);
 void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group);
+/* Of a handle that closes: empty groups end, and the others are marked, so that whoever takes the last of a group away
+ * can end it. */
+void ten_etcd_groups_close(ten_etcd_store *store);
 void ten_etcd_groups_free(ten_etcd_store *store);
+void ten_etcd_group_key(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
+                        uint64_t lease);
 /* The groups that go on in this call are kept alive; of those that end nothing is known any more. */
 int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms);
 /* Where this call attaches what the holder renews or acquires: kept alive, or granted now. */

@@ -49,8 +49,9 @@ void ten_etcd_txn_free(ten_etcd_txn *txn);
 /* The key was last written at that revision; 0: it is not there. */
 void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
 void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
-/* Writes the key once more, where and as long as it is. */
+/* Writes the key once more, as it is, where and as long as it is; or with another value. */
 void ten_etcd_touch(ten_etcd_txn *txn, const char *key);
+void ten_etcd_put_again(ten_etcd_txn *txn, const char *key, const char *value);
 void ten_etcd_delete(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key);

@@ -143,6 +143,84 @@ static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void 
     expect_end(place, "t-1", since_ms);
 }
 
+/* ---- what is left behind */
+
+static struct place opened(const struct place *place) {
+    char url[FIXTURE_URL_SIZE];
+    etcd_url(url, "");
+    struct place copy = {.store = open_store(url)};
+    memcpy(copy.ns, place->ns, sizeof copy.ns);
+    return copy;
+}
+
+static size_t etcd_lease_count(void) {
+    return strtoull(etcdctl("lease list") + strlen("found "), NULL, 10);
+}
+
+static size_t group_count(const struct place *place) {
+    size_t lines = 0;
+    for (const char *at = etcdctl("get --prefix --keys-only tenure/%s/group/", place->ns); (at = strchr(at, '/')); at++)
+        lines += strncmp(at, "/group/", 7) == 0;
+    return lines;
+}
+
+/* A command acquires for a month, another one releases. */
+static void what_is_released_by_another_process_leaves_no_etcd_lease(void **state) {
+    const struct place *place = *state;
+    uint64_t month_ms = UINT64_C(30) * 24 * 3600 * 1000;
+    size_t before = etcd_lease_count();
+    for (int i = 0; i < 3; i++) {
+        struct place first = opened(place);
+        uint64_t token = must_acquire(&first, "t", "a", month_ms);
+        ten_store_close(first.store);
+        assert_true(etcd_key_fact(place, "t", "lease") > 0);
+        struct place second = opened(place);
+        if (i > 0) /* it moves to the second's */
+            expect_outcome(renew(&second, "t", NULL, token, 0), TEN_OK);
+        if (i > 1)
+            expect_outcome(force(&second, "t", TEN_OP_FORCE_NOW, "me"), TEN_OK);
+        else
+            expect_outcome(release(&second, "t", "a", token), TEN_OK);
+        ten_store_close(second.store);
+        assert_int_equal(etcd_lease_count(), before);
+        assert_int_equal(group_count(place), 0);
+    }
+}
+
+static void what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes(void **state) {
+    const struct place *place = *state;
+    size_t before = etcd_lease_count();
+    struct place own = opened(place);
+    must_acquire(&own, "kept", "a", LONG_MS);
+    uint64_t token = must_acquire(&own, "t", "a", 2 * LONG_MS);
+    expect_outcome(release(&own, "t", "a", token), TEN_OK);
+    ten_store_close(own.store);
+    assert_int_equal(etcd_lease_count(), before + 1);
+    assert_true(etcd_key_fact(place, "kept", "lease") > 0);
+}
+
+/* It has looked, and does not know any more what is attached to what. */
+static void what_a_handle_is_not_sure_of_is_not_ended_with_it(void **state) {
+    const struct place *place = *state;
+    struct place own = opened(place);
+    ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN};
+    must_acquire(&own, "t", "a", LONG_MS);
+    expect_outcome(apply_one(place->store, ask), TEN_OK);
+    expect_holder(read_lease(&own, "t"), "a");
+    ten_store_close(own.store);
+    assert_true(etcd_key_fact(place, "t", "lease") > 0);
+    own = opened(place);
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = LONG_MS};
+    ten_result result;
+    etcd_wire.lose_path = "/v3/kv/txn";
+    etcd_wire.lose_body = "requestPut";
+    (void)ten_store_apply(own.store, &op, &result, 1, CALL_MS);
+    assert_int_equal(etcd_wire.lost, 1);
+    must_acquire(&own, "v", "b", LONG_MS); /* it is answered again */
+    ten_store_close(own.store);
+    assert_true(etcd_key_fact(place, "u", "lease") > 0);
+}
+
 /* ---- instances */
 
 enum { FLEET = 40 };
@@ -535,7 +613,10 @@ static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **
     size_t length = SIZE_MAX;
     for (size_t i = 0; i < 3000 && length > TEN_FEED_MAX + 2000; i++) {
         store->fed = 0; /* as in a handle that is new */
-        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", LONG_MS)), TEN_OK);
+        struct many *many = many_acquire(place, 40, "a", LONG_MS);
+        for (size_t j = 0; j < many->count; j++)
+            many->ops[j].kind = TEN_OP_RELEASE;
+        assert_int_equal(many_renew(place, many), 0);
         length = feed_length(place);
     }
     assert_in_range(length, TEN_FEED_MAX, TEN_FEED_MAX + 2000);
@@ -692,6 +773,9 @@ int main(void) {
         ETCD_CASE(every_comparison_needs_a_quorum),
         ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
         ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
+        ETCD_CASE(what_is_released_by_another_process_leaves_no_etcd_lease),
+        ETCD_CASE(what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes),
+        ETCD_CASE(what_a_handle_is_not_sure_of_is_not_ended_with_it),
         ETCD_CASE(listing_a_large_fleet_is_one_request),
         ETCD_CASE(an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others),
         ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
