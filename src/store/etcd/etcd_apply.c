@@ -410,21 +410,48 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
     return r;
 }
 
+static int apply_all(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
+                     uint64_t deadline_ms) {
+    store->call++;
+    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
+    if (r == TENURE_OK)
+        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK && !store->is_full)
+        r = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK && !store->is_full)
+        ten_etcd_learn_revisions(store);
+    return r;
+}
+
+/* etcd has no room for what this batch would write. What only goes on writes nothing, and goes on; the rest fails. */
+static int renew_what_goes_on(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled,
+                              size_t count, uint64_t deadline_ms) {
+    ten_error error = store->base.error;
+    size_t renewed = 0;
+    store->is_full = true;
+    int r = apply_all(store, ops, results, settled, count, deadline_ms);
+    store->is_full = false;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        renewed += settled[i];
+        if (!settled[i])
+            results[i] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+    }
+    store->base.error = error;
+    return r == TENURE_OK && renewed > 0 ? TENURE_OK : TENURE_E_FULL;
+}
+
 int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool *settled = ten_calloc(count, sizeof *settled);
     if (!settled)
         return ten_etcd_no_memory(store);
-    store->call++;
     ten_arena_reset(&store->results);
-    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
-    if (r == TENURE_OK)
-        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK)
-        r = apply_rest(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK)
-        ten_etcd_learn_revisions(store);
+    int r = apply_all(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_E_FULL) {
+        memset(settled, 0, count * sizeof *settled);
+        r = renew_what_goes_on(store, ops, results, settled, count, deadline_ms);
+    }
     ten_free(settled);
     return r;
 }

@@ -132,7 +132,8 @@ void ten_etcd_groups_free(ten_etcd_store *store) {
 }
 
 bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *group) {
-    return store->head.term == group->term && store->head.member == group->member;
+    bool same = store->head.term == group->kept_term && store->head.member == group->member;
+    return same && (store->is_full || group->kept_term == group->term);
 }
 
 void ten_etcd_group_key(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
@@ -272,7 +273,7 @@ static void note_cover(ten_etcd_store *store, const ten_op *op) {
 static bool choose_homes(ten_etcd_store *store) {
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
         bool goes_on = group->covered_in == store->call && group->covered == group->count && group->renewed > 0 &&
-                       group->term == store->head.term && group->revision > 0;
+                       (group->term == store->head.term || store->is_full) && group->revision > 0;
         if (!goes_on)
             continue;
         const ten_etcd_group *other = home_of(store, group->namespace_name, group->holder, group->ttl_ms);
@@ -295,12 +296,13 @@ static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const
         ten_etcd_group_drop(store, group);
         return;
     }
-    if (call->head.term != group->term) {
+    if (call->head.term != group->term && !store->is_full) {
         if (home_of(store, group->namespace_name, group->holder, group->ttl_ms) == group)
             (void)ten_map_remove(&store->homes, store->scratch.data);
         return;
     }
     group->member = call->head.member;
+    group->kept_term = call->head.term;
     group->home_in = store->call;
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
 }
@@ -381,6 +383,7 @@ static int make_group(ten_etcd_store *store, const char *namespace_name, const c
     group->ttl_ms = ttl_ms;
     group->term = store->head.term;
     group->member = store->head.member;
+    group->kept_term = store->head.term;
     group->home_in = store->call;
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(ttl_ms) + 1);
     if (!group->namespace_name || !group->holder) {

@@ -12,7 +12,9 @@
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
  *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in
- *    which it was granted, and after a change of leader everything moves to a new one.
+ *    which it was granted, and after a change of leader everything moves to a new one. While etcd has no room for new
+ *    ones (NOSPACE), the old ones are kept alive: nobody can enter then, and newcomers wait when there is room again,
+ *    because nobody could write before that the term is another.
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
  *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
@@ -56,7 +58,8 @@ struct ten_etcd_group {
     uint64_t revision;      /* at which its key was written; 0: not yet */
     uint64_t seen_revision; /* what the key's revision was when it was found to be another, */
     uint64_t seen_in;       /* and the call that found it */
-    uint64_t member;        /* which last kept it alive or granted it */
+    uint64_t member;        /* which last kept it alive or granted it, */
+    uint64_t kept_term;     /* and in which term */
     uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
     ten_etcd_hold **holds;
     size_t count;
@@ -86,6 +89,7 @@ typedef struct ten_etcd_store {
     size_t fed;      /* changes since the feed was last looked at for its length, */
     size_t fed_last; /* and those of the last entry */
     bool listed;     /* instances, at least once */
+    bool is_full;    /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
     bool answers;    /* the last request had an answer */
     ten_etcd_watch *watch;
 } ten_etcd_store;
