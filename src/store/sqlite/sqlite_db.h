@@ -110,6 +110,8 @@ void ten_db_disconnect(ten_db *db);
 /* Compares what the store says of itself with what is found, and brings it up to date; *ret_changed: it had to
  * (sqlite_epoch.c). */
 int ten_db_check_epoch(ten_db *db, bool *ret_changed);
+/* Begins an epoch in the transaction under way: a renewal with this TTL has proved that data was lost. */
+int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms);
 /* Until when to wait for one's turn before going on without it. */
 uint64_t ten_db_patience_end_us(const ten_db *db);
 
