@@ -28,6 +28,9 @@
  * another instance may hold it. No acquire gets back a lease under a token from before the epoch. A renewal that names
  * its holder and carries a token above the target's counter, or equal to it and the holder's own, puts that lease back.
  * The counter continues above the store's wall clock in milliseconds, so that tokens do not go down.
+ * Such a token is also a proof of loss when the store has noticed nothing: a renewal that names holder and TTL and carries
+ * a token above the counter, and not below the floor of the last epoch, begins an epoch, and is put back in it. Tokens
+ * more than 366 days ahead of the store's wall clock in milliseconds, and of its floor, are mistakes: TEN_LOST.
  *
  * Failure. What a caller may assume:
  *  - apply() returned 0: every result is final. TEN_OK means that the store has made it as durable as

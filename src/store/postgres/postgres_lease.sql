@@ -62,6 +62,7 @@ SELECT count(*) FROM (
 -- count is believed, not what was read before: if a row appeared or changed since the locks were taken, or the
 -- namespace is not there yet, the whole is refused, and sent again. oldest: the feed goes up to there, now and then; by
 -- count, because cursors leap when an epoch begins, and the history from before it stays.
+-- A \'proof\' is a renewal with a token that the store never granted: it has lost data (prove_loss).
 -- name: apply_leases
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, token_floor, began_at,
@@ -107,6 +108,8 @@ WITH here AS MATERIALIZED (
                     ELSE 'given' END
            WHEN 'renew' THEN
                CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true) THEN 'extended'
+                    WHEN wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > version
+                     AND token >= token_floor AND token <= plausible THEN 'proof'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
                     WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone
                      AND (token > version OR (token = version AND holder = held_by AND NOT barred)) THEN 'put back'
@@ -217,3 +220,11 @@ SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) =
          ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
  ORDER BY at;
+
+-- A renewal in the namespace $1 with the TTL $2 has proved that data was lost. From now on the data are nobody's, and
+-- the gate lets nothing through until an epoch has begun; unless one has, since the renewal was judged.
+-- name: prove_loss
+UPDATE tenure.store SET identity = ''
+ WHERE began_at IS NULL
+    OR began_at + greatest((SELECT longest_ms FROM tenure.namespace WHERE name = $1), $2::bigint)
+                  * interval '1 millisecond' <= clock_timestamp();

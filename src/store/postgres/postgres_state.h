@@ -52,6 +52,8 @@ typedef struct ten_postgres_work {
 int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms);
 /* For `send`: the next statement. */
 int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values);
+/* For `take`: the answers say nothing. */
+int ten_postgres_take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata);
 /* Connected. */
 int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms);
 void ten_postgres_disconnect(ten_postgres_store *store);

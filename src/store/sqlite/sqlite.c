@@ -177,6 +177,13 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         return r < 0 ? r : TENURE_OK;
     uint64_t ended_ms = row.ends_ms;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
+    if (effect.proves_loss) {
+        *must_last = true;
+        r = ten_db_begin_proved_epoch(db, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
+        if (r < 0)
+            return r;
+        ten_lease_row_apply(&row, op, &db->context, result, &effect);
+    }
     if (effect.row_changed) {
         *must_last |= effect.must_last;
         /* What is only kept for others, nobody believes in: no epoch waits for it. Whoever asks for it, or bars it,

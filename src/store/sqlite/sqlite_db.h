@@ -113,6 +113,8 @@ void ten_db_disconnect(ten_db *db);
 int ten_db_check_epoch(ten_db *db, bool *ret_changed);
 /* How long newcomers still wait; with an actor, they do no longer (sqlite_epoch.c). */
 int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms);
+/* Begins an epoch in the transaction under way: a renewal with this TTL has proved that data was lost. */
+int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms);
 /* Until when to wait for one's turn before going on without it. */
 uint64_t ten_db_patience_end_us(const ten_db *db);
 

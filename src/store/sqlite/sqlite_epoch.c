@@ -124,6 +124,21 @@ int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64
     return r;
 }
 
+/* A holder has shown a token that the database never granted: neither it nor the side file knows what was lost. */
+int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms) {
+    struct store_row row;
+    int r = get_store_row(db, &row);
+    if (r == TENURE_OK)
+        r = begin_epoch(db, &row);
+    uint64_t least_ms = db->context.now_ms + ten_max_u64(shown_ttl_ms, RECOVERING_MIN_MS);
+    row.recovering_until_ms = ten_max_u64(row.recovering_until_ms, least_ms);
+    if (r == TENURE_OK)
+        r = put_store_row(db, &row);
+    db->context.token_floor = row.token_floor;
+    db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
+    return r;
+}
+
 static int restart_times(ten_db *db, struct store_row *row) {
     row->recovering_until_ms = 0;
     int r = ten_db_run_number(db, TEN_SQL_RESTART_LEASES, db->context.now_ms);
