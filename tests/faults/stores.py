@@ -20,6 +20,7 @@ class Store:
     shares_boot_clock = False
     blocked_by_stopped = False  # who is stopped may have its lock
     recovers_ms = 0         # how much longer than a TTL newcomers wait when it forgot
+    slow_to_heal = False    # undoing a fault takes seconds: the other faults go on meanwhile
     takeovers = 1.0         # how many of the faults that displace a holder can be seen as a change of hands
     may_lag_ms = 0          # how much later than its TTL it may end a lease
     pause_s = 0.0           # between two of its faults, beside what the schedule leaves

@@ -19,6 +19,7 @@ class Sentinel(Store):
     ttl_ms = 4000
     loses_data = True
     recovers_ms = 4000  # a failover takes a while
+    slow_to_heal = True
     pause_s = 2.0
     harms = {"failed-over": (0.2, 0.4), "master-frozen": (0.8, 1.2), "master-killed": (0.8, 1.2), "replica-killed": (0.3, 1.0)}
     renewing = ("failed-over", "master-frozen", "master-killed", "replica-killed")
@@ -141,7 +142,8 @@ class Standbys(Store):
     ttl_ms = 5000
     loses_data = True
     recovers_ms = 4000
-    pause_s = 3.0
+    slow_to_heal = True
+    pause_s = 10.0
     harms = {"promoted": (0.3, 1.0), "primary-killed": (0.1, 0.3), "standby-killed": (0.2, 0.5)}
     forgetful = ("promoted", "primary-killed")
     renewing = ("standby-killed",)
@@ -229,8 +231,8 @@ class Standbys(Store):
         return [number for number in self.nodes if number != self.primary]
 
     def promote(self, number):
-        if self.asked(number, "SELECT pg_promote(true, 30)") != "t":
-            raise Trouble("the standby was not promoted")
+        self.asked(number, "SELECT pg_promote(false) WHERE pg_is_in_recovery()")
+        wait_until(PATIENCE_S, "the standby is promoted", lambda: self.asked(number, "SELECT pg_is_in_recovery()") == "f")
         self.former, self.primary = self.primary, number
 
     def gather(self):
