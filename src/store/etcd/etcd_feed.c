@@ -233,6 +233,8 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
     ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_get(&store->txn, key);
     if (revision == UINT64_MAX)
         return;
     snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
@@ -260,17 +262,20 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     ten_etcd_kv trimmed = ten_etcd_kv_at(answer, 0, &store->scratch);
     uint64_t cut_at = ten_etcd_number(trimmed.value, "revision");
     ten_etcd_kv_free(&trimmed);
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 1, &store->scratch);
+    uint64_t epoch_at = ten_etcd_number(epoch.value, "at");
+    ten_etcd_kv_free(&epoch);
     uint64_t this_moment = store->head.revision * PLACES + PLACES - 1;
     /* 0 is the beginning of what there is. */
-    bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || *cursor > this_moment);
+    bool lost = *cursor != 0 && (*cursor / PLACES <= epoch_at || *cursor > this_moment);
+    bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || lost);
     if (now || missed) {
-        bool epoch = *cursor > this_moment; /* revisions go back only with a snapshot that was restored */
         json_decref(answer);
         *cursor = this_moment;
-        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata);
+        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, lost, each, userdata);
     }
     struct reading reading = {namespace_name, cursor, limit, each, userdata};
-    const json_t *entries = ten_etcd_kvs(answer, 1);
+    const json_t *entries = ten_etcd_kvs(answer, 2);
     for (size_t i = 0; r == TENURE_OK && reading.left > 0 && i < json_array_size(entries); i++) {
         ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(entries, i), &store->scratch);
         r = read_entry(&reading, &entry);
