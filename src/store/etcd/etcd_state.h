@@ -159,6 +159,12 @@ void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint6
 int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms);
 
+/* etcd_forget.c */
+/* Removes the fences of those that are free, not registered, and have not changed since that revision. TENURE_E_HELD:
+ * somebody came in between. */
+int ten_etcd_forget(ten_etcd_store *store, const char *namespace_name, const char *const *ids, size_t count,
+                    uint64_t revision, uint64_t deadline_ms);
+
 /* etcd_read.c */
 int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms);

@@ -573,8 +573,8 @@ static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
 
 /* ---- the length of the feed */
 
-/* As many entries as wanted, of one change each, as if written one by one. */
-static void fill_feed(const struct place *place, size_t count) {
+/* As many entries as wanted, of one change each, as if written one by one from that revision on. */
+static void fill_feed(const struct place *place, size_t first, size_t count) {
     ten_etcd_store *store = (ten_etcd_store *)place->other;
     char key[TEN_ETCD_KEY_MAX + 1];
     char name[40];
@@ -582,7 +582,7 @@ static void fill_feed(const struct place *place, size_t count) {
         bool succeeded;
         ten_etcd_txn_clear(&store->txn);
         for (size_t i = 0; i < 120 && at < count; i++, at++) {
-            snprintf(name, sizeof name, "%016zx-00000000-1", at);
+            snprintf(name, sizeof name, "%016zx-00000000-1", first + at);
             ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, name);
             ten_etcd_put(&store->txn, key, "{\"at_ms\":4000000000000,\"changes\":[]}", 0);
         }
@@ -608,7 +608,7 @@ static size_t feed_length(const struct place *place) {
 static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **state) {
     const struct place *place = *state;
     ten_etcd_store *store = (ten_etcd_store *)place->store;
-    fill_feed(place, TEN_FEED_MAX + 6000);
+    fill_feed(place, 0, TEN_FEED_MAX + 4000);
     etcd_wire.most_keys = 0;
     size_t length = SIZE_MAX;
     for (size_t i = 0; i < 3000 && length > TEN_FEED_MAX + 2000; i++) {
@@ -621,6 +621,44 @@ static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **
     }
     assert_in_range(length, TEN_FEED_MAX, TEN_FEED_MAX + 2000);
     assert_in_range(etcd_wire.most_keys, 1, TEN_FEED_MAX + 2000);
+}
+
+static size_t fence_count(const struct place *place) {
+    size_t count = 0;
+    for (const char *at = etcdctl("get --prefix --keys-only tenure/%s/fence/", place->ns); (at = strchr(at, '\n'));
+         at++)
+        count++;
+    return count / 2; /* an empty line after each */
+}
+
+/* Its last change has left the feed. */
+static void what_is_free_and_not_registered_leaves_nothing_behind(void **state) {
+    const struct place *place = *state;
+    ten_target_edit edit = {.action = TEN_TARGET_PUT, .target = {.id = "t-7"}};
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, &edit, 1, CALL_MS), TENURE_OK);
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    for (size_t i = 0; i < many->count; i++)
+        many->ops[i].kind = i == 8 ? TEN_OP_RENEW : TEN_OP_RELEASE;
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(fence_count(place), 300);
+    uint64_t token = many->ops[5].token;
+    fill_feed(place, (size_t)1 << 40, TEN_FEED_MAX + 1000);
+    uint64_t until_ms = now_ms() + HANG_MS;
+    for (size_t count = 300; count > 3 && now_ms() < until_ms; count = fence_count(place)) {
+        ((ten_etcd_store *)place->store)->fed = 1000; /* the feed is looked at */
+        expect_outcome(release(place, "u", "a", must_acquire(place, "u", "a", LONG_MS)), TEN_OK);
+    }
+    assert_in_range(fence_count(place), 2, 3); /* registered; held; and u, when the feed still tells of it */
+
+    struct place elsewhere = elsewhere_of(place);
+    ten_result result = read_lease(place, "t-5");
+    assert_null(result.holder);
+    assert_true(result.recovering && result.token >= token);            /* for a guard: not below what was granted */
+    expect_outcome(renew(place, "t-5", "a", token, LONG_MS), TEN_LOST); /* and no proof of a loss */
+    assert_true(must_acquire(&elsewhere, "t-5", "b", LONG_MS) > token);
+    assert_int_equal(read_lease(place, "t-7").token, many->ops[7].token);
+    expect_outcome(renew(place, "t-8", "a", many->ops[8].token, LONG_MS), TEN_OK);
+    must_acquire(place, "t-6", "a", LONG_MS);
 }
 
 /* ---- garbage of others */
@@ -792,6 +830,7 @@ int main(void) {
         ETCD_CASE(compaction_under_a_watch_hides_no_change),
         ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
         ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once),
+        ETCD_CASE(what_is_free_and_not_registered_leaves_nothing_behind),
         ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
         ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
         ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
