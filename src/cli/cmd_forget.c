@@ -12,6 +12,8 @@ static int forget_each(const ten_session *session) {
         int r = tenure_target_forget(session->context, session->arguments[i]);
         if (r < 0)
             exit_code = ten_session_error(session, r);
+        if (r == TENURE_E_INVALID)
+            exit_code = TEN_EXIT_FAILED; /* it is registered; the ids themselves were checked before */
         if (r < 0 && r != TENURE_E_HELD && r != TENURE_E_INVALID && r != TENURE_E_UNKNOWN_TARGET)
             break;
     }

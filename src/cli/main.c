@@ -126,7 +126,7 @@ static const ten_command commands[] = {
      "They are no longer listed and take no room in the store. The namespace remembers the highest token that it\n"
      "forgot, so a target that is used again gets a higher one. What has been free and unregistered for 30 days is\n"
      "forgotten without being asked. Removing a target ('tenure target rm') keeps its counter until then.\n\n"
-     "Exit codes: 0 forgotten; 1 unknown; 2 it is registered; 4 it is held, or the store is recovering.",
+     "Exit codes: 0 forgotten; 1 unknown, or registered; 4 held, or the store is recovering.",
      ten_cmd_forget, POLL},
     {"watch", "", "Print each change until stopped",
      "A lease that expires is reported when the target is acquired next.", ten_cmd_watch, POLL},
