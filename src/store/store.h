@@ -125,6 +125,11 @@ typedef struct ten_store_ops {
     void (*watch_clear)(ten_store *store);
     /* One round trip of the kind that a renewal takes; leaves nothing that a user can see. */
     int (*ping)(ten_store *store, uint64_t timeout_ms);
+    /* How long a newcomer with that TTL still has to wait because an epoch began; 0: not at all. With an actor, which the
+     * feed names (TENURE_EVENT_RECOVERING with the reason `forced`), the quarantine is over from now on: of the
+     * namespace, or of the whole store where it has one for all. NULL: it cannot be ended by hand. */
+    int (*recovery)(ten_store *store, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                    uint64_t *ret_left_ms, uint64_t timeout_ms);
     /* What the backend knows about its own fitness, for `tenure doctor`. */
     int (*check)(ten_store *store, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 } ten_store_ops;

@@ -41,8 +41,12 @@ static void start_crowd(struct sim_world *world, uint32_t count, uint32_t reques
         sim_fail(world, SIM_NOBODY, "the crowd has settled, but %" PRIu64 " targets moved", world->moves - moves);
 }
 
-static void run_crowd(struct sim_world *world) {
+static void run_large_crowd(struct sim_world *world) {
     start_crowd(world, 1000, 40, 12);
+}
+
+static void run_crowd(struct sim_world *world) {
+    start_crowd(world, 300, 40, 12);
 }
 
 static void run_small_crowd(struct sim_world *world) {
@@ -351,8 +355,13 @@ const struct sim_scenario sim_scenarios[] = {
      .finds_mutants = true,
      .targets = 100,
      .ttl_ms = 6000},
-    {.name = "a thousand instances that start in the same second send a bounded number of requests",
+    {.name = "three hundred instances that start in the same second send a bounded number of requests",
      .run = run_crowd,
+     .targets = 150,
+     .ttl_ms = 30000},
+    {.name = "a thousand instances that start in the same second send a bounded number of requests",
+     .run = run_large_crowd,
+     .large = true,
      .targets = 500,
      .ttl_ms = 30000},
     {.name = "instances that join and leave every second for ten minutes move a bounded number of targets",

@@ -473,6 +473,7 @@ struct sim_scenario {
     const char *name;
     void (*run)(struct sim_world *world);
     bool finds_mutants; /* short enough to be run for each mutant */
+    bool large;         /* run only if asked for */
     bool election;      /* its targets are roles */
     uint32_t targets;
     uint64_t ttl_ms;

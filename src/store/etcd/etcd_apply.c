@@ -30,12 +30,6 @@ void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change) {
     ten_etcd_feed_add(&chunk->changes, change);
 }
 
-static void group_key(const ten_etcd_chunk *chunk, char key[TEN_ETCD_KEY_MAX + 1], uint64_t lease) {
-    char name[24];
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)lease);
-    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_GROUP, name);
-}
-
 void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
     char key[TEN_ETCD_KEY_MAX + 1];
     for (size_t i = 0; i < chunk->touched_count; i++)
@@ -44,7 +38,7 @@ void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
     if (lease == 0 || chunk->touched_count == TEN_COUNT(chunk->touched) || ten_etcd_group_by_lease(chunk->store, lease))
         return;
     chunk->touched[chunk->touched_count++] = lease;
-    group_key(chunk, key, lease);
+    ten_etcd_group_key(chunk->store, key, chunk->namespace_name, lease);
     ten_etcd_touch(&chunk->store->txn, key);
 }
 
@@ -167,7 +161,7 @@ static void put_homes(ten_etcd_chunk *chunk, size_t count) {
             seen = chunk->cells[j].home == home && !chunk->cells[j].settled;
         if (!home || seen || home->revision > 0)
             continue;
-        group_key(chunk, key, home->lease);
+        ten_etcd_group_key(chunk->store, key, chunk->namespace_name, home->lease);
         ten_etcd_put(&chunk->store->txn, key, "{}", home->lease);
     }
 }
@@ -190,7 +184,7 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     size_t i = 0;
     ten_etcd_txn_clear(&store->txn);
     ten_buf_clear(&chunk->changes);
-    chunk->change_count = chunk->touched_count = 0;
+    chunk->change_count = chunk->touched_count = chunk->left_count = 0;
     chunk->raised = false;
     for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL &&
            store->txn.compare_count < COMPARES_FULL;
@@ -248,6 +242,48 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
     return confirmed;
 }
 
+/* Others' etcd leases that keys have left: where their handle has closed, and these were the last, they end. */
+static void end_left(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_t *answer = NULL;
+    uint64_t ended[TEN_ETCD_CELLS_MAX];
+    size_t count = 0;
+    ten_etcd_head head = store->head;
+    ten_error error = store->base.error;
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < chunk->left_count; i++) {
+        ten_etcd_group_key(store, key, chunk->namespace_name, chunk->left[i]);
+        ten_etcd_get(&store->txn, key);
+    }
+    if (ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &answer) == TENURE_OK) {
+        for (size_t i = 0; i < chunk->left_count; i++) {
+            size_t gone = 0;
+            bool first = true;
+            for (size_t j = 0; j < chunk->left_count; j++) {
+                gone += chunk->left[j] == chunk->left[i];
+                first &= j >= i || chunk->left[j] != chunk->left[i];
+            }
+            ten_etcd_kv group = ten_etcd_kv_at(answer, i, &store->scratch);
+            if (first && ten_etcd_number(group.value, "closed") == gone)
+                ended[count++] = chunk->left[i];
+            ten_etcd_kv_free(&group);
+        }
+        json_decref(answer);
+        ten_etcd_revoke(store, ended, count, chunk->deadline_ms);
+    }
+    store->head = head;
+    store->base.error = error;
+}
+
+/* The answer is missing: what this would have attached may be attached. */
+static void doubt_attached(ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++)
+        if (chunk->cells[i].home)
+            chunk->cells[i].home->uncertain = true;
+}
+
 /* The homes that were used did not count, or are not there: the next round keeps them alive once more, or finds
  * others. */
 static void doubt_homes(ten_etcd_chunk *chunk) {
@@ -277,11 +313,15 @@ static int one_round(ten_etcd_chunk *chunk) {
     r = decide(chunk, &count);
     if (r == TENURE_OK)
         r = write_chunk(chunk, &succeeded);
+    if (r < 0 && r != TENURE_E_GONE)
+        doubt_attached(chunk);
     bool doubt = r == TENURE_E_GONE || (r == TENURE_OK && succeeded && !take_written(chunk, count));
     if (doubt)
         doubt_homes(chunk);
     if (r == TENURE_OK && succeeded && chunk->change_count > 0)
         ten_etcd_feed_trim(chunk->store, chunk->namespace_name, chunk->deadline_ms);
+    if (r == TENURE_OK && succeeded && chunk->left_count > 0)
+        end_left(chunk);
     return r == TENURE_E_GONE ? TENURE_OK : r;
 }
 
@@ -370,21 +410,48 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
     return r;
 }
 
+static int apply_all(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
+                     uint64_t deadline_ms) {
+    store->call++;
+    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
+    if (r == TENURE_OK)
+        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK && !store->is_full)
+        r = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK && !store->is_full)
+        ten_etcd_learn_revisions(store);
+    return r;
+}
+
+/* etcd has no room for what this batch would write. What only goes on writes nothing, and goes on; the rest fails. */
+static int renew_what_goes_on(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled,
+                              size_t count, uint64_t deadline_ms) {
+    ten_error error = store->base.error;
+    size_t renewed = 0;
+    store->is_full = true;
+    int r = apply_all(store, ops, results, settled, count, deadline_ms);
+    store->is_full = false;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        renewed += settled[i];
+        if (!settled[i])
+            results[i] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+    }
+    store->base.error = error;
+    return r == TENURE_OK && renewed > 0 ? TENURE_OK : TENURE_E_FULL;
+}
+
 int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool *settled = ten_calloc(count, sizeof *settled);
     if (!settled)
         return ten_etcd_no_memory(store);
-    store->call++;
     ten_arena_reset(&store->results);
-    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
-    if (r == TENURE_OK)
-        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK)
-        r = apply_rest(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK)
-        ten_etcd_learn_revisions(store);
+    int r = apply_all(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_E_FULL) {
+        memset(settled, 0, count * sizeof *settled);
+        r = renew_what_goes_on(store, ops, results, settled, count, deadline_ms);
+    }
     ten_free(settled);
     return r;
 }

@@ -63,6 +63,9 @@ typedef struct ten_etcd_chunk {
     size_t lease_count;
     uint64_t touched[2 * TEN_ETCD_CELLS_MAX]; /* others' groups that were written to in this transaction */
     size_t touched_count;
+    uint64_t
+        left[TEN_ETCD_CELLS_MAX]; /* others' etcd leases that a key leaves in this transaction, once for each key */
+    size_t left_count;
     ten_buf changes; /* for the feed */
     size_t change_count;
 } ten_etcd_chunk;
@@ -84,6 +87,9 @@ void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 void ten_etcd_instance_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 /* Decides and adds to the transaction. */
 int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* Tells the feed of those that have a shadow but no key any more, a few at a time. A failure is left to the next. */
+void ten_etcd_tell_expired(ten_etcd_store *store, const char *namespace_name, const json_t *nodes,
+                           const json_t *shadows, uint64_t deadline_ms);
 void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 
 /* etcd_apply.c: for those two */

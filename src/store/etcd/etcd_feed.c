@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/encode.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "store/common/feed_json.h"
@@ -16,8 +17,12 @@
 #define PLACES      1024u
 #define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
 #define PAGE        20000u /* entries, each of one change at least */
-#define TRIM_EVERY  500u   /* changes; and so many entries are looked at for their age */
+#define TRIM_EVERY  500u   /* changes of one handle; and so many entries are looked at for their age */
+#define TRIM_CHANCE 200u   /* of so many changes of whatever handles one leads to a look, too */
 #define SLACK       500u
+#define STEP        4000u /* entries that are removed at a time, and */
+#define STEPS_MAX   8u    /* how often, when there are many more than should be */
+#define TRIM_MS     2000u /* no caller waits longer for the feed */
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
 
@@ -46,6 +51,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
     ten_json_close(&store->value);
     ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
     store->fed += count;
+    store->fed_last = count;
 }
 
 /* ---- its length -------------------------------------------------------------------------------------------- */
@@ -56,92 +62,135 @@ static uint64_t count_of(const char *key) {
     return last ? strtoull(last + 1, NULL, 10) : 1;
 }
 
-static int cut(ten_etcd_store *store, const char *namespace_name, const char *first_kept, uint64_t revision,
-               uint64_t deadline_ms) {
+/* A trimming: what is known of the feed and of the mark up to which it was cut. */
+struct trimming {
+    ten_etcd_store *store;
+    const char *namespace_name;
+    uint64_t deadline_ms;
+    json_t *answer;
+    ten_etcd_kv trimmed;
+    const json_t *entries; /* the oldest ones */
+    size_t size;
+    uint64_t count; /* of all entries */
+};
+
+static int read_oldest(struct trimming *trimming, const struct ten_etcd_range *range) {
+    ten_etcd_store *store = trimming->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_decref(trimming->answer);
+    trimming->answer = NULL;
+    ten_etcd_kv_free(&trimming->trimmed);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
+    ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_get_all(&store->txn, key, range);
+    int r = ten_etcd_commit(store, false, trimming->deadline_ms, &succeeded, &trimming->answer);
+    if (r < 0)
+        return r;
+    trimming->trimmed = ten_etcd_kv_at(trimming->answer, 0, &store->scratch);
+    trimming->entries = ten_etcd_kvs(trimming->answer, 1);
+    trimming->size = json_array_size(trimming->entries);
+    trimming->count = ten_etcd_count(trimming->answer, 1);
+    return TENURE_OK;
+}
+
+/* Removes the first of the entries that were read, unless somebody else does that at the moment. */
+static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
+    ten_etcd_store *store = trimming->store;
     char key[TEN_ETCD_KEY_MAX + 1];
     char value[40];
-    bool succeeded;
+    uint64_t revision = ten_etcd_number(trimming->trimmed.value, "revision");
+    for (size_t i = 0; i < removed; i++)
+        revision = ten_max_u64(revision, ten_etcd_number(json_array_get(trimming->entries, i), "mod_revision"));
+    const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, removed), "key"));
+    *ret_succeeded = false;
+    if (!text || !ten_base64_decode(&store->scratch, text))
+        return TENURE_OK;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_delete_between(&store->txn, key, first_kept);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_delete_between(&store->txn, key, ten_buf_string(&store->scratch));
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
+    ten_etcd_compare(&store->txn, key, trimming->trimmed.revision);
     snprintf(value, sizeof value, "{\"revision\":%llu}", (unsigned long long)revision);
     ten_etcd_put(&store->txn, key, value, 0);
-    return ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL);
+    return ten_etcd_commit(store, true, trimming->deadline_ms, ret_succeeded, NULL);
 }
 
 /* From the oldest on: those that are too old go, some at a time. */
-static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    char key[TEN_ETCD_KEY_MAX + 1];
+static int trim_old(struct trimming *trimming) {
+    ten_etcd_store *store = trimming->store;
     bool succeeded;
-    json_t *answer = NULL;
     uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.limit = TRIM_EVERY});
-    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    const json_t *entries = r == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
-    uint64_t revision = 0;
-    for (size_t i = 0; r == TENURE_OK && i < json_array_size(entries); i++) {
-        const json_t *item = json_array_get(entries, i);
-        ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
-        bool is_old = ten_etcd_number(entry.value, "at_ms") < oldest_ms;
+    size_t old = 0;
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.limit = TRIM_EVERY});
+    for (bool more = true; r == TENURE_OK && more && old < trimming->size; old += more) {
+        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, old), &store->scratch);
+        more = ten_etcd_number(entry.value, "at_ms") < oldest_ms;
         ten_etcd_kv_free(&entry);
-        if (is_old) {
-            revision = ten_max_u64(revision, entry.revision);
-            continue;
-        }
-        const char *text = json_string_value(json_object_get(item, "key"));
-        char *first_kept =
-            text && ten_base64_decode(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
-        if (revision > 0 && first_kept)
-            r = cut(store, namespace_name, first_kept, revision, deadline_ms);
-        ten_free(first_kept);
-        break;
     }
-    json_decref(answer);
+    return r == TENURE_OK && old > 0 && old < trimming->size ? cut(trimming, old, &succeeded) : r;
+}
+
+/* Every entry has at least one change: of so many entries the oldest can go unseen, in steps, so that no answer is
+ * larger than the link takes. */
+static int trim_surplus(struct trimming *trimming, bool *ret_more) {
+    bool succeeded;
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = STEP + 1});
+    *ret_more = false;
+    if (r < 0 || trimming->count <= TEN_FEED_MAX + SLACK || trimming->size < 2)
+        return r;
+    r = cut(trimming, ten_min_u64(trimming->count - TEN_FEED_MAX, trimming->size - 1), &succeeded);
+    *ret_more = r == TENURE_OK && succeeded;
     return r;
 }
 
 /* From the newest back: where TEN_FEED_MAX changes are kept, the rest goes. */
-static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    char key[TEN_ETCD_KEY_MAX + 1];
+static int trim_exactly(struct trimming *trimming) {
+    ten_etcd_store *store = trimming->store;
     bool succeeded;
-    json_t *answer = NULL;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
-    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    const json_t *entries = r == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
     uint64_t kept = 0;
-    size_t i = json_array_size(entries);
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = TEN_FEED_MAX + 2 * SLACK});
+    if (r < 0 || trimming->count > trimming->size)
+        return r;
+    size_t i = trimming->size;
     for (; i > 0 && kept < TEN_FEED_MAX + SLACK; i--) {
-        const char *text = json_string_value(json_object_get(json_array_get(entries, i - 1), "key"));
+        const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, i - 1), "key"));
         if (!text || !ten_base64_decode(&store->scratch, text))
-            break;
+            return TENURE_OK;
         kept += count_of(ten_buf_string(&store->scratch));
     }
-    if (i > 0 && kept >= TEN_FEED_MAX + SLACK) {
-        uint64_t revision = 0;
-        for (size_t j = 0; j < i; j++)
-            revision = ten_max_u64(revision, ten_etcd_number(json_array_get(entries, j), "mod_revision"));
-        char *first_kept = ten_strdup(ten_buf_string(&store->scratch));
-        if (first_kept)
-            r = cut(store, namespace_name, first_kept, revision, deadline_ms);
-        ten_free(first_kept);
-    }
-    json_decref(answer);
-    return r;
+    return i > 0 && kept >= TEN_FEED_MAX + SLACK ? cut(trimming, i, &succeeded) : TENURE_OK;
+}
+
+static void trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+    struct trimming trimming = {.store = store, .namespace_name = namespace_name, .deadline_ms = deadline_ms};
+    bool more = true;
+    int r = TENURE_OK;
+    for (unsigned i = 0; r == TENURE_OK && more && i < STEPS_MAX; i++)
+        r = trim_surplus(&trimming, &more);
+    if (r == TENURE_OK && !more)
+        r = trim_exactly(&trimming);
+    if (r == TENURE_OK && !more)
+        (void)trim_old(&trimming);
+    json_decref(trimming.answer);
+    ten_etcd_kv_free(&trimming.trimmed);
+}
+
+/* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
+ * the revision at which they wrote. */
+static bool is_due(const ten_etcd_store *store) {
+    return store->fed >= TRIM_EVERY || ten_hash_mix(store->head.revision) % TRIM_CHANCE < store->fed_last;
 }
 
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    if (store->fed < TRIM_EVERY)
+    if (!is_due(store))
         return;
     store->fed = 0;
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
-    if (trim(store, namespace_name, deadline_ms) == TENURE_OK)
-        (void)trim_old(store, namespace_name, deadline_ms);
+    trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + TRIM_MS));
     store->head = head;
     store->base.error = error;
 }

@@ -279,8 +279,11 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         put_fence(chunk, cell, false, 0, 0);
         cell->wrote = true;
     }
-    if (r == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(chunk->store, cell->kv.lease))
+    if (r == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(chunk->store, cell->kv.lease)) {
         ten_etcd_touch_group(chunk, cell->kv.lease);
+        if (cell->write != TEN_ETCD_ASK && chunk->left_count < TEN_COUNT(chunk->left))
+            chunk->left[chunk->left_count++] = cell->kv.lease;
+    }
     return r;
 }
 

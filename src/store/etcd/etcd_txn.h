@@ -49,8 +49,9 @@ void ten_etcd_txn_free(ten_etcd_txn *txn);
 /* The key was last written at that revision; 0: it is not there. */
 void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
 void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
-/* Writes the key once more, where and as long as it is. */
+/* Writes the key once more, as it is, where and as long as it is; or with another value. */
 void ten_etcd_touch(ten_etcd_txn *txn, const char *key);
+void ten_etcd_put_again(ten_etcd_txn *txn, const char *key, const char *value);
 void ten_etcd_delete(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key);
@@ -72,6 +73,8 @@ const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 /* An answer's part: the n-th operation's keys, and a key's facts. */
 const json_t *ten_etcd_kvs(const json_t *answer, size_t operation);
 bool ten_etcd_has_more(const json_t *answer, size_t operation);
+/* How many keys there are in the range, also when fewer were asked for. */
+uint64_t ten_etcd_count(const json_t *answer, size_t operation);
 
 /* A key as it was read. */
 typedef struct ten_etcd_kv {

@@ -313,5 +313,6 @@ const ten_store_ops ten_postgres_ops = {
     .watch = ten_postgres_watch_get,
     .watch_clear = ten_postgres_watch_clear,
     .ping = postgres_ping,
+    .recovery = ten_postgres_recovery,
     .check = ten_postgres_check,
 };

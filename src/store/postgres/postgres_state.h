@@ -97,6 +97,8 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
 void ten_postgres_watch_init(ten_postgres_store *store);
 int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
 void ten_postgres_watch_clear(ten_store *base);
+int ten_postgres_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                          uint64_t *ret_left_ms, uint64_t timeout_ms);
 int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

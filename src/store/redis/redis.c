@@ -20,6 +20,7 @@ static const struct {
     [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
     [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},
     [TEN_REDIS_FORGET] = {LUA_FORGET, true},
+    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true},
     [TEN_REDIS_LIST] = {LUA_LIST, false},
     [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},
     [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
@@ -314,5 +315,6 @@ const ten_store_ops ten_redis_ops = {
     .watch = ten_redis_watch_get,
     .watch_clear = ten_redis_watch_clear,
     .ping = redis_ping,
+    .recovery = ten_redis_recovery,
     .check = ten_redis_check,
 };
