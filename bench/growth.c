@@ -175,7 +175,7 @@ static ten_store *open_url(const char *url) {
     return store;
 }
 
-static bool measure_sqlite(bench_report *report, const char *directory) {
+bool growth_measure_sqlite(bench_report *report, const char *directory) {
     struct subject subject = {.name = "growth/sqlite", .size = sqlite_size};
     ground_path(subject.path, directory, "growth");
     subject.store = ground_open(subject.path);
@@ -183,7 +183,8 @@ static bool measure_sqlite(bench_report *report, const char *directory) {
 }
 
 #ifdef TEN_STORE_REDIS
-static bool measure_redis(bench_report *report) {
+bool growth_measure_redis(bench_report *report, const char *directory) {
+    (void)directory;
     struct redis_server server = {0};
     char url[128];
     if (redis_server_start(&server, NULL) != 0)
@@ -197,7 +198,8 @@ static bool measure_redis(bench_report *report) {
 #endif
 
 #ifdef TEN_STORE_POSTGRES
-static bool measure_postgres(bench_report *report) {
+bool growth_measure_postgres(bench_report *report, const char *directory) {
+    (void)directory;
     struct postgres_server server = {0};
     char url[400];
     if (postgres_server_start(&server) != 0)
@@ -212,7 +214,7 @@ static bool measure_postgres(bench_report *report) {
 #endif
 
 #if defined TEN_SERVER && defined TEN_STORE_HTTP
-static bool measure_http(bench_report *report, const char *directory) {
+bool growth_measure_http(bench_report *report, const char *directory) {
     struct tenure_server server = {0};
     char url[128];
     snprintf(server.directory, sizeof server.directory, "%s/http", directory);
@@ -227,17 +229,3 @@ static bool measure_http(bench_report *report, const char *directory) {
     return done;
 }
 #endif
-
-bool growth_measure(bench_report *report, const char *directory) {
-    bool done = measure_sqlite(report, directory);
-#ifdef TEN_STORE_REDIS
-    done = done && measure_redis(report);
-#endif
-#ifdef TEN_STORE_POSTGRES
-    done = done && measure_postgres(report);
-#endif
-#if defined TEN_SERVER && defined TEN_STORE_HTTP
-    done = done && measure_http(report, directory);
-#endif
-    return done;
-}

@@ -9,6 +9,9 @@
 /* How many ids a round uses; `bench --ids N`. */
 extern size_t growth_ids;
 
-bool growth_measure(bench_report *report, const char *directory);
+bool growth_measure_sqlite(bench_report *report, const char *directory);
+bool growth_measure_redis(bench_report *report, const char *directory);
+bool growth_measure_postgres(bench_report *report, const char *directory);
+bool growth_measure_http(bench_report *report, const char *directory);
 
 #endif

@@ -335,23 +335,26 @@ static const struct {
     {"idle", fleet_measure_idle},
     {"guard", guard_measure},
     {"endings", endings_measure},
-    {"growth", growth_measure},
+    {"growth/sqlite", growth_measure_sqlite},
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
+    {"growth/redis", growth_measure_redis},
     {"elections", elections_measure},
     {"peers", peers_measure},
 #endif
 #ifdef TEN_STORE_POSTGRES
     {"postgres-renew", postgres_measure_renew},
+    {"growth/postgres", growth_measure_postgres},
 #endif
 #ifdef TEN_STORE_ETCD
     {"etcd", etcd_measure},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},
+    {"growth/http", growth_measure_http},
 #endif
 };
 
