@@ -109,7 +109,7 @@ typedef struct ten_result {
     bool paused;             /* read */
     bool barred;
     /* Acquire: the store is recovering and grants nothing yet. Read: the target is free and its last token may have
-     * been lost; `token` is an upper bound of the lost ones, and was never granted itself */
+     * been lost or forgotten; `token` is an upper bound of those, and none of this target's that is known */
     bool recovering;
     enum ten_ask ask; /* renew, announce: what is asked of this holder or instance */
 } ten_result;
@@ -123,6 +123,21 @@ typedef struct ten_target_edit {
     tenure_target target; /* PUT: all of it; else the id */
     bool found;           /* result: it was registered before */
 } ten_target_edit;
+
+/* What has become of a target whose counter was to be forgotten. */
+enum ten_forget_outcome {
+    TEN_FORGET_DONE,
+    TEN_FORGET_HELD,
+    TEN_FORGET_REGISTERED,
+    TEN_FORGET_UNKNOWN,    /* it was never leased, or is forgotten already */
+    TEN_FORGET_RECOVERING, /* the store does not know yet what is held */
+    TEN_FORGET_OUTCOMES,
+};
+
+typedef struct ten_forget {
+    const char *id;
+    enum ten_forget_outcome outcome; /* result */
+} ten_forget;
 
 typedef struct ten_query {
     const char *namespace_name;
@@ -201,6 +216,8 @@ int ten_event_parse(const char *word);                   /* TEN_EVENT_COUNT when
 const char *ten_op_action_name(enum ten_target_action action);
 bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action);
 const char *ten_filter_name(enum tenure_filter filter);
+const char *ten_forget_name(enum ten_forget_outcome outcome); /* "forgotten", "held"... */
+bool ten_forget_parse(const char *word, enum ten_forget_outcome *ret_outcome);
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 

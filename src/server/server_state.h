@@ -161,6 +161,7 @@ void ten_server_instance_put(ten_request *request);
 void ten_server_instance_delete(ten_request *request);
 void ten_server_ready(ten_request *request);
 void ten_server_targets_edit(ten_request *request);
+void ten_server_targets_forget(ten_request *request);
 void ten_server_history_get(ten_request *request);
 void ten_server_target_edits_free(void *storage);
 

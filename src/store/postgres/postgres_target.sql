@@ -126,7 +126,7 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
 
 -- name: describe_rights
 SELECT string_agg(privilege || ' on ' || relation, ', ')
-  FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
+  FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE DELETE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
                ('tenure.instance', 'SELECT INSERT UPDATE DELETE'), ('tenure.change', 'SELECT INSERT DELETE'),
                ('tenure.namespace', 'SELECT INSERT UPDATE'), ('tenure.store', 'SELECT UPDATE'),
                ('tenure.server', 'SELECT')) AS needed (relation, privileges),
