@@ -40,7 +40,7 @@ static void move(ten_work *work, enum ten_work_state to) {
 enum ten_work_step ten_work_pressure(uint64_t ends_ms, uint64_t grace_ms, uint64_t now_ms) {
     if (now_ms + grace_ms < ends_ms)
         return TEN_WORK_NOTHING;
-    return now_ms + grace_ms / 2 >= ends_ms ? TEN_WORK_KILL : TEN_WORK_ASK;
+    return now_ms >= ten_work_kill_ms(ends_ms, grace_ms) ? TEN_WORK_KILL : TEN_WORK_ASK;
 }
 
 uint64_t ten_work_ask_ms(uint64_t ends_ms, uint64_t grace_ms) {

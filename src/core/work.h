@@ -32,6 +32,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/util.h"
+
 #define TEN_WORK_KILL_LOST_AFTER_MS 50u /* from asking to killing, when there is nothing to wait for */
 #define TEN_WORK_LOOK_MS            20u /* between two looks at work that is ending */
 
@@ -111,6 +113,10 @@ typedef struct ten_work {
 enum ten_work_step ten_work_pressure(uint64_t ends_ms, uint64_t grace_ms, uint64_t now_ms);
 /* When it begins to demand something. */
 uint64_t ten_work_ask_ms(uint64_t ends_ms, uint64_t grace_ms);
+/* When it demands to kill. */
+static inline uint64_t ten_work_kill_ms(uint64_t ends_ms, uint64_t grace_ms) {
+    return ten_sub_saturating(ends_ms, grace_ms / 2);
+}
 
 /* ---- the life of one piece */
 

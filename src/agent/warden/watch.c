@@ -103,7 +103,7 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
         if (loose && step == TEN_WORK_KILL)
             watch->loose_signal = SIGKILL;
         if (step == TEN_WORK_ASK)
-            watch->kill_ms = ten_min_u64(watch->kill_ms, ends_ms - watch->grace_ms / 2);
+            watch->kill_ms = ten_min_u64(watch->kill_ms, ten_work_kill_ms(ends_ms, watch->grace_ms));
     }
     return next_ms;
 }
