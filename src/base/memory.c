@@ -27,7 +27,8 @@ static int open_memory(const char *name, unsigned flags, unsigned use) {
 /* What is larger than the limit of files would cost a signal. */
 static bool is_permitted(size_t size) {
     struct rlimit limit;
-    bool permitted = getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur);
+    bool permitted =
+        getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur);
     if (!permitted)
         errno = EFBIG;
     return permitted;

@@ -123,7 +123,7 @@ struct launch {
     ten_isolation_maps maps;
     enum ten_isolation form;
     const struct rlimit *files; /* the command's limit of open files */
-    ten_first first; /* also of a command without a namespace */
+    ten_first first;            /* also of a command without a namespace */
     ten_first_words first_words;
     int first_fd; /* -1: it remains a copy of the worker */
     const ten_descriptors *descriptors;
@@ -155,7 +155,8 @@ static _Noreturn void exit_with(const struct launch *launch, int error) {
 static enum ten_work_step pressure(const struct launch *launch) {
     if (launch->config->belief == TEN_CHILD_UNBOUND)
         return TEN_WORK_NOTHING;
-    return ten_work_pressure(ten_shared_ends_ms(launch->first.shared, launch->place), launch->first.grace_ms, ten_now_ms());
+    return ten_work_pressure(ten_shared_ends_ms(launch->first.shared, launch->place), launch->first.grace_ms,
+                             ten_now_ms());
 }
 
 /* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue it,
@@ -286,7 +287,7 @@ static void note_copies(ten_children *children) {
     if (error == 0 || children->copies_told)
         return;
     children->copies_told = true;
-    TEN_LOG(children->log, TEN_LOG_WARN, "first_process_large", TEN_TEXT("error", strerrordesc_np(error)));
+    TEN_LOG(children->log, TEN_LOG_WARN, "first_process_copied", TEN_TEXT("error", strerrordesc_np(error)));
 }
 
 /* The process waits until it is known, so it has started nothing yet. Without the group it goes on all the same. */

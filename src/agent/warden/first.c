@@ -24,8 +24,9 @@ int ten_first_open(void) {
 
 void ten_first_make_words(const ten_first *first, int alive_fd, ten_first_words *ret_words) {
     const ten_shared *shared = first->shared;
-    snprintf(ret_words->text, sizeof ret_words->text, "%d %d %d %u %llu %d", shared->state_fd, shared->beliefs.fd, alive_fd,
-             (unsigned)(first->place - shared->state->polls), (unsigned long long)first->grace_ms, first->own_group);
+    snprintf(ret_words->text, sizeof ret_words->text, "%d %d %d %u %llu %d", shared->state_fd, shared->beliefs.fd,
+             alive_fd, (unsigned)(first->place - shared->state->polls), (unsigned long long)first->grace_ms,
+             first->own_group);
 }
 
 /* These it needs; it closes all others. */

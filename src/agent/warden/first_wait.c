@@ -46,7 +46,8 @@ static long wait_until(uint64_t until_ms, uint64_t from_ms) {
     uint64_t signals = BIT(SIGCHLD) | BIT(SIGTERM);
     uint64_t left_ms = ten_sub_saturating(until_ms, from_ms);
     struct timespec left = {.tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000L};
-    return ten_system_call(SYS_rt_sigtimedwait, (long)&signals, 0, until_ms == NEVER ? 0 : (long)&left, KERNEL_SET, 0, 0);
+    return ten_system_call(SYS_rt_sigtimedwait, (long)&signals, 0, until_ms == NEVER ? 0 : (long)&left, KERNEL_SET, 0,
+                           0);
 }
 
 /* A signal to everyone costs the kernel a look at each process of the system. So the command's group is asked first, and

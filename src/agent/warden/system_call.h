@@ -35,14 +35,12 @@ static inline long ten_system_call(long number, long a, long b, long c, long d, 
     register long x3 __asm__("x3") = d;
     register long x4 __asm__("x4") = e;
     register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
     return x0;
 }
 
-#define TEN_ENTRY(function) __asm__(".globl _start\n_start: mov x0, sp\n mov x29, xzr\n mov x30, xzr\n bl " #function "\n")
+#define TEN_ENTRY(function)                                                                                            \
+    __asm__(".globl _start\n_start: mov x0, sp\n mov x29, xzr\n mov x30, xzr\n bl " #function "\n")
 
 #elif !defined(TEN_NO_C_LIBRARY)
 
