@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/warden/first.h"
+#include "agent/warden/spare.h"
 #include "agent/warden/tree.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -516,6 +517,7 @@ void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isol
     children->first_fd = ten_first_open();
     if (children->first_fd < 0)
         atomic_store(&shared->state->first_error, errno);
+    ten_spare_libraries();
 }
 
 void ten_children_report(ten_children *children, enum ten_log_level level) {
