@@ -77,6 +77,12 @@ void ten_work_flush(ten_work *work) {
     work->stopping = true;
 }
 
+void ten_work_ended_for_lease(ten_work *work) {
+    bool ends = work->state == TEN_WORK_RUNNING || work->state == TEN_WORK_ASKED || work->state == TEN_WORK_KILLED;
+    TEN_INVARIANT(ends);
+    work->discarded = true;
+}
+
 static bool is_lost(const ten_work *work, const ten_work_lease *lease) {
     return lease->ends_ms == 0 || lease->token != work->token;
 }
@@ -135,7 +141,7 @@ static enum ten_work_step look_at_running(ten_work *work, const ten_work_lease *
     if (why == TEN_WORK_BY_ITSELF && !exited)
         return TEN_WORK_NOTHING;
     work->why = why;
-    work->discarded = why == TEN_WORK_LOST || why == TEN_WORK_LATE;
+    work->discarded |= why == TEN_WORK_LOST || why == TEN_WORK_LATE;
     work->kill_ms = ten_add_saturating(now_ms, exited ? TEN_WORK_KILL_LOST_AFTER_MS : patience_ms(work, why));
     move(work, TEN_WORK_ASKED);
     return look_at_ending(work, lease, now_ms) == TEN_WORK_KILL ? TEN_WORK_KILL : TEN_WORK_ASK;
