@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
-#include "base/memory.h"
+#include "base/memfd.h"
 
 static size_t size_of(uint32_t room) {
     return (size_t)room * sizeof(ten_belief) + sizeof(uint64_t);
@@ -15,7 +15,7 @@ static size_t size_of(uint32_t room) {
 
 bool ten_beliefs_share(ten_beliefs *beliefs, uint32_t room) {
     int fd;
-    void *memory = ten_memory_share(size_of(room), &fd);
+    void *memory = ten_memfd_share(size_of(room), &fd);
     if (!memory)
         return false;
     *beliefs = (ten_beliefs){.beliefs = memory, .room = room, .fd = fd};

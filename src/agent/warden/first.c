@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/memfd.h"
 
 /* Made from first_program.c; empty where there is none for this kind of processor. */
 extern const unsigned char ten_first_image[];
@@ -17,7 +17,7 @@ extern const unsigned ten_first_image_size;
 
 int ten_first_open(void) {
     if (ten_first_image_size > 0)
-        return ten_memory_program(ten_first_image, ten_first_image_size);
+        return ten_memfd_program(ten_first_image, ten_first_image_size);
     errno = ENOEXEC;
     return -1;
 }

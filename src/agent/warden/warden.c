@@ -18,7 +18,7 @@
 #include "agent/warden/watch.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/memory.h"
+#include "base/memfd.h"
 #include "base/notify.h"
 #include "core/worker.h"
 #include "store/store.h"
@@ -51,7 +51,7 @@ struct warden {
 
 static bool make_shared(struct warden *warden) {
     ten_shared *shared = &warden->shared;
-    shared->state = ten_memory_share(sizeof *shared->state, &shared->state_fd);
+    shared->state = ten_memfd_share(sizeof *shared->state, &shared->state_fd);
     if (!shared->state)
         return false;
     if (ten_beliefs_share(&shared->beliefs, TEN_SHARED_TARGETS))

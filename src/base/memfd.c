@@ -1,7 +1,7 @@
 /*
- * Memory that processes share: see memory.h.
+ * Memory that processes share: see memfd.h.
  */
-#include "base/memory.h"
+#include "base/memfd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static int open_shared(size_t size) {
     return fd;
 }
 
-void *ten_memory_share(size_t size, int *ret_fd) {
+void *ten_memfd_share(size_t size, int *ret_fd) {
     int fd = open_shared(size);
     int kind = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, kind, fd, 0);
@@ -53,7 +53,7 @@ void *ten_memory_share(size_t size, int *ret_fd) {
     return memory;
 }
 
-int ten_memory_program(const void *image, size_t size) {
+int ten_memfd_program(const void *image, size_t size) {
     int fd = is_permitted(size) ? open_memory("tenure-first", MFD_ALLOW_SEALING, MFD_EXEC) : -1;
     int r = fd >= 0 ? ten_write_all(fd, image, size) : -errno;
     if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
