@@ -2,8 +2,11 @@
  * tenure doctor: is the store there, is the clock sane, can commands be ended, and does the TTL leave room for the
  * latency that is measured?
  */
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -13,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/fleet_check.h"
 #include "cli/host_check.h"
+#include "runtime/context.h"
 
 #define PINGS                 20u
 #define EARLIEST_SANE_WALL_MS UINT64_C(1735689600000) /* 2025-01-01: this program did not exist before */
@@ -99,12 +103,43 @@ static int check_latency(struct report *report) {
     return TENURE_OK;
 }
 
+/* For the history: who it was. */
+static void name_operator(char *name, size_t size) {
+    char host[HOST_NAME_MAX + 1] = "";
+    const struct passwd *user = getpwuid(getuid());
+    if (gethostname(host, sizeof host) != 0 || host[0] == '\0')
+        snprintf(host, sizeof host, "unknown");
+    host[HOST_NAME_MAX] = '\0';
+    if (user)
+        snprintf(name, size, "%s@%s", user->pw_name, host);
+    else
+        snprintf(name, size, "%u@%s", (unsigned)getuid(), host);
+}
+
+static int end_recovery(struct report *report) {
+    char name[TENURE_HOLDER_MAX + 1];
+    char left[TEN_DURATION_SIZE];
+    char found[TENURE_HOLDER_MAX + TEN_DURATION_SIZE + 64];
+    uint64_t left_ms = 0;
+    name_operator(name, sizeof name);
+    int r = ten_context_recovery(report->session->context, name, &left_ms);
+    if (r < 0)
+        return r;
+    ten_duration_show(left_ms, left);
+    snprintf(found, sizeof found, "ended %s early by %s", left, name);
+    print_check(TENURE_CHECK_OK, "end of recovery", left_ms > 0 ? found : "newcomers did not have to wait", "", report);
+    return TENURE_OK;
+}
+
 int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     ten_session session;
     bool migrate = false; /* opening does it, where the role may; an administrator says so, to see that it is meant */
+    bool end = false;
     const ten_option options[] = {
         {"migrate", TEN_OPTION_FLAG, &migrate, NULL, "create or update the store's schema, as a role that may", NULL,
          NULL},
+        {"end-recovery", TEN_OPTION_FLAG, &end, NULL,
+         "let newcomers in at once after a loss of data; no holder from before may be alive", NULL, NULL},
         {.name = NULL},
     };
     int exit_code;
@@ -120,7 +155,9 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     print_check(TENURE_CHECK_OK, "store", shown, "", &report);
     check_clock(&report);
     ten_host_check(print_check, &report);
-    int r = tenure_store_check(session.context, print_check, &report);
+    int r = end ? end_recovery(&report) : TENURE_OK;
+    if (r == TENURE_OK)
+        r = tenure_store_check(session.context, print_check, &report);
     if (r == TENURE_OK)
         r = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
     if (r == TENURE_OK)

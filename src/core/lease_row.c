@@ -97,12 +97,30 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     result->outcome = TEN_OK;
 }
 
+/* Tokens start at 1 or at the wall clock in ms, and grow by one. A number far beyond the clock is a mistake. Taken for a
+ * token, it would use the target up. */
+static bool is_plausible(uint64_t token, const ten_lease_context *context) {
+    return token <= ten_max_u64(context->wall_ms, context->token_floor) + TEN_TOKEN_AHEAD_MS;
+}
+
+/* The operation could put a lease back: it says for whom, for how long, and under which token. */
+static bool is_whole(const ten_op *op, const ten_lease_context *context) {
+    return op->holder && op->ttl_ms > 0 && op->token > 0 && is_plausible(op->token, context);
+}
+
 /* While the store is recovering, a live holder may put back a lease that the store lost: its token is above the
  * counter, or equals it and the row names the same holder. */
 static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
-    if (context->recovering_ms == 0 || !op->holder || op->ttl_ms == 0 || op->token == 0)
+    if (context->recovering_ms == 0 || !is_whole(op, context))
         return false;
     return op->token > row->token || (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
+}
+
+/* A token above the counter was granted by a store that knew more than this one does. A token below the floor is no
+ * proof: it may be from before an epoch that has begun since, and then the loss is known. */
+static bool proves_loss(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
+    return context->recovering_ms == 0 && is_whole(op, context) && op->token > row->token &&
+           op->token >= context->token_floor;
 }
 
 /* Whether the operation matches the present lease: by its token, its holder, or both. */
@@ -125,6 +143,7 @@ static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context 
     else if (may_put_back(row, op, context))
         give(row, op, op->token, context, effect);
     else {
+        effect->proves_loss = proves_loss(row, op, context);
         describe(row, context, result);
         result->outcome = TEN_LOST;
         return;

@@ -27,6 +27,9 @@ typedef struct ten_lease_context {
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
 } ten_lease_context;
 
+/* How far a token may be ahead of the wall clock in ms, or of the floor, to be believed: 366 days. */
+#define TEN_TOKEN_AHEAD_MS (UINT64_C(366) * 24 * 60 * 60 * 1000)
+
 /* What happened, for the feed: first the loss, then the rest. */
 typedef struct ten_lease_effect {
     bool row_changed;
@@ -35,6 +38,9 @@ typedef struct ten_lease_effect {
     bool acquired;
     bool released;
     bool asked;
+    /* A renewal has shown a token that this store never granted, although it is not recovering: the store has lost data.
+     * The store begins an epoch and applies the operation again, which then puts the lease back. */
+    bool proves_loss;
     enum ten_reason reason; /* of the loss or the release */
     char former_holder[TENURE_HOLDER_MAX + 1];
     uint64_t former_token;

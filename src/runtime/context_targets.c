@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/duration.h"
 #include "base/id.h"
+#include "runtime/context.h"
 #include "runtime/context_state.h"
 #include "runtime/copies.h"
 
@@ -287,6 +289,40 @@ int tenure_store_ping(tenure_context *context, uint64_t *ret_elapsed_us) {
     return ten_context_leave(context, r);
 }
 
+static int ask_recovery(const tenure_context *context, ten_store *store, const char *actor, uint64_t *ret_left_ms) {
+    if (store->ops->recovery)
+        return store->ops->recovery(store, context->namespace_name, context->timing.ttl_ms, actor, ret_left_ms,
+                                    context->timing.timeout_ms);
+    if (strcmp(store->ops->name, "http") == 0)
+        return ten_fail(&store->error, TENURE_E_UNSUPPORTED,
+                        "a recovery cannot be ended through a server: name the store behind it (--store)");
+    return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "%s: this kind of store has no recovery to be ended by hand",
+                    store->ops->name);
+}
+
+int ten_context_recovery(tenure_context *context, const char *actor, uint64_t *ret_left_ms) {
+    ten_store *store;
+    int r = ten_context_enter(context, &store);
+    return r < 0 ? r : ten_context_leave(context, ask_recovery(context, store, actor, ret_left_ms));
+}
+
+static void check_recovery(const tenure_context *context, ten_store *store, tenure_check_fn each, void *userdata) {
+    uint64_t left_ms = 0;
+    char left[TEN_DURATION_SIZE];
+    char found[128];
+    if (!store->ops->recovery || ask_recovery(context, store, NULL, &left_ms) < 0)
+        return;
+    ten_duration_show(left_ms, left);
+    snprintf(found, sizeof found, "the store may have lost data; newcomers wait for %s", left);
+    each(left_ms > 0 ? TENURE_CHECK_WARN : TENURE_CHECK_OK, "recovery", left_ms > 0 ? found : "nothing is waited for",
+         left_ms > 0
+             ? "wait: living holders go on, and everybody else enters when their leases have ended. If no "
+               "holder from before lives, `tenure doctor --end-recovery` ends the wait; a holder that does live "
+               "would then work beside its successor"
+             : "",
+         userdata);
+}
+
 /* What a check found. */
 struct finding {
     enum tenure_check_level level;
@@ -314,7 +350,10 @@ int tenure_store_check(tenure_context *context, tenure_check_fn each, void *user
         r = ten_context_enter(context, &store);
     if (r < 0)
         return r;
-    r = ten_context_leave(context, store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms));
+    r = store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms);
+    if (r == TENURE_OK)
+        check_recovery(context, store, keep_finding, &copies);
+    r = ten_context_leave(context, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; i < copies.count; i++) {

@@ -28,6 +28,9 @@
  * another instance may hold it. No acquire gets back a lease under a token from before the epoch. A renewal that names
  * its holder and carries a token above the target's counter, or equal to it and the holder's own, puts that lease back.
  * The counter continues above the store's wall clock in milliseconds, so that tokens do not go down.
+ * Such a token is also a proof of loss when the store has noticed nothing: a renewal that names holder and TTL and carries
+ * a token above the counter, and not below the floor of the last epoch, begins an epoch, and is put back in it. Tokens
+ * more than 366 days ahead of the store's wall clock in milliseconds, and of its floor, are mistakes: TEN_LOST.
  *
  * Failure. What a caller may assume:
  *  - apply() returned 0: every result is final. TEN_OK means that the store has made it as durable as
@@ -117,6 +120,11 @@ typedef struct ten_store_ops {
     void (*watch_clear)(ten_store *store);
     /* One round trip of the kind that a renewal takes; leaves nothing that a user can see. */
     int (*ping)(ten_store *store, uint64_t timeout_ms);
+    /* How long a newcomer with that TTL still has to wait because an epoch began; 0: not at all. With an actor, which the
+     * feed names (TENURE_EVENT_RECOVERING with the reason `forced`), the quarantine is over from now on: of the
+     * namespace, or of the whole store where it has one for all. NULL: it cannot be ended by hand. */
+    int (*recovery)(ten_store *store, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                    uint64_t *ret_left_ms, uint64_t timeout_ms);
     /* What the backend knows about its own fitness, for `tenure doctor`. */
     int (*check)(ten_store *store, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 } ten_store_ops;

@@ -1,6 +1,7 @@
 /*
  * The conformance suite: the store contract of src/store/store.h as code, and elections on that store. `conformance
- * STORE-URL` runs all of it on any store, with the name of a part only that; `sqlite:` or `memory:` with nothing behind
+ * STORE-URL` runs all of it on any store, with the name of a part only that, and with a pattern after it (such as
+ * `'*forg*'`) only the cases whose names match; `sqlite:` or `memory:` with nothing behind
  * makes a fresh one. Every backend passes all of it, unchanged.
  * With --worker it is one of the other processes that a test needs.
  */
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 
 static const struct topic *const store_topics[] = {
-    &lease_topic,  &forced_topic,  &token_topic, &batch_topic,   &target_topic,      &instance_topic,
+    &lease_topic,  &forced_topic,  &token_topic, &proof_topic,   &batch_topic,       &target_topic,    &instance_topic,
     &change_topic, &history_topic, &watch_topic, &hostile_topic, &competition_topic, &reconnect_topic,
 };
 static const struct topic *const election_topics[] = {&election_topic, &leader_only_topic, &observer_topic};
@@ -64,8 +65,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     if (argc > 2 && strcmp(argv[1], "--worker") == 0)
         return run_worker(argc - 2, argv + 2);
-    if (argc != 2 && argc != 3) {
-        fprintf(stderr, "usage: %s STORE-URL [store|elections]\n", argv[0]);
+    if (argc < 2 || argc > 4) {
+        fprintf(stderr, "usage: %s STORE-URL [store|elections [PATTERN]]\n", argv[0]);
         return 2;
     }
     suite_program = argv[0];
@@ -73,6 +74,8 @@ int main(int argc, char **argv) {
         perror("conformance: cannot make a store");
         return 1;
     }
+    if (argc == 4)
+        cmocka_set_test_filter(argv[3]);
     int failed = run_all(argv[2]);
     fixture_destroy(&suite_fixture);
     return failed ? 1 : 0;

@@ -296,6 +296,36 @@ nothing_in_clear() {
     if grep -aqE "POST /|/v3/|HTTP/1|$SECRET" "$CASE/ear.port.heard"; then fail 'something was sent in clear'; fi
 }
 
+# ---- two clusters in one URL
+
+# cluster_id NUMBER: as that member names it, in hexadecimal digits.
+cluster_id() {
+    printf '%x\n' "$(ctl_of "$1" endpoint status -w fields | awk -F ' : ' '/"ClusterID"/ { print $2 }')"
+}
+# Leases of two clusters know nothing of each other: nobody is let in by such a URL, in whatever order its hosts are.
+two_clusters() {
+    etcd_up
+    first=$(etcd_hosts)
+    first_id=$(cluster_id 1)
+    CASE=$CASE/second # a second cluster of one member
+    mkdir "$CASE"
+    etcd_up
+    second=$(etcd_hosts)
+    second_id=$(cluster_id 1)
+    CASE=${CASE%/second}
+    [ "$first_id" != "$second_id" ] || fail 'both clusters have the same id: nothing is tested'
+    for url in "etcd://$first,$second" "etcd://$second,$first"; do
+        refused 3 "$url" "$first" "$second" "$first_id" "$second_id" 'one cluster in the URL'
+        run "$TENURE" doctor --store "$url"
+        [ "$STATUS" -ne 0 ] || fail 'doctor is content'
+        printf '%s\n%s\n' "$OUT" "$ERR" | grep "cluster $first_id" | grep -q "cluster $second_id" ||
+            fail 'doctor does not name the clusters'
+        out_has FAIL
+    done
+    exits 0 "$TENURE" acquire job --store "etcd://$first"
+    exits 0 "$TENURE" acquire job --store "etcd://$second"
+}
+
 # ---- doctor, and what is too short
 
 three_members() {
@@ -352,6 +382,7 @@ also 'users, passwords and permissions: what is missing is told, and no password
 also 'tokens that ended are renewed without losing a lease' tokens_end
 also 'TLS with a client certificate; without, with a wrong one, or in clear: refused' tls
 also 'nothing is sent in clear when TLS is asked for' nothing_in_clear
+also 'a URL that names members of two clusters is refused, with both ids' two_clusters
 also 'doctor on three members, with one down, and without a quorum' three_members
 also 'a TTL that etcd cannot keep is refused with the reason' too_short
 also 'mistakes in the URL are exit 2 before anybody is asked' bad_urls

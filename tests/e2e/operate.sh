@@ -254,6 +254,35 @@ ttl_of_the_fleet() {
     ended 0 "$agent"
 }
 
+# lose_data: the file looks as if it had been restored from a backup.
+lose_data() {
+    python3 -c 'import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("VACUUM")' "${TENURE_STORE#sqlite:}" || fail 'no VACUUM'
+}
+
+end_of_recovery() {
+    exits 0 "$TENURE" acquire job-1 --ttl 10m
+    exits 0 "$TENURE" doctor
+    out_has 'ok    recovery'
+    exits 0 "$TENURE" doctor --end-recovery
+    out_has 'newcomers did not have to wait'
+    lose_data
+    exits 4 "$TENURE" acquire job-2
+    err_has 'the store is recovering'
+    exits 0 "$TENURE" doctor
+    out_has 'warn  recovery' 'newcomers wait for 9m' 'tenure doctor --end-recovery'
+    exits 0 "$TENURE" doctor --end-recovery
+    out_has 'ok    end of recovery' "by $(id -un)@$(uname -n)" 'ok    recovery'
+    exits 0 "$TENURE" acquire job-2
+    exits 0 "$TENURE" history
+    printf '%s\n' "$OUT" | grep 'store_recovering.*forced' | grep -q "$(id -un)@$(uname -n)" ||
+        fail 'the history does not say who ended the recovery'
+    manager_up
+    exits 1 "$TENURE" doctor --end-recovery
+    err_has 'name the store behind it'
+}
+
 it 'history tells who had a target, for how long, how long it was free, and who forced it' history_of_a_target
 it 'history refuses what it does not understand' history_mistakes
 it 'a spec in the store that is not JSON is shown as a string' broken_spec
@@ -268,4 +297,5 @@ it 'the dashboard and the rules ask for metrics that exist' known_names
 it 'doctor finds two versions in a fleet' mixed_versions
 it 'doctor finds two processes that use one id' shared_id
 it 'doctor judges the TTL that the fleet uses' ttl_of_the_fleet
+it 'doctor says how long a recovery lasts, ends it when it is asked to, and the history says who did' end_of_recovery
 finish

@@ -145,15 +145,18 @@ def given_up(operations):
     """What a client does within an acquire when its former lease ended by its own deadline: it gives back what the store may
     still have of that, then asks anew. Between the two another may be let in. So each such acquire has a release beside it,
     without an answer: (release, until when it can happen)."""
-    over = {}
+    former = {}
     for operation in sorted(operations, key=lambda each: each.invoked):
-        client = operation.client
-        if operation.kind == "renew" and operation.event == "lost" and is_own_verdict(operation):
-            over[client] = operation.token
-        elif operation.kind == "acquire" and client in over:
-            yield Operation(client, "release", "unknown", over[client], None, operation.invoked, FOREVER), operation.answered
-            if operation.event == "ok":
-                del over[client]
+        client, kind, event = operation.client, operation.kind, operation.event
+        token, until = former.get(client, (0, FOREVER))
+        if kind == "acquire" and operation.invoked >= until - CLOCK_US:
+            yield Operation(client, "release", "unknown", token, None, operation.invoked, FOREVER), operation.answered
+        if event == "ok" and kind in ("acquire", "renew"):
+            former[client] = operation.token, operation.until_after
+        elif kind == "renew" and event == "lost" and is_own_verdict(operation):
+            former[client] = operation.token, 0
+        elif kind == "release" or (kind == "renew" and event == "lost"):
+            former.pop(client, None)
 
 
 class Undecided(Exception):
@@ -164,7 +167,9 @@ class Search:
     def __init__(self, operations, ttl_us, horizon_us, lag_us, forgets):
         maybe_extended = {}
         for each in operations:
-            if each.event == "unknown" and each.kind in ("renew", "acquire"):
+            # A renewal whose client gave up at its own deadline may have arrived all the same.
+            gave_up = each.kind == "renew" and each.event == "lost" and is_own_verdict(each)
+            if gave_up or (each.event == "unknown" and each.kind in ("renew", "acquire")):
                 maybe_extended.setdefault(each.client, []).append(each.invoked)
         self.model = Model(ttl_us, lag_us, forgets, maybe_extended, horizon_us)
         limits = [(each, each.invoked + horizon_us if each.event == "unknown" else FOREVER) for each in operations

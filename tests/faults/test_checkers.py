@@ -104,6 +104,8 @@ def _():
     good(op("a", "acquire", "ok", 1, 0, 10), op("a", "release", "unknown", 1, 20, 0), op("b", "acquire", "held", 0, 30, 40),
          op("b", "acquire", "ok", 2, 500, 510))
     good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "unknown", 1, 900, 0), op("b", "acquire", "held", 0, 1700, 1710))
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "lost", 1, 880, 990, until_ms=890),
+         op("b", "acquire", "held", 0, 1700, 1710))
 
 
 @case("what was never answered cannot happen before it was asked for, nor after the horizon")
@@ -123,6 +125,10 @@ def _():
 def _():
     good(op("a", "acquire", "ok", 1, 0, 10), op("a", "acquire", "ok", 2, 900, 910))
     good(op("a", "acquire", "ok", 1, 0, 10), op("a", "acquire", "ok", 1, 20, 30))
+    # Others may see that it is free for a moment, but not before the acquire that gives it up.
+    lapsed, again = op("a", "acquire", "ok", 1, 0, 10, until_ms=880), op("a", "acquire", "ok", 2, 900, 910)
+    good(lapsed, op("b", "read", "ok", 1, 905, 906), again)
+    bad(lapsed, op("b", "read", "ok", 1, 890, 891), again)
 
 
 @case("while a store has forgotten, reads and refusals tell nothing, but nobody may be let in early")
@@ -239,7 +245,8 @@ def _():
     good(taken, lost, op("a", "acquire", "ok", 3, 900, 920), other, op("b", "release", "ok", 2, 912, 914))
     bad(taken, lost, other)                                              # it has given nothing up
     bad(taken, lost, op("a", "acquire", "held", 0, 900, 902), other)     # it is over before
-    bad(taken, op("a", "acquire", "held", 0, 900, 920), other)           # it still believes
+    believing = op("a", "acquire", "ok", 1, 0, 10, until_ms=990)
+    bad(believing, op("a", "acquire", "held", 0, 900, 920), other)
 
 
 @case("a history with dozens of operations without an answer is decided, whichever way")

@@ -45,15 +45,16 @@ static int free_port(void) {
     return -1;
 }
 
-static bool is_healthy(int port) {
+static bool is_healthy(const etcd_server *server) {
     static const char question[] = "GET /health HTTP/1.0\r\n\r\n";
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)server->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char answer[1024] = "";
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool healthy = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
                    ten_write_all(fd, question, sizeof question - 1) == 0 && ten_wait_readable(fd, -1, 1000) > 0 &&
-                   ten_read_some(fd, answer, sizeof answer - 1) > 0 && strstr(answer, "\"true\"");
+                   ten_read_some(fd, answer, sizeof answer - 1) > 0 &&
+                   (strstr(answer, "\"true\"") || (server->alarmed && strstr(answer, "\"false\"")));
     ten_close_fd(&fd);
     return healthy;
 }
@@ -92,7 +93,7 @@ bool etcd_start_again(etcd_server *server) {
     if (server->pid == 0)
         become(server, parent);
     for (unsigned waited_ms = 0; server->pid > 0 && waited_ms < START_MS; waited_ms += LOOK_MS) {
-        if (is_healthy(server->port))
+        if (is_healthy(server))
             return true;
         if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
             server->pid = 0;

@@ -13,6 +13,7 @@ typedef struct etcd_server {
     int port;
     int peer_port;
     char data[512];
+    bool alarmed;                 /* an alarm stands: it is never healthy, and started when it answers */
     const char *const *arguments; /* more of them, NULL-terminated; NULL: none */
 } etcd_server;
 

@@ -41,8 +41,12 @@ static void start_crowd(struct sim_world *world, uint32_t count, uint32_t reques
         sim_fail(world, SIM_NOBODY, "the crowd has settled, but %" PRIu64 " targets moved", world->moves - moves);
 }
 
-static void run_crowd(struct sim_world *world) {
+static void run_large_crowd(struct sim_world *world) {
     start_crowd(world, 1000, 40, 12);
+}
+
+static void run_crowd(struct sim_world *world) {
+    start_crowd(world, 300, 40, 12);
 }
 
 static void run_small_crowd(struct sim_world *world) {
@@ -240,6 +244,42 @@ static void run_overrun(struct sim_world *world) {
                  ten_fleet_owned_count(newcomer->fleet));
 }
 
+/* ---- a loss that the store does not notice */
+
+/* Whoever holds something shows the store what it has lost: the first renewal begins an epoch, and everybody puts its
+ * leases back under the tokens that they had. Later tokens are above all of them. */
+static void run_silent_loss(struct sim_world *world) {
+    enum { COUNT = 4 };
+    add_targets(world);
+    for (uint32_t i = 0; i < COUNT; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 4 * sim_ttl_us(world), suspend);
+    ten_lease_row *before = sim_allocate(world->target_count, sizeof *before);
+    for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
+        const ten_lease_row *row = sim_held(world, i);
+        if (row)
+            before[i] = *row;
+        else
+            sim_fail(world, i, "nobody holds %s after 4 TTL", world->targets[i].id);
+    }
+    sim_lose_data_silently(world);
+    sim_run_until(world, world->now_us + sim_ttl_us(world) * 3 / 4, suspend);
+    if (!world->failed && !sim_is_recovering(world))
+        sim_fail(world, SIM_NOBODY, "every holder has shown its token, but no epoch has begun");
+    for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
+        const ten_lease_row *row = sim_held(world, i);
+        if (!row || strcmp(row->holder, before[i].holder) != 0 || row->token != before[i].token)
+            sim_fail(world, i, "%s had %s under token %" PRIu64 ", and has not put it back", before[i].holder,
+                     world->targets[i].id, before[i].token);
+    }
+    free(before);
+    sim_crash(world, world->processes[1], true);
+    sim_start(world, 1, false);
+    sim_run_until(world, world->now_us + 5 * sim_ttl_us(world), suspend);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
 /* ---- what a join moves */
 
 static void count_move(uint32_t target, uint32_t from, uint32_t to, void *userdata) {
@@ -305,13 +345,23 @@ const struct sim_scenario sim_scenarios[] = {
      .finds_mutants = true,
      .targets = 60,
      .ttl_ms = 3000},
+    {.name = "a loss that the store does not notice is proved by the first renewal, and costs nobody a lease",
+     .run = run_silent_loss,
+     .finds_mutants = true,
+     .targets = 30,
+     .ttl_ms = 3000},
     {.name = "sixty instances that start in the same second share out a hundred targets",
      .run = run_small_crowd,
      .finds_mutants = true,
      .targets = 100,
      .ttl_ms = 6000},
-    {.name = "a thousand instances that start in the same second send a bounded number of requests",
+    {.name = "three hundred instances that start in the same second send a bounded number of requests",
      .run = run_crowd,
+     .targets = 150,
+     .ttl_ms = 30000},
+    {.name = "a thousand instances that start in the same second send a bounded number of requests",
+     .run = run_large_crowd,
+     .large = true,
      .targets = 500,
      .ttl_ms = 30000},
     {.name = "instances that join and leave every second for ten minutes move a bounded number of targets",

@@ -268,8 +268,6 @@ struct sim_world {
     ten_clock clock;
     ten_store *store;
     struct ten_memory_core *core;
-    uint64_t token_floor;
-    uint64_t recovering_until_us;
 
     struct sim_weather weather;
     struct sim_process **processes;
@@ -396,6 +394,7 @@ void sim_edit_target(struct sim_world *world, uint32_t target, enum ten_target_a
 void sim_force(struct sim_world *world, uint32_t target);
 bool sim_ask_to_resign(struct sim_world *world, uint32_t target); /* false: nobody holds it */
 void sim_lose_data(struct sim_world *world);
+void sim_lose_data_silently(struct sim_world *world);
 bool sim_is_recovering(const struct sim_world *world);
 /* The store's row, when it is held at this moment; else NULL. */
 const ten_lease_row *sim_held(const struct sim_world *world, uint32_t target);
@@ -474,6 +473,7 @@ struct sim_scenario {
     const char *name;
     void (*run)(struct sim_world *world);
     bool finds_mutants; /* short enough to be run for each mutant */
+    bool large;         /* run only if asked for */
     bool election;      /* its targets are roles */
     uint32_t targets;
     uint64_t ttl_ms;

@@ -1,6 +1,6 @@
 /*
  * The simulated store: the memory backend on the simulated clock, with what the backend does not have: a TTL that is
- * granted shorter than asked, acquires that fail for one instance, and the loss of data with the contract's epoch.
+ * granted shorter than asked, acquires that fail for one instance, and the loss of data.
  */
 #include <string.h>
 
@@ -60,38 +60,13 @@ const ten_lease_row *sim_held(const struct sim_world *world, uint32_t number) {
 }
 
 bool sim_is_recovering(const struct sim_world *world) {
-    return world->now_us < world->recovering_until_us;
+    return sim_store_ms(world) < world->core->recovering_until_ms;
 }
 
 /* ---- operations */
 
-/* As the memory backend does it, with an epoch that has begun. */
-static void apply_in_epoch(struct sim_world *world, const ten_op *op, ten_result *result) {
-    struct ten_memory_entry *entry = ten_memory_make(world->core, SIM_NAMESPACE, op->target);
-    const struct ten_memory_instance *member = ten_memory_find_instance(world->core, SIM_NAMESPACE, op->holder);
-    ten_lease_context context = {
-        .now_ms = sim_store_ms(world),
-        .wall_ms = wall_ms(world),
-        .token_floor = world->token_floor,
-        .recovering_ms = sim_is_recovering(world) ? (world->recovering_until_us - world->now_us) / 1000 + 1 : 0};
-    *result = (ten_result){0};
-    if (op->kind == TEN_OP_ACQUIRE && member && ten_instance_row_is_tombstone(&member->row, context.now_ms)) {
-        result->error = TENURE_E_GONE;
-        return;
-    }
-    ten_lease_effect effect;
-    ten_lease_row_apply(&entry->lease, op, &context, result, &effect);
-    ten_change changes[TEN_LEASE_CHANGES_MAX];
-    size_t count = ten_lease_changes(&entry->lease, op, &effect, changes);
-    for (size_t i = 0; i < count; i++)
-        ten_memory_feed(world->core, &changes[i], context.wall_ms);
-}
-
 static void apply(struct sim_world *world, const ten_op *op, ten_result *result) {
-    if (op->target && world->token_floor)
-        apply_in_epoch(world, op, result);
-    else
-        (void)ten_store_apply(world->store, op, result, 1, 0);
+    (void)ten_store_apply(world->store, op, result, 1, 0);
     /* A result lives longer here than in a store. */
     if (result->holder) {
         const struct sim_process *holder = sim_find_process(world, result->holder);
@@ -329,31 +304,32 @@ bool sim_ask_to_resign(struct sim_world *world, uint32_t number) {
     return result.outcome == TEN_OK;
 }
 
-/* The store comes back without its leases and instances: an epoch begins. Nobody new is let in until every lease that
- * it may have forgotten has ended; the living put theirs back. */
-void sim_lose_data(struct sim_world *world) {
-    sim_note(world, "the store loses its data", SIM_NOBODY, SIM_NOBODY, 0);
+static void forget_leases(struct sim_world *world) {
     world->stats.losses++;
-    uint64_t ttl_us = world->timing.ttl_ms * SIM_MS;
     for (uint32_t i = 0; i < world->target_count; i++) {
         struct ten_memory_entry *entry = entry_of(world, i);
         if (!entry)
             continue;
-        world->targets[i].excused_us = world->now_us + ttl_us;
+        world->targets[i].excused_us = world->now_us + sim_ttl_us(world);
         entry->lease = (ten_lease_row){0};
         if (world->roles)
             sim_forget_promises(world, i);
     }
+}
+
+/* The store comes back without its leases and instances: an epoch begins. Nobody new is let in until every lease that
+ * it may have forgotten has ended; the living put theirs back. */
+void sim_lose_data(struct sim_world *world) {
+    sim_note(world, "the store loses its data", SIM_NOBODY, SIM_NOBODY, 0);
+    forget_leases(world);
     for (const ten_map_entry *found; (found = ten_map_next(&world->core->instances, &(size_t){0}));)
         ten_memory_remove_instance(world->core, found->value);
-    world->recovering_until_us = world->now_us + ttl_us;
-    world->token_floor = ten_max_u64(world->token_floor, wall_ms(world));
-    ten_memory_feed(world->core,
-                    &(ten_change){.kind = TENURE_EVENT_RECOVERING,
-                                  .namespace_name = SIM_NAMESPACE,
-                                  .target = "",
-                                  .instance = "",
-                                  .actor = ""},
-                    wall_ms(world));
+    (void)ten_memory_begin_epoch(world->core, sim_store_ms(world) + world->timing.ttl_ms, wall_ms(world));
     sim_notify_all(world);
+}
+
+/* The store loses its leases, and cannot tell: only a holder that renews knows more. */
+void sim_lose_data_silently(struct sim_world *world) {
+    sim_note(world, "the store loses its data and does not notice", SIM_NOBODY, SIM_NOBODY, 0);
+    forget_leases(world);
 }

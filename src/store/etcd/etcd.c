@@ -27,6 +27,7 @@ int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool
                  json_t **ret_answer) {
     ten_etcd_call call = {.path = path, .body = body, .once = once};
     int r = ten_etcd_perform(store->link, &call, 1, deadline_ms, &store->base.error);
+    store->answers = r == TENURE_OK;
     if (r == TENURE_OK)
         r = call.error;
     if (r < 0)
@@ -36,7 +37,18 @@ int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool
     return TENURE_OK;
 }
 
+/* A member answers a transaction that only compares by itself, also when it has no quorum (etcd takes it for
+ * serializable). A read in one of the branches makes it linearizable. */
+static void make_linearizable(ten_etcd_store *store) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (store->txn.operation_count > 0 || store->txn.otherwise_count > 0)
+        return;
+    snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
+    ten_etcd_get_otherwise(&store->txn, key);
+}
+
 int ten_etcd_commit(ten_etcd_store *store, bool once, uint64_t deadline_ms, bool *ret_succeeded, json_t **ret_answer) {
+    make_linearizable(store);
     const char *body = ten_etcd_txn_body(&store->txn);
     json_t *answer = NULL;
     TEN_INVARIANT(store->txn.compare_count <= TEN_ETCD_TXN_MAX && store->txn.operation_count <= TEN_ETCD_TXN_MAX);
@@ -99,6 +111,22 @@ int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *
     return r;
 }
 
+void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms) {
+    ten_etcd_call *calls = ten_calloc(count ? count : 1, sizeof *calls);
+    char(*bodies)[40] = ten_calloc(count ? count : 1, sizeof *bodies);
+    ten_error error = {0};
+    for (size_t i = 0; calls && bodies && i < count; i++) {
+        snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)leases[i]);
+        calls[i] = (ten_etcd_call){.path = "/v3/lease/revoke", .body = bodies[i]};
+    }
+    if (calls && bodies && count > 0) {
+        (void)ten_etcd_perform(store->link, calls, count, deadline_ms, &error);
+        ten_etcd_calls_free(calls, count);
+    }
+    ten_free(calls);
+    ten_free(bodies);
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 static int ping(ten_store *base, uint64_t timeout_ms) {
@@ -116,7 +144,10 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
 static void close_store(ten_store *base) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     ten_etcd_watch_close(store->watch);
+    if (store->answers)
+        ten_etcd_groups_close(store);
     ten_etcd_groups_free(store);
+    ten_map_free(&store->checked);
     ten_etcd_link_close(store->link);
     ten_etcd_settings_free(&store->settings);
     ten_arena_free(&store->results);

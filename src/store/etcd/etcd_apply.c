@@ -30,12 +30,6 @@ void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change) {
     ten_etcd_feed_add(&chunk->changes, change);
 }
 
-static void group_key(const ten_etcd_chunk *chunk, char key[TEN_ETCD_KEY_MAX + 1], uint64_t lease) {
-    char name[24];
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)lease);
-    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_GROUP, name);
-}
-
 void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
     char key[TEN_ETCD_KEY_MAX + 1];
     for (size_t i = 0; i < chunk->touched_count; i++)
@@ -44,41 +38,8 @@ void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
     if (lease == 0 || chunk->touched_count == TEN_COUNT(chunk->touched) || ten_etcd_group_by_lease(chunk->store, lease))
         return;
     chunk->touched[chunk->touched_count++] = lease;
-    group_key(chunk, key, lease);
+    ten_etcd_group_key(chunk->store, key, chunk->namespace_name, lease);
     ten_etcd_touch(&chunk->store->txn, key);
-}
-
-/* ---- the term ---------------------------------------------------------------------------------------------- */
-
-/* The leader has changed since this namespace was last looked at: from now on leases are counted in the new term. What
- * vanished without being released is not given away before the longest TTL has passed. */
-static int begin_term(ten_etcd_chunk *chunk) {
-    ten_etcd_store *store = chunk->store;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char value[80];
-    bool succeeded;
-    uint64_t longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
-    uint64_t lease = 0;
-    int r = longest_ms ? ten_etcd_grant(store, longest_ms, chunk->deadline_ms, &lease) : TENURE_OK;
-    if (r < 0)
-        return r;
-    if (store->head.term != chunk->head.term)
-        return TENURE_OK; /* it has changed again: the next reading tells */
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
-    ten_etcd_compare(&store->txn, key, chunk->term.revision);
-    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
-             (unsigned long long)longest_ms);
-    ten_etcd_put(&store->txn, key, value, 0);
-    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
-    if (lease)
-        ten_etcd_put(&store->txn, key, "{}", lease);
-    r = ten_etcd_commit(store, true, chunk->deadline_ms, &succeeded, NULL);
-    return r == TENURE_E_GONE ? TENURE_OK : r;
-}
-
-static bool is_of_this_term(const ten_etcd_chunk *chunk) {
-    return chunk->term.revision > 0 && ten_etcd_number(chunk->term.value, "term") == chunk->head.term;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
@@ -90,6 +51,8 @@ static void add_reads(ten_etcd_chunk *chunk) {
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
     ten_etcd_get(&store->txn, key);
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
+    ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_EPOCH, NULL);
     ten_etcd_get(&store->txn, key);
     for (size_t i = 0; i < chunk->count; i++) {
         ten_etcd_cell *cell = &chunk->cells[i];
@@ -111,7 +74,7 @@ static void note_lease(ten_etcd_chunk *chunk, uint64_t lease) {
 /* How long others still hold is asked for where the answer tells it. */
 static int ask_time_left(ten_etcd_chunk *chunk) {
     chunk->lease_count = 0;
-    bool vanished = false;
+    bool vanished = chunk->in_epoch;
     for (size_t i = 0; i < chunk->count; i++) {
         const ten_etcd_cell *cell = &chunk->cells[i];
         if (!cell->op.target || cell->settled)
@@ -144,8 +107,11 @@ static int read_chunk(ten_etcd_chunk *chunk) {
     chunk->head = store->head;
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
+    ten_etcd_kv_free(&chunk->epoch);
     chunk->term = ten_etcd_kv_at(chunk->answer, 0, &store->scratch);
     chunk->wait = ten_etcd_kv_at(chunk->answer, 1, &store->scratch);
+    chunk->epoch = ten_etcd_kv_at(chunk->answer, 2, &store->scratch);
+    ten_etcd_epoch_take(chunk);
     chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
     for (size_t i = 0; i < chunk->count; i++) {
         if (chunk->cells[i].op.target)
@@ -167,19 +133,9 @@ static void put_homes(ten_etcd_chunk *chunk, size_t count) {
             seen = chunk->cells[j].home == home && !chunk->cells[j].settled;
         if (!home || seen || home->revision > 0)
             continue;
-        group_key(chunk, key, home->lease);
+        ten_etcd_group_key(chunk->store, key, chunk->namespace_name, home->lease);
         ten_etcd_put(&chunk->store->txn, key, "{}", home->lease);
     }
-}
-
-static void put_term(ten_etcd_chunk *chunk) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char value[80];
-    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
-    ten_etcd_compare(&chunk->store->txn, key, chunk->term.revision);
-    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
-             (unsigned long long)chunk->longest_ms);
-    ten_etcd_put(&chunk->store->txn, key, value, 0);
 }
 
 /* Decides as many as fit into one transaction; how many those are. */
@@ -190,8 +146,9 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     size_t i = 0;
     ten_etcd_txn_clear(&store->txn);
     ten_buf_clear(&chunk->changes);
-    chunk->change_count = chunk->touched_count = 0;
+    chunk->change_count = chunk->touched_count = chunk->left_count = 0;
     chunk->raised = false;
+    chunk->shown_token = chunk->shown_ttl_ms = 0;
     for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL &&
            store->txn.compare_count < COMPARES_FULL;
          i++) {
@@ -214,7 +171,7 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
 static int write_chunk(ten_etcd_chunk *chunk, bool *ret_succeeded) {
     ten_etcd_store *store = chunk->store;
     if (chunk->raised)
-        put_term(chunk);
+        ten_etcd_term_put(chunk, chunk->longest_ms);
     if (chunk->change_count > 0) {
         ten_buf_char(&chunk->changes, ']');
         ten_etcd_feed_put(store, chunk->namespace_name, ten_buf_string(&chunk->changes), chunk->change_count);
@@ -248,6 +205,48 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
     return confirmed;
 }
 
+/* Others' etcd leases that keys have left: where their handle has closed, and these were the last, they end. */
+static void end_left(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_t *answer = NULL;
+    uint64_t ended[TEN_ETCD_CELLS_MAX];
+    size_t count = 0;
+    ten_etcd_head head = store->head;
+    ten_error error = store->base.error;
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < chunk->left_count; i++) {
+        ten_etcd_group_key(store, key, chunk->namespace_name, chunk->left[i]);
+        ten_etcd_get(&store->txn, key);
+    }
+    if (ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &answer) == TENURE_OK) {
+        for (size_t i = 0; i < chunk->left_count; i++) {
+            size_t gone = 0;
+            bool first = true;
+            for (size_t j = 0; j < chunk->left_count; j++) {
+                gone += chunk->left[j] == chunk->left[i];
+                first &= j >= i || chunk->left[j] != chunk->left[i];
+            }
+            ten_etcd_kv group = ten_etcd_kv_at(answer, i, &store->scratch);
+            if (first && ten_etcd_number(group.value, "closed") == gone)
+                ended[count++] = chunk->left[i];
+            ten_etcd_kv_free(&group);
+        }
+        json_decref(answer);
+        ten_etcd_revoke(store, ended, count, chunk->deadline_ms);
+    }
+    store->head = head;
+    store->base.error = error;
+}
+
+/* The answer is missing: what this would have attached may be attached. */
+static void doubt_attached(ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++)
+        if (chunk->cells[i].home)
+            chunk->cells[i].home->uncertain = true;
+}
+
 /* The homes that were used did not count, or are not there: the next round keeps them alive once more, or finds
  * others. */
 static void doubt_homes(ten_etcd_chunk *chunk) {
@@ -269,19 +268,27 @@ static bool is_settled(const ten_etcd_chunk *chunk) {
 static int one_round(ten_etcd_chunk *chunk) {
     size_t count = 0;
     bool succeeded = false;
+    bool current = false;
     int r = read_chunk(chunk);
-    if (r < 0)
+    if (r == TENURE_OK)
+        r = ten_etcd_epoch_check(chunk, &current);
+    if (r < 0 || !current)
         return r;
-    if (!is_of_this_term(chunk))
-        return begin_term(chunk);
+    chunk->store->head = chunk->head;
     r = decide(chunk, &count);
+    if (r == TENURE_OK && chunk->shown_token)
+        return ten_etcd_begin_epoch(chunk);
     if (r == TENURE_OK)
         r = write_chunk(chunk, &succeeded);
+    if (r < 0 && r != TENURE_E_GONE)
+        doubt_attached(chunk);
     bool doubt = r == TENURE_E_GONE || (r == TENURE_OK && succeeded && !take_written(chunk, count));
     if (doubt)
         doubt_homes(chunk);
     if (r == TENURE_OK && succeeded && chunk->change_count > 0)
         ten_etcd_feed_trim(chunk->store, chunk->namespace_name, chunk->deadline_ms);
+    if (r == TENURE_OK && succeeded && chunk->left_count > 0)
+        end_left(chunk);
     return r == TENURE_E_GONE ? TENURE_OK : r;
 }
 
@@ -307,6 +314,7 @@ static void clear_chunk(ten_etcd_chunk *chunk) {
     }
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
+    ten_etcd_kv_free(&chunk->epoch);
     json_decref(chunk->answer);
     chunk->answer = NULL;
     chunk->count = 0;
@@ -322,7 +330,7 @@ static bool is_in(const ten_etcd_chunk *chunk, const char *key) {
 /* Takes operations from *at on, as many as can be decided together. */
 static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *results, const bool *settled, size_t count,
                        size_t *at) {
-    size_t reads = 2;
+    size_t reads = 3;
     chunk->namespace_name = ops[*at].namespace_name;
     for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 5 <= READS_MAX; (*at)++) {
         const ten_op *op = &ops[*at];
@@ -370,21 +378,48 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
     return r;
 }
 
+static int apply_all(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
+                     uint64_t deadline_ms) {
+    store->call++;
+    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
+    if (r == TENURE_OK)
+        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK && !store->is_full)
+        r = apply_rest(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK && !store->is_full)
+        ten_etcd_learn_revisions(store);
+    return r;
+}
+
+/* etcd has no room for what this batch would write. What only goes on writes nothing, and goes on; the rest fails. */
+static int renew_what_goes_on(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled,
+                              size_t count, uint64_t deadline_ms) {
+    ten_error error = store->base.error;
+    size_t renewed = 0;
+    store->is_full = true;
+    int r = apply_all(store, ops, results, settled, count, deadline_ms);
+    store->is_full = false;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        renewed += settled[i];
+        if (!settled[i])
+            results[i] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+    }
+    store->base.error = error;
+    return r == TENURE_OK && renewed > 0 ? TENURE_OK : TENURE_E_FULL;
+}
+
 int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     bool *settled = ten_calloc(count, sizeof *settled);
     if (!settled)
         return ten_etcd_no_memory(store);
-    store->call++;
     ten_arena_reset(&store->results);
-    int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
-    if (r == TENURE_OK)
-        r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK)
-        r = apply_rest(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK)
-        ten_etcd_learn_revisions(store);
+    int r = apply_all(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_E_FULL) {
+        memset(settled, 0, count * sizeof *settled);
+        r = renew_what_goes_on(store, ops, results, settled, count, deadline_ms);
+    }
     ten_free(settled);
     return r;
 }

@@ -68,6 +68,9 @@ static void check_members(const struct report *report) {
         int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
         if (r == TENURE_OK) {
             tell_member(report, endpoint, call.answer);
+        } else if (call.head.cluster) {
+            ten_report_tell(&report->to, TENURE_CHECK_FAIL, "member", error.message,
+                            "name the members of one cluster in the URL: leases of two know nothing of each other");
         } else {
             down++;
             ten_report_tell(&report->to, TENURE_CHECK_WARN, "member", error.message,

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/encode.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "store/common/feed_json.h"
@@ -16,8 +17,11 @@
 #define PLACES      1024u
 #define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
 #define PAGE        20000u /* entries, each of one change at least */
-#define TRIM_EVERY  500u   /* changes; and so many entries are looked at for their age */
+#define TRIM_EVERY  500u   /* changes of one handle; and so many entries are looked at for their age */
+#define TRIM_CHANCE 200u   /* of so many changes of whatever handles one leads to a look, too */
 #define SLACK       500u
+#define STEP        400u /* changes that are removed at a time, and no more entries */
+#define TRIM_MS     250u /* no caller waits longer for the feed; what is left to do is done next time */
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
 
@@ -46,6 +50,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
     ten_json_close(&store->value);
     ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
     store->fed += count;
+    store->fed_last = count;
 }
 
 /* ---- its length -------------------------------------------------------------------------------------------- */
@@ -56,92 +61,175 @@ static uint64_t count_of(const char *key) {
     return last ? strtoull(last + 1, NULL, 10) : 1;
 }
 
-static int cut(ten_etcd_store *store, const char *namespace_name, const char *first_kept, uint64_t revision,
-               uint64_t deadline_ms) {
+/* A trimming: what is known of the feed and of the mark up to which it was cut. */
+struct trimming {
+    ten_etcd_store *store;
+    const char *namespace_name;
+    uint64_t deadline_ms;
+    json_t *answer;
+    ten_etcd_kv trimmed;
+    const json_t *entries; /* the oldest ones */
+    size_t size;
+    uint64_t count; /* of all entries */
+};
+
+static int read_oldest(struct trimming *trimming, const struct ten_etcd_range *range) {
+    ten_etcd_store *store = trimming->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_decref(trimming->answer);
+    trimming->answer = NULL;
+    ten_etcd_kv_free(&trimming->trimmed);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
+    ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_get_all(&store->txn, key, range);
+    int r = ten_etcd_commit(store, false, trimming->deadline_ms, &succeeded, &trimming->answer);
+    if (r < 0)
+        return r;
+    trimming->trimmed = ten_etcd_kv_at(trimming->answer, 0, &store->scratch);
+    trimming->entries = ten_etcd_kvs(trimming->answer, 1);
+    trimming->size = json_array_size(trimming->entries);
+    trimming->count = ten_etcd_count(trimming->answer, 1);
+    return TENURE_OK;
+}
+
+/* The targets that the first entries tell of. False: out of memory. */
+static bool find_targets(const struct trimming *trimming, size_t count, ten_map *ret_targets) {
+    bool good = true;
+    for (size_t i = 0; good && i < count; i++) {
+        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, i), &trimming->store->scratch);
+        const json_t *changes = json_object_get(entry.value, "changes");
+        for (size_t j = 0; good && j < json_array_size(changes); j++) {
+            const char *target = json_string_value(json_object_get(json_array_get(changes, j), "target"));
+            if (target && target[0] && strlen(target) <= TENURE_TARGET_MAX)
+                good = ten_map_put(ret_targets, target, NULL);
+        }
+        ten_etcd_kv_free(&entry);
+    }
+    return good;
+}
+
+/* What is free and not registered is forgotten with the last that is known of it. */
+static int forget(const struct trimming *trimming, size_t count, uint64_t revision) {
+    ten_map targets = {0};
+    const char **ids = find_targets(trimming, count, &targets) ? ten_calloc(targets.count + 1, sizeof *ids) : NULL;
+    int r = ids ? TENURE_OK : ten_etcd_no_memory(trimming->store);
+    const ten_map_entry *entry;
+    size_t found = 0;
+    for (size_t at = 0; ids && (entry = ten_map_next(&targets, &at));)
+        ids[found++] = entry->key;
+    if (r == TENURE_OK)
+        r = ten_etcd_forget(trimming->store, trimming->namespace_name, ids, found, revision, trimming->deadline_ms);
+    ten_free(ids);
+    ten_map_free(&targets);
+    return r;
+}
+
+/* Removes the first of the entries that were read, unless somebody else does that at the moment. */
+static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
+    ten_etcd_store *store = trimming->store;
     char key[TEN_ETCD_KEY_MAX + 1];
     char value[40];
-    bool succeeded;
+    uint64_t revision = ten_etcd_number(trimming->trimmed.value, "revision");
+    for (size_t i = 0; i < removed; i++)
+        revision = ten_max_u64(revision, ten_etcd_number(json_array_get(trimming->entries, i), "mod_revision"));
+    *ret_succeeded = false;
+    int r = forget(trimming, removed, revision);
+    const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, removed), "key"));
+    if (r < 0 || !text || !ten_base64_decode(&store->scratch, text))
+        return r;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_delete_between(&store->txn, key, first_kept);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_delete_between(&store->txn, key, ten_buf_string(&store->scratch));
+    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
+    ten_etcd_compare(&store->txn, key, trimming->trimmed.revision);
     snprintf(value, sizeof value, "{\"revision\":%llu}", (unsigned long long)revision);
     ten_etcd_put(&store->txn, key, value, 0);
-    return ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL);
+    return ten_etcd_commit(store, true, trimming->deadline_ms, ret_succeeded, NULL);
 }
 
-/* From the oldest on: those that are too old go, some at a time. */
-static int trim_old(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    bool succeeded;
-    json_t *answer = NULL;
-    uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.limit = TRIM_EVERY});
-    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    const json_t *entries = r == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
-    uint64_t revision = 0;
-    for (size_t i = 0; r == TENURE_OK && i < json_array_size(entries); i++) {
-        const json_t *item = json_array_get(entries, i);
-        ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
-        bool is_old = ten_etcd_number(entry.value, "at_ms") < oldest_ms;
-        ten_etcd_kv_free(&entry);
-        if (is_old) {
-            revision = ten_max_u64(revision, entry.revision);
-            continue;
-        }
-        const char *text = json_string_value(json_object_get(item, "key"));
-        char *first_kept =
-            text && ten_base64_decode(&store->scratch, text) ? ten_strdup(ten_buf_string(&store->scratch)) : NULL;
-        if (revision > 0 && first_kept)
-            r = cut(store, namespace_name, first_kept, revision, deadline_ms);
-        ten_free(first_kept);
-        break;
+/* How many changes an entry has, by its key. */
+static uint64_t changes_of(const struct trimming *trimming, size_t entry) {
+    const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, entry), "key"));
+    bool good = text && ten_base64_decode(&trimming->store->scratch, text);
+    return good ? count_of(ten_buf_string(&trimming->store->scratch)) : 1;
+}
+
+/* How many of the oldest entries are too many: what is kept has TEN_FEED_MAX changes or a few more. */
+static int count_surplus(struct trimming *trimming, uint64_t *ret_surplus) {
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
+    *ret_surplus = 0;
+    if (r < 0)
+        return r;
+    /* Every entry has at least one change: of so many entries the oldest are too many, whatever the others have. */
+    if (trimming->count > TEN_FEED_MAX + 2 * SLACK) {
+        *ret_surplus = trimming->count - TEN_FEED_MAX;
+        return TENURE_OK;
     }
-    json_decref(answer);
-    return r;
-}
-
-/* From the newest back: where TEN_FEED_MAX changes are kept, the rest goes. */
-static int trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    bool succeeded;
-    json_t *answer = NULL;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
-    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    const json_t *entries = r == TENURE_OK ? ten_etcd_kvs(answer, 0) : NULL;
+    r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = TEN_FEED_MAX + 4 * SLACK});
+    if (r < 0)
+        return r;
     uint64_t kept = 0;
-    size_t i = json_array_size(entries);
-    for (; i > 0 && kept < TEN_FEED_MAX + SLACK; i--) {
-        const char *text = json_string_value(json_object_get(json_array_get(entries, i - 1), "key"));
-        if (!text || !ten_base64_decode(&store->scratch, text))
-            break;
-        kept += count_of(ten_buf_string(&store->scratch));
+    size_t i = trimming->size;
+    while (i > 0 && kept < TEN_FEED_MAX + SLACK)
+        kept += changes_of(trimming, --i);
+    *ret_surplus = kept >= TEN_FEED_MAX + SLACK ? i : 0;
+    return TENURE_OK;
+}
+
+/* Removes up to so many of the oldest entries, as many as are a step; those that are too old are always too many. */
+static int take_step(struct trimming *trimming, uint64_t *surplus, bool *ret_more) {
+    ten_etcd_store *store = trimming->store;
+    uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
+    uint64_t changes = 0;
+    size_t removed = 0;
+    bool succeeded = true;
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.limit = STEP + 1});
+    for (bool more = true; r == TENURE_OK && more && removed + 1 < trimming->size && changes < STEP;) {
+        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, removed), &store->scratch);
+        more = removed < *surplus || ten_etcd_number(entry.value, "at_ms") < oldest_ms;
+        ten_etcd_kv_free(&entry);
+        changes += changes_of(trimming, removed);
+        removed += more;
     }
-    if (i > 0 && kept >= TEN_FEED_MAX + SLACK) {
-        uint64_t revision = 0;
-        for (size_t j = 0; j < i; j++)
-            revision = ten_max_u64(revision, ten_etcd_number(json_array_get(entries, j), "mod_revision"));
-        char *first_kept = ten_strdup(ten_buf_string(&store->scratch));
-        if (first_kept)
-            r = cut(store, namespace_name, first_kept, revision, deadline_ms);
-        ten_free(first_kept);
-    }
-    json_decref(answer);
+    if (r == TENURE_OK && removed > 0)
+        r = cut(trimming, removed, &succeeded);
+    *surplus = ten_sub_saturating(*surplus, removed);
+    *ret_more = r == TENURE_OK && succeeded && removed > 0;
     return r;
+}
+
+/* In steps, so that no answer is larger than the link takes, and nobody waits for long. False: there is more to do. */
+static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+    struct trimming trimming = {.store = store, .namespace_name = namespace_name, .deadline_ms = deadline_ms};
+    uint64_t surplus = 0;
+    bool more = true;
+    int r = count_surplus(&trimming, &surplus);
+    uint64_t until_ms = ten_now_ms() + TRIM_MS;
+    do {
+        if (r == TENURE_OK)
+            r = take_step(&trimming, &surplus, &more);
+    } while (r == TENURE_OK && more && ten_now_ms() < until_ms);
+    json_decref(trimming.answer);
+    ten_etcd_kv_free(&trimming.trimmed);
+    return r < 0 || !more;
+}
+
+/* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
+ * the revision at which they wrote. */
+static bool is_due(const ten_etcd_store *store) {
+    return store->fed >= TRIM_EVERY || ten_hash_mix(store->head.revision) % TRIM_CHANCE < store->fed_last;
 }
 
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    if (store->fed < TRIM_EVERY)
+    if (!is_due(store))
         return;
-    store->fed = 0;
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
-    if (trim(store, namespace_name, deadline_ms) == TENURE_OK)
-        (void)trim_old(store, namespace_name, deadline_ms);
+    if (trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS)))
+        store->fed = 0;
     store->head = head;
     store->base.error = error;
 }
@@ -184,6 +272,8 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
     ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_get(&store->txn, key);
     if (revision == UINT64_MAX)
         return;
     snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
@@ -211,17 +301,20 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     ten_etcd_kv trimmed = ten_etcd_kv_at(answer, 0, &store->scratch);
     uint64_t cut_at = ten_etcd_number(trimmed.value, "revision");
     ten_etcd_kv_free(&trimmed);
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 1, &store->scratch);
+    uint64_t epoch_at = ten_etcd_number(epoch.value, "at");
+    ten_etcd_kv_free(&epoch);
     uint64_t this_moment = store->head.revision * PLACES + PLACES - 1;
     /* 0 is the beginning of what there is. */
-    bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || *cursor > this_moment);
+    bool lost = *cursor != 0 && (*cursor / PLACES <= epoch_at || *cursor > this_moment);
+    bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || lost);
     if (now || missed) {
-        bool epoch = *cursor > this_moment; /* revisions go back only with a snapshot that was restored */
         json_decref(answer);
         *cursor = this_moment;
-        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata);
+        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, lost, each, userdata);
     }
     struct reading reading = {namespace_name, cursor, limit, each, userdata};
-    const json_t *entries = ten_etcd_kvs(answer, 1);
+    const json_t *entries = ten_etcd_kvs(answer, 2);
     for (size_t i = 0; r == TENURE_OK && reading.left > 0 && i < json_array_size(entries); i++) {
         ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(entries, i), &store->scratch);
         r = read_entry(&reading, &entry);

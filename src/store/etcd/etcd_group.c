@@ -7,6 +7,12 @@
 #include "base/alloc.h"
 #include "store/etcd/etcd_state.h"
 
+#define SPARE_MS  10000u /* an empty group is kept for so long, to be used again */
+#define SOON_MS   60000u /* what ends by itself within that is left to it */
+#define ENDED_MAX 32u    /* empty groups that are ended at a time */
+#define CLOSE_MS  500u   /* for what a handle that closes still has to say */
+#define MARKS_MAX 100u   /* in one transaction */
+
 /* ---- holds ------------------------------------------------------------------------------------------------- */
 
 ten_etcd_hold *ten_etcd_hold_find(ten_etcd_store *store, const char *key) {
@@ -36,8 +42,10 @@ void ten_etcd_hold_drop(ten_etcd_store *store, const char *key) {
 
 void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv) {
     const ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
-    if (hold && (hold->revision != kv->revision || hold->group->lease != kv->lease))
-        ten_etcd_hold_drop(store, key);
+    if (!hold || (hold->revision == kv->revision && hold->group->lease == kv->lease))
+        return;
+    hold->group->uncertain = true;
+    ten_etcd_hold_drop(store, key);
 }
 
 static bool enter_group(ten_etcd_group *group, ten_etcd_hold *hold) {
@@ -61,19 +69,15 @@ ten_etcd_hold *ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, c
         return hold;
     ten_etcd_hold_drop(store, key);
     hold = ten_calloc(1, sizeof *hold);
-    if (!hold)
-        return NULL;
-    hold->key = ten_strdup(key);
-    if (!hold->key || !enter_group(group, hold)) {
-        free_hold(hold);
-        return NULL;
-    }
-    if (!ten_map_put(&store->holds, key, hold)) {
+    bool known = hold && (hold->key = ten_strdup(key)) && enter_group(group, hold);
+    if (known && ten_map_put(&store->holds, key, hold))
+        return hold;
+    if (known)
         leave_group(hold);
+    if (hold)
         free_hold(hold);
-        return NULL;
-    }
-    return hold;
+    group->uncertain = true;
+    return NULL;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------ */
@@ -128,7 +132,83 @@ void ten_etcd_groups_free(ten_etcd_store *store) {
 }
 
 bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *group) {
-    return store->head.term == group->term && store->head.member == group->member;
+    bool same = store->head.term == group->kept_term && store->head.member == group->member;
+    return same && (store->is_full || group->kept_term == group->term);
+}
+
+void ten_etcd_group_key(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
+                        uint64_t lease) {
+    char name[24];
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)lease);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_GROUP, name);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------- */
+
+/* Nothing hangs on the group for sure: only this handle attaches to it. */
+static bool is_empty(const ten_etcd_group *group) {
+    return group->count == 0 && !group->uncertain;
+}
+
+static void revoke_empty(ten_etcd_store *store, uint64_t deadline_ms) {
+    uint64_t leases[ENDED_MAX];
+    for (size_t count = ENDED_MAX; count == ENDED_MAX && ten_now_ms() < deadline_ms;) {
+        count = 0;
+        for (ten_etcd_group *group = store->groups, *next; group && count < ENDED_MAX; group = next) {
+            next = group->next;
+            if (!is_empty(group))
+                continue;
+            leases[count++] = group->lease;
+            ten_etcd_group_drop(store, group);
+        }
+        ten_etcd_revoke(store, leases, count, deadline_ms);
+    }
+}
+
+/* How many keys the group is left with: whoever takes the last one away ends it. */
+static void mark_closed(ten_etcd_store *store, uint64_t deadline_ms) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    char value[40];
+    bool succeeded;
+    const ten_etcd_group *group = store->groups;
+    while (group && ten_now_ms() < deadline_ms) {
+        ten_etcd_txn_clear(&store->txn);
+        for (; group && store->txn.operation_count < MARKS_MAX; group = group->next) {
+            if (group->uncertain || group->revision == 0)
+                continue;
+            ten_etcd_group_key(store, key, group->namespace_name, group->lease);
+            snprintf(value, sizeof value, "{\"closed\":%zu}", group->count);
+            ten_etcd_put_again(&store->txn, key, value);
+        }
+        if (store->txn.operation_count > 0 && ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL) < 0)
+            return;
+    }
+}
+
+void ten_etcd_groups_close(ten_etcd_store *store) {
+    uint64_t deadline_ms = ten_now_ms() + CLOSE_MS;
+    revoke_empty(store, deadline_ms);
+    mark_closed(store, deadline_ms);
+}
+
+/* Groups that stay empty end now, when they would be there for long: a process may acquire with many TTLs. */
+static void end_spare(ten_etcd_store *store, uint64_t deadline_ms) {
+    uint64_t now_ms = ten_boot_ms(store->base.clock);
+    uint64_t leases[ENDED_MAX];
+    size_t count = 0;
+    for (ten_etcd_group *group = store->groups, *next; group && count < ENDED_MAX; group = next) {
+        next = group->next;
+        if (!is_empty(group)) {
+            group->empty_ms = 0;
+        } else if (group->empty_ms == 0) {
+            group->empty_ms = now_ms;
+        } else if (now_ms - group->empty_ms > SPARE_MS && group->ends_ms > now_ms + SOON_MS) {
+            leases[count++] = group->lease;
+            ten_etcd_group_drop(store, group);
+        }
+    }
+    if (count > 0)
+        ten_etcd_revoke(store, leases, count, deadline_ms);
 }
 
 /* What cannot be alive any more, by this host's clock and with much room: etcd may count a TTL anew. Without it, a
@@ -193,7 +273,7 @@ static void note_cover(ten_etcd_store *store, const ten_op *op) {
 static bool choose_homes(ten_etcd_store *store) {
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
         bool goes_on = group->covered_in == store->call && group->covered == group->count && group->renewed > 0 &&
-                       group->term == store->head.term && group->revision > 0;
+                       (group->term == store->head.term || store->is_full) && group->revision > 0;
         if (!goes_on)
             continue;
         const ten_etcd_group *other = home_of(store, group->namespace_name, group->holder, group->ttl_ms);
@@ -216,12 +296,13 @@ static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const
         ten_etcd_group_drop(store, group);
         return;
     }
-    if (call->head.term != group->term) {
+    if (call->head.term != group->term && !store->is_full) {
         if (home_of(store, group->namespace_name, group->holder, group->ttl_ms) == group)
             (void)ten_map_remove(&store->homes, store->scratch.data);
         return;
     }
     group->member = call->head.member;
+    group->kept_term = call->head.term;
     group->home_in = store->call;
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
 }
@@ -251,6 +332,7 @@ static int keep_alive(ten_etcd_store *store, ten_etcd_group **groups, size_t cou
 int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms) {
     clear_up(store);
     ten_map_free(&store->homes);
+    end_spare(store, deadline_ms);
     for (size_t i = 0; i < count; i++)
         note_cover(store, &ops[i]);
     if (!choose_homes(store))
@@ -301,6 +383,7 @@ static int make_group(ten_etcd_store *store, const char *namespace_name, const c
     group->ttl_ms = ttl_ms;
     group->term = store->head.term;
     group->member = store->head.member;
+    group->kept_term = store->head.term;
     group->home_in = store->call;
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(ttl_ms) + 1);
     if (!group->namespace_name || !group->holder) {

@@ -95,46 +95,73 @@ static void put_node(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_insta
     cell->wrote = true;
 }
 
-static bool is_among(const json_t *kvs, const char *key, ten_buf *scratch) {
-    for (size_t i = 0; i < json_array_size(kvs); i++) {
-        const char *text = json_string_value(json_object_get(json_array_get(kvs, i), "key"));
-        if (text && ten_base64_decode(scratch, text) && strcmp(ten_buf_string(scratch), key) == 0)
-            return true;
-    }
-    return false;
+/* The name of the key behind the prefix, decoded into `scratch`; NULL: it has none. */
+static const char *name_of(const json_t *item, size_t prefix_size, ten_buf *scratch) {
+    const char *text = json_string_value(json_object_get(item, "key"));
+    bool good = text && ten_base64_decode(scratch, text) && scratch->size > prefix_size;
+    return good ? ten_buf_string(scratch) + prefix_size : NULL;
 }
 
-/* Those that have a shadow and are not there any more have expired, and nobody has said so yet. */
-static void notice_expired(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
-    ten_etcd_store *store = chunk->store;
-    char shadows[TEN_ETCD_KEY_MAX + 1];
+static void notice(ten_etcd_chunk *chunk, const char *instance, uint64_t shadow_revision) {
     char key[TEN_ETCD_KEY_MAX + 1];
-    key_of(chunk, shadows, TEN_ETCD_MEMBER, NULL);
-    const json_t *nodes = ten_etcd_kvs(chunk->answer, cell->fleet_at);
-    const json_t *members = ten_etcd_kvs(chunk->answer, cell->fleet_at + 1);
+    ten_etcd_txn *txn = &chunk->store->txn;
+    ten_etcd_change(
+        chunk,
+        &(ten_change){
+            .kind = TENURE_EVENT_LEFT, .reason = TEN_REASON_EXPIRED, .target = "", .instance = instance, .actor = ""});
+    key_of(chunk, key, TEN_ETCD_INSTANCE, instance);
+    ten_etcd_compare(txn, key, 0);
+    key_of(chunk, key, TEN_ETCD_MEMBER, instance);
+    ten_etcd_compare(txn, key, shadow_revision);
+    ten_etcd_delete(txn, key);
+}
+
+/* Those that have a shadow and are not there any more have expired, and nobody has said so yet. Both lists are in the
+ * order of the names. */
+static void notice_expired(ten_etcd_chunk *chunk, const json_t *nodes, const json_t *shadows, const char *self) {
+    ten_etcd_store *store = chunk->store;
+    char prefix[TEN_ETCD_KEY_MAX + 1];
+    key_of(chunk, prefix, TEN_ETCD_INSTANCE, NULL);
+    size_t node_prefix = strlen(prefix);
+    key_of(chunk, prefix, TEN_ETCD_MEMBER, NULL);
+    size_t shadow_prefix = strlen(prefix);
     size_t noticed = 0;
-    for (size_t i = 0; i < json_array_size(members) && noticed < NOTICED_MAX; i++) {
-        const json_t *item = json_array_get(members, i);
-        const char *text = json_string_value(json_object_get(item, "key"));
-        if (!text || !ten_base64_decode(&store->scratch, text) || store->scratch.size <= strlen(shadows))
+    size_t at = 0;
+    const char *node = name_of(json_array_get(nodes, at), node_prefix, &store->value);
+    for (size_t i = 0; i < json_array_size(shadows) && noticed < NOTICED_MAX; i++) {
+        const json_t *item = json_array_get(shadows, i);
+        const char *instance = name_of(item, shadow_prefix, &store->scratch);
+        while (node && instance && strcmp(node, instance) < 0)
+            node = name_of(json_array_get(nodes, ++at), node_prefix, &store->value);
+        if (!instance || (node && strcmp(node, instance) == 0) || strcmp(instance, self) == 0)
             continue;
-        char *instance = ten_strdup(store->scratch.data + strlen(shadows));
-        if (!instance)
-            continue;
-        key_of(chunk, key, TEN_ETCD_INSTANCE, instance);
-        if (strcmp(instance, cell->op.holder) != 0 && !is_among(nodes, key, &store->scratch)) {
-            ten_etcd_change(chunk, &(ten_change){.kind = TENURE_EVENT_LEFT,
-                                                 .reason = TEN_REASON_EXPIRED,
-                                                 .target = "",
-                                                 .instance = instance,
-                                                 .actor = ""});
-            key_of(chunk, key, TEN_ETCD_MEMBER, instance);
-            ten_etcd_compare(&store->txn, key, ten_etcd_number(item, "mod_revision"));
-            ten_etcd_delete(&store->txn, key);
-            noticed++;
-        }
-        ten_free(instance);
+        notice(chunk, instance, ten_etcd_number(item, "mod_revision"));
+        noticed++;
     }
+}
+
+void ten_etcd_tell_expired(ten_etcd_store *store, const char *namespace_name, const json_t *nodes,
+                           const json_t *shadows, uint64_t deadline_ms) {
+    ten_etcd_chunk *chunk = ten_calloc(1, sizeof *chunk);
+    if (!chunk)
+        return;
+    chunk->store = store;
+    chunk->namespace_name = namespace_name;
+    ten_etcd_txn_clear(&store->txn);
+    notice_expired(chunk, nodes, shadows, "");
+    if (chunk->change_count > 0) {
+        ten_etcd_head head = store->head;
+        ten_error error = store->base.error;
+        bool succeeded;
+        ten_buf_char(&chunk->changes, ']');
+        ten_etcd_feed_put(store, namespace_name, ten_buf_string(&chunk->changes), chunk->change_count);
+        if (!chunk->changes.failed)
+            (void)ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL);
+        store->head = head;
+        store->base.error = error;
+    }
+    ten_buf_free(&chunk->changes);
+    ten_free(chunk);
 }
 
 static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row,
@@ -200,7 +227,8 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell),
                            cell->result, &effect);
     if (effect.changed && effect.change == TENURE_EVENT_JOINED && cell->fleet_at != SIZE_MAX)
-        notice_expired(chunk, cell);
+        notice_expired(chunk, ten_etcd_kvs(chunk->answer, cell->fleet_at),
+                       ten_etcd_kvs(chunk->answer, cell->fleet_at + 1), cell->op.holder);
     if (effect.changed)
         ten_etcd_change(chunk, &(ten_change){.kind = effect.change,
                                              .reason = effect.reason,
@@ -234,6 +262,7 @@ void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         return;
     char *metadata = cell->op.metadata ? ten_strdup(cell->op.metadata) : NULL;
     if (cell->op.metadata && !metadata) {
+        hold->group->uncertain = true;
         ten_etcd_hold_drop(store, cell->key);
         return;
     }

@@ -13,6 +13,7 @@
 #define IN_FLIGHT  8u
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
 #define SLICE_MS   250u /* a member is given at least so long before the next one is tried */
+#define LOOK_MS    500u /* for the first look at the members of the URL */
 
 enum grpc_code {
     GRPC_INVALID = 3,
@@ -26,6 +27,7 @@ enum grpc_code {
 /* A request under way. */
 struct flight {
     CURL *easy;
+    const char *endpoint;
     ten_buf body;
     char detail[CURL_ERROR_SIZE];
     ten_etcd_call *call; /* NULL: free */
@@ -38,8 +40,12 @@ struct ten_etcd_link {
     CURLM *multi;
     struct flight flights[IN_FLIGHT];
     struct curl_slist *headers;
-    size_t endpoint; /* in use */
-    char *token;     /* of the user; NULL: not had yet */
+    size_t endpoint;      /* in use */
+    char *token;          /* of the user; NULL: not had yet */
+    uint64_t cluster;     /* of all answers; 0: none came yet */
+    const char *known_by; /* the member that named the cluster first */
+    uint64_t connections; /* that were made */
+    bool looked;          /* at the members of the URL, whether they are of one cluster */
 };
 
 uint64_t ten_etcd_number(const json_t *object, const char *name) {
@@ -53,6 +59,10 @@ const char *ten_etcd_endpoint(const ten_etcd_link *link) {
 
 void ten_etcd_next_endpoint(ten_etcd_link *link) {
     link->endpoint = (link->endpoint + 1) % link->settings->endpoint_count;
+}
+
+uint64_t ten_etcd_connections(const ten_etcd_link *link) {
+    return link->connections;
 }
 
 /* ---- one attempt ----------------------------------------------------------------------------------------- */
@@ -76,10 +86,12 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
     return length;
 }
 
-static bool take_off(ten_etcd_link *link, struct flight *flight, ten_etcd_call *call, uint64_t timeout_ms) {
+static bool take_off(const ten_etcd_link *link, struct flight *flight, const char *endpoint, ten_etcd_call *call,
+                     uint64_t timeout_ms) {
     char url[512];
     CURL *easy = flight->easy;
-    snprintf(url, sizeof url, "%s%s", ten_etcd_endpoint(link), call->path);
+    snprintf(url, sizeof url, "%s%s", endpoint, call->path);
+    flight->endpoint = endpoint;
     flight->call = call;
     flight->over = false;
     flight->detail[0] = '\0';
@@ -117,6 +129,7 @@ enum ending {
     NOT_SENT,     /* the member could not be reached */
     NOT_ANSWERED, /* it may have arrived */
     NOT_KNOWN,    /* the token is not (or no longer) good */
+    FOREIGN,      /* a member of another cluster answered: nothing was asked of this one */
 };
 
 static void read_head(ten_etcd_call *call) {
@@ -128,14 +141,40 @@ static void read_head(ten_etcd_call *call) {
                                  .revision = ten_etcd_number(header, "revision")};
 }
 
+static int fail_foreign(const ten_etcd_link *link, const char *endpoint, uint64_t cluster, ten_error *error) {
+    return ten_fail(error, TENURE_E_STORE,
+                    "etcd at %s belongs to cluster %llx, but %s to cluster %llx: name the members of one cluster in "
+                    "the URL; if the cluster was replaced, restart this program",
+                    endpoint, (unsigned long long)cluster,
+                    endpoint == link->known_by ? "before it belonged" : link->known_by,
+                    (unsigned long long)link->cluster);
+}
+
+/* Leases of two clusters know nothing of each other: whatever a member of another one answers does not count. */
+static enum ending compare_cluster(ten_etcd_link *link, const struct flight *flight, ten_error *error) {
+    ten_etcd_call *call = flight->call;
+    if (call->head.cluster == 0 || call->head.cluster == link->cluster)
+        return ENDED;
+    if (link->cluster == 0) {
+        link->cluster = call->head.cluster;
+        link->known_by = flight->endpoint;
+        return ENDED;
+    }
+    json_decref(call->answer);
+    call->answer = NULL;
+    call->error = fail_foreign(link, flight->endpoint, call->head.cluster, error);
+    return FOREIGN;
+}
+
 /* An answer that is an error, as the gateway writes it. */
-static enum ending refused(const ten_etcd_link *link, ten_etcd_call *call, const json_t *answer, long status,
+static enum ending refused(const ten_etcd_link *link, const struct flight *flight, const json_t *answer, long status,
                            ten_error *error) {
+    ten_etcd_call *call = flight->call;
     const json_t *inner = json_object_get(answer, "error");
     const json_t *place = json_is_object(inner) ? inner : answer; /* a stream's errors lie deeper */
     const char *said = json_string_value(json_object_get(place, "message"));
     int code = (int)json_integer_value(json_object_get(place, json_is_object(inner) ? "grpc_code" : "code"));
-    const char *where = ten_etcd_endpoint(link);
+    const char *where = flight->endpoint;
     said = said ? said : "it said nothing more";
     if (code == GRPC_UNAUTHENTICATED || strstr(said, "auth token") || strstr(said, "revision in header is old")) {
         call->error = ten_fail(error, TENURE_E_DENIED, "etcd at %s does not know us: %s", where, said);
@@ -168,45 +207,47 @@ static enum ending refused(const ten_etcd_link *link, ten_etcd_call *call, const
     return ENDED;
 }
 
-static enum ending broken(const ten_etcd_link *link, struct flight *flight, ten_error *error) {
+static enum ending broken(struct flight *flight, ten_error *error) {
     bool late = flight->code == CURLE_OPERATION_TIMEDOUT;
     curl_off_t connected = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
     flight->call->error =
-        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s",
-                 ten_etcd_endpoint(link), flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
+        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s", flight->endpoint,
+                 flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
     return connected == 0 ? NOT_SENT : NOT_ANSWERED;
 }
 
-static enum ending judge(const ten_etcd_link *link, struct flight *flight, ten_error *error) {
+static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *error) {
     ten_etcd_call *call = flight->call;
     if (flight->code != CURLE_OK)
-        return broken(link, flight, error);
+        return broken(flight, error);
     long status = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
     json_t *answer = json_loadb(ten_buf_string(&flight->body), flight->body.size, JSON_DISABLE_EOF_CHECK, NULL);
     enum ending ending = ENDED;
     if (status < 200 || status > 299 || json_object_get(answer, "error")) {
-        ending = refused(link, call, answer, status, error);
+        ending = refused(link, flight, answer, status, error);
         json_decref(answer);
     } else if (!json_is_object(answer)) {
-        call->error = ten_fail(error, TENURE_E_STORE, "%s answered what is not etcd's JSON; is it an etcd?",
-                               ten_etcd_endpoint(link));
+        call->error =
+            ten_fail(error, TENURE_E_STORE, "%s answered what is not etcd's JSON; is it an etcd?", flight->endpoint);
         json_decref(answer);
     } else {
         call->error = TENURE_OK;
         call->answer = answer;
         read_head(call);
+        ending = compare_cluster(link, flight, error);
     }
     return ending;
 }
 
-/* Up to IN_FLIGHT calls to the member in use, all to their ends. */
-static void fly(ten_etcd_link *link, ten_etcd_call **calls, enum ending *endings, size_t count, uint64_t timeout_ms,
-                ten_error *error) {
+/* Up to IN_FLIGHT calls, each to its member (NULL: all to the one in use), all to their ends. */
+static void fly_to(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
+                   size_t count, uint64_t timeout_ms, ten_error *error) {
     int running = 1;
     for (size_t i = 0; i < count; i++) {
-        if (!take_off(link, &link->flights[i], calls[i], timeout_ms)) {
+        const char *endpoint = endpoints ? endpoints[i] : ten_etcd_endpoint(link);
+        if (!take_off(link, &link->flights[i], endpoint, calls[i], timeout_ms)) {
             link->flights[i].code = CURLE_OUT_OF_MEMORY;
             link->flights[i].over = true;
         }
@@ -219,10 +260,53 @@ static void fly(ten_etcd_link *link, ten_etcd_call **calls, enum ending *endings
     }
     note_ends(link);
     for (size_t i = 0; i < count; i++) {
+        long made = 0;
+        (void)curl_easy_getinfo(link->flights[i].easy, CURLINFO_NUM_CONNECTS, &made);
+        link->connections += made > 0 && !calls[i]->once;
         endings[i] = judge(link, &link->flights[i], error);
         (void)curl_multi_remove_handle(link->multi, link->flights[i].easy);
         link->flights[i].call = NULL;
     }
+}
+
+static void fly(ten_etcd_link *link, ten_etcd_call **calls, enum ending *endings, size_t count, uint64_t timeout_ms,
+                ten_error *error) {
+    fly_to(link, NULL, calls, endings, count, timeout_ms, error);
+}
+
+/* ---- one cluster ------------------------------------------------------------------------------------------- */
+
+/* Before anything is asked: those members of the URL that answer are of one cluster. Whoever does not answer now is
+ * compared when it is used. */
+static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error *error) {
+    uint64_t timeout_ms = ten_min_u64(ten_sub_saturating(deadline_ms, ten_now_ms()) / 2, LOOK_MS);
+    size_t count = link->settings->endpoint_count;
+    if (link->looked || count < 2 || timeout_ms == 0)
+        return TENURE_OK;
+    bool one = true;
+    for (size_t at = 0; one && at < count; at += IN_FLIGHT) {
+        ten_etcd_call calls[IN_FLIGHT];
+        ten_etcd_call *group[IN_FLIGHT];
+        enum ending endings[IN_FLIGHT];
+        size_t size = ten_min_u64(count - at, IN_FLIGHT);
+        for (size_t i = 0; i < size; i++) {
+            calls[i] = (ten_etcd_call){.path = "/v3/maintenance/status", .body = "{}"};
+            group[i] = &calls[i];
+        }
+        ten_error detail = {0};
+        fly_to(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
+        for (size_t i = 0; i < size; i++) {
+            if (endings[i] != FOREIGN || !one)
+                continue;
+            (void)fail_foreign(link, link->settings->endpoints[at + i], calls[i].head.cluster, error);
+            one = false;
+        }
+        ten_etcd_calls_free(calls, size);
+    }
+    link->looked = one && link->cluster != 0;
+    if (!one)
+        link->cluster = 0; /* which of them is meant is not known: the next call looks again */
+    return one ? TENURE_OK : error->code;
 }
 
 /* ---- authentication ---------------------------------------------------------------------------------------- */
@@ -296,7 +380,7 @@ static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, 
                       enum ending ending) {
     if (ending == NOT_KNOWN)
         return link->settings->user && !attempt->authenticated_again;
-    bool may_repeat = ending == NOT_SENT || (ending == NOT_ANSWERED && !call->once);
+    bool may_repeat = ending == NOT_SENT || ending == FOREIGN || (ending == NOT_ANSWERED && !call->once);
     return may_repeat && attempt->members_tried + 1 < link->settings->endpoint_count;
 }
 
@@ -343,6 +427,8 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
     struct attempt attempt = {0};
     size_t members = link->settings->endpoint_count;
     *error = (ten_error){0};
+    if (look_at_members(link, deadline_ms, error) < 0)
+        return error->code;
     for (size_t i = 0; i < count; i++)
         calls[i].pending = true;
     for (bool more = true; more;) {

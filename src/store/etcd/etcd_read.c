@@ -9,8 +9,10 @@
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
-#define PAGE_MAX  1000u
-#define EDITS_MAX 100u /* in one transaction; of more, the first may be done when a later one fails */
+#define PAGE_MAX       1000u
+#define FEW_INSTANCES  16u  /* each is asked for what is left of it, by every listing */
+#define MOST_INSTANCES 256u /* by the first listing of a handle, which may be a person's */
+#define EDITS_MAX      100u /* in one transaction; of more, the first may be done when a later one fails */
 
 /* ---- the registry ------------------------------------------------------------------------------------------ */
 
@@ -398,33 +400,65 @@ static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t p
     return stopped;
 }
 
+/* How many of the instances are asked for what is left of them, one request each: all or none. Every instance of a
+ * fleet lists all others with each renewal, so that this would grow with the square of the fleet. */
+static size_t asked_of(ten_etcd_store *store, size_t count) {
+    size_t most = store->listed ? FEW_INSTANCES : MOST_INSTANCES;
+    store->listed = true;
+    return count <= most ? count : 0;
+}
+
+static int hand_out_instances(ten_etcd_store *store, const json_t *nodes, size_t prefix_size, ten_instance_fn each,
+                              void *userdata, uint64_t deadline_ms) {
+    size_t count = json_array_size(nodes);
+    size_t asked = asked_of(store, count);
+    uint64_t *leases = ten_calloc(asked + 1, sizeof *leases);
+    uint64_t *left_ms = ten_calloc(asked + 1, sizeof *left_ms);
+    int r = leases && left_ms ? TENURE_OK : ten_etcd_no_memory(store);
+    for (size_t i = 0; r == TENURE_OK && i < asked; i++)
+        leases[i] = ten_etcd_number(json_array_get(nodes, i), "lease");
+    if (r == TENURE_OK)
+        r = ten_etcd_time_left(store, leases, left_ms, asked, deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = hand_out_instance(store, json_array_get(nodes, i), prefix_size, i < asked ? left_ms[i] : UINT64_MAX, each,
+                              userdata);
+    ten_free(leases);
+    ten_free(left_ms);
+    return r;
+}
+
+/* Whether an instance of that namespace sends its heartbeats by this handle. */
+static bool announces(const ten_etcd_store *store, const char *namespace_name, const char *node_prefix) {
+    for (const ten_etcd_group *group = store->groups; group; group = group->next)
+        for (size_t i = 0; strcmp(group->namespace_name, namespace_name) == 0 && i < group->count; i++)
+            if (strncmp(group->holds[i]->key, node_prefix, strlen(node_prefix)) == 0)
+                return true;
+    return false;
+}
+
 int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                             uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
+    char nodes[TEN_ETCD_KEY_MAX + 1];
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     json_t *answer = NULL;
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_INSTANCE, NULL);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){0});
+    ten_etcd_key_of(store, nodes, namespace_name, TEN_ETCD_INSTANCE, NULL);
+    ten_etcd_get_all(&store->txn, nodes, &(struct ten_etcd_range){0});
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_MEMBER, NULL);
+    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_WAIT, NULL);
+    ten_etcd_get(&store->txn, key);
     int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
     if (r < 0)
         return r;
-    const json_t *nodes = ten_etcd_kvs(answer, 0);
-    size_t count = json_array_size(nodes);
-    uint64_t *leases = ten_calloc(count + 1, sizeof *leases);
-    uint64_t *left_ms = ten_calloc(count + 1, sizeof *left_ms);
-    if (!leases || !left_ms)
-        r = ten_etcd_no_memory(store);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        leases[i] = ten_etcd_number(json_array_get(nodes, i), "lease");
-    if (r == TENURE_OK)
-        r = ten_etcd_time_left(store, leases, left_ms, count, deadline_ms);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = hand_out_instance(store, json_array_get(nodes, i), strlen(key), left_ms[i], each, userdata);
+    r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
+    /* While the wait lasts, what vanished may have been revoked early: whoever lives announces itself again. */
+    bool waits = json_array_size(ten_etcd_kvs(answer, 2)) > 0;
+    if (r == TENURE_OK && !waits && announces(store, namespace_name, nodes))
+        ten_etcd_tell_expired(store, namespace_name, ten_etcd_kvs(answer, 0), ten_etcd_kvs(answer, 1), deadline_ms);
     json_decref(answer);
-    ten_free(leases);
-    ten_free(left_ms);
     return r;
 }

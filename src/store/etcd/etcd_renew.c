@@ -60,9 +60,7 @@ static void note_names(ten_etcd_store *store, const ten_op *ops, size_t count) {
 
 static void compare_group(const ten_etcd_store *store, ten_etcd_txn *txn, ten_etcd_group *group, size_t budget) {
     char key[TEN_ETCD_KEY_MAX + 1];
-    char name[24];
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)group->lease);
-    ten_etcd_key_of(store, key, group->namespace_name, TEN_ETCD_GROUP, name);
+    ten_etcd_group_key(store, key, group->namespace_name, group->lease);
     ten_etcd_compare(txn, key, group->revision);
     ten_etcd_get_otherwise(txn, key);
     for (size_t i = 0; i < group->count && i < budget; i++) {

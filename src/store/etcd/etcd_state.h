@@ -12,10 +12,14 @@
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
  *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in
- *    which it was granted, and after a change of leader everything moves to a new one.
+ *    which it was granted, and after a change of leader everything moves to a new one. While etcd has no room for new
+ *    ones (NOSPACE), the old ones are kept alive: nobody can enter then, and newcomers wait when there is room again,
+ *    because nobody could write before that the term is another.
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
  *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
+ *
+ * A namespace that came back older than it was (a restored snapshot) begins an epoch: see etcd_epoch.c.
  */
 #ifndef TEN_STORE_ETCD_STATE_H
 #define TEN_STORE_ETCD_STATE_H
@@ -56,7 +60,8 @@ struct ten_etcd_group {
     uint64_t revision;      /* at which its key was written; 0: not yet */
     uint64_t seen_revision; /* what the key's revision was when it was found to be another, */
     uint64_t seen_in;       /* and the call that found it */
-    uint64_t member;        /* which last kept it alive or granted it */
+    uint64_t member;        /* which last kept it alive or granted it, */
+    uint64_t kept_term;     /* and in which term */
     uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
     ten_etcd_hold **holds;
     size_t count;
@@ -66,6 +71,8 @@ struct ten_etcd_group {
     size_t covered;       /* how many */
     size_t renewed;       /* and how many of them are to go on */
     uint64_t home_in;     /* the call for which it has been kept alive */
+    bool uncertain;       /* more may be attached than `holds`: an answer was missing, or a hold was dropped unseen */
+    uint64_t empty_ms;    /* boot clock: when it was found empty; 0: it was not */
 };
 
 typedef struct ten_etcd_store {
@@ -74,14 +81,19 @@ typedef struct ten_etcd_store {
     ten_etcd_link *link;
     ten_etcd_head head; /* of the last answer */
     ten_etcd_group *groups;
-    ten_map holds; /* by key */
-    ten_map homes; /* of this call, by namespace, holder and TTL */
-    uint64_t call; /* the calls are counted */
+    ten_map holds;   /* by key */
+    ten_map homes;   /* of this call, by namespace, holder and TTL */
+    ten_map checked; /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
+    uint64_t call;   /* the calls are counted */
     ten_arena results;
     ten_etcd_txn txn;
     ten_buf scratch;
     ten_buf value;
-    size_t fed; /* changes since the feed was last looked at for its length */
+    size_t fed;      /* changes since the feed was last looked at for its length, */
+    size_t fed_last; /* and those of the last entry */
+    bool listed;     /* instances, at least once */
+    bool is_full;    /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
+    bool answers;    /* the last request had an answer */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 
@@ -100,6 +112,8 @@ void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1]
                      enum ten_etcd_kind kind, const char *name);
 /* A new etcd lease, granted in the term of store->head. */
 int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms, uint64_t *ret_lease);
+/* Ends etcd leases that nothing hangs on any more. A failure is left to their TTLs. */
+void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms);
 /* What is left of each etcd lease, in ms, about; 0: it is not there any more. */
 int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *left_ms, size_t count,
                        uint64_t deadline_ms);
@@ -113,7 +127,12 @@ void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
 void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv);
 ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease);
 void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group);
+/* Of a handle that closes: empty groups end, and the others are marked, so that whoever takes the last of a group away
+ * can end it. */
+void ten_etcd_groups_close(ten_etcd_store *store);
 void ten_etcd_groups_free(ten_etcd_store *store);
+void ten_etcd_group_key(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
+                        uint64_t lease);
 /* The groups that go on in this call are kept alive; of those that end nothing is known any more. */
 int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms);
 /* Where this call attaches what the holder renews or acquires: kept alive, or granted now. */
@@ -139,6 +158,12 @@ void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
 int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms);
+
+/* etcd_forget.c */
+/* Removes the fences of those that are free, not registered, and have not changed since that revision. TENURE_E_HELD:
+ * somebody came in between. */
+int ten_etcd_forget(ten_etcd_store *store, const char *namespace_name, const char *const *ids, size_t count,
+                    uint64_t revision, uint64_t deadline_ms);
 
 /* etcd_read.c */
 int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,

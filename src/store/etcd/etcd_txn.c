@@ -14,7 +14,7 @@
 void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
                   enum ten_etcd_kind kind, const char *name) {
     static const char *const kinds[] = {"lease/", "fence/", "target/", "node/", "member/", "gone/",
-                                        "group/", "feed/",  "trimmed", "term",  "wait"};
+                                        "group/", "feed/",  "trimmed", "term",  "wait",    "epoch"};
     snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s%s", prefix, namespace_name, kinds[kind], name ? name : "");
 }
 
@@ -68,13 +68,26 @@ void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_
     ten_buf_text(out, "}}");
 }
 
-void ten_etcd_touch(ten_etcd_txn *txn, const char *key) {
+/* If the key is there: put it, and what follows. */
+static ten_buf *begin_where_it_is(ten_etcd_txn *txn, const char *key) {
     ten_buf *out = begin(txn, "requestTxn");
     ten_buf_text(out, "\"compare\":[{\"target\":\"VERSION\",\"result\":\"GREATER\",");
     add_base64(out, "key", key, strlen(key));
     ten_buf_text(out, ",\"version\":\"0\"}],\"success\":[{\"requestPut\":{");
     add_base64(out, "key", key, strlen(key));
-    ten_buf_text(out, ",\"value\":\"e30=\",\"ignore_lease\":true}}]}}");
+    return out;
+}
+
+void ten_etcd_touch(ten_etcd_txn *txn, const char *key) {
+    ten_buf *out = begin_where_it_is(txn, key);
+    ten_buf_text(out, ",\"ignore_value\":true,\"ignore_lease\":true}}]}}");
+}
+
+void ten_etcd_put_again(ten_etcd_txn *txn, const char *key, const char *value) {
+    ten_buf *out = begin_where_it_is(txn, key);
+    ten_buf_char(out, ',');
+    add_base64(out, "value", value, strlen(value));
+    ten_buf_text(out, ",\"ignore_lease\":true}}]}}");
 }
 
 void ten_etcd_delete(ten_etcd_txn *txn, const char *key) {
@@ -146,6 +159,10 @@ const json_t *ten_etcd_kvs(const json_t *answer, size_t operation) {
 
 bool ten_etcd_has_more(const json_t *answer, size_t operation) {
     return json_is_true(json_object_get(range_of(answer, operation), "more"));
+}
+
+uint64_t ten_etcd_count(const json_t *answer, size_t operation) {
+    return ten_etcd_number(range_of(answer, operation), "count");
 }
 
 ten_etcd_kv ten_etcd_kv_read(const json_t *item, ten_buf *scratch) {

@@ -20,7 +20,7 @@
 /* The keys of a namespace, PREFIX/NAMESPACE/KIND/NAME. */
 enum ten_etcd_kind {
     TEN_ETCD_LEASE,    /* a target's lease, gone when it ends: attached to an etcd lease */
-    TEN_ETCD_FENCE,    /* a target's last grant, kept for ever: the token counter */
+    TEN_ETCD_FENCE,    /* a target's last grant: the token counter; kept until the target is forgotten */
     TEN_ETCD_TARGET,   /* the registry */
     TEN_ETCD_INSTANCE, /* a live instance: attached */
     TEN_ETCD_MEMBER,   /* the same, kept until somebody notices that the instance has gone */
@@ -29,7 +29,8 @@ enum ten_etcd_kind {
     TEN_ETCD_FEED,     /* changes */
     TEN_ETCD_TRIMMED,  /* the revision up to which the feed was cut; no name */
     TEN_ETCD_TERM,     /* the raft term that leases are counted in; no name */
-    TEN_ETCD_WAIT,     /* while it is there, leases of earlier terms may still be believed: attached; no name */
+    TEN_ETCD_WAIT,     /* while it is there, leases of earlier terms or epochs may be believed: attached; no name */
+    TEN_ETCD_EPOCH,    /* what the namespace is known by, and from which tokens on it grants; no name */
 };
 void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
                   enum ten_etcd_kind kind, const char *name);
@@ -49,8 +50,9 @@ void ten_etcd_txn_free(ten_etcd_txn *txn);
 /* The key was last written at that revision; 0: it is not there. */
 void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
 void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
-/* Writes the key once more, where and as long as it is. */
+/* Writes the key once more, as it is, where and as long as it is; or with another value. */
 void ten_etcd_touch(ten_etcd_txn *txn, const char *key);
+void ten_etcd_put_again(ten_etcd_txn *txn, const char *key, const char *value);
 void ten_etcd_delete(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get(ten_etcd_txn *txn, const char *key);
 void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key);
@@ -72,6 +74,8 @@ const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 /* An answer's part: the n-th operation's keys, and a key's facts. */
 const json_t *ten_etcd_kvs(const json_t *answer, size_t operation);
 bool ten_etcd_has_more(const json_t *answer, size_t operation);
+/* How many keys there are in the range, also when fewer were asked for. */
+uint64_t ten_etcd_count(const json_t *answer, size_t operation);
 
 /* A key as it was read. */
 typedef struct ten_etcd_kv {

@@ -26,12 +26,34 @@ static bool is_tombstone(struct ten_memory_core *core, const ten_op *op, uint64_
     return instance && ten_instance_row_is_tombstone(&instance->row, now_ms);
 }
 
+static ten_lease_context context_now(const struct ten_memory_store *store) {
+    uint64_t now_ms = ten_boot_ms(store->base.clock);
+    return (ten_lease_context){.now_ms = now_ms,
+                               .wall_ms = ten_wall_ms(store->base.clock),
+                               .token_floor = store->core->token_floor,
+                               .recovering_ms = ten_sub_saturating(store->core->recovering_until_ms, now_ms)};
+}
+
+/* A renewal has proved that leases were forgotten. None of them is known to be longer than those that are there. */
+static int begin_epoch(struct ten_memory_store *store, const ten_op *op, ten_lease_context *context) {
+    uint64_t longest_ms = op->ttl_ms;
+    const ten_map_entry *found;
+    for (size_t at = 0; (found = ten_map_next(&store->core->entries, &at));) {
+        const struct ten_memory_entry *entry = found->value;
+        if (ten_lease_row_is_held(&entry->lease, context->now_ms))
+            longest_ms = ten_max_u64(longest_ms, entry->lease.ttl_ms);
+    }
+    bool done = ten_memory_begin_epoch(store->core, context->now_ms + longest_ms, context->wall_ms);
+    *context = context_now(store);
+    return done ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
+}
+
 static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
     static ten_lease_row none;
     struct ten_memory_core *core = store->core;
     struct ten_memory_entry *entry = ten_memory_find(core, op->namespace_name, op->target);
     bool known = entry && (entry->registered || entry->lease.exists);
-    ten_lease_context context = {.now_ms = ten_boot_ms(store->base.clock), .wall_ms = ten_wall_ms(store->base.clock)};
+    ten_lease_context context = context_now(store);
     if ((op->flags & TEN_OP_REQUIRE_TARGET) && !known) {
         result->outcome = TEN_UNKNOWN;
         return TENURE_OK;
@@ -40,21 +62,24 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
         result->error = TENURE_E_GONE;
         return TENURE_OK;
     }
-    if (!entry && op->kind == TEN_OP_ACQUIRE) {
-        entry = ten_memory_make(core, op->namespace_name, op->target);
-        if (!entry)
-            return ten_fail_memory(&store->base.error, "the memory store");
-    }
+    int r = TENURE_OK;
     ten_lease_effect effect;
     ten_lease_row row = entry ? entry->lease : none;
     ten_lease_row_apply(&row, op, &context, result, &effect);
+    if (effect.proves_loss) {
+        r = begin_epoch(store, op, &context);
+        ten_lease_row_apply(&row, op, &context, result, &effect);
+    }
+    if (r == TENURE_OK && !entry && effect.row_changed) {
+        entry = ten_memory_make(core, op->namespace_name, op->target);
+        r = entry ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
+    }
     if (result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
         return ten_fail_memory(&store->base.error, "the memory store");
     result->registered = entry && entry->registered;
     result->paused = entry && entry->registered && entry->paused;
     ten_change changes[TEN_LEASE_CHANGES_MAX];
     size_t count = ten_lease_changes(&row, op, &effect, changes);
-    int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = feed(store, &changes[i]);
     if (r == TENURE_OK && effect.row_changed)
@@ -346,7 +371,7 @@ static int memory_list_instances(ten_store *base, const char *namespace_name, te
     return stopped;
 }
 
-/* An epoch's entry is among the last ones: the simulator writes them. */
+/* An epoch's entry is among the last ones. */
 static bool has_epoch_since(const struct ten_memory_core *core, uint64_t cursor) {
     bool found = cursor > core->last_cursor;
     for (size_t i = 0; !found && i < ten_min_u64(core->last_cursor - cursor, TEN_FEED_MAX); i++)
@@ -373,7 +398,8 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
     }
     for (size_t given = 0; result == 0 && given < limit && *cursor < core->last_cursor;) {
         const ten_change *change = &core->feed[++*cursor % TEN_FEED_MAX].change;
-        if (namespace_name && strcmp(change->namespace_name, namespace_name) != 0)
+        bool all = !namespace_name || change->namespace_name[0] == '\0';
+        if (!all && strcmp(change->namespace_name, namespace_name) != 0)
             continue;
         result = each(change, userdata);
         given++;

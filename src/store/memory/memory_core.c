@@ -135,6 +135,15 @@ bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint
     return true;
 }
 
+bool ten_memory_begin_epoch(struct ten_memory_core *core, uint64_t until_ms, uint64_t wall_ms) {
+    core->token_floor = ten_max_u64(core->token_floor, wall_ms);
+    core->recovering_until_ms = ten_max_u64(core->recovering_until_ms, until_ms);
+    return ten_memory_feed(
+        core,
+        &(ten_change){.kind = TENURE_EVENT_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""},
+        wall_ms);
+}
+
 void ten_memory_wake_all(struct ten_memory_core *core) {
     for (struct ten_memory_store *handle = core->handles; handle; handle = handle->next)
         if (handle->watch_fd >= 0)

@@ -51,6 +51,8 @@ struct ten_memory_core {
     bool in_order;
     struct ten_memory_feed_entry *feed; /* cursor c lies at c % TEN_FEED_MAX */
     uint64_t last_cursor;
+    uint64_t token_floor;         /* new tokens are at least this; 0: no epoch has begun */
+    uint64_t recovering_until_ms; /* boot clock: nobody new is let in before */
     struct ten_memory_store *handles;
     struct ten_memory_core *next;
 };
@@ -75,6 +77,8 @@ struct ten_memory_instance *ten_memory_find_instance(struct ten_memory_core *cor
 struct ten_memory_instance *ten_memory_make_instance(struct ten_memory_core *core, const char *namespace_name,
                                                      const char *id);
 void ten_memory_remove_instance(struct ten_memory_core *core, struct ten_memory_instance *instance);
+/* Leases may have been forgotten that end by then: an epoch begins. False: out of memory for its entry of the feed. */
+bool ten_memory_begin_epoch(struct ten_memory_core *core, uint64_t until_ms, uint64_t wall_ms);
 /* Appends to the feed; false: out of memory. */
 bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint64_t wall_ms);
 void ten_memory_wake_all(struct ten_memory_core *core);

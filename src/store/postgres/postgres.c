@@ -237,7 +237,7 @@ static int send_ping(ten_postgres_store *store, void *userdata) {
     return ten_postgres_send(store, PG_PING, 0, NULL);
 }
 
-static int take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
+int ten_postgres_take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
     (void)store;
     (void)statement;
     (void)result;
@@ -246,7 +246,7 @@ static int take_nothing(ten_postgres_store *store, size_t statement, const PGres
 }
 
 static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
-    ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = take_nothing};
+    ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = ten_postgres_take_nothing};
     return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
 }
 
@@ -312,5 +312,6 @@ const ten_store_ops ten_postgres_ops = {
     .watch = ten_postgres_watch_get,
     .watch_clear = ten_postgres_watch_clear,
     .ping = postgres_ping,
+    .recovery = ten_postgres_recovery,
     .check = ten_postgres_check,
 };

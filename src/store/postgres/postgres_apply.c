@@ -28,7 +28,8 @@ struct batch {
     bool has_leases;
     bool has_writes;
     bool forces;
-    bool is_complete; /* of the hopeful way: every heartbeat was as it was believed */
+    const ten_op *proof; /* a renewal with a token that the store never granted; NULL: none */
+    bool is_complete;    /* of the hopeful way: every heartbeat was as it was believed */
     size_t renewal_count;
     size_t *order; /* the operations in the order of the steps */
     struct step *steps;
@@ -342,6 +343,7 @@ static const struct {
     {"given", TEN_OK, 0},
     {"held", TEN_HELD, 0},
     {"lost", TEN_LOST, 0},
+    {"proof", TEN_LOST, 0}, /* and the store has lost data */
     {"freed", TEN_OK, 0},
     {"read", TEN_OK, 0},
     {"bound", TEN_OK, 0}, /* free, and its token may have been forgotten */
@@ -422,8 +424,12 @@ static int take_step(ten_postgres_store *store, size_t statement, const PGresult
         if (PQntuples(rows) != (int)step->count || PQnfields(rows) != LEASE_FIELDS)
             return ten_postgres_misunderstood(store);
         int r = TENURE_OK;
-        for (size_t j = 0; r == TENURE_OK && j < step->count; j++)
-            r = take_lease(store, rows, (int)j, &batch->results[batch->order[step->first + j]]);
+        for (size_t j = 0; r == TENURE_OK && j < step->count; j++) {
+            size_t place = batch->order[step->first + j];
+            r = take_lease(store, rows, (int)j, &batch->results[place]);
+            if (strcmp(PQgetvalue(rows, (int)j, 0), "proof") == 0)
+                batch->proof = &batch->ops[place];
+        }
         return r;
     }
     return TENURE_OK; /* a lock */
@@ -460,20 +466,59 @@ static int look_at(struct batch *batch) {
     return batch->namespaces.failed ? ten_postgres_no_memory(batch->store) : TENURE_OK;
 }
 
+static int apply_batch(struct batch *batch, uint64_t deadline_ms) {
+    int r = look_at(batch);
+    if (r == TENURE_OK && is_usual(batch))
+        r = go_hopefully(batch, deadline_ms);
+    if (r == TENURE_OK)
+        r = go_carefully(batch, deadline_ms);
+    ten_buf_free(&batch->namespaces);
+    for (size_t i = 0; i < COLUMNS; i++)
+        ten_buf_free(&batch->lists[i]);
+    ten_free(batch->order);
+    ten_free(batch->steps);
+    return r < 0 ? r : TENURE_OK;
+}
+
+/* ---- a token that the store never granted -------------------------------------------------------------- */
+
+static int send_proof(ten_postgres_store *store, void *userdata) {
+    const ten_op *op = userdata;
+    char ttl[TEN_DIGITS_SIZE];
+    const char *values[] = {op->namespace_name, ten_digits(ttl, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms)};
+    return ten_postgres_send(store, PG_PROVE_LOSS, TEN_COUNT(values), values);
+}
+
+/* Renewals that were lost go once more, alone: in the epoch that begins now they may put their leases back. */
+static int renew_in_epoch(const struct batch *batch, uint64_t deadline_ms) {
+    ten_op proof = *batch->proof;
+    ten_postgres_work work = {
+        .what = "noting a loss of data", .send = send_proof, .take = ten_postgres_take_nothing, .userdata = &proof};
+    struct batch again = {.store = batch->store};
+    ten_op *ops = ten_calloc(batch->count, sizeof *ops);
+    ten_result *results = ten_calloc(batch->count, sizeof *results);
+    int r =
+        ops && results ? ten_postgres_transact(batch->store, &work, deadline_ms) : ten_postgres_no_memory(batch->store);
+    for (size_t i = 0; r == TENURE_OK && i < batch->count; i++)
+        if (batch->ops[i].kind == TEN_OP_RENEW && batch->results[i].outcome == TEN_LOST)
+            ops[again.count++] = batch->ops[i];
+    again.ops = ops;
+    again.results = results;
+    if (r == TENURE_OK)
+        r = apply_batch(&again, deadline_ms);
+    for (size_t i = 0, at = 0; r == TENURE_OK && i < batch->count; i++)
+        if (batch->ops[i].kind == TEN_OP_RENEW && batch->results[i].outcome == TEN_LOST)
+            batch->results[i] = results[at++];
+    ten_free(ops);
+    ten_free(results);
+    return r;
+}
+
 int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct batch batch = {.store = store, .ops = ops, .results = results, .count = count};
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     ten_arena_reset(&store->results);
-    int r = look_at(&batch);
-    if (r == TENURE_OK && is_usual(&batch))
-        r = go_hopefully(&batch, deadline_ms);
-    if (r == TENURE_OK)
-        r = go_carefully(&batch, deadline_ms);
-    ten_buf_free(&batch.namespaces);
-    for (size_t i = 0; i < COLUMNS; i++)
-        ten_buf_free(&batch.lists[i]);
-    ten_free(batch.order);
-    ten_free(batch.steps);
-    return r < 0 ? r : TENURE_OK;
+    int r = apply_batch(&batch, deadline_ms);
+    return r == TENURE_OK && batch.proof ? renew_in_epoch(&batch, deadline_ms) : r;
 }

@@ -57,15 +57,102 @@ static void check_rights(const struct report *report, const PGresult *row) {
                     "let the owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure");
 }
 
-static void check_epoch(const struct report *report, const PGresult *row) {
-    uint64_t left_ms = PQntuples(row) == 1 ? ten_postgres_number(row, 0, 0) : 0;
-    char left[TEN_DURATION_SIZE];
-    char found[96];
-    ten_duration_show(left_ms, left);
-    snprintf(found, sizeof found, "an epoch has begun; newcomers wait for %s", left);
-    ten_report_tell(&report->to, left_ms ? TENURE_CHECK_WARN : TENURE_CHECK_OK, "history of the data",
-                    left_ms ? found : "nothing lost",
-                    "wait: living holders go on, and everybody else enters when their leases have ended");
+/* What to do about a transaction or a slot that keeps dead rows. */
+static const struct {
+    const char *kind;
+    const char *found;
+    const char *advice; /* with the name */
+} snapshots[] = {
+    {"session", "session %s (%s)", "let it commit, or end it: SELECT pg_terminate_backend(%s)"},
+    {"prepared", "prepared transaction %s (%s)", "ROLLBACK PREPARED %s, or commit it"},
+    {"slot", "replication slot %s (%s)", "if nobody uses it any more: SELECT pg_drop_replication_slot(%s)"},
+    {"standby", "standby at session %s (%s)", "end the long query there, or turn its hot_standby_feedback off"},
+};
+
+static void tell_snapshot(const struct report *report, const PGresult *rows, int at, size_t kind) {
+    char what[256];
+    char age[64];
+    char found[512];
+    char todo[256];
+    char advice[512];
+    char time[TEN_DURATION_SIZE];
+    const char *name = PQgetvalue(rows, at, 1);
+    snprintf(what, sizeof what, snapshots[kind].found, name, PQgetvalue(rows, at, 2));
+    snprintf(todo, sizeof todo, snapshots[kind].advice, name);
+    ten_duration_show(ten_postgres_number(rows, at, 3), time);
+    if (PQgetisnull(rows, at, 3))
+        snprintf(age, sizeof age, "%s transactions ago", PQgetvalue(rows, at, 4));
+    else
+        snprintf(age, sizeof age, "%s ago", time);
+    snprintf(found, sizeof found, "%s has begun %s; Tenure's tables have %s dead rows", what, age,
+             PQgetvalue(rows, at, 5));
+    snprintf(advice, sizeof advice, "rows that renewals left behind cannot be removed, so renewals get slower: %s",
+             todo);
+    ten_report_tell(&report->to, TENURE_CHECK_WARN, "old snapshots", found, advice);
+}
+
+static void check_snapshots(const struct report *report, const PGresult *rows) {
+    bool any = false;
+    for (int i = 0; i < PQntuples(rows); i++)
+        for (size_t kind = 0; kind < TEN_COUNT(snapshots); kind++)
+            if (strcmp(PQgetvalue(rows, i, 0), snapshots[kind].kind) == 0) {
+                tell_snapshot(report, rows, i, kind);
+                any = true;
+            }
+    char found[128];
+    uint64_t hidden = PQntuples(rows) > 0 ? ten_postgres_number(rows, 0, 6) : 0;
+    snprintf(found, sizeof found,
+             "none among what this role may see (%llu sessions are hidden: GRANT pg_read_all_stats)",
+             (unsigned long long)hidden);
+    if (!any)
+        ten_report_tell(&report->to, TENURE_CHECK_OK, "old snapshots", hidden > 0 ? found : "none", "");
+}
+
+static void check_identity(const struct report *report, const PGresult *row) {
+    char advice[160];
+    bool wide = PQntuples(row) == 1 && ten_postgres_flag(row, 0, 0);
+    snprintf(advice, sizeof advice, "run `tenure doctor --migrate` as the role %.60s, which owns the view",
+             wide ? "" : PQgetvalue(row, 0, 1));
+    ten_report_tell(&report->to, wide ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "identity of the data",
+                    wide ? "server, database and table"
+                         : "an older version made the view tenure.server: a copied database, or a table filled from a "
+                           "dump, is not noticed",
+                    advice);
+}
+
+/* What is wrong with each weaker sslmode for a server on another host. */
+static const struct {
+    const char *mode;
+    const char *found;
+} weaknesses[] = {
+    {"disable", "sslmode=disable: nothing is encrypted, the password and the leases included"},
+    {"allow", "sslmode=allow: whoever is between this host and the server can read and change everything"},
+    {"prefer", "sslmode=prefer: whoever is between this host and the server can turn the encryption off"},
+    {"require", "sslmode=require: it is encrypted, but any server can pass for this one"},
+    {"verify-ca", "sslmode=verify-ca: any server that the same authority vouches for can pass for this one"},
+};
+
+static void check_tls(const struct report *report) {
+    ten_postgres_link *link = report->store->link;
+    PQconninfoOption *options = link ? PQconninfo(ten_postgres_link_connection(link)) : NULL;
+    const char *mode = "";
+    const char *found = NULL;
+    if (!link || !options)
+        return;
+    for (const PQconninfoOption *at = options; at->keyword; at++)
+        if (strcmp(at->keyword, "sslmode") == 0 && at->val)
+            mode = at->val;
+    for (size_t i = 0; i < TEN_COUNT(weaknesses); i++)
+        if (strcmp(weaknesses[i].mode, mode) == 0)
+            found = weaknesses[i].found;
+    bool remote = ten_postgres_link_is_remote(link);
+    ten_report_tell(&report->to, remote && found ? TENURE_CHECK_WARN : TENURE_CHECK_OK, "encryption",
+                    !remote ? "not needed: the server is on this host"
+                    : found ? found
+                            : "TLS, and the server's name is verified",
+                    "name the authority that signed the server's certificate with ca_file=FILE in the URL, and leave "
+                    "sslmode out");
+    PQconninfoFree(options);
 }
 
 static void check_notices(const struct report *report) {
@@ -84,10 +171,12 @@ static void check_notices(const struct report *report) {
 
 static int send_questions(ten_postgres_store *store, void *userdata) {
     (void)userdata;
-    int r = ten_postgres_send(store, PG_DESCRIBE_SERVER, 0, NULL);
-    if (r == TENURE_OK)
-        r = ten_postgres_send(store, PG_DESCRIBE_RIGHTS, 0, NULL);
-    return r < 0 ? r : ten_postgres_send(store, PG_DESCRIBE_EPOCH, 0, NULL);
+    static const char *const questions[] = {PG_DESCRIBE_SERVER, PG_DESCRIBE_RIGHTS, PG_DESCRIBE_IDENTITY,
+                                            PG_DESCRIBE_SNAPSHOTS};
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < TEN_COUNT(questions); i++)
+        r = ten_postgres_send(store, questions[i], 0, NULL);
+    return r;
 }
 
 static int take_answer(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
@@ -100,8 +189,10 @@ static int take_answer(ten_postgres_store *store, size_t statement, const PGresu
         check_clock(report, result);
     } else if (statement == 1) {
         check_rights(report, result);
+    } else if (statement == 2) {
+        check_identity(report, result);
     } else {
-        check_epoch(report, result);
+        check_snapshots(report, result);
     }
     return TENURE_OK;
 }
@@ -112,7 +203,9 @@ int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, ui
     ten_postgres_work work = {
         .what = "the check", .send = send_questions, .take = take_answer, .userdata = &report, .once = true};
     int r = ten_postgres_transact(store, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
-    if (r == TENURE_OK)
+    if (r == TENURE_OK) {
+        check_tls(&report);
         check_notices(&report);
+    }
     return r;
 }

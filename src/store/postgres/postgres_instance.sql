@@ -85,18 +85,19 @@ WITH here AS MATERIALIZED (
            (SELECT $4::bigint FROM here
              WHERE $2::text = 'announce' AND began_at + $4::bigint * interval '1 millisecond' > now
                AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now)) AS shown_ms
+), oldest AS MATERIALIZED (
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+                    (SELECT cursor - 1 FROM tenure.change
+                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
+                      ORDER BY cursor LIMIT 1)) AS bound
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
            first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
-                               ELSE greatest(first_cursor, cursor + count - 10000,
-                                             (SELECT change.cursor - 1 FROM tenure.change
-                                               WHERE namespace = $1
-                                                 AND change.at >= clock_timestamp() - interval '30 days'
-                                               ORDER BY change.cursor LIMIT 1)) END
+                               ELSE greatest(first_cursor, (SELECT bound FROM oldest)) END
       FROM told
      WHERE name = $1 AND (count > 0 OR shown_ms > longest_ms)
-    RETURNING cursor, first_cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
+    RETURNING cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY part, instance), now, event, reason, '', instance, actor, 0
@@ -104,6 +105,6 @@ WITH here AS MATERIALIZED (
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1
-       AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
+       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
 )
 SELECT verdict, fleet_ttl_ms, CASE verdict WHEN 'joined' THEN 0 ELSE ask END FROM judged;

@@ -60,7 +60,9 @@ SELECT count(*) FROM (
 --
 -- seen: all that an operation has to know; judged: what it comes to; changed: what has become of the lease. The row
 -- count is believed, not what was read before: if a row appeared or changed since the locks were taken, or the
--- namespace is not there yet, the whole is refused, and sent again.
+-- namespace is not there yet, the whole is refused, and sent again. oldest: the feed goes up to there, now and then; by
+-- count, because cursors leap when an epoch begins, and the history from before it stays.
+-- A \'proof\' is a renewal with a token that the store never granted: it has lost data (prove_loss).
 -- name: apply_leases
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, token_floor, began_at,
@@ -106,6 +108,8 @@ WITH here AS MATERIALIZED (
                     ELSE 'given' END
            WHEN 'renew' THEN
                CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true) THEN 'extended'
+                    WHEN wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > version
+                     AND token >= token_floor AND token <= plausible THEN 'proof'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
                     WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone
                      AND (token > version OR (token = version AND holder = held_by AND NOT barred)) THEN 'put back'
@@ -173,18 +177,19 @@ WITH here AS MATERIALIZED (
                 THEN (SELECT count(*) FROM events)
                 ELSE ('tenure: something changed meanwhile: ' || count(*) || ' to be judged again')::bigint END AS count
       FROM judged
+), oldest AS MATERIALIZED (
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+                    (SELECT cursor - 1 FROM tenure.change
+                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
+                      ORDER BY cursor LIMIT 1)) AS bound
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
            first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
-                               ELSE greatest(first_cursor, cursor + count - 10000,
-                                             (SELECT change.cursor - 1 FROM tenure.change
-                                               WHERE namespace = $1
-                                                 AND change.at >= clock_timestamp() - interval '30 days'
-                                               ORDER BY change.cursor LIMIT 1)) END
+                               ELSE greatest(first_cursor, (SELECT bound FROM oldest)) END
       FROM told
      WHERE name = $1 AND (count > 0 OR shown_ms > longest_ms)
-    RETURNING cursor, first_cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
+    RETURNING cursor, count, CASE WHEN count > 0 THEN pg_notify(left('tenure:' || $1, 63), '')::text END
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), coalesce(ended_at, now), event, reason,
@@ -193,7 +198,7 @@ WITH here AS MATERIALIZED (
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1
-       AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
+       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
 )
 SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred,
        registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
@@ -215,3 +220,11 @@ SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) =
          ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
  ORDER BY at;
+
+-- A renewal in the namespace $1 with the TTL $2 has proved that data was lost. From now on the data are nobody's, and
+-- the gate lets nothing through until an epoch has begun; unless one has, since the renewal was judged.
+-- name: prove_loss
+UPDATE tenure.store SET identity = ''
+ WHERE began_at IS NULL
+    OR began_at + greatest((SELECT longest_ms FROM tenure.namespace WHERE name = $1), $2::bigint)
+                  * interval '1 millisecond' <= clock_timestamp();

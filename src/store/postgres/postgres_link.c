@@ -19,8 +19,14 @@
 struct ten_postgres_link {
     PGconn *connection;
     const char *name; /* the settings' */
+    bool remote;      /* its server is not on this host, */
+    bool verifies;    /* and has to prove who it is, because nobody has said otherwise */
     bool unconfirmed; /* a commit did not wait for its standbys to the end */
 };
+
+bool ten_postgres_link_is_remote(const ten_postgres_link *link) {
+    return link->remote;
+}
 
 PGconn *ten_postgres_link_connection(ten_postgres_link *link) {
     return link->connection;
@@ -54,11 +60,13 @@ static const struct {
     {"40", TENURE_E_TIMEOUT, ""}, /* others were in the way until the end */
 };
 
-static int fail_by_state(const char *state, const char *what, const char *message, ten_error *error) {
+static int fail_by_state(const char *state, const char *what, const char *message, const char *advice,
+                         ten_error *error) {
     size_t size = strcspn(message, "\n");
     for (size_t i = 0; i < TEN_COUNT(meanings); i++)
         if (strncmp(state, meanings[i].start, strlen(meanings[i].start)) == 0)
-            return ten_fail(error, meanings[i].error, "%s: %.*s%s", what, (int)size, message, meanings[i].advice);
+            return ten_fail(error, meanings[i].error, "%s: %.*s%s%s", what, (int)size, message, meanings[i].advice,
+                            advice);
     return ten_fail(error, TENURE_E_STORE, "%s: %.*s (SQLSTATE %s)", what, (int)size, message, state);
 }
 
@@ -71,8 +79,12 @@ int ten_postgres_failed(const PGresult *result, const char *what, ten_error *err
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *state = ten_postgres_sqlstate(result);
     /* Without a state it is libpq that speaks: the connection is gone. */
-    return fail_by_state(state[0] ? state : "08006", what, message ? message : PQresultErrorMessage(result), error);
+    return fail_by_state(state[0] ? state : "08006", what, message ? message : PQresultErrorMessage(result), "", error);
 }
+
+#define TLS_ADVICE                                                                                                     \
+    " (sslmode is verify-full for a server on another host: name the authority that signed its certificate with "      \
+    "ca_file=FILE in the URL, or choose a weaker sslmode there)"
 
 /* libpq tells the state of a refused connection in its text only, and only when it is to be verbose:
  * "...FATAL:  28P01: password authentication failed...". A text without one is libpq's own, or the system's. */
@@ -91,7 +103,8 @@ static int fail_to_connect(const ten_postgres_link *link, ten_error *error) {
     if (PQconnectionNeedsPassword(link->connection))
         state = "28P01";
     const char *last = strstr(message, "failed: "); /* behind the address, which has been named */
-    return fail_by_state(state, link->name, last ? last + 8 : message, error);
+    bool about_tls = link->verifies && (strstr(message, "SSL") || strstr(message, "certificate"));
+    return fail_by_state(state, link->name, last ? last + 8 : message, about_tls ? TLS_ADVICE : "", error);
 }
 
 static int too_late(const ten_postgres_link *link, ten_error *error) {
@@ -156,6 +169,8 @@ static int connect_to(ten_postgres_link *link, const ten_postgres_settings *sett
     const char *keywords[TEN_POSTGRES_KEYWORDS_MAX];
     const char *values[TEN_POSTGRES_KEYWORDS_MAX];
     ten_postgres_parameters(settings, place, password, keywords, values);
+    link->remote = place->remote;
+    link->verifies = ten_postgres_verifies_by_default(settings, place);
     PQfinish(link->connection);
     link->connection = PQconnectStartParams(keywords, values, 0);
     if (!link->connection)

@@ -28,6 +28,8 @@ int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms
 void ten_postgres_link_close(ten_postgres_link *link);
 /* False: the server has closed it, or said something that nobody asked for. */
 bool ten_postgres_link_is_fresh(ten_postgres_link *link);
+/* Its server is reached by a network. */
+bool ten_postgres_link_is_remote(const ten_postgres_link *link);
 PGconn *ten_postgres_link_connection(ten_postgres_link *link);
 
 /* Queues a statement with its parameters, as text; NULL is NULL. */

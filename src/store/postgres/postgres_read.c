@@ -188,6 +188,45 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
     return r;
 }
 
+/* ---- the quarantine ------------------------------------------------------------------------------------ */
+
+struct recovery {
+    const char *values[2]; /* the TTL, the actor */
+    uint64_t left_ms;
+};
+
+static int send_recovery(ten_postgres_store *store, void *userdata) {
+    const struct recovery *recovery = userdata;
+    return recovery->values[1] ? ten_postgres_send(store, PG_END_RECOVERY, 2, recovery->values)
+                               : ten_postgres_send(store, PG_GET_RECOVERY, 1, recovery->values);
+}
+
+static int take_recovery(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
+    struct recovery *recovery = userdata;
+    (void)statement;
+    if (PQntuples(result) != 1)
+        return ten_postgres_misunderstood(store);
+    recovery->left_ms = ten_postgres_number(result, 0, 0);
+    return TENURE_OK;
+}
+
+int ten_postgres_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                          uint64_t *ret_left_ms, uint64_t timeout_ms) {
+    char number[TEN_DIGITS_SIZE];
+    struct recovery recovery = {.values = {ten_digits(number, ttl_ms), actor}};
+    ten_postgres_work work = {.what = "ending the recovery",
+                              .lists = true,
+                              .once = actor != NULL,
+                              .send = send_recovery,
+                              .take = take_recovery,
+                              .userdata = &recovery};
+    (void)namespace_name; /* an epoch is of all of them */
+    int r = ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
+    if (r == TENURE_OK)
+        *ret_left_ms = recovery.left_ms;
+    return r;
+}
+
 /* ---- the registry -------------------------------------------------------------------------------------- */
 
 /* Edits go in rounds, none of which has an id twice: a statement sees nothing of what it does itself. */

@@ -17,6 +17,7 @@ struct found {
     char database[64];
     char owner[64]; /* of the schema, if that is a role whose rights this one does not have; else "" */
     bool marked;    /* our tables may have a trigger or a rule */
+    bool narrow;    /* the identity is as narrow as an older version made it, and this role may widen it */
 };
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
@@ -46,6 +47,7 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
     const char *owner = ten_postgres_text(result, 0, 4);
     snprintf(found->owner, sizeof found->owner, "%s", owner ? owner : "");
     found->marked = ten_postgres_flag(result, 0, 5);
+    found->narrow = ten_postgres_flag(result, 0, 6);
     return TENURE_OK;
 }
 
@@ -113,22 +115,55 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
     return r;
 }
 
-/* Two that start together both find nothing: whoever has the lock second looks again. */
-static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
+static int begin_alone(ten_postgres_store *store, const char *bounds, uint64_t deadline_ms) {
     int r = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
     if (r == TENURE_OK)
         r = run(store, "beginning", PG_PIN, deadline_ms, NULL);
-    if (r == TENURE_OK)
-        r = run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
-    if (r == TENURE_OK)
-        r = look(store, deadline_ms, found);
-    if (r == TENURE_OK && !found->has_store)
-        r = create(store, found, deadline_ms);
+    if (r == TENURE_OK && bounds)
+        r = run(store, "beginning", bounds, deadline_ms, NULL);
+    return r < 0 ? r : run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
+}
+
+/* Well, or with everything undone and the error kept. */
+static int end_alone(ten_postgres_store *store, int r, uint64_t deadline_ms) {
     ten_error why = store->base.error;
     int ended = run(store, "ending", r < 0 ? PG_ROLLBACK : PG_COMMIT, deadline_ms, NULL);
     if (r < 0)
         store->base.error = why;
     return r < 0 ? r : ended;
+}
+
+/* Two that start together both find nothing: whoever has the lock second looks again. */
+static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
+    int r = begin_alone(store, NULL, deadline_ms);
+    if (r == TENURE_OK)
+        r = look(store, deadline_ms, found);
+    if (r == TENURE_OK && !found->has_store)
+        r = create(store, found, deadline_ms);
+    return end_alone(store, r, deadline_ms);
+}
+
+static int widen(ten_postgres_store *store, uint64_t deadline_ms) {
+    TEN_CLEANUP(ten_postgres_clear) PGresult *seen = NULL;
+    int r = run(store, "looking at the identity", PG_WIDEN_LOOK, deadline_ms, &seen);
+    if (r < 0 || PQntuples(seen) != 1 || ten_postgres_flag(seen, 0, 2))
+        return r;
+    r = run(store, "widening the identity", ten_postgres_flag(seen, 0, 1) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START,
+            deadline_ms, NULL);
+    if (r == TENURE_OK && ten_postgres_flag(seen, 0, 0))
+        r = run(store, "widening the identity", PG_WIDEN_ROW, deadline_ms, NULL);
+    return r;
+}
+
+/* Makes the identity that an older version wrote as wide as this one has it. While others are in the way, the narrow one
+ * goes on to count; only a connection that is gone is an error. */
+static int widen_alone(ten_postgres_store *store, uint64_t deadline_ms) {
+    int r = begin_alone(store, PG_WIDEN_BOUNDS, deadline_ms);
+    if (r == TENURE_OK)
+        r = widen(store, deadline_ms);
+    (void)end_alone(store, r, deadline_ms);
+    bool usable = PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
+    return usable ? TENURE_OK : r < 0 ? r : ten_postgres_misunderstood(store);
 }
 
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
@@ -140,6 +175,8 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
         r = create_alone(store, &found, deadline_ms);
     if (r == TENURE_OK)
         r = check_version(store, &found, deadline_ms);
+    if (r == TENURE_OK && found.narrow)
+        r = widen_alone(store, deadline_ms);
     return r;
 }
 

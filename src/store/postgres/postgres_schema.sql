@@ -89,16 +89,37 @@ SELECT target_id AS scene_id,
  WHERE namespace = 'scenes' AND version > 0;
 
 -- Whose data these are. A cluster has its identifier for life, a promotion or a restore to a point in time begins a
--- timeline, and what pg_restore brought back is another table, whatever its name.
+-- timeline, and a table that pg_restore made is another one. The path of its file has the number of the database in it:
+-- one that was copied (CREATE DATABASE ... TEMPLATE) is another one, whatever its name. A table that was emptied with
+-- TRUNCATE, and filled from a dump, has another file. So has one that VACUUM FULL or CLUSTER wrote anew: that begins an
+-- epoch, too, because nothing tells the two apart.
 -- name: server_view
-CREATE VIEW tenure.server AS
+CREATE OR REPLACE VIEW tenure.server AS
 SELECT concat_ws(':', (pg_control_system()).system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
-                 'tenure.lease'::regclass::oid) AS identity;
+                 'tenure.lease'::regclass::oid, lease_file) AS identity, lease_file
+  FROM pg_relation_filepath('tenure.lease') AS lease_file;
 
 -- Where these functions are not for everybody: a server that was started again may be another one.
 -- name: server_view_by_start
-CREATE VIEW tenure.server AS
-SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.lease'::regclass::oid) AS identity;
+CREATE OR REPLACE VIEW tenure.server AS
+SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.lease'::regclass::oid,
+                 lease_file) AS identity, lease_file
+  FROM pg_relation_filepath('tenure.lease') AS lease_file;
+
+-- A view that an older version made does not know the file. Its identity is widened in one transaction:
+-- what was this server's is so afterwards, and what was not begins an epoch. Everybody's gate waits for it meanwhile, so
+-- it gives up soon; whoever opens the store next tries again.
+-- name: widen_bounds
+SET LOCAL lock_timeout = '200ms';
+
+-- name: widen_look
+SELECT store.identity = server.identity,
+       (SELECT pg_get_viewdef('tenure.server'::regclass) LIKE '%pg_control_system%'),
+       EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'tenure.server'::regclass AND attname = 'lease_file')
+  FROM tenure.store, tenure.server FOR UPDATE OF store;
+
+-- name: widen_row
+UPDATE tenure.store SET identity = server.identity FROM tenure.server;
 
 -- name: first_row
 INSERT INTO tenure.store (one, schema_version, identity, token_floor, pings)
@@ -117,7 +138,10 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
        (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace
          WHERE nspname = 'tenure' AND NOT pg_catalog.pg_has_role(nspowner, 'USAGE')),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules));
+                WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules)),
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                WHERE nspname = 'tenure' AND relname = 'server' AND pg_catalog.pg_has_role(relowner, 'USAGE')
+                  AND relnatts = 1);
 
 -- Only if something was marked: a mark may outlive what it was set for.
 -- name: find_foreign

@@ -5,6 +5,7 @@
 #include "store/postgres/postgres_settings.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,61 @@ static bool is_socket(const char *host) {
     return host[0] == '\0' || host[0] == '/' || host[0] == '@';
 }
 
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *four = (const void *)address;
+        return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct sockaddr_in6 *six = (const void *)address;
+    return address->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) && six->sin6_addr.s6_addr[12] == 127));
+}
+
+/* Of a host as text, which is not looked up: whatever is no loopback address may be anywhere. */
+static bool is_remote_text(const char *host) {
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (is_socket(host) || strcmp(host, "localhost") == 0)
+        return false;
+    bool loopback = getaddrinfo(host, NULL, &hints, &found) == 0 && found && is_loopback(found->ai_addr);
+    if (found)
+        freeaddrinfo(found);
+    return !loopback;
+}
+
+/* One of a list with commas is. */
+static bool is_remote_list(const char *hosts) {
+    char host[256];
+    size_t count = 1;
+    for (const char *at = hosts; (at = strchr(at, ',')); at++)
+        count++;
+    for (size_t i = 0; i < count; i++) {
+        take_nth(hosts, i, host, sizeof host);
+        if (is_remote_text(host))
+            return true;
+    }
+    return false;
+}
+
+static const char *environment(const char *name) {
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+/* Where libpq goes by itself. What a service file says is not known here. */
+static bool is_remote_by_itself(const ten_postgres_settings *settings) {
+    const char *address = ten_postgres_option(settings, "hostaddr");
+    if (!address)
+        address = environment("PGHOSTADDR");
+    return is_remote_list(address[0] ? address : environment("PGHOST"));
+}
+
+bool ten_postgres_verifies_by_default(const ten_postgres_settings *settings, const ten_postgres_place *place) {
+    return place->remote && !ten_postgres_option(settings, "sslmode") && !environment("PGSSLMODE")[0] &&
+           !ten_postgres_option(settings, "service") && !environment("PGSERVICE")[0];
+}
+
 static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, ten_postgres_place *places,
                          size_t *count, ten_error *error) {
     ten_addresses found;
@@ -185,6 +241,7 @@ static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, 
     for (size_t i = 0; r == TENURE_OK && i < found.count && *count < TEN_POSTGRES_PLACES_MAX; i++) {
         ten_postgres_place *place = &places[(*count)++];
         *place = *named;
+        place->remote = !is_loopback((const struct sockaddr *)&found.at[i].address);
         if (getnameinfo((const struct sockaddr *)&found.at[i].address, found.at[i].size, place->address,
                         sizeof place->address, NULL, 0, NI_NUMERICHOST) != 0)
             --*count;
@@ -201,7 +258,7 @@ int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline
     for (const char *at = hosts; at && (at = strchr(at, ',')); at++)
         named++;
     if (!hosts || ten_postgres_option(settings, "hostaddr")) {
-        places[count++] = (ten_postgres_place){0};
+        places[count++] = (ten_postgres_place){.remote = is_remote_by_itself(settings)};
         named = 0;
     }
     for (size_t i = 0; i < named && count < TEN_POSTGRES_PLACES_MAX; i++) {
@@ -223,6 +280,10 @@ void ten_postgres_parameters(const ten_postgres_settings *settings, const ten_po
     for (size_t i = 0; i < TEN_COUNT(defaults); i++) {
         keywords[count] = defaults[i].keyword;
         values[count++] = defaults[i].value;
+    }
+    if (ten_postgres_verifies_by_default(settings, place)) {
+        keywords[count] = "sslmode";
+        values[count++] = "verify-full";
     }
     for (const PQconninfoOption *at = settings->options; at->keyword && count < TEN_POSTGRES_KEYWORDS_MAX - 8; at++) {
         if (!at->val || !at->val[0])

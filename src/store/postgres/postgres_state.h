@@ -52,6 +52,8 @@ typedef struct ten_postgres_work {
 int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms);
 /* For `send`: the next statement. */
 int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values);
+/* For `take`: the answers say nothing. */
+int ten_postgres_take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata);
 /* Connected. */
 int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms);
 void ten_postgres_disconnect(ten_postgres_store *store);
@@ -90,6 +92,8 @@ int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *
 void ten_postgres_watch_init(ten_postgres_store *store);
 int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd);
 void ten_postgres_watch_clear(ten_store *base);
+int ten_postgres_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                          uint64_t *ret_left_ms, uint64_t timeout_ms);
 int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

@@ -28,17 +28,18 @@ WITH edit AS MATERIALIZED (
     SELECT CASE WHEN EXISTS (SELECT FROM tenure.namespace WHERE name = $1) THEN count(*)
                 ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
       FROM events
+), oldest AS MATERIALIZED (
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+                    (SELECT cursor - 1 FROM tenure.change
+                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
+                      ORDER BY cursor LIMIT 1)) AS bound
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count,
            first_cursor = CASE WHEN (cursor + count) / 1000 = cursor / 1000 THEN first_cursor
-                               ELSE greatest(first_cursor, cursor + count - 10000,
-                                             (SELECT change.cursor - 1 FROM tenure.change
-                                               WHERE namespace = $1
-                                                 AND change.at >= clock_timestamp() - interval '30 days'
-                                               ORDER BY change.cursor LIMIT 1)) END
+                               ELSE greatest(first_cursor, (SELECT bound FROM oldest)) END
       FROM told WHERE name = $1 AND count > 0
-    RETURNING cursor, first_cursor, count, pg_notify(left('tenure:' || $1, 63), '')
+    RETURNING cursor, count, pg_notify(left('tenure:' || $1, 63), '')
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
@@ -46,7 +47,7 @@ WITH edit AS MATERIALIZED (
 ), trimmed AS (
     DELETE FROM tenure.change
      WHERE namespace = $1
-       AND cursor <= (SELECT first_cursor FROM moved WHERE cursor / 1000 > (cursor - count) / 1000)
+       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
 )
 SELECT found FROM edit, told ORDER BY at;
 
@@ -128,7 +129,60 @@ SELECT string_agg(privilege || ' on ' || relation, ', ')
        unnest(string_to_array(privileges, ' ')) AS privilege
  WHERE NOT has_table_privilege(relation, privilege);
 
--- name: describe_epoch
+-- What keeps dead rows from being removed, the oldest first: transactions that are open, or prepared, and replication
+-- slots. One that is not seen by its time is by the transactions since. A name is quoted as a statement needs it. The
+-- last column: sessions whose state this role may not see.
+-- name: describe_snapshots
+WITH hidden AS MATERIALIZED (
+    SELECT count(*) AS count FROM pg_stat_activity
+     WHERE datname = current_database() AND state IS NULL AND pid <> pg_backend_pid() AND usename IS NOT NULL
+), dead AS MATERIALIZED (
+    SELECT sum(n_dead_tup) AS count FROM pg_stat_user_tables WHERE schemaname = 'tenure'
+)
+SELECT kind, name, detail, floor(extract(epoch FROM age) * 1000)::bigint, transactions, dead.count, hidden.count
+  FROM dead CROSS JOIN hidden
+  LEFT JOIN (
+       SELECT 'session' AS kind, pid::text AS name, concat_ws(', ', state, usename, nullif(application_name, '')) AS detail,
+              clock_timestamp() - xact_start AS age, age(coalesce(backend_xmin, backend_xid)) AS transactions
+         FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+          AND coalesce(backend_xmin, backend_xid) IS NOT NULL AND xact_start < clock_timestamp() - interval '1 minute'
+       UNION ALL
+       SELECT 'prepared', quote_literal(gid), owner::text, clock_timestamp() - prepared, age(transaction)
+         FROM pg_prepared_xacts
+        WHERE database = current_database() AND prepared < clock_timestamp() - interval '1 minute'
+       UNION ALL
+       SELECT 'slot', quote_literal(slot_name), CASE WHEN active THEN 'in use' ELSE 'not in use' END, NULL, age(xmin)
+         FROM pg_replication_slots
+        WHERE xmin IS NOT NULL AND age(xmin) > CASE WHEN active THEN 100000 ELSE 1000 END
+       UNION ALL
+       SELECT 'standby', pid::text, concat_ws(', ', application_name, client_addr::text), NULL, age(backend_xmin)
+         FROM pg_stat_replication
+        WHERE age(backend_xmin) > 100000) AS snapshots ON true
+ ORDER BY transactions DESC NULLS LAST LIMIT 3;
+
+-- name: describe_identity
+SELECT count(*) = 0, min(pg_get_userbyid(relowner)::text) FROM pg_class WHERE oid = 'tenure.server'::regclass AND relnatts = 1;
+
+-- How long a newcomer with the TTL $1 still waits, in whatever namespace.
+-- name: get_recovery
 SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000
-                     + (SELECT max(longest_ms) FROM tenure.namespace)), 0)::bigint
+                     + greatest((SELECT max(longest_ms) FROM tenure.namespace), $1::bigint)), 0)::bigint
   FROM tenure.store WHERE one;
+
+-- The same, and newcomers wait no longer: $2 has decided that.
+-- name: end_recovery
+WITH waiting AS MATERIALIZED (
+    SELECT greatest(ceil(extract(epoch FROM began_at - clock_timestamp()) * 1000
+                         + greatest((SELECT max(longest_ms) FROM tenure.namespace), $1::bigint)), 0)::bigint AS left_ms
+      FROM tenure.store WHERE one FOR UPDATE
+), ended AS (
+    UPDATE tenure.store SET began_at = NULL FROM waiting WHERE one AND left_ms > 0 RETURNING left_ms
+), moved AS (
+    UPDATE tenure.namespace SET cursor = cursor + 1 FROM ended
+    RETURNING name, cursor, pg_notify(left('tenure:' || name, 63), '')
+), told AS (
+    INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
+    SELECT name, cursor, clock_timestamp(), 'store_recovering', 'forced', '', '', $2, 0 FROM moved
+)
+SELECT left_ms FROM waiting;

@@ -14,10 +14,15 @@ static const struct {
     const char *text;
     bool prelude;
 } scripts[TEN_REDIS_SCRIPT_COUNT] = {
-    [TEN_REDIS_APPLY] = {LUA_APPLY, true},      [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
-    [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},    [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
-    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},  [TEN_REDIS_LIST] = {LUA_LIST, false},
-    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false}, [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
+    [TEN_REDIS_APPLY] = {LUA_APPLY, true},
+    [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
+    [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},
+    [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
+    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},
+    [TEN_REDIS_LIST] = {LUA_LIST, false},
+    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true},
+    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},
+    [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -308,5 +313,6 @@ const ten_store_ops ten_redis_ops = {
     .watch = ten_redis_watch_get,
     .watch_clear = ten_redis_watch_clear,
     .ping = redis_ping,
+    .recovery = ten_redis_recovery,
     .check = ten_redis_check,
 };

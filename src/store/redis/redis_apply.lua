@@ -268,6 +268,12 @@ local function is_plausible(token)
     return token <= math.max(now, floor) + 31622400000
 end
 
+-- A token above the counter was granted by a store that knew more than this one does. One below the floor may be from
+-- before this epoch, and then the loss is known.
+local function proves_loss(lease, token)
+    return run.holder ~= '' and run.ttl > 0 and token > lease.token and token >= floor and is_plausible(token)
+end
+
 -- While recovering, a living holder puts back what the store forgot: its token is above the counter, or it is the
 -- counter and the name beside it is its own. A key that another program wrote meanwhile stays: that program knows no
 -- epoch, and would not notice.
@@ -320,15 +326,20 @@ local function renew_one(writes, lease, token, wait)
 end
 
 local function renew()
-    local wait = recovering(has('keep') and 0 or run.ttl)
-    if wait > 0 and is_gone(run.holder) then
-        wait = 0 -- a late request of a dead process puts nothing back
-    end
+    local shown = has('keep') and 0 or run.ttl
+    local wait = recovering(shown)
     local leases, replies, writes = read_leases(), {}, new_writes()
+    local gone = is_gone(run.holder)
     local i = 0
     for token in string.gmatch(run.tokens, '(%d+) %d+') do
         i = i + 1
-        replies[i] = renew_one(writes, leases[i], tonumber(token), wait)
+        token = tonumber(token)
+        if wait == 0 and proves_loss(leases[i], token) then
+            begin_epoch(server)
+            wait = recovering(shown)
+        end
+        -- A late request of a dead process puts nothing back.
+        replies[i] = renew_one(writes, leases[i], token, gone and 0 or wait)
     end
     write(writes)
     return replies

@@ -418,3 +418,60 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
     }
     return r;
 }
+
+/* ---- the quarantine ------------------------------------------------------------------------------------ */
+
+struct recovery {
+    const ten_redis_space *space;
+    uint64_t ttl_ms;
+    const char *actor; /* NULL: nobody ends it */
+};
+
+static void make_recovery(ten_redis_store *store, void *userdata) {
+    const struct recovery *recovery = userdata;
+    ten_redis_script_in(store, TEN_REDIS_RECOVERY, recovery->space, 0);
+    ten_redis_arguments(store, recovery->space);
+    ten_redis_word_number(&store->words, recovery->ttl_ms);
+    ten_redis_word(&store->words, recovery->actor ? recovery->actor : "");
+}
+
+/* Who only asks must not begin the first epoch of a namespace. */
+static int has_epoch(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms, bool *ret_has) {
+    const char *const words[] = {"EXISTS", space->own[TEN_REDIS_EPOCH]};
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    int r = ten_redis_connect(store, deadline_ms);
+    if (r == TENURE_OK)
+        r = ten_redis_link_ask(store->link, deadline_ms, &reply, &store->base.error, words, TEN_COUNT(words));
+    if (r == TENURE_OK)
+        *ret_has = ten_redis_number(reply) > 0;
+    else
+        ten_redis_disconnect(store);
+    return r;
+}
+
+int ten_redis_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                       uint64_t *ret_left_ms, uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    struct recovery recovery = {.ttl_ms = ttl_ms, .actor = actor};
+    bool has = actor != NULL;
+    int r = ten_redis_space_get(&store->layout, namespace_name, &recovery.space, &base->error);
+    if (r == TENURE_OK && !has)
+        r = has_epoch(store, recovery.space, ten_add_saturating(ten_now_ms(), timeout_ms), &has);
+    if (r < 0 || !has) {
+        *ret_left_ms = 0;
+        return r;
+    }
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    r = ten_redis_call(store, "ending the recovery", make_recovery, &recovery, timeout_ms, &reply);
+    if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2))
+        r = ten_redis_misunderstood(store);
+    if (r < 0)
+        return r;
+    if (actor && ten_redis_number(reply->element[1]) > 0)
+        return ten_fail(&base->error, TENURE_E_HELD,
+                        "the recovery of %s cannot be ended yet: no write of this master was confirmed by %llu "
+                        "replicas, so a former master may still grant and renew leases",
+                        namespace_name, (unsigned long long)store->wait_replicas);
+    *ret_left_ms = ten_redis_number(reply->element[0]);
+    return TENURE_OK;
+}

@@ -20,6 +20,7 @@ enum ten_redis_script {
     TEN_REDIS_CURSOR,
     TEN_REDIS_SWEEP,
     TEN_REDIS_CONFIRM,
+    TEN_REDIS_RECOVERY,
     TEN_REDIS_LIST,
     TEN_REDIS_LIST_INSTANCES,
     TEN_REDIS_CHANGES,
@@ -133,6 +134,8 @@ int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd
 void ten_redis_watch_clear(ten_store *base);
 void ten_redis_watch_close(ten_redis_watch *watch);
 void ten_redis_watch_forget(ten_redis_watch *watch);
+int ten_redis_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                       uint64_t *ret_left_ms, uint64_t timeout_ms);
 int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

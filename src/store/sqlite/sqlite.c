@@ -74,6 +74,7 @@ static int put_lease(ten_db *db, const ten_op *op, const ten_lease_row *row) {
     ten_bind_u64(statement, 7, row->acquired_at_ms);
     ten_bind_u64(statement, 8, row->barred);
     ten_bind_u64(statement, 9, (uint64_t)row->ask);
+    ten_bind_u64(statement, 10, (op->flags & TEN_OP_KEEP) != 0);
     return ten_db_run(db, statement);
 }
 
@@ -117,7 +118,7 @@ static int get_instance(ten_db *db, const ten_op *op, ten_instance_row *row, boo
 
 /* One statement for nearly every renewal; 1 when it matched, 0 when the rules have to be asked. */
 static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
-    if (!op->holder || op->ttl_ms == 0)
+    if (!op->holder || op->ttl_ms == 0 || (op->flags & TEN_OP_KEEP))
         return 0;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RENEW);
     if (!statement)
@@ -176,12 +177,20 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         return r < 0 ? r : TENURE_OK;
     uint64_t ended_ms = row.ends_ms;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
+    if (effect.proves_loss) {
+        *must_last = true;
+        r = ten_db_begin_proved_epoch(db, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
+        if (r < 0)
+            return r;
+        ten_lease_row_apply(&row, op, &db->context, result, &effect);
+    }
     if (effect.row_changed) {
         *must_last |= effect.must_last;
-        /* What is only kept for others, nobody believes in: no epoch waits for it. */
+        /* What is only kept for others, nobody believes in: no epoch waits for it. Whoever asks for it, or bars it,
+         * leaves its end as it is. */
         if (row.holder[0] == '\0')
             ten_db_note_released(db, ended_ms);
-        else if (!(op->flags & TEN_OP_KEEP))
+        else if (!(op->flags & TEN_OP_KEEP) && row.ends_ms != ended_ms)
             ten_db_note_end(db, row.ends_ms);
         r = put_lease(db, op, &row);
     }
@@ -455,6 +464,13 @@ static int sqlite_ping(ten_store *base, uint64_t timeout_ms) {
     return ten_db_end(db, TENURE_OK); /* every transaction writes */
 }
 
+static int sqlite_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                           uint64_t *ret_left_ms, uint64_t timeout_ms) {
+    (void)namespace_name; /* it is of the whole file, */
+    (void)ttl_ms;         /* and as long for everybody */
+    return ten_db_recovery(&self(base)->db, actor, ret_left_ms, timeout_ms);
+}
+
 static int sqlite_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     return ten_db_check(&self(base)->db, each, userdata, timeout_ms);
 }
@@ -501,5 +517,6 @@ const ten_store_ops ten_sqlite_ops = {
     .watch = sqlite_watch,
     .watch_clear = sqlite_watch_clear,
     .ping = sqlite_ping,
+    .recovery = sqlite_recovery,
     .check = sqlite_check,
 };

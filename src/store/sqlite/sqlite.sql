@@ -15,7 +15,9 @@ CREATE TABLE store (
     schema_cookie INTEGER NOT NULL,
     pings INTEGER NOT NULL
 ) STRICT;
--- A row is kept for good once a target was leased: token is its counter. holder NULL: released.
+-- A row is kept for good once a target was leased: token is its counter. holder NULL: released. kept_ends_ms, if it is
+-- ends_ms: the lease only keeps the others out, and its holder does not believe in it for that long (TEN_OP_KEEP).
+-- Versions that do not know this column leave it alone when they set another end.
 CREATE TABLE lease (
     namespace TEXT NOT NULL,
     target TEXT NOT NULL,
@@ -26,6 +28,7 @@ CREATE TABLE lease (
     acquired_at_ms INTEGER NOT NULL,
     barred INTEGER NOT NULL,
     ask INTEGER NOT NULL,
+    kept_ends_ms INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, target)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE target (
@@ -67,7 +70,15 @@ CREATE TABLE change (
 -- In one statement, so that a migration by another process is seen as a whole or not at all.
 -- name: get_version
 SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
-       (SELECT count(*) FROM sqlite_schema);
+       (SELECT count(*) FROM sqlite_schema),
+       (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms');
+
+-- A file of an older version gets the column that it lacks. That raises the schema cookie, which must not look like a
+-- restore: the row that remembers it goes along, unless it was another one before.
+-- name: add_kept
+ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
+UPDATE store SET schema_cookie = schema_cookie + 1
+ WHERE schema_cookie + 1 = (SELECT schema_version FROM pragma_schema_version);
 
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
@@ -91,28 +102,34 @@ VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)
 -- name: raise_generation
 UPDATE store SET pings = ?1;
 
+-- name: end_recovery
+UPDATE store SET recovering_until_ms = 0;
+
 -- After a reboot the old times mean nothing. Whoever was named as a holder keeps the target for its whole TTL from now: on this host nobody
 -- is left to use it, but a disk that moved to another host may have left a holder behind.
 -- name: restart_leases
-UPDATE lease SET ends_ms = ?1 + ttl_ms WHERE holder IS NOT NULL;
+UPDATE lease
+   SET ends_ms = ?1 + ttl_ms, kept_ends_ms = CASE WHEN kept_ends_ms = ends_ms THEN ?1 + ttl_ms ELSE 0 END
+ WHERE holder IS NOT NULL;
 
 -- name: restart_instances
 UPDATE instance SET ends_ms = ?1 + ttl_ms;
 
 -- name: last_end
-SELECT coalesce(max(ends_ms), 0) FROM lease WHERE holder IS NOT NULL;
+SELECT coalesce(max(ends_ms), 0) FROM lease WHERE holder IS NOT NULL AND kept_ends_ms <> ends_ms;
 
 -- name: longest_ttl
-SELECT coalesce(max(ttl_ms), 0) FROM lease WHERE holder IS NOT NULL;
+SELECT coalesce(max(ttl_ms), 0) FROM lease WHERE holder IS NOT NULL AND kept_ends_ms <> ends_ms;
 
 -- name: get_lease
 SELECT holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask FROM lease WHERE namespace = ?1 AND target = ?2;
 
 -- name: put_lease
-INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask, kept_ends_ms)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?10 THEN ?5 ELSE 0 END)
     ON CONFLICT (namespace, target) DO UPDATE
-   SET holder = ?3, token = ?4, ends_ms = ?5, ttl_ms = ?6, acquired_at_ms = ?7, barred = ?8, ask = ?9;
+   SET holder = ?3, token = ?4, ends_ms = ?5, ttl_ms = ?6, acquired_at_ms = ?7, barred = ?8, ask = ?9,
+       kept_ends_ms = CASE WHEN ?10 THEN ?5 ELSE kept_ends_ms END;
 
 -- The plain renewal, which is nearly all that a store does: everything as it was, only later. What does not match is looked at
 -- again through get_lease.
@@ -179,11 +196,12 @@ SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask FROM instan
 INSERT INTO change (cursor, at_ms, event, reason, namespace, target, instance, actor, token)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
--- By count, and those before the first that is young enough: what lies between younger ones stays, because a loss has
--- the time of the lease's end, which may be long ago.
+-- By count (cursors leap when an epoch begins, and what came before stays), and those before the first that is young
+-- enough: what lies between younger ones stays, because a loss has the time of the lease's end, which may be long ago.
 -- name: trim_changes
 DELETE FROM change
- WHERE cursor <= max(?1, coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
+ WHERE cursor <= max(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?1), 0),
+                     coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
 
 -- name: change_range
 -- As two: both at once would go through the whole table.
@@ -193,6 +211,6 @@ SELECT coalesce((SELECT min(cursor) FROM change), 1), coalesce((SELECT max(curso
 SELECT cursor, at_ms, event, reason, namespace, target, instance, actor, token FROM change
  WHERE cursor > ?1 AND (?2 IS NULL OR namespace IN (?2, '')) ORDER BY cursor LIMIT ?3;
 
--- Whether an epoch has begun since a cursor: only a reader that has missed something asks.
+-- Whether an epoch has begun since a cursor.
 -- name: epoch_since
 SELECT 1 FROM change WHERE cursor > ?1 AND event = 'store_recovering' LIMIT 1;

@@ -7,7 +7,6 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include "base/duration.h"
 #include "store/common/report.h"
 #include "store/sqlite/sqlite_db.h"
 
@@ -45,17 +44,6 @@ static void check_watch(ten_db *db, const ten_report *report) {
                     "raise fs.inotify.max_user_instances; until then waiters look four times a second");
 }
 
-static void check_recovery(const ten_db *db, const ten_report *report) {
-    char left[TEN_DURATION_SIZE];
-    char found[96];
-    ten_duration_show(db->context.recovering_ms, left);
-    snprintf(found, sizeof found, "the database was replaced or restored; newcomers wait for %s", left);
-    bool whole = db->context.recovering_ms == 0;
-    ten_report_tell(report, whole ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "history of the file",
-                    whole ? "nothing lost" : found,
-                    "wait: living holders go on, and everybody else enters when their leases have ended");
-}
-
 int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_report report = {.each = each, .userdata = userdata};
     int r = ten_db_begin_write(db, false, timeout_ms);
@@ -66,6 +54,5 @@ int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t time
     check_place(db, &report);
     check_room(db, &report);
     check_watch(db, &report);
-    check_recovery(db, &report);
     return TENURE_OK;
 }

@@ -204,7 +204,7 @@ static int trim_changes(ten_db *db) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TRIM_CHANGES);
     if (!statement)
         return db->error->code;
-    ten_bind_u64(statement, 1, ten_sub_saturating(db->cursor, TEN_FEED_MAX));
+    ten_bind_u64(statement, 1, TEN_FEED_MAX);
     ten_bind_u64(statement, 2, ten_sub_saturating(db->context.wall_ms, TEN_FEED_AGE_MS));
     return ten_db_run(db, statement);
 }

@@ -20,6 +20,7 @@ enum ten_sql {
     TEN_SQL_PUT_STORE,
     TEN_SQL_SCHEMA_COOKIE,
     TEN_SQL_RAISE_GENERATION,
+    TEN_SQL_END_RECOVERY,
     TEN_SQL_RESTART_LEASES,
     TEN_SQL_RESTART_INSTANCES,
     TEN_SQL_LAST_END,
@@ -110,6 +111,10 @@ void ten_db_disconnect(ten_db *db);
 /* Compares what the store says of itself with what is found, and brings it up to date; *ret_changed: it had to
  * (sqlite_epoch.c). */
 int ten_db_check_epoch(ten_db *db, bool *ret_changed);
+/* How long newcomers still wait; with an actor, they do no longer (sqlite_epoch.c). */
+int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms);
+/* Begins an epoch in the transaction under way: a renewal with this TTL has proved that data was lost. */
+int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms);
 /* Until when to wait for one's turn before going on without it. */
 uint64_t ten_db_patience_end_us(const ten_db *db);
 

@@ -91,14 +91,51 @@ static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
 static int begin_epoch(ten_db *db, struct store_row *row) {
     row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(db->context.wall_ms, TENURE_TOKEN_MAX / 2));
     int r = recovering_end(db, &row->recovering_until_ms);
-    /* The gap in the cursors makes every reader of the old feed start over. */
+    /* Above every cursor that was: the entry of the epoch makes all readers that are behind it start over. */
     db->cursor = ten_max_u64(row->cursor, db->memory.cursor) + 1;
-    if (r == TENURE_OK)
-        r = ten_db_run_number(db, TEN_SQL_TRIM_CHANGES, db->cursor);
     if (r == TENURE_OK)
         r = ten_db_add_change(
             db, &(ten_change){
                     .kind = TENURE_EVENT_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""});
+    return r;
+}
+
+static int end_recovery(ten_db *db, const char *actor) {
+    int r = ten_db_run_plain(db, TEN_SQL_END_RECOVERY);
+    return r < 0 ? r
+                 : ten_db_add_change(db, &(ten_change){.kind = TENURE_EVENT_RECOVERING,
+                                                       .reason = TEN_REASON_FORCED,
+                                                       .namespace_name = "",
+                                                       .target = "",
+                                                       .instance = "",
+                                                       .actor = actor});
+}
+
+int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms) {
+    int r = ten_db_begin_write(db, actor != NULL, timeout_ms);
+    if (r < 0)
+        return r;
+    uint64_t left_ms = db->context.recovering_ms;
+    if (actor && left_ms > 0)
+        r = end_recovery(db, actor);
+    r = ten_db_end(db, r);
+    if (r == TENURE_OK)
+        *ret_left_ms = left_ms;
+    return r;
+}
+
+/* A holder has shown a token that the database never granted: neither it nor the side file knows what was lost. */
+int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms) {
+    struct store_row row;
+    int r = get_store_row(db, &row);
+    if (r == TENURE_OK)
+        r = begin_epoch(db, &row);
+    uint64_t least_ms = db->context.now_ms + ten_max_u64(shown_ttl_ms, RECOVERING_MIN_MS);
+    row.recovering_until_ms = ten_max_u64(row.recovering_until_ms, least_ms);
+    if (r == TENURE_OK)
+        r = put_store_row(db, &row);
+    db->context.token_floor = row.token_floor;
+    db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
     return r;
 }
 

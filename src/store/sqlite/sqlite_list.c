@@ -193,17 +193,19 @@ static int place_cursor(ten_db *db, uint64_t *cursor, bool *ret_epoch) {
     sqlite3_reset(statement);
     if (found < 0)
         return found;
-    if (*cursor == TEN_CURSOR_OLDEST)
-        *cursor = first - 1;
-    if (*cursor != TEN_CURSOR_NOW && *cursor <= last && *cursor + 1 >= first)
+    if (*cursor == TEN_CURSOR_OLDEST) {
+        *cursor = first - 1; /* the history: epochs are a part of it */
         return TENURE_OK;
+    }
     bool missed = *cursor != TEN_CURSOR_NOW;
     int r = TENURE_OK;
     *ret_epoch = missed && *cursor > last;
-    if (missed && !*ret_epoch)
+    if (missed && *cursor < last)
         r = find_epoch_since(db, *cursor, ret_epoch);
+    if (r < 0 || (missed && !*ret_epoch && *cursor + 1 >= first))
+        return r;
     *cursor = last;
-    return r < 0 ? r : missed ? TENURE_E_RESYNC : 1;
+    return missed ? TENURE_E_RESYNC : 1;
 }
 
 static int read_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

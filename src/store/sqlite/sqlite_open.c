@@ -166,7 +166,8 @@ static int migrate(ten_db *db, uint64_t version) {
 }
 
 /* What the file says that it is. */
-static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_application, uint64_t *ret_tables) {
+static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_application, uint64_t *ret_tables,
+                        bool *ret_has_kept) {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(db->connection, SQL_GET_VERSION, -1, &statement, NULL);
     int found = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
@@ -174,17 +175,21 @@ static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_applica
         *ret_version = ten_column_u64(statement, 0);
         *ret_application = ten_column_u64(statement, 1);
         *ret_tables = ten_column_u64(statement, 2);
+        *ret_has_kept = ten_column_u64(statement, 3) > 0;
     }
     sqlite3_finalize(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-static int check_version(ten_db *db, uint64_t *ret_version) {
+/* *ret_whole: there is nothing to add. */
+static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_whole) {
     uint64_t application = 0;
     uint64_t tables = 0;
-    int r = read_version(db, ret_version, &application, &tables);
+    bool has_kept = false;
+    int r = read_version(db, ret_version, &application, &tables, &has_kept);
     if (r < 0)
         return r;
+    *ret_whole = *ret_version == TEN_COUNT(migrations) && has_kept;
     if (tables > 0 && application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
@@ -198,16 +203,17 @@ static int check_version(ten_db *db, uint64_t *ret_version) {
 
 static int make_schema(ten_db *db) {
     uint64_t version = 0;
-    int r = check_version(db, &version);
-    if (r < 0 || version == TEN_COUNT(migrations))
+    bool whole = false;
+    int r = check_version(db, &version, &whole);
+    if (r < 0 || whole)
         return r;
     r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
     /* Another process may have been here while this one waited. */
-    r = check_version(db, &version);
-    if (r == TENURE_OK)
-        r = migrate(db, version);
+    r = check_version(db, &version, &whole);
+    if (r == TENURE_OK && !whole)
+        r = version < TEN_COUNT(migrations) ? migrate(db, version) : ten_db_execute(db, SQL_ADD_KEPT);
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
@@ -259,9 +265,10 @@ static int open_file(ten_db *db) {
     db->path = sqlite3_db_filename(db->connection, "main");
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
     uint64_t version;
+    bool whole;
     /* Again, since the path may have been a link to somewhere else. */
     r = check_filesystem(db, db->path);
-    return r < 0 ? r : check_version(db, &version);
+    return r < 0 ? r : check_version(db, &version, &whole);
 }
 
 int ten_db_connect(ten_db *db) {

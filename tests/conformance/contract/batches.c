@@ -53,7 +53,7 @@ static void mix(struct batch *batch) {
             break;
         case 3:
             op->kind = TEN_OP_RENEW;
-            op->token = token + 1;
+            op->token = TENURE_TOKEN_MAX; /* one that was never granted, and is too large to prove a loss */
             break;
         default:
             op->kind = TEN_OP_READ;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define COMPETITORS 8u
-#define ROUNDS      40u /* of each */
+#define ROUNDS      25u /* of each */
 #define BOUND_MS    (10 * HANG_MS)
 
 /* Between processes; everything in it is only written by who is inside, or atomic. */

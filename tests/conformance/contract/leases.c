@@ -123,10 +123,12 @@ static void a_renewal_by_the_token_alone_never_shortens_a_lease(void **state) {
 
 static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
     const struct place *place = *state;
+    uint64_t former = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(release(place, "t", "a", former), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result results[] = {
-        renew(place, "t", "b", token, 2 * LONG_MS),      renew(place, "t", "a", token + 1, 2 * LONG_MS),
-        renew(place, "t", NULL, token + 1, 2 * LONG_MS), renew(place, "t", "a", token + 2, 2 * LONG_MS),
+        renew(place, "t", "b", token, 2 * LONG_MS),      renew(place, "t", "a", former, 2 * LONG_MS),
+        renew(place, "t", NULL, token + 1, 2 * LONG_MS), renew(place, "t", "a", TENURE_TOKEN_MAX, 2 * LONG_MS),
         renew(place, "t", NULL, 0, 2 * LONG_MS),
     };
     for (size_t i = 0; i < TEN_COUNT(results); i++) {
@@ -155,8 +157,9 @@ static void without_a_token_the_holder_alone_decides(void **state) {
 
 static void a_renewal_of_what_was_never_leased_is_lost(void **state) {
     const struct place *place = *state;
-    expect_outcome(renew(place, "t", "a", 1, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", 1, 0), TEN_LOST);
     expect_outcome(renew(place, "t", NULL, 1, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, LONG_MS), TEN_LOST);
     assert_int_equal(read_lease(place, "t").token, 0);
 }
 

@@ -129,10 +129,21 @@ static bool is_meant(const ten_etcd_call *call, const char *path, const char *bo
     return path && strcmp(call->path, path) == 0 && (!body || (call->body && strstr(call->body, body)));
 }
 
+static void count_call(const ten_etcd_call *call) {
+    etcd_wire.kept_alive += is_meant(call, "/v3/lease/keepalive", NULL);
+    etcd_wire.compared += is_meant(call, "/v3/kv/txn", "\"success\":[]");
+    etcd_wire.local += is_meant(call, "/v3/kv/txn", "\"success\":[],\"failure\":[]");
+}
+
+static void count_keys(const ten_etcd_call *call) {
+    for (size_t i = 0; i < json_array_size(json_object_get(call->answer, "responses")); i++)
+        etcd_wire.most_keys = ten_max_u64(etcd_wire.most_keys, json_array_size(ten_etcd_kvs(call->answer, i)));
+}
+
 int __wrap_ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, uint64_t deadline_ms,
                             ten_error *error) {
     for (size_t i = 0; i < count; i++)
-        etcd_wire.kept_alive += is_meant(&calls[i], "/v3/lease/keepalive", NULL);
+        count_call(&calls[i]);
     bool hooked = count > 0 && is_meant(&calls[0], etcd_wire.hook_path, NULL);
     bool lost = count > 0 && is_meant(&calls[0], etcd_wire.lose_path, etcd_wire.lose_body);
     if (hooked) {
@@ -142,6 +153,8 @@ int __wrap_ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t co
             etcd_wire.before(etcd_wire.place);
     }
     int r = __real_ten_etcd_perform(link, calls, count, deadline_ms, error);
+    for (size_t i = 0; i < count; i++)
+        count_keys(&calls[i]);
     if (hooked && etcd_wire.after && r == TENURE_OK)
         etcd_wire.after(&calls[0]);
     if (!lost || r < 0)

@@ -47,6 +47,9 @@ struct etcd_wire {
     const struct place *place;
     unsigned hooked;
     unsigned kept_alive; /* how many keep-alives were sent */
+    size_t most_keys;    /* in one answer */
+    unsigned compared;   /* how many transactions only compared, */
+    unsigned local;      /* and how many of those a member without a quorum answers: nothing is read in any branch */
 };
 extern struct etcd_wire etcd_wire; /* cleared for each case */
 

@@ -78,6 +78,22 @@ static void renewals_are_cheap_again_after_somebody_has_asked_for_a_lease(void *
         fail_msg("5 renewals of 300 leases were %llu requests", (unsigned long long)calls);
 }
 
+/* A member that is cut off from the others answers what only compares, from what it knows. */
+static void every_comparison_needs_a_quorum(void **state) {
+    const struct place *place = *state;
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    etcd_wire.compared = 0;
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK); /* left out the heartbeat: it moves */
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    must_acquire(place, "t", "a", LONG_MS); /* its own */
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    assert_true(etcd_wire.compared >= 3); /* else nothing is tested */
+    assert_int_equal(etcd_wire.local, 0);
+}
+
 static void a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed(void **state) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 3, "a", TTL_MS);
@@ -540,6 +556,7 @@ int main(void) {
         ETCD_CASE(a_token_is_the_revision_at_which_its_key_was_created),
         ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests),
         ETCD_CASE(renewals_are_cheap_again_after_somebody_has_asked_for_a_lease),
+        ETCD_CASE(every_comparison_needs_a_quorum),
         ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
         ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
         ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),

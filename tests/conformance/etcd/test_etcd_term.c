@@ -196,6 +196,63 @@ static void heartbeats_move_to_the_new_term_too(void **state) {
     assert_int_equal(seen.count, 0);
 }
 
+/* ---- no room */
+
+/* The member takes no more data, as when its disk has become full. */
+static void etcd_raise_alarm(void) {
+    ten_etcd_call call = {.path = "/v3/maintenance/alarm", .body = "{\"action\":\"ACTIVATE\",\"alarm\":\"NOSPACE\"}"};
+    char url[FIXTURE_URL_SIZE];
+    etcd_url(url, "");
+    ten_store *store = open_store(url);
+    assert_int_equal(ten_etcd_perform(((ten_etcd_store *)store)->link, &call, 1, now_ms() + CALL_MS, &store->error),
+                     TENURE_OK);
+    ten_etcd_calls_free(&call, 1);
+    ten_store_close(store);
+}
+
+/* Restarted with its alarm. It leads when it answers a read. */
+static void etcd_restart_alarmed(const struct place *place) {
+    etcd_member.alarmed = true;
+    etcd_restart();
+    etcd_member.alarmed = false;
+    uint64_t until_ms = now_ms() + HANG_MS;
+    while (place->other->ops->ping(place->other, 1000) != TENURE_OK && now_ms() < until_ms)
+        sleep_ms(20);
+}
+
+static void holders_go_on_without_room_also_after_a_change_of_leader(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    ten_op ops[] = {
+        {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1},
+        {.kind = TEN_OP_RENEW, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS},
+        {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "new", .holder = "a", .ttl_ms = LONG_MS},
+    };
+    ten_result results[TEN_COUNT(ops)];
+    ops[1].token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(ten_store_apply(place->store, ops, results, 2, CALL_MS), TENURE_OK);
+    assert_int_equal(ten_store_apply(place->store, ops, results, 2, CALL_MS), TENURE_OK);
+    etcd_raise_alarm();
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(ten_store_apply(place->store, ops, results, 3, CALL_MS), TENURE_OK);
+        expect_outcome(results[0], TEN_OK);
+        expect_outcome(results[1], TEN_OK);
+        assert_int_equal(results[1].token, ops[1].token);
+        expect_outcome(results[2], TEN_ERROR);
+        assert_int_equal(results[2].error, TENURE_E_FULL);
+        assert_int_equal(ten_store_apply(place->other, ops + 2, results, 1, CALL_MS), TENURE_E_FULL);
+        etcd_restart_alarmed(place);
+    }
+    /* What a former leader takes away meanwhile is given to nobody when there is room again. */
+    assert_int_equal(ten_store_apply(place->store, ops, results, 2, CALL_MS), TENURE_OK);
+    revoke_lease_of(place, "t");
+    (void)etcdctl("alarm disarm");
+    expect_recovering(acquire(&elsewhere, "t", "newcomer", LONG_MS), LONG_MS);
+    assert_int_equal(ten_store_apply(place->store, ops, results, 3, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < TEN_COUNT(ops); i++)
+        expect_outcome(results[i], TEN_OK);
+}
+
 /* ---- answers that do not belong together */
 
 static void of_another_term(ten_etcd_call *call) {
@@ -243,6 +300,7 @@ int main(void) {
         ETCD_CASE(what_was_forced_is_not_put_back),
         ETCD_CASE(an_etcd_lease_that_is_revoked_in_its_own_term_has_ended),
         ETCD_CASE(heartbeats_move_to_the_new_term_too),
+        ETCD_CASE(holders_go_on_without_room_also_after_a_change_of_leader),
         ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count),
         ETCD_CASE(a_keep_alive_by_another_member_than_the_comparison_does_not_count),
     };

@@ -145,6 +145,133 @@ static void a_database_that_was_restored_from_a_dump_begins_an_epoch(void **stat
     expect_survival(place, token);
 }
 
+static void say_to_server(struct postgres_place *postgres, const char *format, const char *name, const char *other) {
+    char statement[256];
+    bool done;
+    snprintf(statement, sizeof statement, format, name, other);
+    free(postgres_server_query(postgres->server, "postgres", statement, &done));
+    assert_true(done);
+}
+
+/* A database is kept as a template, and renamed to the first one's name later: everything in it has the same numbers. */
+static void a_database_that_was_copied_and_renamed_begins_an_epoch(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", LONG_MS);
+    postgres_place_close(postgres);
+    say_to_server(postgres, "CREATE DATABASE %scopy TEMPLATE %s", postgres->database, postgres->database);
+    postgres_place_open(postgres, "");
+    uint64_t token = 0;
+    for (int i = 0; i < 3; i++) {
+        expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
+        token = must_acquire(place, "t", "a", TTL_MS);
+    }
+    postgres_place_close(postgres);
+    say_to_server(postgres, "ALTER DATABASE %s RENAME TO %sold", postgres->database, postgres->database);
+    say_to_server(postgres, "ALTER DATABASE %scopy RENAME TO %s", postgres->database, postgres->database);
+    (void)postgres_text(postgres, "UPDATE tenure.lease SET ttl_ms = %u", (unsigned)TTL_MS);
+    postgres_place_open(postgres, "");
+    expect_survival(place, token);
+}
+
+static void tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    char command[1024];
+    must_acquire(place, "t", "a", TTL_MS);
+    snprintf(command, sizeof command, "pg_dump --data-only -n tenure -h %s -U %s %s > %s/data.sql",
+             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory);
+    assert_int_equal(system(command), 0);
+    uint64_t token = 0;
+    for (int i = 0; i < 3; i++) {
+        expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
+        token = must_acquire(place, "t", "a", TTL_MS);
+    }
+    (void)postgres_text(postgres, "TRUNCATE tenure.store, tenure.namespace, tenure.lease, tenure.target, "
+                                  "tenure.instance, tenure.change");
+    snprintf(command, sizeof command, "psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s < %s/data.sql >/dev/null",
+             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory);
+    assert_int_equal(system(command), 0);
+    expect_survival(place, token);
+}
+
+/* As an older version has left it. */
+static void narrow_identity(struct postgres_place *postgres) {
+    (void)postgres_text(postgres, "DROP VIEW tenure.server");
+    (void)postgres_text(postgres, "CREATE VIEW tenure.server AS "
+                                  "SELECT concat_ws(':', (pg_control_system()).system_identifier, "
+                                  "left(pg_walfile_name(pg_current_wal_lsn()), 8), 'tenure.lease'::regclass::oid) "
+                                  "AS identity");
+    (void)postgres_text(postgres, "GRANT SELECT ON tenure.server TO PUBLIC");
+    (void)postgres_text(postgres, "UPDATE tenure.store SET identity = (SELECT identity FROM tenure.server)");
+}
+
+static void expect_wide_identity(struct postgres_place *postgres, const char *is_wide) {
+    assert_string_equal(postgres_text(postgres, "SELECT identity LIKE '%%:base/%%' FROM tenure.store"), is_wide);
+    assert_string_equal(
+        postgres_text(postgres, "SELECT store.identity = server.identity FROM tenure.store, tenure.server"), "t");
+}
+
+static void an_older_identity_is_widened_and_no_lease_is_lost(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    narrow_identity(postgres);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    /* Somebody reads all tables meanwhile: nobody waits for that, and the narrow identity goes on to count. */
+    struct postgres_blocker blocker;
+    postgres_block(postgres, &blocker, "LOCK TABLE tenure.server IN ACCESS SHARE MODE", 500);
+    postgres_place_open(postgres, "");
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    postgres_unblock(&blocker);
+    ten_store *older = place->store; /* a handle that is open when the identity changes */
+    place->store = NULL;
+    postgres_place_open(postgres, "");
+    expect_wide_identity(postgres, "t");
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    assert_int_equal(must_acquire(place, "u", "a", LONG_MS), 1);
+    ten_store *newer = place->store;
+    place->store = older;
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    place->store = newer;
+    ten_store_close(older);
+    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE event = 'store_recovering'"),
+                        "0");
+    (void)postgres_text(postgres, "DELETE FROM tenure.lease WHERE target_id = 'u'");
+    (void)postgres_text(postgres, "VACUUM FULL tenure.lease");
+    expect_survival(place, token);
+}
+
+static void an_older_identity_that_was_not_this_servers_begins_an_epoch(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    postgres_place_close(postgres);
+    narrow_identity(postgres);
+    lose_something(postgres);
+    postgres_place_open(postgres, "");
+    expect_survival(place, token);
+    expect_wide_identity(postgres, "t");
+}
+
+static void a_role_that_may_not_widen_an_older_identity_works_with_it(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    char url[FIXTURE_URL_SIZE];
+    narrow_identity(postgres);
+    (void)postgres_text(postgres, "CREATE ROLE worker_%s LOGIN", postgres->database);
+    (void)postgres_text(postgres, "GRANT USAGE ON SCHEMA tenure TO PUBLIC");
+    (void)postgres_text(postgres, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure TO PUBLIC");
+    char role[80];
+    snprintf(role, sizeof role, "worker_%s", postgres->database);
+    postgres_server_url(postgres->server, postgres->database, role, "", url, sizeof url);
+    postgres_place_close(postgres);
+    place->store = open_store(url);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    expect_wide_identity(postgres, "f");
+}
+
 /* Fault 11. */
 /* Waits until the standby has the lease with its short TTL: what was not replicated is not part of this case. */
 static void await_on_standby(struct postgres_place *postgres) {
@@ -193,6 +320,85 @@ static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **
     expect_survival(place, token);
     postgres->server = primary;
     assert_int_equal(postgres_server_start_again(primary), 0);
+}
+
+/* ---- the history */
+
+static size_t count_history(const struct place *place, const char *target) {
+    static struct seen seen;
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    seen.count = 0;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, SEEN_MAX, see_change, &seen, CALL_MS),
+                     TENURE_OK);
+    size_t count = 0;
+    for (size_t i = 0; i < seen.count; i++)
+        count += strcmp(seen.at[i].target, target) == 0;
+    return count;
+}
+
+static void change_a_thousand_times(const struct place *place) {
+    enum { COUNT = 1000 };
+    static char ids[COUNT][16];
+    static ten_target_edit edits[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(ids[i], sizeof ids[i], "x%zu", i);
+        edits[i] = (ten_target_edit){.action = TEN_TARGET_PUT, .target = {.id = ids[i]}};
+    }
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, edits, COUNT, CALL_MS), TENURE_OK);
+}
+
+static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    for (int i = 0; i < 5; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    lose_something(postgres);
+    change_a_thousand_times(place); /* then the feed is trimmed */
+    assert_int_equal(count_history(place, "t"), 10);
+    /* So does every other kind of change. */
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    (void)postgres_text(postgres, "UPDATE tenure.namespace SET cursor = cursor + 999 - cursor %% 1000");
+    assert_int_equal(apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
+                                                      .namespace_name = place->ns,
+                                                      .holder = "i",
+                                                      .ttl_ms = TTL_MS,
+                                                      .weight = 1})
+                         .outcome,
+                     TEN_OK);
+    (void)postgres_text(postgres, "UPDATE tenure.namespace SET cursor = cursor + 999 - cursor %% 1000");
+    expect_outcome(acquire_within(place, "u", "a", TTL_MS, HANG_MS), TEN_OK);
+    assert_true(cursor_now(place->store, place->ns) / 1000 > cursor / 1000 + 1);
+    assert_int_equal(count_history(place, "t"), 10);
+    for (int i = 0; i < 11; i++)
+        change_a_thousand_times(place);
+    assert_int_equal(count_history(place, "t"), 0);
+    assert_in_range(atoi(postgres_text(postgres, "SELECT count(*) FROM tenure.change")), TEN_FEED_MAX,
+                    TEN_FEED_MAX + 2000);
+}
+
+static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    const ten_store_ops *ops = place->store->ops;
+    uint64_t left_ms = 1;
+    must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 0);
+    lose_something(postgres);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
+    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_HELD);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a"); /* what the store remembers stays held */
+    struct seen seen = {0};
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[0].actor, "me@here");
 }
 
 /* ---- synchronous standbys */
@@ -300,6 +506,61 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     assert_in_range(result.remaining_ms, 1, LONG_MS);
 }
 
+/* ---- what keeps dead rows (the clock makes a transaction old) */
+
+struct snapshots {
+    unsigned warnings;
+    char text[2048]; /* all of them, with what to do */
+};
+
+static void note_snapshots(enum tenure_check_level level, const char *check, const char *found, const char *advice,
+                           void *userdata) {
+    struct snapshots *snapshots = userdata;
+    size_t size = strlen(snapshots->text);
+    if (strcmp(check, "old snapshots") != 0)
+        return;
+    snapshots->warnings += level == TENURE_CHECK_WARN;
+    snprintf(snapshots->text + size, sizeof snapshots->text - size, "%s -> %s\n", found, advice);
+}
+
+static struct snapshots look_for_snapshots(const struct place *place) {
+    struct snapshots snapshots = {0};
+    assert_int_equal(place->store->ops->check(place->store, note_snapshots, &snapshots, HANG_MS), TENURE_OK);
+    return snapshots;
+}
+
+static void a_transaction_that_keeps_dead_rows_is_named_with_what_to_do(void **state) {
+    struct postgres_place *postgres = *state;
+    struct postgres_blocker blocker;
+    char expected[128];
+    (void)postgres_text(postgres, "ALTER SYSTEM SET max_prepared_transactions = 2");
+    postgres_server_stop(postgres->server);
+    set_clock(postgres, "+0");
+    assert_int_equal(postgres_server_start_again(postgres->server), 0);
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'it''s'");
+    postgres_block(postgres, &blocker, "DECLARE c CURSOR FOR SELECT * FROM tenure.lease", 0);
+    pthread_join(blocker.thread, NULL);
+    PQclear(PQexec(blocker.connection, "BEGIN ISOLATION LEVEL REPEATABLE READ"));
+    PQclear(PQexec(blocker.connection, "SELECT * FROM tenure.lease"));
+    struct snapshots snapshots = look_for_snapshots(place);
+    assert_int_equal(snapshots.warnings, 0);
+    assert_non_null(strstr(snapshots.text, "none"));
+    set_clock(postgres, "+10m");
+    snapshots = look_for_snapshots(place);
+    assert_int_equal(snapshots.warnings, 2);
+    snprintf(expected, sizeof expected, "pg_terminate_backend(%d)", PQbackendPID(blocker.connection));
+    assert_non_null(strstr(snapshots.text, expected));
+    assert_non_null(strstr(snapshots.text, "idle in transaction"));
+    assert_non_null(strstr(snapshots.text, "ROLLBACK PREPARED 'it''s'"));
+    assert_non_null(strstr(snapshots.text, "has begun 10m"));
+    PQclear(PQexec(blocker.connection, "COMMIT"));
+    (void)postgres_text(postgres, "ROLLBACK PREPARED 'it''s'");
+    assert_int_equal(look_for_snapshots(place).warnings, 0);
+    PQfinish(blocker.connection);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -309,12 +570,20 @@ int main(void) {
         POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true),
         POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch),
         POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
+        POSTGRES_CASE(a_database_that_was_copied_and_renamed_begins_an_epoch),
+        POSTGRES_CASE(tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch),
+        POSTGRES_CASE(an_older_identity_is_widened_and_no_lease_is_lost),
+        POSTGRES_CASE(an_older_identity_that_was_not_this_servers_begins_an_epoch),
+        POSTGRES_CASE(a_role_that_may_not_widen_an_older_identity_works_with_it),
+        POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
+        POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded),
         POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
         POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),
         POSTGRES_CASE(a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer),
         /* The last ones: the clock stays where they set it. */
         POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
         POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
+        POSTGRES_CASE(a_transaction_that_keeps_dead_rows_is_named_with_what_to_do),
     };
     return cmocka_run_group_tests_name("postgres-epoch", tests, postgres_group_setup, postgres_group_teardown);
 }

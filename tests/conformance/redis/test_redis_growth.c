@@ -104,6 +104,49 @@ static void the_history_survives_a_restart(void **state) {
     assert_true(seen.count >= 12); /* ten from before, the loss, and one more */
 }
 
+/* ---- the end of a recovery */
+
+static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    const ten_store_ops *ops;
+    uint64_t left_ms = 1;
+    redis_place_open(redis, "");
+    ops = place->store->ops;
+    /* Who only asks begins nothing. */
+    assert_int_equal(ops->recovery(place->store, place->ns, LONG_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 0);
+    assert_string_equal(redis_text(redis, "KEYS *"), "");
+    expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_HELD);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
+    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
+    expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
+    struct seen seen = {0};
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[0].actor, "me@here");
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 0);
+}
+
+static void a_recovery_that_no_replica_has_confirmed_cannot_be_ended(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    uint64_t left_ms = 0;
+    ten_result result;
+    redis_place_open(redis, "wait_replicas=1");
+    ten_op op = acquisition(place, "t", "a");
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 300), TENURE_E_TIMEOUT);
+    assert_int_equal(place->store->ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS),
+                     TENURE_E_HELD);
+    assert_non_null(strstr(place->store->error.message, "replicas"));
+}
+
 /* ---- settings that change */
 
 static void a_server_that_begins_to_evict_is_refused_while_it_is_in_use(void **state) {
@@ -164,6 +207,8 @@ int main(void) {
         REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it),
         REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever),
         REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch),
+        REDIS_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
+        REDIS_CASE(a_recovery_that_no_replica_has_confirmed_cannot_be_ended),
         REDIS_CASE(the_history_survives_a_restart),
         REDIS_CASE(a_server_that_begins_to_evict_is_refused_while_it_is_in_use),
         REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second),

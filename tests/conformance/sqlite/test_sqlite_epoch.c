@@ -5,6 +5,7 @@
 #include "conformance/sqlite/sqlite_place.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TTL_MS UINT64_C(20000)
@@ -335,7 +336,180 @@ static void a_long_lease_that_was_released_makes_nobody_wait(void **state) {
     assert_in_range(result.remaining_ms, 1, TTL_MS);
 }
 
+static ten_result keep(const struct place *place, const char *target, const char *holder, uint64_t token,
+                       uint64_t ttl_ms) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
+                                            .flags = TEN_OP_KEEP,
+                                            .namespace_name = place->ns,
+                                            .target = target,
+                                            .holder = holder,
+                                            .token = token,
+                                            .ttl_ms = ttl_ms});
+}
+
+/* As `once --at-least 23h` leaves it: also after other leases were released, which makes the store count again. */
+static void a_lease_that_is_only_kept_makes_nobody_wait(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    const uint64_t day_ms = UINT64_C(23) * 3600 * 1000;
+    place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "daily", "a", TTL_MS);
+    expect_outcome(keep(place, "daily", "a", token, day_ms), TEN_OK);
+    expect_outcome(release(place, "long", "b", must_acquire(place, "long", "b", 2 * day_ms)), TEN_OK);
+    must_acquire(place, "t", "b", TTL_MS);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "daily", .ask = TEN_ASK_RESIGN}),
+        TEN_OK);
+    run_sql(sqlite->path, "VACUUM");
+    ten_result result = acquire(place, "u", "c", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    assert_in_range(result.remaining_ms, 1, TTL_MS);
+    /* It is kept nevertheless, also over a reboot. */
+    sqlite->clock.boot_ms += TTL_MS;
+    expect_outcome(acquire(place, "u", "c", TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "daily", "c", TTL_MS), "a");
+    memcpy(sqlite->clock.boot_id, "22222222-2222-2222-2222-222222222222", 37);
+    close_handles(sqlite);
+    place->store = open_fake(sqlite);
+    expect_holder(acquire(place, "daily", "c", TTL_MS), "a");
+    assert_int_equal(query_sql(sqlite->path, "SELECT kept_ends_ms = ends_ms FROM lease WHERE target = 'daily'"), 1);
+}
+
+/* A file of a version that did not know of leases that are only kept. */
+static void a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    close_handles(sqlite);
+    run_sql(sqlite->path, "ALTER TABLE lease DROP COLUMN kept_ends_ms");
+    run_sql(sqlite->path,
+            "UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version), pings = pings + 1");
+    place->store = open_fake(sqlite);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM pragma_table_info('lease') WHERE name = "
+                                             "'kept_ends_ms'"),
+                     1);
+    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
+    assert_int_equal(must_acquire(place, "u", "b", TTL_MS), 1);
+    /* One that was restored as well is noticed. */
+    close_handles(sqlite);
+    run_sql(sqlite->path, "ALTER TABLE lease DROP COLUMN kept_ends_ms");
+    place->store = open_fake(sqlite);
+    assert_true(acquire(place, "v", "b", TTL_MS).recovering);
+}
+
+/* ---- the history */
+
+static size_t count_history(const struct place *place) {
+    struct seen seen = {0};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    return seen.count;
+}
+
+static void the_history_survives_an_epoch_and_readers_start_over(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    place->store = open_fake(sqlite);
+    must_acquire(place, "held", "b", TTL_MS);
+    uint64_t start = cursor_now(place->store, place->ns);
+    for (int i = 0; i < 5; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    uint64_t middle = start + 4;
+    uint64_t end = cursor_now(place->store, place->ns);
+    assert_int_equal(count_history(place), 11);
+    run_sql(sqlite->path, "VACUUM"); /* looks like a restore */
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
+    assert_int_equal(count_history(place), 12);
+    sqlite->clock.boot_ms += TTL_MS + TENURE_TTL_DEFAULT_MS;
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_OK);
+    assert_int_equal(count_history(place), 13);
+    uint64_t cursors[] = {start, middle, end, end + 1};
+    for (size_t i = 0; i < TEN_COUNT(cursors); i++) {
+        struct seen seen = {0};
+        assert_int_equal(
+            place->store->ops->changes(place->store, place->ns, &cursors[i], 10, see_change, &seen, CALL_MS),
+            TENURE_E_RESYNC);
+        assert_int_equal(seen.count, 1);
+        assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    }
+}
+
+static int count_change(const ten_change *change, void *userdata) {
+    size_t *count = userdata;
+    (void)change;
+    ++*count;
+    return 0;
+}
+
+/* The database was much newer than its backup: cursors leap by more than the feed is long. */
+static void the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    char path[FIXTURE_PATH_SIZE + 32];
+    size_t count = 0;
+    backup_path(sqlite, path);
+    place->store = open_fake(sqlite);
+    must_acquire(place, "first", "a", TTL_MS);
+    copy_database(sqlite->path, path);
+    run_sql(sqlite->path, "UPDATE change SET cursor = cursor + 50000");
+    must_acquire(place, "second", "a", TTL_MS);
+    restore_backup_into(sqlite);
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
+    sqlite->clock.boot_ms += 2 * TENURE_TTL_DEFAULT_MS;
+    for (int i = 0; i < 300; i++) /* it is trimmed now and then */
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM change WHERE target = 'first'"), 1);
+    run_sql(sqlite->path, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
+                          "INSERT INTO change SELECT 1 + i, at_ms, 'lease_released', '', 'poll', 'x', '', '', 0 "
+                          "FROM n, (SELECT max(at_ms) AS at_ms FROM change)");
+    for (int i = 0; i < 300; i++)
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 20000, count_change, &count, CALL_MS),
+                     0);
+    assert_in_range(count, TEN_FEED_MAX, TEN_FEED_MAX + 600);
+}
+
+static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+    struct sqlite_place *sqlite = *state;
+    struct place *place = &sqlite->place;
+    uint64_t left_ms = 1;
+    place->store = open_fake(sqlite);
+    const ten_store_ops *ops = place->store->ops;
+    must_acquire(place, "t", "a", 10 * TTL_MS);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 0);
+    assert_int_equal(count_history(place), 1);
+    run_sql(sqlite->path, "VACUUM");
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 10 * TTL_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_HELD);
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
+    assert_int_equal(left_ms, 10 * TTL_MS);
+    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_OK);
+    expect_holder(acquire(place, "t", "b", TTL_MS), "a"); /* what the store remembers stays held */
+    /* Whoever waits looks again. */
+    struct seen seen = {0};
+    assert_int_equal(ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS), TENURE_E_RESYNC);
+    cursor = TEN_CURSOR_OLDEST;
+    seen.count = 0;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 4);
+    assert_int_equal(seen.at[2].change.kind, TENURE_EVENT_RECOVERING);
+    assert_int_equal(seen.at[2].change.reason, TEN_REASON_FORCED);
+    assert_string_equal(seen.at[2].actor, "me@here");
+}
+
 static const struct CMUnitTest tests[] = {
+    SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait),
+    SQLITE_CASE(a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch),
+    SQLITE_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
+    SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
+    SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),
     SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are),
     SQLITE_CASE(older_content_is_noticed_also_when_only_renewals_are_missing),
     SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait),

@@ -67,6 +67,78 @@ static void while_recovering_a_holder_that_the_store_remembers_is_not_let_in(voi
     assert_int_equal(row.token, 8);
 }
 
+/* A renewal whose token the store never granted. */
+static const ten_op from_the_future = {
+    .kind = TEN_OP_RENEW, .namespace_name = "poll", .target = "a", .holder = "other", .token = 8, .ttl_ms = 1000};
+
+static ten_lease_effect renew_with(ten_op op, ten_lease_context context, ten_lease_row *row, ten_result *result) {
+    ten_lease_effect effect;
+    *result = (ten_result){0};
+    ten_lease_row_apply(row, &op, &context, result, &effect);
+    return effect;
+}
+
+static void a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = 7};
+    ten_result result;
+    ten_lease_effect effect = renew_with(from_the_future, now, &row, &result);
+    assert_true(effect.proves_loss);
+    assert_false(effect.row_changed || effect.acquired);
+    assert_int_equal(result.outcome, TEN_LOST);
+    ten_lease_context recovering = now;
+    recovering.recovering_ms = 1000;
+    recovering.token_floor = 2000; /* the epoch that begins raises it; what is put back may be below */
+    effect = renew_with(from_the_future, recovering, &row, &result);
+    assert_false(effect.proves_loss);
+    assert_true(effect.row_changed && effect.acquired);
+    assert_int_equal(result.outcome, TEN_OK);
+    assert_int_equal(row.token, 8);
+}
+
+static void only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = 7};
+    ten_result result;
+    ten_op op = from_the_future;
+    op.holder = NULL;
+    assert_false(renew_with(op, now, &row, &result).proves_loss);
+    op = from_the_future;
+    op.ttl_ms = 0;
+    assert_false(renew_with(op, now, &row, &result).proves_loss);
+    op = from_the_future;
+    op.token = 7;
+    assert_false(renew_with(op, now, &row, &result).proves_loss);
+    op.token = now.wall_ms + TEN_TOKEN_AHEAD_MS;
+    assert_true(renew_with(op, now, &row, &result).proves_loss);
+    op.token++;
+    assert_false(renew_with(op, now, &row, &result).proves_loss);
+    assert_int_equal(result.outcome, TEN_LOST);
+    ten_lease_context later = now;
+    later.token_floor = 9; /* the token is from before an epoch that is over */
+    assert_false(renew_with(from_the_future, later, &row, &result).proves_loss);
+    later.token_floor = 8;
+    assert_true(renew_with(from_the_future, later, &row, &result).proves_loss);
+    op = from_the_future;
+    op.kind = TEN_OP_RELEASE;
+    assert_false(renew_with(op, now, &row, &result).proves_loss);
+}
+
+static void while_recovering_an_implausible_token_is_not_put_back(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = 7};
+    ten_result result;
+    ten_lease_context recovering = now;
+    recovering.recovering_ms = 1000;
+    ten_op op = from_the_future;
+    op.token = TENURE_TOKEN_MAX;
+    ten_lease_effect effect = renew_with(op, recovering, &row, &result);
+    assert_false(effect.row_changed);
+    assert_int_equal(result.outcome, TEN_LOST);
+    recovering.token_floor = TENURE_TOKEN_MAX - 1; /* the floor may be ahead of the clock */
+    assert_true(renew_with(op, recovering, &row, &result).row_changed);
+}
+
 /* Whoever knows the token may renew, but the holder would not hear of a shorter lease. */
 static void only_the_holder_shortens_its_lease(void **state) {
     (void)state;
@@ -106,6 +178,9 @@ int main(void) {
         cmocka_unit_test(after_the_last_token_an_acquire_is_refused_and_changes_nothing),
         cmocka_unit_test(a_floor_above_the_last_token_is_refused),
         cmocka_unit_test(while_recovering_a_holder_that_the_store_remembers_is_not_let_in),
+        cmocka_unit_test(a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself),
+        cmocka_unit_test(only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss),
+        cmocka_unit_test(while_recovering_an_implausible_token_is_not_put_back),
         cmocka_unit_test(only_the_holder_shortens_its_lease),
         cmocka_unit_test(a_row_with_an_impossible_token_aborts),
     };

@@ -85,6 +85,53 @@ static void what_a_url_does_not_say_has_a_safe_value(void **state) {
     assert_parameter("postgres://h/d?ca_file=/dev/null&sslmode=verify-ca", "sslmode", "verify-ca");
 }
 
+static void assert_sslmode(const char *text, const char *expected) {
+    ten_postgres_settings *settings = must_make(text);
+    ten_postgres_place places[TEN_POSTGRES_PLACES_MAX];
+    size_t count = 0;
+    ten_error error;
+    assert_int_equal(ten_postgres_places(settings, UINT64_MAX, places, &count, &error), TENURE_OK);
+    const char *value = parameter(settings, &places[count - 1], "sslmode");
+    if (!value || !expected)
+        assert_ptr_equal(value, expected);
+    else
+        assert_string_equal(value, expected);
+    ten_postgres_settings_free(settings);
+}
+
+static void a_server_on_another_host_has_to_prove_who_it_is_unless_somebody_says_otherwise(void **state) {
+    (void)state;
+    assert_int_equal(unsetenv("PGSSLMODE"), 0);
+    assert_sslmode("postgres://192.0.2.1/d", "verify-full");
+    assert_sslmode("postgres://[2001:db8::1]/d", "verify-full");
+    assert_sslmode("postgres://127.0.0.1,192.0.2.1/d", "verify-full");
+    assert_sslmode("postgres:///d?hostaddr=192.0.2.1", "verify-full");
+    assert_sslmode("postgres://db.example/d?hostaddr=192.0.2.1", "verify-full");
+    assert_sslmode("postgres://192.0.2.1/d?sslmode=require", "require");
+    assert_sslmode("postgres://192.0.2.1/d?sslmode=disable", "disable");
+    assert_sslmode("postgres://192.0.2.1/d?ca_file=/dev/null&sslmode=verify-ca", "verify-ca");
+    assert_sslmode("postgres://192.0.2.1/d?service=jobs", NULL);
+    /* This host. */
+    assert_sslmode("postgres://127.0.0.1/d", NULL);
+    assert_sslmode("postgres://127.1.2.3/d", NULL);
+    assert_sslmode("postgres://192.0.2.1,127.0.0.1/d", NULL);
+    assert_sslmode("postgres://[::1]/d", NULL);
+    assert_sslmode("postgres://[::ffff:127.0.0.1]/d", NULL);
+    assert_sslmode("postgres:///d?hostaddr=127.0.0.1", NULL);
+    assert_sslmode("postgres:///d?host=/run/postgresql", NULL);
+    assert_sslmode("postgres:///d", NULL);
+    /* The environment. */
+    assert_int_equal(setenv("PGHOST", "db.example", 1), 0);
+    assert_sslmode("postgres:///d", "verify-full");
+    assert_int_equal(setenv("PGSSLMODE", "prefer", 1), 0);
+    assert_sslmode("postgres:///d", NULL);
+    assert_sslmode("postgres://192.0.2.1/d", NULL);
+    assert_int_equal(unsetenv("PGSSLMODE"), 0);
+    assert_int_equal(setenv("PGHOST", "/run/postgresql", 1), 0);
+    assert_sslmode("postgres:///d", NULL);
+    assert_int_equal(unsetenv("PGHOST"), 0);
+}
+
 static void our_own_options_are_not_libpqs(void **state) {
     (void)state;
     const char *text = "postgres://h/d?timeout=1s&listen_url=postgres%3A%2F%2Fh%2Fd&password_file=/dev/null";
@@ -138,6 +185,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_is_libpqs_own_with_its_names_and_its_escapes),
         cmocka_unit_test(what_a_url_does_not_say_has_a_safe_value),
+        cmocka_unit_test(a_server_on_another_host_has_to_prove_who_it_is_unless_somebody_says_otherwise),
         cmocka_unit_test(our_own_options_are_not_libpqs),
         cmocka_unit_test(several_hosts_are_several_places),
         cmocka_unit_test(no_allocation_that_fails_leaves_anything_behind),
