@@ -3,7 +3,8 @@ import dataclasses
 
 EVERYTHING = "unit conformance fuzz elections servers e2e"
 # Less optimization and fewer symbols: compiling is most of what a sanitized configuration takes.
-SANITIZED = ["-Dtests=true", "-Dbench=false", "-Db_lundef=false", "-Doptimization=1", "-Dc_args=-g1"]
+SANITIZED = ["-Dtests=true", "-Dbench=false", "-Db_lundef=false", "-Doptimization=1",
+             "-Dc_args=-g1 -Wno-format-truncation"]
 
 
 @dataclasses.dataclass
