@@ -54,6 +54,7 @@ struct ten_fleet {
     uint32_t weight;     /* as announced */
     uint32_t own_weight; /* as configured; announced unless the instance was asked to drain */
     uint32_t batch_max;
+    bool hands;
     const char *metadata;
     uint64_t random;
     char instance[TENURE_HOLDER_MAX + 1];

@@ -168,19 +168,26 @@ static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms) {
     struct ten_fleet_target *target = &fleet->targets[number];
     bool mine = holder && strcmp(holder, fleet->instance) == 0;
-    if (ten_holding_hear(&target->holding, token, mine) == TEN_HOLDING_OUTDATED)
+    enum ten_holding_news news = ten_holding_hear(&target->holding, token, mine);
+    if (news == TEN_HOLDING_OUTDATED)
         return;
     if (mine) {
         if (target->holding.stray)
             ten_fleet_look(fleet, number);
+        if (target->holding.stray && news == TEN_HOLDING_NEWER) { /* handed over to this instance, perhaps */
+            target->holder = TEN_NOBODY;
+            target->held_until_ms = 0;
+            target->free_ms = fleet->now_ms;
+        }
         return;
     }
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
     target->barren = false;
-    if (holder && instance == ten_plan_holder(fleet->plan, number))
-        target->strikes = 0; /* the planned holder has taken it, after all */
+    /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
+    if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
+        target->strikes = 0;
     if (!holder)
         target->free_ms = fleet->now_ms;
     if (ten_holding_is_held(&target->holding))

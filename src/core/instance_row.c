@@ -9,6 +9,10 @@ bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms) {
     return row->exists && !row->gone && row->ends_ms > now_ms;
 }
 
+bool ten_instance_row_is_ready(const ten_instance_row *row, uint64_t now_ms) {
+    return ten_instance_row_is_live(row, now_ms) && row->weight > 0 && row->ask != TEN_ASK_DRAIN;
+}
+
 bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms) {
     return row->exists && row->gone && row->ends_ms > now_ms;
 }

@@ -3,6 +3,7 @@
  *
  *      free ---acquire---> held ---release, force now---> free
  *                           | \--force--> barred ---its TTL passes---> free
+ *                           |--hand---> held by the successor
  *                           \---its TTL passes---> free
  *
  * A free lease keeps its counter. The row does not change when the TTL passes: every reader compares its end with the
@@ -180,6 +181,23 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     result->outcome = TEN_OK;
 }
 
+static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                 ten_lease_effect *effect) {
+    bool meant = ten_lease_row_is_held(row, context->now_ms) && is_meant(row, op);
+    uint64_t token = ten_max_u64(row->token + 1, context->token_floor);
+    /* While the store is recovering, the row may be that of a lease which was released before: then a late request
+     * would let the successor in beside a holder that the store has forgotten. */
+    bool refused = row->barred || context->recovering_ms > 0 || !context->successor_ready || token > TENURE_TOKEN_MAX;
+    if (meant && !refused) {
+        note_former(row, op->reason, effect);
+        effect->released = true;
+        ten_op grant = {.holder = op->successor, .ttl_ms = op->ttl_ms};
+        give(row, &grant, token, context, effect);
+    }
+    describe(row, context, result);
+    result->outcome = !meant ? TEN_LOST : refused ? TEN_UNKNOWN : TEN_OK;
+}
+
 static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                 ten_lease_effect *effect) {
     bool match = ten_lease_row_is_held(row, context->now_ms) && (!op->holder || strcmp(row->holder, op->holder) == 0);
@@ -216,6 +234,9 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
         break;
     case TEN_OP_ASK:
         ask(row, op, context, result, effect);
+        break;
+    case TEN_OP_HAND:
+        hand(row, op, context, result, effect);
         break;
     case TEN_OP_ANNOUNCE:
     case TEN_OP_LEAVE:

@@ -151,6 +151,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
                                .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
                                .batch_max = BATCH_MAX,
                                .registry = member->targets_from_store,
+                               .hands = member->task.channel->store->capabilities.hands,
                                .targets_max = member->beliefs->room,
                                .events = &member->task.events,
                                .make_room = make_room,
