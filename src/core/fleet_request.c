@@ -6,6 +6,8 @@
 
 #include "core/fleet_state.h"
 
+#define CHECKING_RANKS 2u
+
 /* ---- what a target needs now */
 
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
@@ -58,10 +60,14 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
     if (is_other_instance(target->holder)) {
         /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries
-         * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. */
-        if (target->holder == ten_plan_holder(fleet->plan, number) && !fleet->instances[target->holder].foreign)
+         * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. Who
+         * handed it over, and the first fallbacks, look whether the planned holder has confirmed it. */
+        bool planned = target->holder == ten_plan_holder(fleet->plan, number);
+        bool checks = target->handed && (target->handed_over || rank <= CHECKING_RANKS);
+        if (planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
-        free_ms += rank * fleet->timing.ttl_ms;
+        if (!planned)
+            free_ms += rank * fleet->timing.ttl_ms;
     }
     return ten_max_u64(first_ms, free_ms) + rank * fleet->rank_delay_ms;
 }
@@ -91,10 +97,8 @@ static const char *successor_of(const ten_fleet *fleet, uint32_t number, enum te
     return ten_plan_instance_id(fleet->plan, planned);
 }
 
-/* The successor only has to hear of it and to confirm it: should it die at this moment, its first term is soon over. */
 static void add_hand(ten_fleet *fleet, uint32_t number, enum ten_reason reason, const char *successor) {
-    uint64_t term_ms = ten_max_u64(fleet->timing.ttl_ms / 2, fleet->timing.renew_ms);
-    add_op(fleet, number, ten_holding_hand(&fleet->targets[number].holding, reason, successor, term_ms));
+    add_op(fleet, number, ten_holding_hand(&fleet->targets[number].holding, reason, successor, fleet->timing.ttl_ms));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }

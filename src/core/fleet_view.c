@@ -165,7 +165,8 @@ static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     ten_fleet_lost(fleet, number, reason);
 }
 
-static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms) {
+static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms,
+                        bool handed) {
     struct ten_fleet_target *target = &fleet->targets[number];
     bool mine = holder && strcmp(holder, fleet->instance) == 0;
     enum ten_holding_news news = ten_holding_hear(&target->holding, token, mine);
@@ -185,6 +186,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
     target->barren = false;
+    target->handed = handed;
     /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
     if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
         target->strikes = 0;
@@ -216,7 +218,7 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
         fleet->targets[number].holding.flight != TEN_FLIGHT_NONE)
         return;
     if (row->holder)
-        note_holder(fleet, number, row->holder, row->token, row->remaining_ms);
+        note_holder(fleet, number, row->holder, row->token, row->remaining_ms, false);
     else
         note_free(fleet, number, row->token);
 }
@@ -251,7 +253,8 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
         return;
     struct ten_fleet_target *target = &fleet->targets[number];
     if (change->kind == TENURE_EVENT_ACQUIRED) {
-        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
+        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms,
+                    change->reason != TEN_REASON_NONE);
     } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= target->holding.known_token) {

@@ -25,7 +25,7 @@ typedef struct ten_lease_context {
     uint64_t wall_ms;       /* Unix time, for display */
     uint64_t token_floor;   /* new tokens are at least this */
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
-    bool successor_ready;   /* hand: see ten_instance_row_is_ready() */
+    uint64_t successor_ms;  /* hand: see ten_instance_row_ready_ms() */
 } ten_lease_context;
 
 /* How far a token may be ahead of the wall clock in ms, or of the floor, to be believed: 366 days. */

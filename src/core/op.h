@@ -36,10 +36,11 @@ enum ten_op_kind {
      * renewal or heartbeat; an entry of the feed tells the holder of a lease to renew at once */
     TEN_OP_ASK,
     /* namespace, target, token, holder, successor, ttl_ms, reason: if the holder has it under that token, the successor
-     * has it from now on, under the next token and for that TTL, and nobody can get in between. The successor believes
-     * in it only after a request of its own: an acquire, which finds that it has it. Refused (TEN_UNKNOWN), and nothing
-     * changes, if the successor is not announced, is draining or was declared gone, if the lease was forced, and while
-     * the store is recovering: a late request must not let anybody in */
+     * has it from now on, under the next token, and nobody can get in between. It ends after the TTL, or with the
+     * successor's heartbeat, whichever comes first. The successor believes in it only after a request of its own: an
+     * acquire, which finds that it has it. Refused (TEN_UNKNOWN), and nothing changes, if the successor is not announced,
+     * is draining or was declared gone, if the lease was forced, and while the store is recovering: a late request must
+     * not let anybody in */
     TEN_OP_HAND,
 };
 
@@ -83,8 +84,8 @@ typedef struct ten_op {
     enum ten_reason reason;
     const char *successor; /* hand */
     const char *actor;     /* who forced the release; NULL: not given */
-    uint32_t weight;      /* announce; 0: draining */
-    const char *metadata; /* announce: JSON text, or NULL */
+    uint32_t weight;       /* announce; 0: draining */
+    const char *metadata;  /* announce: JSON text, or NULL */
     enum ten_ask ask;
 } ten_op;
 

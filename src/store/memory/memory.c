@@ -63,9 +63,8 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
         return TENURE_OK;
     }
     if (op->kind == TEN_OP_HAND) {
-        const struct ten_memory_instance *successor =
-            ten_memory_find_instance(core, op->namespace_name, op->successor);
-        context.successor_ready = successor && ten_instance_row_is_ready(&successor->row, context.now_ms);
+        const struct ten_memory_instance *successor = ten_memory_find_instance(core, op->namespace_name, op->successor);
+        context.successor_ms = successor ? ten_instance_row_ready_ms(&successor->row, context.now_ms) : 0;
     }
     int r = TENURE_OK;
     ten_lease_effect effect;

@@ -148,7 +148,7 @@ static int look_at_successor(ten_db *db, const ten_op *op) {
     ten_instance_row successor;
     bool same_metadata;
     int r = get_instance(db, &heartbeat, &successor, &same_metadata);
-    db->context.successor_ready = r == TENURE_OK && ten_instance_row_is_ready(&successor, db->context.now_ms);
+    db->context.successor_ms = r == TENURE_OK ? ten_instance_row_ready_ms(&successor, db->context.now_ms) : 0;
     return r;
 }
 
