@@ -167,7 +167,9 @@ class Search:
     def __init__(self, operations, ttl_us, horizon_us, lag_us, forgets):
         maybe_extended = {}
         for each in operations:
-            if each.event == "unknown" and each.kind in ("renew", "acquire"):
+            # A renewal whose client gave up at its own deadline may have arrived all the same.
+            gave_up = each.kind == "renew" and each.event == "lost" and is_own_verdict(each)
+            if gave_up or (each.event == "unknown" and each.kind in ("renew", "acquire")):
                 maybe_extended.setdefault(each.client, []).append(each.invoked)
         self.model = Model(ttl_us, lag_us, forgets, maybe_extended, horizon_us)
         limits = [(each, each.invoked + horizon_us if each.event == "unknown" else FOREVER) for each in operations

@@ -104,6 +104,8 @@ def _():
     good(op("a", "acquire", "ok", 1, 0, 10), op("a", "release", "unknown", 1, 20, 0), op("b", "acquire", "held", 0, 30, 40),
          op("b", "acquire", "ok", 2, 500, 510))
     good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "unknown", 1, 900, 0), op("b", "acquire", "held", 0, 1700, 1710))
+    good(op("a", "acquire", "ok", 1, 0, 10), op("a", "renew", "lost", 1, 880, 990, until_ms=890),
+         op("b", "acquire", "held", 0, 1700, 1710))
 
 
 @case("what was never answered cannot happen before it was asked for, nor after the horizon")

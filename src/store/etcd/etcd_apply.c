@@ -42,39 +42,6 @@ void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
     ten_etcd_touch(&chunk->store->txn, key);
 }
 
-/* ---- the term ---------------------------------------------------------------------------------------------- */
-
-/* The leader has changed since this namespace was last looked at: from now on leases are counted in the new term. What
- * vanished without being released is not given away before the longest TTL has passed. */
-static int begin_term(ten_etcd_chunk *chunk) {
-    ten_etcd_store *store = chunk->store;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char value[80];
-    bool succeeded;
-    uint64_t longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
-    uint64_t lease = 0;
-    int r = longest_ms ? ten_etcd_grant(store, longest_ms, chunk->deadline_ms, &lease) : TENURE_OK;
-    if (r < 0)
-        return r;
-    if (store->head.term != chunk->head.term)
-        return TENURE_OK; /* it has changed again: the next reading tells */
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
-    ten_etcd_compare(&store->txn, key, chunk->term.revision);
-    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
-             (unsigned long long)longest_ms);
-    ten_etcd_put(&store->txn, key, value, 0);
-    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
-    if (lease)
-        ten_etcd_put(&store->txn, key, "{}", lease);
-    r = ten_etcd_commit(store, true, chunk->deadline_ms, &succeeded, NULL);
-    return r == TENURE_E_GONE ? TENURE_OK : r;
-}
-
-static bool is_of_this_term(const ten_etcd_chunk *chunk) {
-    return chunk->term.revision > 0 && ten_etcd_number(chunk->term.value, "term") == chunk->head.term;
-}
-
 /* ---- reading ----------------------------------------------------------------------------------------------- */
 
 static void add_reads(ten_etcd_chunk *chunk) {
@@ -84,6 +51,8 @@ static void add_reads(ten_etcd_chunk *chunk) {
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
     ten_etcd_get(&store->txn, key);
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
+    ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_EPOCH, NULL);
     ten_etcd_get(&store->txn, key);
     for (size_t i = 0; i < chunk->count; i++) {
         ten_etcd_cell *cell = &chunk->cells[i];
@@ -105,7 +74,7 @@ static void note_lease(ten_etcd_chunk *chunk, uint64_t lease) {
 /* How long others still hold is asked for where the answer tells it. */
 static int ask_time_left(ten_etcd_chunk *chunk) {
     chunk->lease_count = 0;
-    bool vanished = false;
+    bool vanished = chunk->in_epoch;
     for (size_t i = 0; i < chunk->count; i++) {
         const ten_etcd_cell *cell = &chunk->cells[i];
         if (!cell->op.target || cell->settled)
@@ -138,8 +107,11 @@ static int read_chunk(ten_etcd_chunk *chunk) {
     chunk->head = store->head;
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
+    ten_etcd_kv_free(&chunk->epoch);
     chunk->term = ten_etcd_kv_at(chunk->answer, 0, &store->scratch);
     chunk->wait = ten_etcd_kv_at(chunk->answer, 1, &store->scratch);
+    chunk->epoch = ten_etcd_kv_at(chunk->answer, 2, &store->scratch);
+    ten_etcd_epoch_take(chunk);
     chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
     for (size_t i = 0; i < chunk->count; i++) {
         if (chunk->cells[i].op.target)
@@ -166,16 +138,6 @@ static void put_homes(ten_etcd_chunk *chunk, size_t count) {
     }
 }
 
-static void put_term(ten_etcd_chunk *chunk) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char value[80];
-    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
-    ten_etcd_compare(&chunk->store->txn, key, chunk->term.revision);
-    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
-             (unsigned long long)chunk->longest_ms);
-    ten_etcd_put(&chunk->store->txn, key, value, 0);
-}
-
 /* Decides as many as fit into one transaction; how many those are. */
 static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     ten_etcd_store *store = chunk->store;
@@ -186,6 +148,7 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     ten_buf_clear(&chunk->changes);
     chunk->change_count = chunk->touched_count = chunk->left_count = 0;
     chunk->raised = false;
+    chunk->shown_token = chunk->shown_ttl_ms = 0;
     for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL &&
            store->txn.compare_count < COMPARES_FULL;
          i++) {
@@ -208,7 +171,7 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
 static int write_chunk(ten_etcd_chunk *chunk, bool *ret_succeeded) {
     ten_etcd_store *store = chunk->store;
     if (chunk->raised)
-        put_term(chunk);
+        ten_etcd_term_put(chunk, chunk->longest_ms);
     if (chunk->change_count > 0) {
         ten_buf_char(&chunk->changes, ']');
         ten_etcd_feed_put(store, chunk->namespace_name, ten_buf_string(&chunk->changes), chunk->change_count);
@@ -305,12 +268,16 @@ static bool is_settled(const ten_etcd_chunk *chunk) {
 static int one_round(ten_etcd_chunk *chunk) {
     size_t count = 0;
     bool succeeded = false;
+    bool current = false;
     int r = read_chunk(chunk);
-    if (r < 0)
+    if (r == TENURE_OK)
+        r = ten_etcd_epoch_check(chunk, &current);
+    if (r < 0 || !current)
         return r;
-    if (!is_of_this_term(chunk))
-        return begin_term(chunk);
+    chunk->store->head = chunk->head;
     r = decide(chunk, &count);
+    if (r == TENURE_OK && chunk->shown_token)
+        return ten_etcd_begin_epoch(chunk);
     if (r == TENURE_OK)
         r = write_chunk(chunk, &succeeded);
     if (r < 0 && r != TENURE_E_GONE)
@@ -347,6 +314,7 @@ static void clear_chunk(ten_etcd_chunk *chunk) {
     }
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
+    ten_etcd_kv_free(&chunk->epoch);
     json_decref(chunk->answer);
     chunk->answer = NULL;
     chunk->count = 0;
@@ -362,7 +330,7 @@ static bool is_in(const ten_etcd_chunk *chunk, const char *key) {
 /* Takes operations from *at on, as many as can be decided together. */
 static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *results, const bool *settled, size_t count,
                        size_t *at) {
-    size_t reads = 2;
+    size_t reads = 3;
     chunk->namespace_name = ops[*at].namespace_name;
     for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 5 <= READS_MAX; (*at)++) {
         const ten_op *op = &ops[*at];

@@ -18,6 +18,15 @@ enum ten_etcd_write {
     TEN_ETCD_ASK,    /* as it is, with a request */
 };
 
+/* By what a namespace is known, and from which tokens on it grants. */
+typedef struct ten_etcd_identity {
+    uint64_t cluster; /* 0: not known */
+    int64_t lead;     /* by how much raft's index is ahead of the revision, at least; INT64_MIN: not known */
+    uint64_t floor;   /* new tokens are at least this */
+    uint64_t forgot;  /* the highest token of a target whose fence was removed */
+    uint64_t at;      /* the revision at which the last epoch began; 0: none did */
+} ten_etcd_identity;
+
 /* One operation and its key: of a lease or of an instance. */
 typedef struct ten_etcd_cell {
     ten_op op;
@@ -40,6 +49,7 @@ typedef struct ten_etcd_cell {
     ten_lease_row row;
     ten_lease_effect effect;
     enum ten_etcd_write write;
+    bool named; /* its new token is written out: it is not the revision */
     bool wrote; /* the key itself, not only compared */
     ten_etcd_group *home;
     uint64_t bar_lease;
@@ -55,6 +65,12 @@ typedef struct ten_etcd_chunk {
     ten_etcd_head head;
     ten_etcd_kv term;
     ten_etcd_kv wait;
+    ten_etcd_kv epoch;
+    ten_etcd_identity identity; /* of it */
+    uint64_t index;             /* of raft's log, read after the rest; 0: not read */
+    bool in_epoch;              /* the wait is for whatever may have been lost */
+    uint64_t shown_token;       /* by a renewal, which proves a loss; 0: none */
+    uint64_t shown_ttl_ms;
     uint64_t wait_left_ms;
     uint64_t longest_ms;                 /* TTL that has been granted in this namespace, */
     bool raised;                         /* and whether this chunk grants a longer one */
@@ -69,6 +85,16 @@ typedef struct ten_etcd_chunk {
     ten_buf changes; /* for the feed */
     size_t change_count;
 } ten_etcd_chunk;
+
+/* etcd_epoch.c */
+/* Of the keys that were read. */
+void ten_etcd_epoch_take(ten_etcd_chunk *chunk);
+/* Begins a term or an epoch if need be: then *ret_current is false, and everything is to be read again. */
+int ten_etcd_epoch_check(ten_etcd_chunk *chunk, bool *ret_current);
+int ten_etcd_begin_epoch(ten_etcd_chunk *chunk);
+/* Add to the transaction, which happens only if nobody else has written them since they were read. */
+void ten_etcd_epoch_put(ten_etcd_chunk *chunk, const ten_etcd_identity *identity);
+void ten_etcd_term_put(ten_etcd_chunk *chunk, uint64_t longest_ms);
 
 /* etcd_lease.c */
 void ten_etcd_lease_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);

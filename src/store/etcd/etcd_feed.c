@@ -20,9 +20,8 @@
 #define TRIM_EVERY  500u   /* changes of one handle; and so many entries are looked at for their age */
 #define TRIM_CHANCE 200u   /* of so many changes of whatever handles one leads to a look, too */
 #define SLACK       500u
-#define STEP        4000u /* entries that are removed at a time, and */
-#define STEPS_MAX   8u    /* how often, when there are many more than should be */
-#define TRIM_MS     2000u /* no caller waits longer for the feed */
+#define STEP        400u /* changes that are removed at a time, and no more entries */
+#define TRIM_MS     250u /* no caller waits longer for the feed; what is left to do is done next time */
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
 
@@ -96,6 +95,38 @@ static int read_oldest(struct trimming *trimming, const struct ten_etcd_range *r
     return TENURE_OK;
 }
 
+/* The targets that the first entries tell of. False: out of memory. */
+static bool find_targets(const struct trimming *trimming, size_t count, ten_map *ret_targets) {
+    bool good = true;
+    for (size_t i = 0; good && i < count; i++) {
+        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, i), &trimming->store->scratch);
+        const json_t *changes = json_object_get(entry.value, "changes");
+        for (size_t j = 0; good && j < json_array_size(changes); j++) {
+            const char *target = json_string_value(json_object_get(json_array_get(changes, j), "target"));
+            if (target && target[0] && strlen(target) <= TENURE_TARGET_MAX)
+                good = ten_map_put(ret_targets, target, NULL);
+        }
+        ten_etcd_kv_free(&entry);
+    }
+    return good;
+}
+
+/* What is free and not registered is forgotten with the last that is known of it. */
+static int forget(const struct trimming *trimming, size_t count, uint64_t revision) {
+    ten_map targets = {0};
+    const char **ids = find_targets(trimming, count, &targets) ? ten_calloc(targets.count + 1, sizeof *ids) : NULL;
+    int r = ids ? TENURE_OK : ten_etcd_no_memory(trimming->store);
+    const ten_map_entry *entry;
+    size_t found = 0;
+    for (size_t at = 0; ids && (entry = ten_map_next(&targets, &at));)
+        ids[found++] = entry->key;
+    if (r == TENURE_OK)
+        r = ten_etcd_forget(trimming->store, trimming->namespace_name, ids, found, revision, trimming->deadline_ms);
+    ten_free(ids);
+    ten_map_free(&targets);
+    return r;
+}
+
 /* Removes the first of the entries that were read, unless somebody else does that at the moment. */
 static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
     ten_etcd_store *store = trimming->store;
@@ -104,10 +135,11 @@ static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
     uint64_t revision = ten_etcd_number(trimming->trimmed.value, "revision");
     for (size_t i = 0; i < removed; i++)
         revision = ten_max_u64(revision, ten_etcd_number(json_array_get(trimming->entries, i), "mod_revision"));
-    const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, removed), "key"));
     *ret_succeeded = false;
-    if (!text || !ten_base64_decode(&store->scratch, text))
-        return TENURE_OK;
+    int r = forget(trimming, removed, revision);
+    const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, removed), "key"));
+    if (r < 0 || !text || !ten_base64_decode(&store->scratch, text))
+        return r;
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_delete_between(&store->txn, key, ten_buf_string(&store->scratch));
@@ -118,64 +150,71 @@ static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
     return ten_etcd_commit(store, true, trimming->deadline_ms, ret_succeeded, NULL);
 }
 
-/* From the oldest on: those that are too old go, some at a time. */
-static int trim_old(struct trimming *trimming) {
-    ten_etcd_store *store = trimming->store;
-    bool succeeded;
-    uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
-    size_t old = 0;
-    int r = read_oldest(trimming, &(struct ten_etcd_range){.limit = TRIM_EVERY});
-    for (bool more = true; r == TENURE_OK && more && old < trimming->size; old += more) {
-        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, old), &store->scratch);
-        more = ten_etcd_number(entry.value, "at_ms") < oldest_ms;
-        ten_etcd_kv_free(&entry);
-    }
-    return r == TENURE_OK && old > 0 && old < trimming->size ? cut(trimming, old, &succeeded) : r;
+/* How many changes an entry has, by its key. */
+static uint64_t changes_of(const struct trimming *trimming, size_t entry) {
+    const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, entry), "key"));
+    bool good = text && ten_base64_decode(&trimming->store->scratch, text);
+    return good ? count_of(ten_buf_string(&trimming->store->scratch)) : 1;
 }
 
-/* Every entry has at least one change: of so many entries the oldest can go unseen, in steps, so that no answer is
- * larger than the link takes. */
-static int trim_surplus(struct trimming *trimming, bool *ret_more) {
-    bool succeeded;
-    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = STEP + 1});
-    *ret_more = false;
-    if (r < 0 || trimming->count <= TEN_FEED_MAX + SLACK || trimming->size < 2)
+/* How many of the oldest entries are too many: what is kept has TEN_FEED_MAX changes or a few more. */
+static int count_surplus(struct trimming *trimming, uint64_t *ret_surplus) {
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
+    *ret_surplus = 0;
+    if (r < 0)
         return r;
-    r = cut(trimming, ten_min_u64(trimming->count - TEN_FEED_MAX, trimming->size - 1), &succeeded);
-    *ret_more = r == TENURE_OK && succeeded;
+    /* Every entry has at least one change: of so many entries the oldest are too many, whatever the others have. */
+    if (trimming->count > TEN_FEED_MAX + 2 * SLACK) {
+        *ret_surplus = trimming->count - TEN_FEED_MAX;
+        return TENURE_OK;
+    }
+    r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = TEN_FEED_MAX + 4 * SLACK});
+    if (r < 0)
+        return r;
+    uint64_t kept = 0;
+    size_t i = trimming->size;
+    while (i > 0 && kept < TEN_FEED_MAX + SLACK)
+        kept += changes_of(trimming, --i);
+    *ret_surplus = kept >= TEN_FEED_MAX + SLACK ? i : 0;
+    return TENURE_OK;
+}
+
+/* Removes up to so many of the oldest entries, as many as are a step; those that are too old are always too many. */
+static int take_step(struct trimming *trimming, uint64_t *surplus, bool *ret_more) {
+    ten_etcd_store *store = trimming->store;
+    uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
+    uint64_t changes = 0;
+    size_t removed = 0;
+    bool succeeded = true;
+    int r = read_oldest(trimming, &(struct ten_etcd_range){.limit = STEP + 1});
+    for (bool more = true; r == TENURE_OK && more && removed + 1 < trimming->size && changes < STEP;) {
+        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, removed), &store->scratch);
+        more = removed < *surplus || ten_etcd_number(entry.value, "at_ms") < oldest_ms;
+        ten_etcd_kv_free(&entry);
+        changes += changes_of(trimming, removed);
+        removed += more;
+    }
+    if (r == TENURE_OK && removed > 0)
+        r = cut(trimming, removed, &succeeded);
+    *surplus = ten_sub_saturating(*surplus, removed);
+    *ret_more = r == TENURE_OK && succeeded && removed > 0;
     return r;
 }
 
-/* From the newest back: where TEN_FEED_MAX changes are kept, the rest goes. */
-static int trim_exactly(struct trimming *trimming) {
-    ten_etcd_store *store = trimming->store;
-    bool succeeded;
-    uint64_t kept = 0;
-    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = TEN_FEED_MAX + 2 * SLACK});
-    if (r < 0 || trimming->count > trimming->size)
-        return r;
-    size_t i = trimming->size;
-    for (; i > 0 && kept < TEN_FEED_MAX + SLACK; i--) {
-        const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, i - 1), "key"));
-        if (!text || !ten_base64_decode(&store->scratch, text))
-            return TENURE_OK;
-        kept += count_of(ten_buf_string(&store->scratch));
-    }
-    return i > 0 && kept >= TEN_FEED_MAX + SLACK ? cut(trimming, i, &succeeded) : TENURE_OK;
-}
-
-static void trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+/* In steps, so that no answer is larger than the link takes, and nobody waits for long. False: there is more to do. */
+static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
     struct trimming trimming = {.store = store, .namespace_name = namespace_name, .deadline_ms = deadline_ms};
+    uint64_t surplus = 0;
     bool more = true;
-    int r = TENURE_OK;
-    for (unsigned i = 0; r == TENURE_OK && more && i < STEPS_MAX; i++)
-        r = trim_surplus(&trimming, &more);
-    if (r == TENURE_OK && !more)
-        r = trim_exactly(&trimming);
-    if (r == TENURE_OK && !more)
-        (void)trim_old(&trimming);
+    int r = count_surplus(&trimming, &surplus);
+    uint64_t until_ms = ten_now_ms() + TRIM_MS;
+    do {
+        if (r == TENURE_OK)
+            r = take_step(&trimming, &surplus, &more);
+    } while (r == TENURE_OK && more && ten_now_ms() < until_ms);
     json_decref(trimming.answer);
     ten_etcd_kv_free(&trimming.trimmed);
+    return r < 0 || !more;
 }
 
 /* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
@@ -187,10 +226,10 @@ static bool is_due(const ten_etcd_store *store) {
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
     if (!is_due(store))
         return;
-    store->fed = 0;
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
-    trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + TRIM_MS));
+    if (trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS)))
+        store->fed = 0;
     store->head = head;
     store->base.error = error;
 }
@@ -233,6 +272,8 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
     ten_etcd_get(&store->txn, key);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_get(&store->txn, key);
     if (revision == UINT64_MAX)
         return;
     snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
@@ -260,17 +301,20 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     ten_etcd_kv trimmed = ten_etcd_kv_at(answer, 0, &store->scratch);
     uint64_t cut_at = ten_etcd_number(trimmed.value, "revision");
     ten_etcd_kv_free(&trimmed);
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 1, &store->scratch);
+    uint64_t epoch_at = ten_etcd_number(epoch.value, "at");
+    ten_etcd_kv_free(&epoch);
     uint64_t this_moment = store->head.revision * PLACES + PLACES - 1;
     /* 0 is the beginning of what there is. */
-    bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || *cursor > this_moment);
+    bool lost = *cursor != 0 && (*cursor / PLACES <= epoch_at || *cursor > this_moment);
+    bool missed = !now && *cursor != 0 && (*cursor / PLACES < cut_at || lost);
     if (now || missed) {
-        bool epoch = *cursor > this_moment; /* revisions go back only with a snapshot that was restored */
         json_decref(answer);
         *cursor = this_moment;
-        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata);
+        return now ? TENURE_OK : ten_store_missed(base, namespace_name, *cursor, lost, each, userdata);
     }
     struct reading reading = {namespace_name, cursor, limit, each, userdata};
-    const json_t *entries = ten_etcd_kvs(answer, 1);
+    const json_t *entries = ten_etcd_kvs(answer, 2);
     for (size_t i = 0; r == TENURE_OK && reading.left > 0 && i < json_array_size(entries); i++) {
         ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(entries, i), &store->scratch);
         r = read_entry(&reading, &entry);

@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
+#define AHEAD_MS (UINT64_C(366) * 24 * 60 * 60 * 1000) /* of the clock or the floor, for tokens to be believed */
+
 /* ---- reading ----------------------------------------------------------------------------------------------- */
 
 static void get(ten_etcd_chunk *chunk, enum ten_etcd_kind kind, const char *name) {
@@ -118,9 +120,43 @@ static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_befo
     return TEN_ETCD_NOTHING;
 }
 
-/* The token of a new grant is the revision at which it will be written. */
-static bool has_new_token(const ten_etcd_cell *cell) {
+static bool is_granted(const ten_etcd_cell *cell) {
     return cell->effect.acquired && cell->op.kind == TEN_OP_ACQUIRE;
+}
+
+/* The token of a new grant is the revision at which it will be written, unless there were higher ones: after an epoch
+ * they are written out. */
+static bool has_new_token(const ten_etcd_cell *cell) {
+    return is_granted(cell) && !cell->named;
+}
+
+static void choose_token(const ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    uint64_t least = ten_max_u64(cell->row.token, chunk->identity.forgot + 1);
+    cell->named = is_granted(cell) && chunk->head.revision + 1 < least;
+    if (!cell->named)
+        return;
+    cell->row.token = cell->result->token = least;
+    if (least > TENURE_TOKEN_MAX)
+        *cell->result = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_TOKEN};
+}
+
+/* After an epoch tokens start at the wall clock in ms; revisions are far below it. A number beyond is a mistake, which
+ * would use the target up. */
+static bool is_plausible(const ten_etcd_chunk *chunk, uint64_t token, uint64_t wall_ms) {
+    return token <= ten_max_u64(wall_ms, chunk->identity.floor) + AHEAD_MS;
+}
+
+/* A renewal that says for whom, for how long and under which token, and the token was granted by a store that knew more
+ * than this one. One from below the floor is of an earlier epoch: that loss is known. */
+static bool shows_loss(ten_etcd_chunk *chunk, const ten_etcd_cell *cell, uint64_t wall_ms) {
+    const ten_op *op = &cell->op;
+    if (op->kind != TEN_OP_RENEW || !op->holder || op->ttl_ms == 0 || chunk->in_epoch || op->token <= cell->row.token ||
+        op->token < chunk->identity.floor || !is_plausible(chunk, op->token, wall_ms))
+        return false;
+    chunk->shown_token = ten_max_u64(chunk->shown_token, op->token);
+    if (!(op->flags & TEN_OP_KEEP))
+        chunk->shown_ttl_ms = ten_max_u64(chunk->shown_ttl_ms, op->ttl_ms);
+    return true;
 }
 
 static void tell_feed(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
@@ -131,6 +167,22 @@ static void tell_feed(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
             changes[i].token = 0;
         ten_etcd_change(chunk, &changes[i]);
     }
+}
+
+/* What the shared rules are to know of the epoch. */
+static void read_epoch(const ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_lease_context *context) {
+    bool vanished = ten_etcd_has_vanished(chunk, &cell->kv, &cell->behind);
+    bool mistaken = cell->op.kind == TEN_OP_RENEW && !is_plausible(chunk, cell->op.token, context->wall_ms);
+    context->token_floor = chunk->identity.floor;
+    if ((chunk->in_epoch || vanished) && !mistaken)
+        context->recovering_ms = ten_max_u64(chunk->wait_left_ms, 1);
+    if (cell->row.exists)
+        return;
+    /* Its fence may have been removed: its last token is not known, but the highest that was forgotten is. */
+    if (cell->op.kind == TEN_OP_RENEW)
+        cell->row.token = chunk->identity.forgot;
+    else if (cell->op.kind == TEN_OP_READ && chunk->identity.forgot)
+        context->token_floor = ten_max_u64(context->token_floor, chunk->identity.forgot + 1);
 }
 
 /* The operation as the shared rules are to see it. */
@@ -148,6 +200,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_lease_context context = {.now_ms = ten_boot_ms(store->base.clock), .wall_ms = ten_wall_ms(store->base.clock)};
     *result = (ten_result){0};
     cell->write = TEN_ETCD_NOTHING;
+    cell->named = false;
     cell->home = NULL;
     uint64_t ttl_ms = ten_etcd_number(cell->kv.value, "ttl_ms");
     ten_etcd_row_read(&cell->kv, &cell->behind, context.now_ms, ten_etcd_left_of(chunk, cell->kv.lease, ttl_ms),
@@ -162,12 +215,14 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     }
     bool barred_before = cell->row.barred;
     settle_operation(cell, &cell->row);
-    if (ten_etcd_has_vanished(chunk, &cell->kv, &cell->behind))
-        context.recovering_ms = ten_max_u64(chunk->wait_left_ms, 1);
+    read_epoch(chunk, cell, &context);
+    if (shows_loss(chunk, cell, context.wall_ms))
+        return TENURE_OK; /* nothing is written in this round */
     bool kept = cell->kv.revision > 0 && cell->op.kind == TEN_OP_ACQUIRE && cell->row.ends_ms > context.now_ms;
     if (kept && strcmp(cell->row.holder, cell->op.holder) == 0)
         cell->row.ends_ms = context.now_ms + 1; /* so that it is extended: what etcd says is left is not believed */
     ten_lease_row_apply(&cell->row, &cell->op, &context, result, &cell->effect);
+    choose_token(chunk, cell);
     result->registered = cell->registered;
     result->paused = cell->registered && cell->paused;
     if (result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))

@@ -44,6 +44,7 @@ struct ten_etcd_link {
     char *token;          /* of the user; NULL: not had yet */
     uint64_t cluster;     /* of all answers; 0: none came yet */
     const char *known_by; /* the member that named the cluster first */
+    uint64_t connections; /* that were made */
     bool looked;          /* at the members of the URL, whether they are of one cluster */
 };
 
@@ -58,6 +59,10 @@ const char *ten_etcd_endpoint(const ten_etcd_link *link) {
 
 void ten_etcd_next_endpoint(ten_etcd_link *link) {
     link->endpoint = (link->endpoint + 1) % link->settings->endpoint_count;
+}
+
+uint64_t ten_etcd_connections(const ten_etcd_link *link) {
+    return link->connections;
 }
 
 /* ---- one attempt ----------------------------------------------------------------------------------------- */
@@ -255,6 +260,9 @@ static void fly_to(ten_etcd_link *link, const char *const *endpoints, ten_etcd_c
     }
     note_ends(link);
     for (size_t i = 0; i < count; i++) {
+        long made = 0;
+        (void)curl_easy_getinfo(link->flights[i].easy, CURLINFO_NUM_CONNECTS, &made);
+        link->connections += made > 0 && !calls[i]->once;
         endings[i] = judge(link, &link->flights[i], error);
         (void)curl_multi_remove_handle(link->multi, link->flights[i].easy);
         link->flights[i].call = NULL;

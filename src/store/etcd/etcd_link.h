@@ -48,6 +48,10 @@ void ten_etcd_calls_free(ten_etcd_call *calls, size_t count);
 const char *ten_etcd_endpoint(const ten_etcd_link *link);
 void ten_etcd_next_endpoint(ten_etcd_link *link);
 
+/* How many connections were made, but for requests that always need their own: behind a new one there may be another
+ * etcd than before. */
+uint64_t ten_etcd_connections(const ten_etcd_link *link);
+
 /* The token for the header `Authorization`, got if need be; NULL: none is needed, or it could not be had. */
 const char *ten_etcd_token(ten_etcd_link *link, uint64_t deadline_ms, ten_error *error);
 

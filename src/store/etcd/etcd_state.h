@@ -18,6 +18,8 @@
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
  *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
+ *
+ * A namespace that came back older than it was (a restored snapshot) begins an epoch: see etcd_epoch.c.
  */
 #ifndef TEN_STORE_ETCD_STATE_H
 #define TEN_STORE_ETCD_STATE_H
@@ -79,9 +81,10 @@ typedef struct ten_etcd_store {
     ten_etcd_link *link;
     ten_etcd_head head; /* of the last answer */
     ten_etcd_group *groups;
-    ten_map holds; /* by key */
-    ten_map homes; /* of this call, by namespace, holder and TTL */
-    uint64_t call; /* the calls are counted */
+    ten_map holds;   /* by key */
+    ten_map homes;   /* of this call, by namespace, holder and TTL */
+    ten_map checked; /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
+    uint64_t call;   /* the calls are counted */
     ten_arena results;
     ten_etcd_txn txn;
     ten_buf scratch;
@@ -155,6 +158,12 @@ void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
 int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms);
+
+/* etcd_forget.c */
+/* Removes the fences of those that are free, not registered, and have not changed since that revision. TENURE_E_HELD:
+ * somebody came in between. */
+int ten_etcd_forget(ten_etcd_store *store, const char *namespace_name, const char *const *ids, size_t count,
+                    uint64_t revision, uint64_t deadline_ms);
 
 /* etcd_read.c */
 int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,

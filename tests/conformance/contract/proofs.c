@@ -4,21 +4,12 @@
  */
 #include "conformance/suite.h"
 
-/* Kinds of stores that do not take such a proof yet. */
-static bool is_left_out(void) {
-    static const char *const left_out[] = {"etcd:"};
-    for (size_t i = 0; i < TEN_COUNT(left_out); i++)
-        if (strcmp(suite_fixture.kind->scheme, left_out[i]) == 0)
-            return true;
-    return false;
-}
-
 static struct fixture own_fixture;
 static struct place own_place;
 
 /* False: does not apply. */
 static bool own_store(struct place **ret_place) {
-    if (!suite_fixture.kind || is_left_out())
+    if (!suite_fixture.kind)
         return false;
     if (fixture_create(&own_fixture, suite_fixture.kind->scheme) != 0)
         fail_msg("cannot make a store of the kind %s", suite_fixture.kind->scheme);

@@ -143,168 +143,6 @@ static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void 
     expect_end(place, "t-1", since_ms);
 }
 
-/* ---- what is left behind */
-
-static struct place opened(const struct place *place) {
-    char url[FIXTURE_URL_SIZE];
-    etcd_url(url, "");
-    struct place copy = {.store = open_store(url)};
-    memcpy(copy.ns, place->ns, sizeof copy.ns);
-    return copy;
-}
-
-static size_t etcd_lease_count(void) {
-    return strtoull(etcdctl("lease list") + strlen("found "), NULL, 10);
-}
-
-static size_t group_count(const struct place *place) {
-    size_t lines = 0;
-    for (const char *at = etcdctl("get --prefix --keys-only tenure/%s/group/", place->ns); (at = strchr(at, '/')); at++)
-        lines += strncmp(at, "/group/", 7) == 0;
-    return lines;
-}
-
-/* A command acquires for a month, another one releases. */
-static void what_is_released_by_another_process_leaves_no_etcd_lease(void **state) {
-    const struct place *place = *state;
-    uint64_t month_ms = UINT64_C(30) * 24 * 3600 * 1000;
-    size_t before = etcd_lease_count();
-    for (int i = 0; i < 3; i++) {
-        struct place first = opened(place);
-        uint64_t token = must_acquire(&first, "t", "a", month_ms);
-        ten_store_close(first.store);
-        assert_true(etcd_key_fact(place, "t", "lease") > 0);
-        struct place second = opened(place);
-        if (i > 0) /* it moves to the second's */
-            expect_outcome(renew(&second, "t", NULL, token, 0), TEN_OK);
-        if (i > 1)
-            expect_outcome(force(&second, "t", TEN_OP_FORCE_NOW, "me"), TEN_OK);
-        else
-            expect_outcome(release(&second, "t", "a", token), TEN_OK);
-        ten_store_close(second.store);
-        assert_int_equal(etcd_lease_count(), before);
-        assert_int_equal(group_count(place), 0);
-    }
-}
-
-static void what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes(void **state) {
-    const struct place *place = *state;
-    size_t before = etcd_lease_count();
-    struct place own = opened(place);
-    must_acquire(&own, "kept", "a", LONG_MS);
-    uint64_t token = must_acquire(&own, "t", "a", 2 * LONG_MS);
-    expect_outcome(release(&own, "t", "a", token), TEN_OK);
-    ten_store_close(own.store);
-    assert_int_equal(etcd_lease_count(), before + 1);
-    assert_true(etcd_key_fact(place, "kept", "lease") > 0);
-}
-
-/* It has looked, and does not know any more what is attached to what. */
-static void what_a_handle_is_not_sure_of_is_not_ended_with_it(void **state) {
-    const struct place *place = *state;
-    struct place own = opened(place);
-    ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN};
-    must_acquire(&own, "t", "a", LONG_MS);
-    expect_outcome(apply_one(place->store, ask), TEN_OK);
-    expect_holder(read_lease(&own, "t"), "a");
-    ten_store_close(own.store);
-    assert_true(etcd_key_fact(place, "t", "lease") > 0);
-    own = opened(place);
-    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = LONG_MS};
-    ten_result result;
-    etcd_wire.lose_path = "/v3/kv/txn";
-    etcd_wire.lose_body = "requestPut";
-    (void)ten_store_apply(own.store, &op, &result, 1, CALL_MS);
-    assert_int_equal(etcd_wire.lost, 1);
-    must_acquire(&own, "v", "b", LONG_MS); /* it is answered again */
-    ten_store_close(own.store);
-    assert_true(etcd_key_fact(place, "u", "lease") > 0);
-}
-
-/* ---- instances */
-
-enum { FLEET = 40 };
-
-/* By the first handle, a batch; instance `left_out` (from 0 on) is silent. */
-static void fleet_beats(const struct place *place, size_t left_out) {
-    static char names[FLEET][16];
-    ten_op ops[FLEET];
-    ten_result results[FLEET];
-    size_t count = 0;
-    for (size_t i = 0; i < FLEET; i++) {
-        snprintf(names[i], sizeof names[i], "i-%zu", i);
-        if (i != left_out)
-            ops[count++] = (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                    .namespace_name = place->ns,
-                                    .holder = names[i],
-                                    .ttl_ms = LONG_MS,
-                                    .weight = 1};
-    }
-    assert_int_equal(ten_store_apply(place->store, ops, results, count, CALL_MS), TENURE_OK);
-    for (size_t i = 0; i < count; i++)
-        expect_outcome(results[i], TEN_OK);
-}
-
-struct listing {
-    size_t count;
-    uint64_t least_ms;
-    uint64_t most_ms;
-};
-
-static int note_listed(const ten_instance *instance, void *userdata) {
-    struct listing *listing = userdata;
-    listing->least_ms =
-        listing->count++ ? ten_min_u64(listing->least_ms, instance->remaining_ms) : instance->remaining_ms;
-    listing->most_ms = ten_max_u64(listing->most_ms, instance->remaining_ms);
-    return 0;
-}
-
-static struct listing list_fleet(ten_store *store, const char *namespace_name) {
-    struct listing listing = {0};
-    assert_int_equal(store->ops->list_instances(store, namespace_name, note_listed, &listing, CALL_MS), TENURE_OK);
-    return listing;
-}
-
-/* Each instance lists all the others with each renewal. */
-static void listing_a_large_fleet_is_one_request(void **state) {
-    const struct place *place = *state;
-    fleet_beats(place, FLEET);
-    struct listing first = list_fleet(place->other, place->ns); /* a person's, perhaps: exact */
-    assert_int_equal(first.count, FLEET);
-    assert_in_range(first.least_ms, LONG_MS / 2, LONG_MS - 1);
-    uint64_t before = etcd_calls_served();
-    for (int i = 0; i < 5; i++) {
-        struct listing listing = list_fleet(place->other, place->ns);
-        assert_int_equal(listing.count, FLEET);
-        assert_in_range(listing.least_ms, LONG_MS / 2, LONG_MS);
-    }
-    uint64_t calls = etcd_calls_served() - before;
-    if (calls > 5)
-        fail_msg("5 listings of %d instances were %llu requests", FLEET, (unsigned long long)calls);
-}
-
-/* What is left of each is not asked for: that one is gone is told by whoever finds it first. */
-static void an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others(void **state) {
-    const struct place *place = *state;
-    fleet_beats(place, FLEET);
-    assert_int_equal(list_fleet(place->store, place->ns).count, FLEET);
-    uint64_t cursor = cursor_now(place->other, place->ns);
-    const char *lease = strstr(etcdctl("get tenure/%s/node/i-7 -w json", place->ns), "\"lease\":");
-    assert_non_null(lease);
-    etcd_revoke(strtoull(lease + 8, NULL, 10));
-    fleet_beats(place, 7);
-    assert_int_equal(list_fleet(place->store, place->ns).count, FLEET - 1);
-    struct seen seen;
-    read_changes(place->other, place->ns, &cursor, &seen);
-    assert_int_equal(seen.count, 1);
-    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_LEFT);
-    assert_int_equal(seen.at[0].change.reason, TEN_REASON_EXPIRED);
-    assert_string_equal(seen.at[0].instance, "i-7");
-    (void)list_fleet(place->store, place->ns);
-    read_changes(place->other, place->ns, &cursor, &seen);
-    assert_int_equal(seen.count, 0);
-}
-
 /* ---- by hand */
 
 static void delete_and_take(const struct place *place, const char *target) {
@@ -571,58 +409,6 @@ static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
     expect_acquired(place, &cursor, "t-1");
 }
 
-/* ---- the length of the feed */
-
-/* As many entries as wanted, of one change each, as if written one by one. */
-static void fill_feed(const struct place *place, size_t count) {
-    ten_etcd_store *store = (ten_etcd_store *)place->other;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char name[40];
-    for (size_t at = 0; at < count;) {
-        bool succeeded;
-        ten_etcd_txn_clear(&store->txn);
-        for (size_t i = 0; i < 120 && at < count; i++, at++) {
-            snprintf(name, sizeof name, "%016zx-00000000-1", at);
-            ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, name);
-            ten_etcd_put(&store->txn, key, "{\"at_ms\":4000000000000,\"changes\":[]}", 0);
-        }
-        assert_int_equal(ten_etcd_commit(store, true, now_ms() + CALL_MS, &succeeded, NULL), TENURE_OK);
-    }
-}
-
-static size_t feed_length(const struct place *place) {
-    ten_etcd_store *store = (ten_etcd_store *)place->other;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    json_t *answer;
-    bool succeeded;
-    ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, NULL);
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
-    assert_int_equal(ten_etcd_commit(store, false, now_ms() + CALL_MS, &succeeded, &answer), TENURE_OK);
-    size_t length = ten_etcd_count(answer, 0);
-    json_decref(answer);
-    return length;
-}
-
-/* Commands and jobs write a change or two and end: none of them would ever count to many. Nobody reads it whole. */
-static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **state) {
-    const struct place *place = *state;
-    ten_etcd_store *store = (ten_etcd_store *)place->store;
-    fill_feed(place, TEN_FEED_MAX + 6000);
-    etcd_wire.most_keys = 0;
-    size_t length = SIZE_MAX;
-    for (size_t i = 0; i < 3000 && length > TEN_FEED_MAX + 2000; i++) {
-        store->fed = 0; /* as in a handle that is new */
-        struct many *many = many_acquire(place, 40, "a", LONG_MS);
-        for (size_t j = 0; j < many->count; j++)
-            many->ops[j].kind = TEN_OP_RELEASE;
-        assert_int_equal(many_renew(place, many), 0);
-        length = feed_length(place);
-    }
-    assert_in_range(length, TEN_FEED_MAX, TEN_FEED_MAX + 2000);
-    assert_in_range(etcd_wire.most_keys, 1, TEN_FEED_MAX + 2000);
-}
-
 /* ---- garbage of others */
 
 static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void **state) {
@@ -773,11 +559,6 @@ int main(void) {
         ETCD_CASE(every_comparison_needs_a_quorum),
         ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
         ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
-        ETCD_CASE(what_is_released_by_another_process_leaves_no_etcd_lease),
-        ETCD_CASE(what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes),
-        ETCD_CASE(what_a_handle_is_not_sure_of_is_not_ended_with_it),
-        ETCD_CASE(listing_a_large_fleet_is_one_request),
-        ETCD_CASE(an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others),
         ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
         ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost),
         ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals),
@@ -791,7 +572,6 @@ int main(void) {
         ETCD_CASE(two_prefixes_do_not_see_each_other),
         ETCD_CASE(compaction_under_a_watch_hides_no_change),
         ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
-        ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once),
         ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
         ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
         ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
