@@ -108,7 +108,7 @@ static bool has_goal(const bench_row *row) {
 bool bench_is_met(const bench_row *row) {
     if (!has_goal(row))
         return true;
-    if (row->kind == BENCH_COST || row->kind == BENCH_LATE)
+    if (row->kind == BENCH_COST || row->kind == BENCH_LATE || row->kind == BENCH_GROWTH)
         return row->ratio <= row->goal;
     return row->kind == BENCH_RATE ? row->ratio >= row->goal : row->ours <= row->goal;
 }
@@ -130,6 +130,7 @@ static const struct {
     [BENCH_LATE] = {"ms", "goal_ratio_at_most", "%.2f ms", "<= %.1f"},
     [BENCH_PART] = {"of_the_ttl", "goal_at_most", "%.5f TTL", "<= %.2f"},
     [BENCH_NANO] = {"ns", "goal_ns_at_most", "%.0f ns", "<= %.0f ns"},
+    [BENCH_GROWTH] = {"bytes", "goal_ratio_at_most", "%.0f B", "<= %.1f"},
     [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f"},
 };
 

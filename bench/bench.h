@@ -33,15 +33,16 @@ typedef struct bench_side {
 bool bench_race(bench_side *sides, size_t count, size_t rounds, uint64_t slice_ms);
 
 enum bench_kind {
-    BENCH_RATE, /* operations a second; the goal is a least ratio */
-    BENCH_WAIT, /* milliseconds; the goal is a most for ours */
-    BENCH_COST, /* microseconds; the goal is a most ratio */
-    BENCH_SIZE, /* bytes; the goal is a most for ours */
-    BENCH_LOAD, /* percent of one core; the goal is a most for ours */
-    BENCH_LATE, /* milliseconds; the goal is a most ratio */
-    BENCH_PART, /* of a TTL; the goal is a most for ours */
-    BENCH_NANO, /* nanoseconds; the goal is a most for ours */
-    BENCH_NONE, /* a count of what should not happen; the goal is 0 */
+    BENCH_RATE,   /* operations a second; the goal is a least ratio */
+    BENCH_WAIT,   /* milliseconds; the goal is a most for ours */
+    BENCH_COST,   /* microseconds; the goal is a most ratio */
+    BENCH_SIZE,   /* bytes; the goal is a most for ours */
+    BENCH_LOAD,   /* percent of one core; the goal is a most for ours */
+    BENCH_LATE,   /* milliseconds; the goal is a most ratio */
+    BENCH_PART,   /* of a TTL; the goal is a most for ours */
+    BENCH_NANO,   /* nanoseconds; the goal is a most for ours */
+    BENCH_GROWTH, /* bytes; the goal is a most ratio */
+    BENCH_NONE,   /* a count of what should not happen; the goal is 0 */
 };
 
 typedef struct bench_row {

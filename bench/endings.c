@@ -126,8 +126,8 @@ static bool watch(const struct run *run, double *ret_ms, double *ret_cpu_ms) {
     char command[2 * GROUND_PATH_SIZE + 256];
     char answer[ANSWER_MAX] = "";
     snprintf(command, sizeof command,
-             BENCH_PYTHON " " BENCH_WATCH " \"$(cat /proc/%d/task/%d/children)\" %u %s/store.db stop", (int)run->agent,
-             (int)run->agent, run->size->polls, run->directory);
+             BENCH_PYTHON " " BENCH_WATCH " \"$(cat /proc/%d/task/%d/children)\" %u %s/store.db stop alone",
+             (int)run->agent, (int)run->agent, run->size->polls, run->directory);
     FILE *watcher = popen(command, "re");
     if (watcher && !fgets(answer, sizeof answer, watcher))
         answer[0] = '\0';

@@ -1,5 +1,5 @@
 /*
- * The benchmarks as a program: `bench [--json FILE] [NAME-PREFIX]`; and those of the SQLite store, of which each row is
+ * The benchmarks as a program: `bench [--json FILE] [--ids N] [NAME-PREFIX]`; and those of the SQLite store, of which each row is
  * what the store does against a bare loop over libsqlite3 on the same tables (bare.h). context.c, plan.c, fleet.c and redis.c have
  * the others. Ends with 1 when a goal is missed by the median, with 2 when it could not measure.
  *
@@ -22,6 +22,7 @@
 #include "etcd.h"
 #include "fleet.h"
 #include "ground.h"
+#include "growth.h"
 #include "guard.h"
 #include "peers.h"
 #include "plan.h"
@@ -334,22 +335,26 @@ static const struct {
     {"idle", fleet_measure_idle},
     {"guard", guard_measure},
     {"endings", endings_measure},
+    {"growth/sqlite", growth_measure_sqlite},
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
+    {"growth/redis", growth_measure_redis},
     {"elections", elections_measure},
     {"peers", peers_measure},
 #endif
 #ifdef TEN_STORE_POSTGRES
     {"postgres-renew", postgres_measure_renew},
+    {"growth/postgres", growth_measure_postgres},
 #endif
 #ifdef TEN_STORE_ETCD
     {"etcd", etcd_measure},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},
+    {"growth/http", growth_measure_http},
 #endif
 };
 
@@ -388,7 +393,7 @@ static int measure_all(bench_report *report, const char *prefix) {
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: bench [--json FILE] [NAME-PREFIX]\nrows:");
+    fprintf(stderr, "usage: bench [--json FILE] [--ids N] [NAME-PREFIX]\nrows:");
     for (size_t i = 0; i < TEN_COUNT(groups); i++)
         fprintf(stderr, " %s", groups[i].name);
     fprintf(stderr, "\n");
@@ -401,6 +406,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
             json = argv[++i];
+        else if (strcmp(argv[i], "--ids") == 0 && i + 1 < argc && (growth_ids = strtoul(argv[i + 1], NULL, 10)) > 0)
+            i++;
         else if (argv[i][0] != '-' && i + 1 == argc)
             prefix = argv[i];
         else

@@ -3,13 +3,14 @@
 
 help_bench() {
     cat <<'END'
-usage: ./dev bench [--json FILE] [NAME]
+usage: ./dev bench [--json FILE] [--ids N] [NAME]
 
 Measures a release build. Each row has our figure, the ceiling or the peer that was measured in the same run, and the
 ratio. The rows are also written to a file as JSON.
 
 Options:
   --json FILE   the file (default: bench/results.json)
+  --ids N       ids that each round of the rows `growth` uses (default: 20000)
   -h, --help    show this text
 
 Arguments:
@@ -41,6 +42,7 @@ install_peers() {
 
 cmd_bench() {
     json=bench/results.json
+    ids=20000
     parse_options bench "$@"
     eval "set -- $OPERANDS"
     require build bench
@@ -50,5 +52,5 @@ cmd_bench() {
         "${1:-}"*) install_peers ;;
         esac
     done
-    "$BUILD_ROOT/build-release/bench/bench" --json "$json" "$@"
+    TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/bench" --json "$json" --ids "$ids" "$@"
 }

@@ -22,6 +22,7 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv);
 int ten_cmd_show(const ten_command *command, int argc, char **argv);
 int ten_cmd_ls(const ten_command *command, int argc, char **argv);
 int ten_cmd_target(const ten_command *command, int argc, char **argv);
+int ten_cmd_forget(const ten_command *command, int argc, char **argv);
 int ten_cmd_watch(const ten_command *command, int argc, char **argv);
 int ten_cmd_history(const ten_command *command, int argc, char **argv);
 int ten_cmd_doctor(const ten_command *command, int argc, char **argv);

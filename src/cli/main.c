@@ -122,6 +122,12 @@ static const ten_command commands[] = {
      "  ls                                                           list\n\n"
      "Any valid id can be leased, registered or not.",
      ten_cmd_target, POLL},
+    {"forget", "ID... | --unregistered", "Forget the counters of targets that are free and not registered",
+     "They are no longer listed and take no room in the store. The namespace remembers the highest token that it\n"
+     "forgot, so a target that is used again gets a higher one. What has been free and unregistered for 30 days is\n"
+     "forgotten without being asked. Removing a target ('tenure target rm') keeps its counter until then.\n\n"
+     "Exit codes: 0 forgotten; 1 unknown, or registered; 4 held, or the store is recovering.",
+     ten_cmd_forget, POLL},
     {"watch", "", "Print each change until stopped",
      "A lease that expires is reported when the target is acquired next.", ten_cmd_watch, POLL},
     {"history", "[TARGET] [--since D] [--limit N]", "What has happened: who had what, for how long, and why no longer",

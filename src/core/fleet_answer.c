@@ -66,6 +66,7 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
     if (result->outcome == TEN_HELD) {
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+        target->heard = fleet->listing;
         target->handed = false; /* it was tried after the first term: the holder has confirmed it */
         event.error = TENURE_E_HELD;
         if (result->recovering) {
@@ -88,6 +89,7 @@ static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *resu
     target->holder = holder_number(fleet, result->holder);
     target->held_until_ms = result->holder ? fleet->now_ms + ten_max_u64(result->remaining_ms, 1) : 0;
     target->free_ms = fleet->now_ms;
+    target->heard = fleet->listing;
     ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
 }
 
@@ -111,6 +113,7 @@ static void note_handed(ten_fleet *fleet, uint32_t number, const ten_result *res
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = target->handed = true;
+    target->heard = fleet->listing;
     target->holder = holder_number(fleet, result->holder);
     target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
     target->free_ms = fleet->now_ms;

@@ -77,6 +77,8 @@ static bool sweep(ten_fleet *fleet, bool remove) {
 bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
     ten_fleet *fleet = self;
     fleet->complete_listing = fleet->listing;
+    fleet->now_ms = now_ms;
+    ten_fleet_note_unlisted(fleet);
     ten_fleet_registrations_end(fleet, now_ms);
     return sweep(fleet, false);
 }

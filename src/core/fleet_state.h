@@ -20,6 +20,7 @@ struct ten_fleet_target {
     uint64_t unowned_ms;    /* since when it has no holder; 0: it has one */
     uint64_t keep_until_ms; /* a fallback holder keeps it until then, whatever the plan says */
     uint32_t listing;       /* the listing that last had its registration; 0: none */
+    uint32_t heard;         /* the listing in which, or after which, another holder was last heard of */
     uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
     uint32_t older;         /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
@@ -153,6 +154,8 @@ void ten_fleet_settle(ten_fleet *fleet);
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
 /* Who holds a target, says a listing. */
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row);
+/* The listing is complete: whoever was known to hold what it lacks does so no longer. */
+void ten_fleet_note_unlisted(ten_fleet *fleet);
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight);
 
 #endif

@@ -185,6 +185,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
+    target->heard = fleet->listing;
     target->barren = false;
     target->handed = handed;
     /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
@@ -223,6 +224,16 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
         note_free(fleet, number, row->token);
 }
 
+/* A listing has no row for what is free and not registered. Should somebody have taken it since its page was read, an
+ * acquire is refused, and says who holds it. */
+void ten_fleet_note_unlisted(ten_fleet *fleet) {
+    for (uint32_t i = 0; i < fleet->target_room; i++) {
+        const struct ten_fleet_target *target = &fleet->targets[i];
+        if (target->known && target->heard < fleet->listing && target->holding.flight == TEN_FLIGHT_NONE)
+            note_free(fleet, i, target->holding.known_token);
+    }
+}
+
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (change->token < target->holding.known_token || ten_holding_is_held(&target->holding))
@@ -244,6 +255,7 @@ static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
         return;
     target->holder = TEN_OUTSIDER;
     target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
+    target->heard = fleet->listing;
     ten_fleet_look(fleet, number);
 }
 

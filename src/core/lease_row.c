@@ -19,6 +19,11 @@ bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms) {
     return row->holder[0] != '\0' && row->ends_ms > now_ms;
 }
 
+/* Tokens up to this one may have been granted: the row's own; without a row, whatever the namespace forgot. */
+static uint64_t counter_of(const ten_lease_row *row, const ten_lease_context *context) {
+    return row->exists ? row->token : ten_max_u64(row->token, context->forgotten);
+}
+
 static void describe(const ten_lease_row *row, const ten_lease_context *context, ten_result *result) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     result->token = row->token;
@@ -80,7 +85,7 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         result->outcome = TEN_HELD;
         return;
     } else {
-        uint64_t token = ten_max_u64(row->token + 1, context->token_floor);
+        uint64_t token = ten_max_u64(counter_of(row, context) + 1, context->token_floor);
         if (token > TENURE_TOKEN_MAX) {
             result->error = TENURE_E_TOKEN;
             return;
@@ -114,13 +119,14 @@ static bool is_whole(const ten_op *op, const ten_lease_context *context) {
 static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
     if (context->recovering_ms == 0 || !is_whole(op, context))
         return false;
-    return op->token > row->token || (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
+    return op->token > counter_of(row, context) ||
+           (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
 }
 
 /* A token above the counter was granted by a store that knew more than this one does. A token below the floor is no
  * proof: it may be from before an epoch that has begun since, and then the loss is known. */
 static bool proves_loss(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
-    return context->recovering_ms == 0 && is_whole(op, context) && op->token > row->token &&
+    return context->recovering_ms == 0 && is_whole(op, context) && op->token > counter_of(row, context) &&
            op->token >= context->token_floor;
 }
 
@@ -175,6 +181,7 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     }
     effect->released = true;
     row->holder[0] = '\0';
+    row->acquired_at_ms = context->wall_ms; /* since when it is free */
     row->barred = false;
     row->ask = TEN_ASK_NOTHING;
     describe(row, context, result);
@@ -215,6 +222,7 @@ static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *c
 
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                          ten_lease_effect *effect) {
+    uint64_t last;
     *effect = (ten_lease_effect){0};
     switch (op->kind) {
     case TEN_OP_ACQUIRE:
@@ -228,10 +236,11 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
         break;
     case TEN_OP_READ:
         describe(row, context, result);
-        /* A guard that starts after a loss of data must not accept the lost tokens as current. */
-        result->recovering = !result->holder && context->token_floor > row->token + 1;
+        /* A guard that starts after a loss of data must not accept the lost tokens as current, nor forgotten ones. */
+        last = ten_max_u64(ten_sub_saturating(context->token_floor, 1), counter_of(row, context));
+        result->recovering = !result->holder && last > row->token;
         if (result->recovering)
-            result->token = context->token_floor - 1;
+            result->token = last;
         result->outcome = TEN_OK;
         break;
     case TEN_OP_ASK:
@@ -246,6 +255,21 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
         break;
     }
     TEN_INVARIANT(row->token <= TENURE_TOKEN_MAX);
+}
+
+/* In a quarantine a row that looks free may be held by somebody who has not renewed yet. */
+enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool registered,
+                                             const ten_lease_context *context, uint64_t *forgotten) {
+    if (row->exists && ten_lease_row_is_held(row, context->now_ms))
+        return TEN_FORGET_HELD;
+    if (registered)
+        return TEN_FORGET_REGISTERED;
+    if (!row->exists)
+        return TEN_FORGET_UNKNOWN;
+    if (context->recovering_ms > 0)
+        return TEN_FORGET_RECOVERING;
+    *forgotten = ten_max_u64(*forgotten, row->token);
+    return TEN_FORGET_DONE;
 }
 
 size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,

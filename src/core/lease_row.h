@@ -14,7 +14,7 @@ typedef struct ten_lease_row {
     uint64_t token;                     /* the counter: the last token granted */
     uint64_t ends_ms;                   /* boot clock */
     uint64_t ttl_ms;
-    uint64_t acquired_at_ms; /* Unix time */
+    uint64_t acquired_at_ms; /* Unix time; of a released lease: when it was released */
     bool barred;
     enum ten_ask ask;
 } ten_lease_row;
@@ -24,6 +24,7 @@ typedef struct ten_lease_context {
     uint64_t now_ms;        /* boot clock */
     uint64_t wall_ms;       /* Unix time, for display */
     uint64_t token_floor;   /* new tokens are at least this */
+    uint64_t forgotten;     /* the highest token that the namespace forgot; used for targets that have no row */
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
     uint64_t successor_ms;  /* hand: see ten_instance_row_ready_ms() */
 } ten_lease_context;
@@ -58,6 +59,11 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
  * operation and the effect. at_ms 0: now. */
 size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                          ten_change changes[TEN_LEASE_CHANGES_MAX]);
+
+/* What becomes of a target whose counter is to be forgotten. If TEN_FORGET_DONE, *forgotten has been raised to the token
+ * of the row: the caller keeps it for the namespace and removes the row. */
+enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool registered,
+                                             const ten_lease_context *context, uint64_t *forgotten);
 
 /* Whether the lease is held at that moment. */
 bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms);

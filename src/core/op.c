@@ -159,6 +159,21 @@ bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action) {
     return true;
 }
 
+static const char *const forget_names[TEN_FORGET_OUTCOMES] = {"forgotten", "held", "registered", "unknown",
+                                                              "recovering"};
+
+const char *ten_forget_name(enum ten_forget_outcome outcome) {
+    return forget_names[outcome];
+}
+
+bool ten_forget_parse(const char *word, enum ten_forget_outcome *ret_outcome) {
+    size_t outcome = find(word, forget_names, TEN_COUNT(forget_names));
+    if (outcome == TEN_COUNT(forget_names))
+        return false;
+    *ret_outcome = (enum ten_forget_outcome)outcome;
+    return true;
+}
+
 const char *ten_filter_name(enum tenure_filter filter) {
     return filters[filter];
 }

@@ -117,7 +117,7 @@ typedef struct ten_result {
     bool paused;             /* read */
     bool barred;
     /* Acquire: the store is recovering and grants nothing yet. Read: the target is free and its last token may have
-     * been lost; `token` is an upper bound of the lost ones, and was never granted itself */
+     * been lost or forgotten; `token` is an upper bound of those, and none of this target's that is known */
     bool recovering;
     enum ten_ask ask; /* renew, announce: what is asked of this holder or instance */
 } ten_result;
@@ -132,11 +132,29 @@ typedef struct ten_target_edit {
     bool found;           /* result: it was registered before */
 } ten_target_edit;
 
+/* What has become of a target whose counter was to be forgotten. */
+enum ten_forget_outcome {
+    TEN_FORGET_DONE,
+    TEN_FORGET_HELD,
+    TEN_FORGET_REGISTERED,
+    TEN_FORGET_UNKNOWN,    /* it was never leased, or is forgotten already */
+    TEN_FORGET_RECOVERING, /* the store does not know yet what is held */
+    TEN_FORGET_OUTCOMES,
+};
+
+typedef struct ten_forget {
+    const char *id;
+    enum ten_forget_outcome outcome; /* result */
+} ten_forget;
+
 typedef struct ten_query {
     const char *namespace_name;
     enum tenure_filter filter;
     const char *after; /* NULL: from the start. In byte order of ids */
     size_t limit;      /* at most; not 0 */
+    /* Leaves out what is free and not registered: ids that were leased once, which may be very many. A store that cannot
+     * tell them apart without reading them (etcd, an older server) may list them nevertheless. */
+    bool current;
 } ten_query;
 
 /* One row of a listing: the registry's entry and the lease's state together. */
@@ -206,6 +224,8 @@ int ten_event_parse(const char *word);                   /* TEN_EVENT_COUNT when
 const char *ten_op_action_name(enum ten_target_action action);
 bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action);
 const char *ten_filter_name(enum tenure_filter filter);
+const char *ten_forget_name(enum ten_forget_outcome outcome); /* "forgotten", "held"... */
+bool ten_forget_parse(const char *word, enum ten_forget_outcome *ret_outcome);
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 

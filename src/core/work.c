@@ -40,7 +40,7 @@ static void move(ten_work *work, enum ten_work_state to) {
 enum ten_work_step ten_work_pressure(uint64_t ends_ms, uint64_t grace_ms, uint64_t now_ms) {
     if (now_ms + grace_ms < ends_ms)
         return TEN_WORK_NOTHING;
-    return now_ms + grace_ms / 2 >= ends_ms ? TEN_WORK_KILL : TEN_WORK_ASK;
+    return now_ms >= ten_work_kill_ms(ends_ms, grace_ms) ? TEN_WORK_KILL : TEN_WORK_ASK;
 }
 
 uint64_t ten_work_ask_ms(uint64_t ends_ms, uint64_t grace_ms) {
@@ -75,6 +75,12 @@ void ten_work_hurry(ten_work *work) {
 
 void ten_work_flush(ten_work *work) {
     work->stopping = true;
+}
+
+void ten_work_ended_for_lease(ten_work *work) {
+    bool ends = work->state == TEN_WORK_RUNNING || work->state == TEN_WORK_ASKED || work->state == TEN_WORK_KILLED;
+    TEN_INVARIANT(ends);
+    work->discarded = true;
 }
 
 static bool is_lost(const ten_work *work, const ten_work_lease *lease) {
@@ -135,7 +141,7 @@ static enum ten_work_step look_at_running(ten_work *work, const ten_work_lease *
     if (why == TEN_WORK_BY_ITSELF && !exited)
         return TEN_WORK_NOTHING;
     work->why = why;
-    work->discarded = why == TEN_WORK_LOST || why == TEN_WORK_LATE;
+    work->discarded |= why == TEN_WORK_LOST || why == TEN_WORK_LATE;
     work->kill_ms = ten_add_saturating(now_ms, exited ? TEN_WORK_KILL_LOST_AFTER_MS : patience_ms(work, why));
     move(work, TEN_WORK_ASKED);
     return look_at_ending(work, lease, now_ms) == TEN_WORK_KILL ? TEN_WORK_KILL : TEN_WORK_ASK;

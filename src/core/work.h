@@ -32,6 +32,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/util.h"
+
 #define TEN_WORK_KILL_LOST_AFTER_MS 50u /* from asking to killing, when there is nothing to wait for */
 #define TEN_WORK_LOOK_MS            20u /* between two looks at work that is ending */
 
@@ -111,6 +113,10 @@ typedef struct ten_work {
 enum ten_work_step ten_work_pressure(uint64_t ends_ms, uint64_t grace_ms, uint64_t now_ms);
 /* When it begins to demand something. */
 uint64_t ten_work_ask_ms(uint64_t ends_ms, uint64_t grace_ms);
+/* When it demands to kill. */
+static inline uint64_t ten_work_kill_ms(uint64_t ends_ms, uint64_t grace_ms) {
+    return ten_sub_saturating(ends_ms, grace_ms / 2);
+}
 
 /* ---- the life of one piece */
 
@@ -126,6 +132,9 @@ void ten_work_end(ten_work *work);
 void ten_work_hurry(ten_work *work);
 /* Its program stops: its message, now or when it is published, has flush_ms to leave. */
 void ten_work_flush(ten_work *work);
+/* Its process has exited, and the warden had signalled it before because of the lease: whatever becomes of the lease now,
+ * the work was cut short, and nothing of it is published. To be called before the next look. */
+void ten_work_ended_for_lease(ten_work *work);
 /* To be called whenever something has happened, and at ten_work_next_ms(). */
 enum ten_work_step ten_work_look(ten_work *work, const ten_work_lease *lease, enum ten_work_left left, uint64_t now_ms);
 /* When to look next if nothing happens before; UINT64_MAX: never. */

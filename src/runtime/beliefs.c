@@ -6,16 +6,19 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "base/io.h"
+#include "base/memfd.h"
 
 static size_t size_of(uint32_t room) {
     return (size_t)room * sizeof(ten_belief) + sizeof(uint64_t);
 }
 
 bool ten_beliefs_share(ten_beliefs *beliefs, uint32_t room) {
-    void *memory = mmap(NULL, size_of(room), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
+    int fd;
+    void *memory = ten_memfd_share(size_of(room), &fd);
+    if (!memory)
         return false;
-    *beliefs = (ten_beliefs){.beliefs = memory, .room = room};
+    *beliefs = (ten_beliefs){.beliefs = memory, .room = room, .fd = fd};
     beliefs->last_end_ms = (void *)(beliefs->beliefs + room);
     return true;
 }
@@ -40,8 +43,10 @@ bool ten_beliefs_reserve(ten_beliefs *beliefs, uint32_t number) {
 }
 
 void ten_beliefs_free(ten_beliefs *beliefs) {
-    if (beliefs->beliefs)
+    if (beliefs->beliefs) {
         munmap(beliefs->beliefs, size_of(beliefs->room));
+        ten_close_fd(&beliefs->fd);
+    }
     for (uint32_t i = 0; beliefs->parts && i < parts_of(beliefs->room); i++)
         ten_free(beliefs->parts[i]);
     ten_free(beliefs->parts);

@@ -46,6 +46,7 @@ typedef struct ten_beliefs {
     ten_belief *beliefs; /* shared with child processes: reserved once, touched when used; NULL: they are in parts */
     ten_belief **parts;
     uint32_t room;
+    int fd;                         /* of the shared memory, if it is shared; -1: it has none */
     _Atomic(uint64_t) *last_end_ms; /* the latest deadline of any target; 0: none is held */
     _Atomic(uint64_t) own_end_ms;   /* that is here, unless it is shared */
 } ten_beliefs;

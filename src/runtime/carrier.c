@@ -130,8 +130,11 @@ static int apply(ten_task *task, const ten_call *call, uint64_t timeout_ms) {
 static int make_call(ten_task *task, const ten_call *call, uint64_t timeout_ms, uint64_t *ret_cursor) {
     ten_store *store = task->channel->store;
     const char *namespace_name = task->channel->namespace_name;
-    ten_query query = {
-        .namespace_name = namespace_name, .filter = TENURE_ALL, .after = call->after, .limit = call->limit};
+    ten_query query = {.namespace_name = namespace_name,
+                       .filter = TENURE_ALL,
+                       .after = call->after,
+                       .limit = call->limit,
+                       .current = true};
     *ret_cursor = call->cursor;
     switch (call->kind) {
     case TEN_CALL_APPLY:

@@ -94,6 +94,70 @@ int tenure_registry_resume(tenure_context *context, const char *id) {
     return edit_known(context, TEN_TARGET_RESUME, id);
 }
 
+/* ---- forgetting */
+
+static int forgotten(tenure_context *context, const char *id, enum ten_forget_outcome outcome) {
+    switch (outcome) {
+    case TEN_FORGET_HELD:
+        return ten_last_error_say(context, TENURE_E_HELD,
+                                  "cannot forget %s: it is held; release it first, or wait until its lease ends", id);
+    case TEN_FORGET_REGISTERED:
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "cannot forget %s: it is registered; remove it first ('tenure target rm %s')", id,
+                                  id);
+    case TEN_FORGET_RECOVERING:
+        return ten_last_error_say(context, TENURE_E_HELD,
+                                  "cannot forget %s: the store is recovering and does not know yet what is held; try "
+                                  "again in a TTL",
+                                  id);
+    case TEN_FORGET_UNKNOWN:
+        return ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET, "there is no target %s in the namespace %s", id,
+                                  context->namespace_name);
+    default:
+        return TENURE_OK;
+    }
+}
+
+int tenure_target_forget(tenure_context *context, const char *target) {
+    ten_store *store;
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_context_check_target(context, target);
+    if (r == TENURE_OK)
+        r = ten_context_enter(context, &store);
+    if (r < 0)
+        return r;
+    ten_forget item = {.id = target};
+    r = ten_context_leave(context,
+                          ten_store_forget(store, context->namespace_name, &item, 1, context->timing.timeout_ms));
+    return r < 0 ? r : forgotten(context, target, item.outcome);
+}
+
+int tenure_target_forget_unregistered(tenure_context *context, size_t *ret_count) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r < 0)
+        return r;
+    char after[TENURE_TARGET_MAX + 1] = "";
+    size_t count = 0;
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
+    do {
+        ten_store *store;
+        size_t some = 0;
+        r = ten_context_enter(context, &store);
+        if (r == TENURE_OK)
+            r = ten_context_leave(context, ten_store_forget_unregistered(store, context->namespace_name, after, &some,
+                                                                         context->timing.timeout_ms));
+        count += some;
+    } while (r == TENURE_OK && after[0]);
+    ten_object_use_end(&use);
+    if (ret_count)
+        *ret_count = count;
+    return r;
+}
+
+/* ---- listing */
+
 static int keep_target(const ten_row *row, void *userdata) {
     ten_copies *copies = userdata;
     tenure_target target = row->target;

@@ -151,7 +151,8 @@ static bool check_type(ten_request *request) {
 
 static bool check_length(ten_request *request) {
     const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    bool many = request->route.kind == TEN_ROUTE_BATCH || request->route.kind == TEN_ROUTE_TARGETS;
+    bool many = request->route.kind == TEN_ROUTE_BATCH || request->route.kind == TEN_ROUTE_TARGETS ||
+                request->route.kind == TEN_ROUTE_FORGET;
     request->body_max = many ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
     if (!length || strtoull(length, NULL, 10) <= request->body_max)
         return true;
@@ -172,6 +173,7 @@ static enum ten_role role_for(const ten_request *request) {
     case TEN_ROUTE_OPENAPI:
         return TEN_ROLE_NONE;
     case TEN_ROUTE_TARGET:
+    case TEN_ROUTE_FORGET:
         return TEN_ROLE_ADMIN;
     case TEN_ROUTE_TARGETS:
         return request->method == TEN_GET ? TEN_ROLE_READ : TEN_ROLE_ADMIN;
@@ -329,6 +331,7 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_TARGETS] = {ten_server_targets_get, ten_server_targets_edit},
         [TEN_ROUTE_HISTORY] = {ten_server_history_get},
         [TEN_ROUTE_TARGET] = {NULL, NULL, ten_server_target_put, ten_server_target_delete},
+        [TEN_ROUTE_FORGET] = {NULL, ten_server_targets_forget, ten_server_target_put, ten_server_target_delete},
         [TEN_ROUTE_LEASE] = {ten_server_lease_get, ten_server_lease_acquire, NULL, ten_server_lease_release},
         [TEN_ROUTE_RENEW] = {NULL, ten_server_lease_renew},
         [TEN_ROUTE_BATCH] = {NULL, ten_server_lease_batch},
@@ -455,7 +458,8 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **ta
         ten_events_leave(request->reader);
     if (request->ops != request->first_ops)
         ten_free(request->ops);
-    if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS)
+    if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS ||
+        request->route.kind == TEN_ROUTE_FORGET)
         ten_server_target_edits_free(request->storage);
     else
         json_decref(request->storage);

@@ -90,7 +90,7 @@ static enum ten_route_kind below_namespace(ten_route *route, char *const *segmen
     if (is_node)
         return TEN_ROUTE_NODE;
     if (count == 1)
-        return TEN_ROUTE_TARGET;
+        return strcmp(id, "forget") == 0 ? TEN_ROUTE_FORGET : TEN_ROUTE_TARGET;
     if (strcmp(segments[1], "lease") != 0)
         return TEN_ROUTE_NOT_FOUND;
     if (count == 2)

@@ -84,6 +84,7 @@ typedef struct ten_request {
     char holder[TENURE_HOLDER_MAX + 1];
     struct ten_list_request {
         enum tenure_filter filter;
+        bool current; /* without what is free and not registered */
         char after[TENURE_TARGET_MAX + 1];
         size_t limit;
         size_t count;
@@ -160,6 +161,7 @@ void ten_server_instance_put(ten_request *request);
 void ten_server_instance_delete(ten_request *request);
 void ten_server_ready(ten_request *request);
 void ten_server_targets_edit(ten_request *request);
+void ten_server_targets_forget(ten_request *request);
 void ten_server_history_get(ten_request *request);
 void ten_server_target_edits_free(void *storage);
 

@@ -94,7 +94,8 @@ static int list_targets(ten_job *job, ten_store *store) {
     ten_query query = {.namespace_name = request->route.namespace_name,
                        .filter = list->filter,
                        .after = after[0] ? after : NULL,
-                       .limit = list->limit};
+                       .limit = list->limit,
+                       .current = list->current};
     list->now_ms = ten_wall_ms(&ten_system_clock);
     ten_buf_char(&request->reply, '[');
     int r = store->ops->list(store, &query, write_row, request, request->server->config->timeout_ms);
@@ -163,7 +164,7 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
     if (list->count < list->limit && !list->cut)
         return;
     char query[64];
-    snprintf(query, sizeof query, "limit=%zu%s&after=", list->limit,
+    snprintf(query, sizeof query, "limit=%zu%s%s&after=", list->limit, list->current ? "&current=true" : "",
              list->filter == TENURE_LEASED       ? "&leased=true"
              : list->filter == TENURE_FREE       ? "&leased=false"
              : list->filter == TENURE_REGISTERED ? "&registered=true"
@@ -248,6 +249,8 @@ void ten_server_targets_get(ten_request *request) {
                    : !leased                                     ? TENURE_ALL
                    : strcmp(leased, "true") == 0                 ? TENURE_LEASED
                                                                  : TENURE_FREE;
+    const char *current = ten_request_argument(request, "current");
+    list->current = current && strcmp(current, "true") == 0;
     list->limit = (size_t)wanted;
     if (leased && strcmp(leased, "true") != 0 && strcmp(leased, "false") != 0) {
         ten_reply_error(request, 400, "bad_request", "leased is true or false");
@@ -378,6 +381,99 @@ void ten_server_targets_edit(ten_request *request) {
     request->job.work = edit_targets;
     request->job.finish = finish_edits;
     if (good)
+        ten_request_wait_for_listing(request);
+    json_decref(body);
+}
+
+/* ---- forgetting */
+
+static int forget_named(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    const struct edits *named = request->storage;
+    ten_forget *items = ten_calloc(named->count, sizeof *items);
+    if (!items)
+        return ten_fail_memory(&store->error, "the answer");
+    for (size_t i = 0; i < named->count; i++)
+        items[i].id = named->edits[i].target.id;
+    int r = ten_store_forget(store, request->route.namespace_name, items, named->count,
+                             request->server->config->timeout_ms);
+    ten_buf_char(&request->reply, '[');
+    for (size_t i = 0; r == TENURE_OK && i < named->count; i++) {
+        ten_buf_text(&request->reply, i ? ",\n" : "");
+        ten_json_open(&request->reply);
+        ten_json_text(&request->reply, "id", items[i].id);
+        ten_json_text(&request->reply, "outcome", ten_forget_name(items[i].outcome));
+        ten_json_close(&request->reply);
+    }
+    ten_buf_text(&request->reply, "]\n");
+    ten_free(items);
+    return r;
+}
+
+/* As many as half of the time-out allows; the client asks again for the rest. */
+static int forget_unregistered(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    uint64_t timeout_ms = request->server->config->timeout_ms;
+    uint64_t enough_ms = ten_now_ms() + timeout_ms / 2;
+    uint64_t forgotten = 0;
+    int r;
+    do {
+        size_t some = 0;
+        r = ten_store_forget_unregistered(store, request->route.namespace_name, request->list.after, &some,
+                                          timeout_ms / 2);
+        forgotten += some;
+    } while (r == TENURE_OK && request->list.after[0] && ten_now_ms() < enough_ms);
+    ten_json_open(&request->reply);
+    ten_json_number(&request->reply, "forgotten", forgotten);
+    ten_json_text(&request->reply, "after", request->list.after[0] ? request->list.after : NULL);
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
+    return r;
+}
+
+static void finish_forget(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    (void)results;
+    if (error < 0) {
+        ten_buf_clear(&request->reply);
+        ten_reply_store_error(request, error, message);
+    } else {
+        ten_reply_status(request, 200);
+    }
+}
+
+static bool take_named(ten_request *request, const json_t *ids) {
+    size_t count = json_array_size(ids);
+    struct edits *named = count > 0 && count <= TEN_PAGE_MAX ? new_edits(request, count) : NULL;
+    if (!named) {
+        if (count == 0 || count > TEN_PAGE_MAX)
+            ten_reply_error(request, 400, "bad_request",
+                            "the body must have ids, an array of 1 to %u ids, or \"unregistered\":true", TEN_PAGE_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        ten_error error = {0};
+        const char *id = json_string_value(json_array_get(ids, i));
+        int r = id ? ten_id_check_target(id, &error) : ten_fail(&error, TENURE_E_INVALID, "ids must be strings");
+        if (r == TENURE_OK)
+            r = ten_target_file_line_parse(id, &named->edits[i].target, &named->lines[i], &error);
+        if (r < 0) {
+            ten_reply_error(request, 400, "bad_request", "%s", error.message);
+            return false;
+        }
+    }
+    return true;
+}
+
+void ten_server_targets_forget(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    const char *after = json_string_value(json_object_get(body, "after"));
+    bool all = json_is_true(json_object_get(body, "unregistered"));
+    request->job.finish = finish_forget;
+    request->job.work = all ? forget_unregistered : forget_named;
+    if (all)
+        snprintf(request->list.after, sizeof request->list.after, "%s", after ? after : "");
+    if (body && (all || take_named(request, json_object_get(body, "ids"))))
         ten_request_wait_for_listing(request);
     json_decref(body);
 }

@@ -244,6 +244,62 @@ int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, si
     return r;
 }
 
+int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
+                     uint64_t timeout_ms) {
+    if (!store->ops->forget)
+        return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "a store on %s cannot forget targets", store->ops->name);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
+    int r = TENURE_OK;
+    for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
+        some = (size_t)ten_min_u64(count - at, TEN_FORGET_STEP);
+        r = store->ops->forget(store, namespace_name, items + at, some,
+                               ten_max_u64(ten_sub_saturating(deadline_ms, ten_now_ms()), 1));
+    }
+    return r;
+}
+
+struct unregistered {
+    size_t looked_at;
+    size_t count;
+    char last[TENURE_TARGET_MAX + 1];
+    char ids[TEN_FORGET_STEP][TENURE_TARGET_MAX + 1];
+};
+
+static int note_unregistered(const ten_row *row, void *userdata) {
+    struct unregistered *found = userdata;
+    found->looked_at++;
+    snprintf(found->last, sizeof found->last, "%s", row->target.id);
+    if (!row->registered)
+        snprintf(found->ids[found->count++], sizeof found->ids[0], "%s", row->target.id);
+    return 0;
+}
+
+int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
+                                  size_t *ret_forgotten, uint64_t timeout_ms) {
+    ten_forget items[TEN_FORGET_STEP];
+    struct unregistered *found = ten_calloc(1, sizeof *found);
+    if (!found)
+        return ten_fail_memory(&store->error, "a list of targets");
+    ten_query query = {.namespace_name = namespace_name,
+                       .filter = TENURE_FREE,
+                       .after = after[0] ? after : NULL,
+                       .limit = TEN_FORGET_STEP};
+    *ret_forgotten = 0;
+    int r = store->ops->list(store, &query, note_unregistered, found, timeout_ms);
+    for (size_t i = 0; i < found->count; i++)
+        items[i] = (ten_forget){.id = found->ids[i]};
+    if (r == TENURE_OK)
+        r = ten_store_forget(store, namespace_name, items, found->count, timeout_ms);
+    for (size_t i = 0; r == TENURE_OK && i < found->count; i++)
+        *ret_forgotten += items[i].outcome == TEN_FORGET_DONE;
+    if (found->looked_at == TEN_FORGET_STEP)
+        memcpy(after, found->last, sizeof found->last);
+    else
+        after[0] = '\0';
+    ten_free(found);
+    return r;
+}
+
 int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t cursor, bool epoch, ten_change_fn each,
                      void *userdata) {
     ten_change change = {.kind = TENURE_EVENT_RECOVERING,

@@ -17,8 +17,8 @@
  * is not renewed, even if nobody took it meanwhile: the former holder acquires again, and gets a new token.
  *
  * Tokens. Each acquire that gives a target a new holder, or the same one after a gap, grants a token greater than every
- * token granted for that target before: over release, expiry, restart of the store, and removal and re-adding of the
- * target. Tokens lie between 1 and 2^53 - 1; an acquire that would exceed that is refused with TENURE_E_TOKEN. An
+ * token granted for that target before: over release, expiry, restart of the store, removal and re-adding of the
+ * target, and forgetting. Tokens lie between 1 and 2^53 - 1; an acquire that would exceed that is refused with TENURE_E_TOKEN. An
  * acquire by the present holder returns the token it has, so a caller that never saw the answer to its first try gets
  * the same lease by acquiring again.
  *
@@ -97,6 +97,11 @@ typedef struct ten_store_ops {
      * and its lease. */
     int (*edit_targets)(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                         uint64_t timeout_ms);
+    /* Forgets the counters of targets that are free and not registered: they are no longer known and no longer listed. The
+     * namespace remembers the highest token that it forgot, and every target that has no counter starts above it. Each
+     * id has an outcome of its own; of one that is not forgotten nothing changes. NULL: the store keeps no counters.
+     * A store also forgets by itself, in steps, what has been free and unregistered for TEN_FEED_AGE_MS. */
+    int (*forget)(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
     /* One page: up to query->limit rows with ids after query->after. A caller that pages through sees every target that
      * was there throughout exactly once. */
     int (*list)(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
@@ -154,6 +159,15 @@ const ten_store_ops *const *ten_store_backends(size_t *ret_count);
  * the caller's cursor; returns TENURE_E_RESYNC, or what `each` has returned. */
 int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t cursor, bool epoch, ten_change_fn each,
                      void *userdata);
+
+#define TEN_FORGET_STEP 250u /* ids that one call of forget() takes at most */
+/* forget() of any number of ids, in steps. */
+int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
+                     uint64_t timeout_ms);
+/* One step through the namespace: looks at up to TEN_FORGET_STEP free targets after `after` and forgets those that are
+ * not registered. `after` moves on; "" afterwards: there are no more. */
+int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
+                                  size_t *ret_forgotten, uint64_t timeout_ms);
 
 /* apply() with what no backend has to repeat: on an error every result is TEN_ERROR with that error, whatever the
  * backend left there. */

@@ -198,6 +198,67 @@ capabilities_kept() {
     err_has '"isolation":"user-namespace"'
 }
 
+# ---- the first process of a namespace
+
+# first_processes: of the polls that run.
+first_processes() { cat "/proc/$(worker_of a)/task"/*/children; }
+has_first() { [ "$(first_processes | wc -w)" -eq 1 ] && grep -qzF tenure-first "/proc/$(first_processes | tr -d ' ')/cmdline"; }
+
+# It is a program without libraries, and has nothing open that is the worker's.
+small_first() {
+    targets 1
+    bare_agent a --targets store --timeout 100s --poll 'exec:exec sleep 1000'
+    until_true 10 has_first
+    first=$(first_processes | tr -d ' ')
+    until_true 10 nothing_open "$first"
+    if grep -F '.so' "/proc/$first/maps"; then fail 'it has libraries'; fi
+    if said a first_process_copied; then fail 'the log says that it remained a copy'; fi
+    halt a
+}
+nothing_open() { [ -z "$(find "/proc/$1/fd" -type l ! -name 0 ! -name 1 ! -name 2)" ]; }
+
+# Where it cannot be that program, it remains a copy of the worker, which does the same.
+copied_first() {
+    UNDER="$FORBID execveat"
+    EVERY=100
+    targets 2
+    bare_agent a --targets store --timeout 1s --publish - --poll 'exec:echo done; [ "$TENURE_TARGET" = "${TENURE_TARGET%1}" ] || sleep 1000'
+    until_true 10 has_lines "$CASE/a.out" 3
+    until_true 10 said a '"event":"first_process_copied"' 'Operation not permitted'
+    until_true 10 said a '"event":"poll_failed"' 'timed out'
+    same 'times that it was said' "$(times_said a first_process_copied)" 1
+    stop a
+}
+# Both are stopped: it ends the command by itself.
+copied_first_watches() {
+    UNDER="$FORBID execveat"
+    both_stopped
+}
+both_stopped() {
+    targets 1
+    bare_agent a --targets store --timeout 100s --poll "exec:trap '' TERM; exec \"$POLLER\" \"$CASE/polls\" poll 600000"
+    until_true 10 some_pollers
+    freeze "$(worker_of a)"
+    freeze "$(warden_of a)"
+    until_true 20 no_pollers
+    kill -CONT "$(warden_of a)" "$(worker_of a)"
+    halt a
+}
+some_pollers() { [ -n "$(pollers)" ]; }
+
+# Who has left the command's group is asked to end, too, if the command does not end at once.
+asks_everyone() {
+    targets 1
+    # shellcheck disable=SC2016 # for the shells inside
+    {
+        echo 'trap "touch \"$0.asked\"; exit" TERM; while :; do sleep 0.05; done' >"$CASE/detached"
+        echo 'trap : TERM; setsid sh "$1" & while :; do sleep 0.05; done' >"$CASE/command"
+    }
+    bare_agent a --targets store --timeout 1s --poll "exec:exec sh \"$CASE/command\" \"$CASE/detached\""
+    until_true 10 test -e "$CASE/detached.asked"
+    halt a
+}
+
 # ---- isolation that fails for a moment
 
 # scraped: what the agent's metrics are now, in OUT.
@@ -273,6 +334,12 @@ if has_namespaces; then
     also 'the same at the very start' on_store fails_at_first
     also 'with --pid-namespace on nothing runs without isolation, also for a moment' on_store required_for_a_moment
     also 'where pidfd_open() is forbidden, doctor names it and endings work' on_store no_process_descriptors
+    also 'the first process of a namespace is a small program, and has nothing open' on_store small_first
+    also 'where it cannot be that program, it remains a copy of the worker, which the log says once' on_store copied_first
+    also 'the first process ends the command by itself when worker and warden are both stopped' on_store both_stopped
+    also 'so does a copy of the worker' on_store copied_first_watches
+    also 'a namespace that is asked to end asks everyone in it, also who has left the group of the command' \
+        on_store asks_everyone
 fi
 if has_users; then
     if setpriv --reuid="$ENDINGS_USER" --clear-groups unshare --user --pid --fork true 2>/dev/null; then

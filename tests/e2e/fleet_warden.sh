@@ -179,6 +179,28 @@ woken_does_not_publish() {
     no_stale_messages b "$instance"
 }
 
+# The warden ends the poll of a stopped worker, which wakes at once and renews its lease: the poll has not failed.
+ended_then_renewed() {
+    TTL=6000
+    RENEW=1000
+    targets 1
+    bare_agent a --targets store --grace 2s --timeout 100s --publish "file:$CASE/messages" \
+        --poll "exec:touch '$CASE/began'; exec sleep 1000"
+    until_true 10 test -e "$CASE/began"
+    worker=$(worker_of a)
+    freeze "$worker"
+    until_true 20 children_ended "$worker"
+    kill -CONT "$worker"
+    until_true 10 said a '"event":"poll_discarded"'
+    halt a
+    if said a '"event":"poll_failed"'; then fail 'the poll counts as failed'; fi
+    [ ! -s "$CASE/messages" ] || fail 'the poll was published'
+}
+# The worker is stopped, and does not reap them.
+children_ended() {
+    for child in $(cat "/proc/$1/task"/*/children); do grep -q '^State:.Z' "/proc/$child/status" || return 1; done
+}
+
 # Without a PID namespace, what detached itself survives only the death of the warden and the worker together.
 unprivileged() {
     without_namespaces has_no_namespaces
@@ -217,6 +239,8 @@ if has_namespaces; then
         on_store worker_stopped 'stubborn detach' wake
     it 'fault 3: a worker that wakes after its leases have ended publishes nothing of them' on_store woken_does_not_publish
 fi
+it 'a poll that the warden ended because of its lease is not published as failed when the lease is renewed after all' \
+    on_store ended_then_renewed
 it 'without PID namespaces the agent works, too' on_store unprivileged
 it 'fault 1, no namespaces: the targets of a killed worker are taken over in a fraction of the TTL' \
     on_store without_namespaces worker_killed

@@ -231,6 +231,41 @@ removal_keeps_counter() {
     out_is 2
 }
 
+forget_by_id() {
+    for token in 1 2 3; do
+        exits 0 "$TENURE" acquire job-1
+        exits 0 "$TENURE" release job-1 --token "$token"
+    done
+    exits 0 "$TENURE" acquire held
+    exits 0 "$TENURE" target add registered
+    exits 4 "$TENURE" forget held
+    err_has 'cannot forget held: it is held'
+    exits 1 "$TENURE" forget registered
+    err_has 'cannot forget registered: it is registered' 'tenure target rm registered'
+    exits 1 "$TENURE" forget never
+    err_has 'no target never'
+    exits 4 "$TENURE" forget job-1 held
+    exits 1 "$TENURE" show job-1
+    exits 0 "$TENURE" acquire job-1
+    out_is 4
+    exits 0 "$TENURE" acquire new
+    out_is 4
+}
+
+forget_unregistered() {
+    for id in a b c held; do exits 0 "$TENURE" acquire "$id"; done
+    for id in a b c; do exits 0 "$TENURE" release "$id" --token 1; done
+    exits 0 "$TENURE" target add b
+    exits 0 "$TENURE" forget --unregistered
+    err_has '2 forgotten'
+    exits 0 "$TENURE" ls --json
+    same 'the targets' "$(printf '%s\n' "$OUT" | grep -o '"target":"[a-z]*"' | tr '\n' ' ')" '"target":"b" "target":"held" '
+    exits 0 "$TENURE" acquire a
+    out_is 2
+    exits 2 "$TENURE" forget
+    exits 2 "$TENURE" forget a --unregistered
+}
+
 it 'a free target is acquired and its token printed alone' acquire_prints_token
 it 'a held target is refused with 4, its holder and the time left' acquire_of_held
 it 'tokens grow over release and expiry' tokens_grow
@@ -251,4 +286,6 @@ it 'listing an empty store prints nothing and exits 0' ls_of_nothing
 it 'targets are added, changed, paused, resumed and removed' target_life
 it 'an unknown target does not keep the others from being removed' target_unknown
 it 'removing a target keeps its lease and its token counter' removal_keeps_counter
+it 'a target is forgotten unless it is held, registered or unknown, and gets a higher token when it is used again' forget_by_id
+it 'all that is free and unregistered is forgotten at once' forget_unregistered
 finish

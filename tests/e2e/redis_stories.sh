@@ -217,11 +217,29 @@ made_a_replica() {
     sound --targets "$TARGETS" --bound "$((TTL + SLACK))" --from moment --until end
 }
 
+# A start lists what is held or registered, and does not go through what ever was.
+old_ids() {
+    TTL=10000
+    RENEW=2500
+    redis_store
+    targets 3
+    redis EVAL "for i = 1, 50000 do
+        redis.call('ZADD', 'tenure:poll:ids', 0, 'old-' .. i)
+        redis.call('HSET', 'tenure:poll:fence', 'poll:lease:old-' .. i, '1 1000')
+    end" 0
+    redis CONFIG RESETSTAT
+    agent a
+    until_true 60 all_polled
+    halt a
+    between 'walks through all ids' "$(calls_of zrangebylex)" 0 5
+}
+
 it 'SC-003: ten instances share 33 targets evenly, and nothing moves any more' ten_instances
 it 'a poll longer than the TTL keeps its lease and is one poll' long_polls
 it 'the first use of a Redis waits for one TTL, once, and says so; fresh=1 skips it' first_use
 it 'the first fleet on a Redis polls after one TTL, and says why' first_fleet
 it 'a join is heard of at once, also by an instance that has just begun' join_heard
+it '50,000 ids that were leased once do not matter at the start of an agent' old_ids
 it 'SCRIPT FLUSH while a fleet runs costs nothing' scripts_forgotten
 it 'fault 11: a Redis that becomes a replica closes the fleet, which goes on when it is a master again' made_a_replica
 finish

@@ -102,6 +102,32 @@ def edits():
     assert [(r["id"], r["paused"]) for r in ASK("GET", path)[2]] == [("a", True)]
 
 
+@case("targets that are free and not registered are forgotten, and their tokens do not go down")
+def forgetting():
+    ns = fresh()
+    path = "/api/v1/%s/forget" % ns
+    for _ in range(3):
+        last = held(ns, "gone", "a")
+        ASK("DELETE", lease(ns, "gone"), {"holder_id": "a"})
+    ASK("DELETE", "/api/v1/%s/gone" % ns)
+    held(ns, "held", "a")
+    put(ns, "registered")
+    put(ns, "forget")  # a target may have this name
+    assert ASK("POST", path, {"ids": ["gone", "held", "registered", "never"]})[::2] == (
+        200, [{"id": "gone", "outcome": "forgotten"}, {"id": "held", "outcome": "held"},
+              {"id": "registered", "outcome": "registered"}, {"id": "never", "outcome": "unknown"}])
+    refused(ASK("GET", lease(ns, "gone")), 404, "unknown_target")
+    for wrong in ({}, {"ids": []}, {"ids": "gone"}, {"ids": [1]}, {"ids": ["x y"]}, {"unregistered": False}):
+        refused(ASK("POST", path, wrong), 400, "bad_request")
+    assert ASK("POST", path, {"unregistered": True})[::2] == (200, {"forgotten": 0, "after": None})
+    ASK("DELETE", lease(ns, "held"), {"holder_id": "a"})
+    ASK("DELETE", "/api/v1/%s/held" % ns)
+    assert ASK("POST", path, {"unregistered": True})[::2] == (200, {"forgotten": 1, "after": None})
+    assert sorted(r["id"] for r in ASK("GET", "/api/v1/" + ns)[2]) == ["forget", "registered"]
+    put(ns, "gone")
+    assert held(ns, "gone", "b")["version"] > last["version"]
+
+
 @case("a lease is acquired, read, renewed and given back, with exactly these fields")
 def whole_life():
     ns = fresh()
@@ -538,6 +564,7 @@ def provoke(path, method, status):
         return ASK(method, fill, "{")
     special = {
         ("/api/v1/{ns}", "POST", "200"): ("/api/v1/%s" % ns, {"edits": [{"action": "put", "target": {"id": "x"}}]}),
+        ("/api/v1/{ns}/forget", "POST", "200"): (fill, {"ids": ["t"]}),
         ("/api/v1/{ns}/{id}", "PUT", "201"): ("/api/v1/%s/new" % ns, None),
         ("/api/v1/{ns}/{id}", "DELETE", "404"): ("/api/v1/%s/never" % ns, None),
         ("/api/v1/{ns}/{id}/lease", "GET", "404"): (lease(ns, "never"), None),

@@ -34,6 +34,7 @@ class Engine:
         self.fired, self.problems, self.due = [], [], []
         self.order = itertools.count()
         self.operators = concurrent.futures.ThreadPoolExecutor(max_workers=2)
+        self.healer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self.asked = []         # what operators are doing, with what comes after it
         self.extra = {}         # targets that came and went: [from, until]
         self.begin_us = self.end_us = 0
@@ -75,7 +76,7 @@ class Engine:
         try:
             begin(planned, tries)
         except Trouble as trouble:
-            if tries >= RETRIES:
+            if tries >= (4 * RETRIES if self.store.slow_to_heal else RETRIES):
                 self.problems.append(f"{planned}: not done: {trouble}")
             else:
                 self.at(time.monotonic() + RETRY_S, self.fire, planned, tries + 1)
@@ -116,9 +117,14 @@ class Engine:
             fired.end_us = boot_us()
 
     def finish_store(self, kind, fired):
-        self.store.heal(kind)
-        fired.end_us = boot_us()
-        self.busy.discard("store")
+        def done(future):
+            future.result()
+            fired.end_us = boot_us()
+            self.busy.discard("store")
+        healing = self.healer.submit(self.store.heal, kind)
+        if not self.store.slow_to_heal:
+            concurrent.futures.wait([healing])
+        self.asked.append((healing, done))
 
     # ---- operators: a command can fail or hang while the store is in trouble, and is then given again
 
@@ -323,3 +329,4 @@ class Engine:
             for host in self.hosts.values():
                 host.end()
             self.operators.shutdown(wait=False)
+            self.healer.shutdown(wait=True)

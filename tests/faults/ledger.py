@@ -98,7 +98,7 @@ def judge(directory, settings, fired):
     longest_us = max([(fault.end_us or fault.at_us) - fault.at_us for fault in fired if fault.lane != "operator"], default=0)
     # A proxy may have kept a request for as long as its fault lasted; then it may have waited for the store.
     horizon_us = longest_us + 2 * ttl_us + 2_000_000
-    forgets = [(fault.at_us, (fault.end_us or fault.at_us) + 2 * ttl_us + 2_000_000)
+    forgets = [(fault.at_us, (fault.end_us or fault.at_us) + 2 * ttl_us + store.recovers_ms * 1000 + 2_000_000)
                for fault in fired if fault.lane == "store" and fault.kind in (*store.forgetful, *store.renewing)]
     for target, operations in sorted(read(directory).items()):
         result.operations += sum(each.event != "unknown" for each in operations)

@@ -7,7 +7,8 @@ a busy machine, rank delays, and a handover; more where the machine was busier t
     of a host    [begin, begin + its TTLs], for the targets that the host polled last, or polls next; and for all of them
                  where a token is missing, for then somebody held the target who left no line. (On SQLite somebody who is
                  stopped may have the lock of the file: that is then a fault of the store.)
-    of the store [begin, end + TTL + RECONNECT_MS], and another TTL and a renewal where it forgets: newcomers wait
+    of the store [begin, end + TTL + RECONNECT_MS], and another TTL and a renewal (or more: recovers_ms)
+                 where it forgets: newcomers wait
     of operators a forced release: a TTL, for its target
     the machine  whatever it stood still for (pulse.py), for all
 
@@ -46,7 +47,7 @@ class Windows:
             if fault.lane == "store":
                 more_ms = ttl_ms + RECONNECT_MS + store.may_lag_ms
                 if fault.kind in (*store.forgetful, *store.renewing):
-                    more_ms += ttl_ms + ttl_ms // 4
+                    more_ms += ttl_ms + ttl_ms // 4 + store.recovers_ms
                 self.everybody.append((fault.at_us, end_us + more_ms * 1000))
             elif fault.lane == "host":
                 length_us = (int(KINDS[fault.kind].ttls * ttl_ms) + HAND_MS + store.may_lag_ms) * 1000

@@ -10,11 +10,12 @@ import schedule
 from engine import Engine
 from fleet import FLEETS, Settings
 from harm import KINDS
-from stores import Redis, Sqlite
+from stores import Redis, RestoredSqlite, Sqlite
 from stores_etcd import Etcd
+from stores_failover import Sentinel, Standbys
 from stores_sql import Manager, Postgres
 
-STORES = {each.name: each for each in (Sqlite, Redis, Postgres, Manager, Etcd)}
+STORES = {each.name: each for each in (Sqlite, RestoredSqlite, Redis, Sentinel, Postgres, Standbys, Manager, Etcd)}
 # At least, whatever is done to them. A quiet machine does 15 and 90; two cores with sixty processes waiting did 3 and 7.
 POLLS_A_SECOND, OPERATIONS_A_SECOND = 1, 3
 
@@ -61,7 +62,8 @@ class Run:
     # ---- what it must have seen, to prove anything
 
     def takeovers_wanted(self):
-        return sum(planned.lane == "host" and KINDS[planned.kind].displaces for planned in self.schedule)
+        displaced = sum(planned.lane == "host" and KINDS[planned.kind].displaces for planned in self.schedule)
+        return int(displaced * self.store.takeovers)
 
     def polls_wanted(self):
         return int(self.seconds * POLLS_A_SECOND)

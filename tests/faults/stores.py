@@ -19,6 +19,9 @@ class Store:
     loses_data = False      # a fault can make it forget: the targets are in a file then
     shares_boot_clock = False
     blocked_by_stopped = False  # who is stopped may have its lock
+    recovers_ms = 0         # how much longer than a TTL newcomers wait when it forgot
+    slow_to_heal = False    # undoing a fault takes seconds: the other faults go on meanwhile
+    takeovers = 1.0         # how many of the faults that displace a holder can be seen as a change of hands
     may_lag_ms = 0          # how much later than its TTL it may end a lease
     pause_s = 0.0           # between two of its faults, beside what the schedule leaves
     harms = {}              # its faults, and how many TTLs they last, at least and at most
@@ -108,13 +111,62 @@ class Sqlite(Store):
         os.rename(f"{self.directory}/away", f"{self.directory}/db")
 
 
+class RestoredSqlite(Sqlite):
+    """Comes back from a backup: the file alone, beside the side file that remembers how far it had come; or the whole directory,
+    with a side file that knows nothing of what came after. Then newcomers wait for 30 s."""
+    name = "sqlite-restored"
+    loses_data = True
+    harms = {"file-restored": (0.3, 1.5), "directory-restored": (0.3, 1.5)}
+    forgetful = ("file-restored", "directory-restored")
+    recovers_ms = 30000
+    takeovers = 0.3
+    pause_s = 12.0
+
+    def start(self):
+        super().start()
+        self.count = 0
+
+    def keep(self):
+        """A backup as SQLite makes it, while others write."""
+        os.makedirs(f"{self.directory}/kept")
+        try:
+            source = sqlite3.connect(f"{self.directory}/db/leases.db", timeout=5)
+            copy = sqlite3.connect(f"{self.directory}/kept/leases.db")
+            source.backup(copy)
+            copy.close()
+            source.close()
+            shutil.copyfile(f"{self.directory}/db/leases.db-lock", f"{self.directory}/kept/leases.db-lock")
+        except (sqlite3.Error, OSError) as error:
+            shutil.rmtree(f"{self.directory}/kept")
+            raise Trouble(f"no backup: {error}") from error
+
+    def do_file_restored(self):
+        self.keep()
+
+    def undo_file_restored(self):
+        """As an operator does who knows of the files beside it."""
+        for ending in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.directory}/db/leases.db{ending}")
+        os.rename(f"{self.directory}/kept/leases.db", f"{self.directory}/db/leases.db")
+        shutil.rmtree(f"{self.directory}/kept")
+
+    def do_directory_restored(self):
+        self.keep()
+
+    def undo_directory_restored(self):
+        self.count += 1
+        os.rename(f"{self.directory}/db", f"{self.directory}/gone-{self.count}")
+        os.rename(f"{self.directory}/kept", f"{self.directory}/db")
+
+
 class Redis(Store):
     """Keeps all that it is told on disk at once, so that what it forgets is what a fault made it forget."""
     name = "redis"
     loses_data = True
     harms = {"killed": (0.3, 1.8), "restarted": None, "restarted-empty": None, "restarted-older": (0.3, 1.5),
-             "flushed": None, "scripts-flushed": None, "frozen": (0.5, 1.8), "clients-killed": None}
-    forgetful = ("restarted-empty", "restarted-older", "flushed")
+             "flushed": None, "swapped": None, "scripts-flushed": None, "frozen": (0.5, 1.8), "clients-killed": None}
+    forgetful = ("restarted-empty", "restarted-older", "flushed", "swapped")
     renewing = ("killed", "restarted")  # its epoch begins anew, though it lost nothing
 
     def start(self):
@@ -193,6 +245,10 @@ class Redis(Store):
 
     def do_flushed(self):
         self.cli("FLUSHALL")
+
+    def do_swapped(self):
+        """The other database is empty, or has what was there before the last exchange."""
+        self.cli("SWAPDB", "0", "1")
 
     def do_scripts_flushed(self):
         self.cli("SCRIPT", "FLUSH")

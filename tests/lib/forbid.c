@@ -2,7 +2,7 @@
  * Starts a command without some system calls, as a seccomp filter of a container does: they fail with EPERM. For the
  * end-to-end tests of endings.
  *     forbid CALL[,CALL...] COMMAND...
- * CALL is pidfd_open, or namespaces: clone() with one of its flags for new namespaces.
+ * CALL is pidfd_open, execveat, or namespaces: clone() with one of its flags for new namespaces.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -29,9 +29,13 @@ static int install(struct sock_filter *filter, unsigned short size) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) : -1;
 }
 
+static int forbid_number(unsigned number) {
+    struct sock_filter filter[] = {LOAD(offsetof(struct seccomp_data, nr)),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), REFUSE, PERMIT};
+    return install(filter, sizeof filter / sizeof filter[0]);
+}
+
 static int forbid(const char *call) {
-    struct sock_filter pidfd[] = {LOAD(offsetof(struct seccomp_data, nr)),
-                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1), REFUSE, PERMIT};
     struct sock_filter namespaces[] = {LOAD(offsetof(struct seccomp_data, nr)),
                                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
                                        LOAD(FLAGS),
@@ -39,7 +43,9 @@ static int forbid(const char *call) {
                                        REFUSE,
                                        PERMIT};
     if (strcmp(call, "pidfd_open") == 0)
-        return install(pidfd, sizeof pidfd / sizeof pidfd[0]);
+        return forbid_number(SYS_pidfd_open);
+    if (strcmp(call, "execveat") == 0)
+        return forbid_number(SYS_execveat);
     if (strcmp(call, "namespaces") == 0)
         return install(namespaces, sizeof namespaces / sizeof namespaces[0]);
     errno = EINVAL;

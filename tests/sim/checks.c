@@ -173,6 +173,9 @@ void sim_check_publish(struct sim_world *world, struct sim_process *process, uin
     const struct sim_piece *piece = &process->pieces[number];
     uint64_t token = piece->token;
     world->stats.publishes++;
+    if (piece->warned && process->fleet)
+        sim_fail(world, number, "%s publishes %s, but the warden has ended the work because of its lease", process->id,
+                 target->id);
     if (piece->unconfirmed)
         sim_fail(world, number, "%s publishes %s, but its last renewal was not confirmed", process->id, target->id);
     if (token == piece->released_token)

@@ -197,8 +197,11 @@ static int add_row(const ten_row *row, void *userdata) {
 
 static void list_targets(struct sim_world *world, struct sim_message *message) {
     struct listing listing = {.world = world, .message = message};
-    ten_query query = {
-        .namespace_name = SIM_NAMESPACE, .filter = TENURE_ALL, .after = message->after, .limit = message->limit};
+    ten_query query = {.namespace_name = SIM_NAMESPACE,
+                       .filter = TENURE_ALL,
+                       .after = message->after,
+                       .limit = message->limit,
+                       .current = true};
     message->rows = sim_allocate(message->limit, sizeof *message->rows);
     message->error = world->store->ops->list(world->store, &query, add_row, &listing, 0);
 }

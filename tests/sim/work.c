@@ -67,6 +67,9 @@ bool sim_carry_work(struct sim_world *world, struct sim_process *process, uint32
     struct sim_piece *piece = &process->pieces[target];
     uint64_t now_ms = sim_local_ms(process, world->now_us);
     enum ten_work_left left = sim_child_left(world, process, target, &piece->machine);
+    if (left != TEN_WORK_ALL && piece->warned && !ten_work_is_over(&piece->machine) &&
+        piece->machine.state != TEN_WORK_WITHHELD)
+        ten_work_ended_for_lease(&piece->machine);
     enum ten_work_step step = ten_work_look(&piece->machine, lease, left, now_ms);
     if (step == TEN_WORK_ASK || step == TEN_WORK_KILL)
         sim_child_signal(world, process, target, step == TEN_WORK_KILL);

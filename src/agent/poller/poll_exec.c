@@ -119,6 +119,10 @@ static struct ten_poll *take_reaped(struct ten_agent *agent, pid_t pid, int stat
         return NULL;
     struct ten_poll *poll = (struct ten_poll *)((char *)child - offsetof(struct ten_poll, child));
     status = child->status;
+    if (child->ended_for_lease) { /* the warden was the first to see that */
+        ten_poll_fail(poll, "the lease was not renewed in time");
+        ten_work_ended_for_lease(&poll->work);
+    }
     if (WIFSIGNALED(status))
         ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
     else if (WEXITSTATUS(status) != 0)

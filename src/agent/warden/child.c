@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/warden/first.h"
 #include "agent/warden/spare.h"
 #include "agent/warden/tree.h"
 #include "base/alloc.h"
@@ -119,12 +120,13 @@ static void give_place_back(ten_children *children, const ten_child *child) {
 
 struct launch {
     const ten_child_config *config;
-    const ten_shared *shared;
     struct ten_shared_poll *place;
     ten_isolation_maps maps;
     enum ten_isolation form;
     const struct rlimit *files; /* the command's limit of open files */
-    uint64_t grace_ms;
+    ten_first first;            /* also of a command without a namespace */
+    ten_first_words first_words;
+    int first_fd; /* -1: it remains a copy of the worker */
     const ten_descriptors *descriptors;
 };
 
@@ -154,7 +156,8 @@ static _Noreturn void exit_with(const struct launch *launch, int error) {
 static enum ten_work_step pressure(const struct launch *launch) {
     if (launch->config->belief == TEN_CHILD_UNBOUND)
         return TEN_WORK_NOTHING;
-    return ten_work_pressure(ten_shared_ends_ms(launch->shared, launch->place), launch->grace_ms, ten_now_ms());
+    return ten_work_pressure(ten_shared_ends_ms(launch->first.shared, launch->place), launch->first.grace_ms,
+                             ten_now_ms());
 }
 
 /* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue it,
@@ -198,22 +201,10 @@ static _Noreturn void become_command(const struct launch *launch) {
     exit_with(launch, errno);
 }
 
-/* Waits until a child has ended, the namespace is asked to end, or the deadline that is known now demands a look. Returns
- * the signal that came, or -1. */
-static int wait_for_signal(const struct launch *launch, const sigset_t *signals) {
-    if (launch->config->belief == TEN_CHILD_UNBOUND)
-        return sigwaitinfo(signals, NULL);
-    uint64_t ends_ms = ten_shared_ends_ms(launch->shared, launch->place);
-    uint64_t left_ms = ten_sub_saturating(ends_ms, ten_now_ms() + launch->grace_ms / 2);
-    struct timespec look = {.tv_sec = (time_t)(left_ms / 1000), .tv_nsec = (long)(left_ms % 1000) * 1000000L};
-    return sigtimedwait(signals, NULL, &look);
-}
-
-/* The first process of a PID namespace: when it ends, the kernel ends everything in the namespace, however it has
- * detached itself, and only then is its own end told. It waits for the command, and tells how that ended. SIGTERM it
- * passes on to all of the namespace: whoever asks it to end needs one signal, and no walk through what is below. It looks
- * at the deadline, too: so the work ends in time although worker and warden are both stopped. */
+/* See first.h. */
 static _Noreturn void be_first(const struct launch *launch) {
+    const ten_first *first = &launch->first;
+    int alive_fd = launch->config->alive_fd;
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
@@ -223,28 +214,19 @@ static _Noreturn void be_first(const struct launch *launch) {
     pid_t command = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (command == 0)
         become_command(launch);
+    if (command < 0)
+        _exit(NOT_FOUND);
+    atomic_store(&launch->place->command, (int)command);
     /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with its
      * end the command's group could become an orphan, which the kernel hangs up. */
     (void)setsid();
-    close(launch->config->alive_fd);
-    (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* what the worker had open is not to outlive it here */
-    ten_spare_heap();
-    int status = NOT_FOUND << 8; /* no command could be made */
-    for (;;) {
-        pid_t ended = command > 0 ? waitpid(-1, &status, WNOHANG) : command;
-        if (ended == command || ended < 0)
-            break;
-        if (ended == 0 && pressure(launch) == TEN_WORK_KILL) {
-            note_ended_for_lease(launch);
-            status = SIGKILL;
-            break;
-        }
-        if (ended == 0 && wait_for_signal(launch, &signals) == SIGTERM) { /* else it was an orphan of the namespace */
-            (void)kill(-1, SIGTERM);
-            (void)kill(-1, SIGCONT); /* what is stopped would not notice */
-        }
+    if (launch->first_fd >= 0) {
+        ten_first_become(launch->first_fd, first, alive_fd, &launch->first_words);
+        atomic_store(&first->shared->state->first_error, errno);
     }
-    atomic_store(&launch->place->status, status);
+    close(alive_fd);
+    (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0); /* what the worker had open is not to outlive it here */
+    ten_first_wait(first);
     _exit(0);
 }
 
@@ -298,6 +280,15 @@ static void note_isolation(ten_children *children, int error) {
     else
         TEN_LOG(children->log, TEN_LOG_INFO, "isolation_ok",
                 TEN_TEXT("isolation", ten_isolation_name(children->isolation.form)));
+}
+
+/* The first process of a namespace has remained a copy of the worker, as the next ones will. */
+static void note_copies(ten_children *children) {
+    int error = atomic_load(&children->shared->state->first_error);
+    if (error == 0 || children->copies_told)
+        return;
+    children->copies_told = true;
+    TEN_LOG(children->log, TEN_LOG_WARN, "first_process_copied", TEN_TEXT("error", strerrordesc_np(error)));
 }
 
 /* The process waits until it is known, so it has started nothing yet. Without the group it goes on all the same. */
@@ -358,12 +349,17 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
     *child = (ten_child){.mark = config->mark};
     if (!take_place(children, child, config->belief))
         return false;
+    struct ten_shared_poll *place = &children->shared->state->polls[child->place];
     struct launch launch = {.config = config,
-                            .shared = children->shared,
-                            .place = &children->shared->state->polls[child->place],
+                            .place = place,
                             .files = &children->files,
-                            .grace_ms = children->grace_ms,
+                            .first = {.shared = children->shared,
+                                      .place = place,
+                                      .grace_ms = children->grace_ms,
+                                      .own_group = config->own_group},
+                            .first_fd = children->first_fd,
                             .descriptors = &children->descriptors};
+    ten_first_make_words(&launch.first, config->alive_fd, &launch.first_words);
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
     bool room = ten_running_reserve(&children->commands);
     pid_t pid = room ? launch_process(&launch, children, child->mark) : -1;
@@ -413,6 +409,8 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     int failed = atomic_load(&place->isolation_error);
     if (failed != 0)
         note_isolation(children, failed);
+    if (ten_isolation_is_namespace(child->form))
+        note_copies(children);
     child->ended_for_lease = atomic_load(&place->ended_for_lease) == child->mark;
     return true;
 }
@@ -516,6 +514,9 @@ void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isol
     ten_descriptors_note(&children->descriptors); /* before it opens any for itself */
     find_isolation(children);
     raise_file_limit(children);
+    children->first_fd = ten_first_open();
+    if (children->first_fd < 0)
+        atomic_store(&shared->state->first_error, errno);
     ten_spare_libraries();
 }
 
@@ -528,4 +529,5 @@ void ten_children_free(ten_children *children) {
     ten_running_free(&children->commands);
     ten_leftovers_free(&children->leftovers);
     ten_isolation_free(&children->isolation);
+    ten_close_fd(&children->first_fd);
 }

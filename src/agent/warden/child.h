@@ -33,6 +33,8 @@ typedef struct ten_children {
     ten_leftovers leftovers;
     uint32_t first_free;         /* no place below it is free */
     ten_descriptors descriptors; /* that commands inherit */
+    int first_fd;                /* the program of a namespace's first process; -1: see first.h */
+    bool copies_told;            /* the log says that there is none */
 } ten_children;
 
 typedef struct ten_child { /* stays where it is while it has a pid */

@@ -25,6 +25,7 @@ struct ten_shared_poll {
     atomic_int form;              /* enum ten_isolation */
     atomic_int exec_error;        /* errno, when the command could not even be run */
     atomic_int isolation_error;   /* errno, when that was because it could not be isolated */
+    atomic_int command;           /* its number in its own PID namespace; set by the first process of that */
     atomic_int status; /* how the command ended, as waitpid() says it; set by the first process of its namespace */
     /* The mark of the command that was signalled, or not started, because of its lease; set before that is done. Not by
      * the worker, which knows what it does. */
@@ -39,12 +40,14 @@ struct ten_shared_state {
     _Atomic(uint64_t) keep_until_ms; /* boot clock: before this nobody gives its leases back, not even when it died */
     _Atomic(uint64_t) turns; /* of the worker's loop: while they go on, it does not hang; 0: it is not in its loop */
     char cgroup[TEN_CGROUP_PATH_SIZE]; /* of the commands' groups; complete before a place is of that form */
+    atomic_int first_error;            /* errno, when the first process of a namespace remained a copy of the worker */
     atomic_uint poll_places;           /* places that have ever been used */
     struct ten_shared_poll polls[TEN_SHARED_POLLS];
 };
 
 typedef struct ten_shared {
     struct ten_shared_state *state;
+    int state_fd; /* of that memory; -1: it has none */
     ten_beliefs beliefs;
 } ten_shared;
 

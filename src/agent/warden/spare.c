@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -17,9 +16,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
-
-static uintptr_t heap_start; /* 0: not known, or not ours to take away */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true
@@ -63,40 +59,19 @@ static bool works(void) {
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (child == 0) {
         (void)ten_now_ms();
-        ten_spare_heap();
         (void)execvpe("", nothing, nothing);
         _exit(0);
     }
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* The field start_brk; see proc(5). */
-static uintptr_t find_heap(void) {
-    char text[1024];
-    unsigned long start = 0;
-    if (ten_read_line("/proc/self/stat", text, sizeof text) < 0)
-        return 0;
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 47; field++)
-        at = strchr(at + 1, ' ');
-    return at && sscanf(at, "%lu", &start) == 1 ? start : 0;
-}
-
-void ten_spare_heap(void) {
-    uintptr_t end = (uintptr_t)sbrk(0);
-    if (heap_start != 0 && heap_start < end)
-        (void)munmap((void *)heap_start, end - heap_start);
-}
-
 void ten_spare_libraries(void) {
     int advice = MADV_DONTFORK;
     if (SANITIZED || getenv("LD_PRELOAD") || getenv("LD_AUDIT") || access("/etc/ld.so.preload", F_OK) == 0)
         return;
-    heap_start = find_heap();
     (void)dl_iterate_phdr(advise, &advice);
     if (works())
         return;
     advice = MADV_DOFORK;
-    heap_start = 0;
     (void)dl_iterate_phdr(advise, &advice);
 }

@@ -1,7 +1,7 @@
 /*
- * Making the worker's children cheap. A child is a copy of the worker until it becomes its command, and the first process
- * of a PID namespace stays one. It needs the program and the C library. The kernel does not copy the forty other
- * libraries, which makes the start and the end of a child several times cheaper.
+ * Making the worker's children cheap. A child is a copy of the worker until it becomes its command, or the program of a
+ * namespace's first process. Until then it needs the program and the C library. The kernel does not copy the forty other
+ * libraries, which saves a fifth of the processor time that starting a command takes.
  */
 #ifndef TEN_AGENT_SPARE_H
 #define TEN_AGENT_SPARE_H
@@ -10,9 +10,5 @@
  * libraries have handlers for it. Nothing changes where a library may stand before the C library (LD_PRELOAD, sanitizers).
  */
 void ten_spare_libraries(void);
-
-/* In a child that never uses the heap again: its pages go now, and not when the child is in a hurry to end. Until then it
- * would keep a copy of each page that the worker changes, and the worker's heap grows with its targets. */
-void ten_spare_heap(void);
 
 #endif

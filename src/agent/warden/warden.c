@@ -18,6 +18,7 @@
 #include "agent/warden/watch.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/memfd.h"
 #include "base/notify.h"
 #include "core/worker.h"
 #include "store/store.h"
@@ -49,19 +50,20 @@ struct warden {
 /* ---- a worker */
 
 static bool make_shared(struct warden *warden) {
-    void *memory =
-        mmap(NULL, sizeof(struct ten_shared_state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    ten_shared *shared = &warden->shared;
+    shared->state = ten_memfd_share(sizeof *shared->state, &shared->state_fd);
+    if (!shared->state)
         return false;
-    warden->shared.state = memory;
-    if (ten_beliefs_share(&warden->shared.beliefs, TEN_SHARED_TARGETS))
+    if (ten_beliefs_share(&shared->beliefs, TEN_SHARED_TARGETS))
         return true;
-    munmap(memory, sizeof(struct ten_shared_state));
+    munmap(shared->state, sizeof *shared->state);
+    ten_close_fd(&shared->state_fd);
     return false;
 }
 
 static void free_shared(struct warden *warden) {
-    munmap(warden->shared.state, sizeof(struct ten_shared_state));
+    munmap(warden->shared.state, sizeof *warden->shared.state);
+    ten_close_fd(&warden->shared.state_fd);
     ten_beliefs_free(&warden->shared.beliefs);
 }
 

@@ -103,7 +103,7 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
         if (loose && step == TEN_WORK_KILL)
             watch->loose_signal = SIGKILL;
         if (step == TEN_WORK_ASK)
-            watch->kill_ms = ten_min_u64(watch->kill_ms, ends_ms - watch->grace_ms / 2);
+            watch->kill_ms = ten_min_u64(watch->kill_ms, ten_work_kill_ms(ends_ms, watch->grace_ms));
     }
     return next_ms;
 }
@@ -135,6 +135,8 @@ static void end_command(ten_watch *watch, const struct due *due, const ten_share
     if (known && due->signal == SIGTERM && ten_now_ms() < watch->asked[number].again_ms)
         return;
     bool there = signal_command(due, shared, watch->worker, trouble);
+    if (!there && !known) /* it had ended by itself before */
+        atomic_store(&due->place->ended_for_lease, 0);
     watch->asked[number].mark = due->mark;
     watch->asked[number].again_ms = ten_now_ms() + ASK_AGAIN_MS;
     watch->asked[number].gone = there ? 0 : pid;

@@ -236,6 +236,7 @@ const ten_store_ops ten_http_ops = {
     .close = close_store,
     .apply = ten_http_apply,
     .edit_targets = ten_http_edit_targets,
+    .forget = ten_http_forget,
     .list = ten_http_list,
     .read_targets = ten_http_read_targets,
     .list_instances = ten_http_list_instances,

@@ -77,6 +77,26 @@ int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_targe
     return r;
 }
 
+int ten_http_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    char path[TENURE_NAMESPACE_MAX + 32];
+    snprintf(path, sizeof path, "/api/v1/%s/forget", namespace_name);
+    ten_buf_clear(&store->out);
+    ten_buf_text(&store->out, "{\"ids\":[");
+    for (size_t i = 0; i < count; i++)
+        ten_buf_format(&store->out, "%s\"%s\"", i ? "," : "", items[i].id); /* an id needs no escape */
+    ten_buf_text(&store->out, "]}");
+    if (store->out.failed)
+        return ten_fail_memory(&store->base.error, "a request");
+    int r = ten_http_ask(store, "POST", path, store->out.data, ten_now_ms() + timeout_ms);
+    if (r == TENURE_OK && json_array_size(store->answer) != count)
+        r = not_a_list(store);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        if (!ten_forget_parse(ten_http_text(json_array_get(store->answer, i), "outcome"), &items[i].outcome))
+            r = not_a_list(store);
+    return r;
+}
+
 /* ---- listings */
 
 static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {
@@ -124,7 +144,8 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
                      void *userdata, uint64_t deadline_ms, size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
     static const char *const filters[] = {"", "&leased=true", "&leased=false", "&registered=true"};
     ten_buf path = {0};
-    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s", query->namespace_name, limit, filters[query->filter]);
+    ten_buf_format(&path, "/api/v1/%s?limit=%zu%s%s", query->namespace_name, limit, filters[query->filter],
+                   query->current ? "&current=true" : "");
     if (after && after[0]) {
         ten_buf_text(&path, "&after=");
         ten_percent_encode_only(&path, after, "/+%&#?@:~");

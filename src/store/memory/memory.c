@@ -44,7 +44,9 @@ static int begin_epoch(struct ten_memory_store *store, const ten_op *op, ten_lea
             longest_ms = ten_max_u64(longest_ms, entry->lease.ttl_ms);
     }
     bool done = ten_memory_begin_epoch(store->core, context->now_ms + longest_ms, context->wall_ms);
+    uint64_t forgotten = context->forgotten;
     *context = context_now(store);
+    context->forgotten = forgotten;
     return done ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
 }
 
@@ -69,6 +71,7 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
     int r = TENURE_OK;
     ten_lease_effect effect;
     ten_lease_row row = entry ? entry->lease : none;
+    context.forgotten = ten_memory_forgotten(core, op->namespace_name);
     ten_lease_row_apply(&row, op, &context, result, &effect);
     if (effect.proves_loss) {
         r = begin_epoch(store, op, &context);
@@ -248,6 +251,33 @@ static int memory_edit_targets(ten_store *base, const char *namespace_name, ten_
     return r;
 }
 
+static int forget_one(struct ten_memory_store *store, const char *namespace_name, ten_forget *item) {
+    static ten_lease_row none;
+    ten_lease_context context = context_now(store);
+    struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, item->id);
+    uint64_t forgotten = ten_memory_forgotten(store->core, namespace_name);
+    item->outcome =
+        ten_lease_row_forget(entry ? &entry->lease : &none, entry && entry->registered, &context, &forgotten);
+    if (item->outcome != TEN_FORGET_DONE)
+        return TENURE_OK;
+    if (!ten_memory_set_forgotten(store->core, namespace_name, forgotten))
+        return ten_fail_memory(&store->base.error, "the memory store");
+    ten_memory_remove(store->core, entry);
+    return TENURE_OK;
+}
+
+static int memory_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count,
+                         uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms;
+    int r = TENURE_OK;
+    pthread_mutex_lock(&store->core->lock);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = forget_one(store, namespace_name, &items[i]);
+    pthread_mutex_unlock(&store->core->lock);
+    return r;
+}
+
 /* ---- listings ------------------------------------------------------------------------------------------ */
 
 static int compare_entries(const void *a, const void *b) {
@@ -322,7 +352,8 @@ static int memory_list(ten_store *base, const ten_query *query, ten_row_fn each,
         const struct ten_memory_entry *entry = core->sorted[i];
         if (strcmp(entry->namespace_name, query->namespace_name) != 0)
             break;
-        if (!matches(entry, query->filter, ten_lease_row_is_held(&entry->lease, now_ms)))
+        bool held = ten_lease_row_is_held(&entry->lease, now_ms);
+        if (!matches(entry, query->filter, held) || (query->current && !held && !entry->registered))
             continue;
         ten_row row = make_row(entry, now_ms);
         stopped = each(&row, userdata);
@@ -498,6 +529,7 @@ const ten_store_ops ten_memory_ops = {
     .close = memory_close,
     .apply = memory_apply,
     .edit_targets = memory_edit_targets,
+    .forget = memory_forget,
     .list = memory_list,
     .read_targets = memory_read_targets,
     .list_instances = memory_list_instances,

@@ -73,6 +73,26 @@ struct ten_memory_entry *ten_memory_make(struct ten_memory_core *core, const cha
     return entry;
 }
 
+uint64_t ten_memory_forgotten(const struct ten_memory_core *core, const char *namespace_name) {
+    return (uintptr_t)ten_map_get(&core->forgotten, namespace_name);
+}
+
+bool ten_memory_set_forgotten(struct ten_memory_core *core, const char *namespace_name, uint64_t token) {
+    return ten_map_put(&core->forgotten, namespace_name, (void *)(uintptr_t)token); // NOLINT(performance-no-int-to-ptr)
+}
+
+void ten_memory_remove(struct ten_memory_core *core, struct ten_memory_entry *entry) {
+    char key[TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 2];
+    size_t at = 0;
+    while (core->sorted[at] != entry)
+        at++;
+    core->sorted[at] = core->sorted[core->entries.count - 1];
+    core->in_order = false;
+    make_key(key, entry->namespace_name, entry->id);
+    ten_map_remove(&core->entries, key);
+    free_entry(entry);
+}
+
 struct ten_memory_instance *ten_memory_find_instance(struct ten_memory_core *core, const char *namespace_name,
                                                      const char *id) {
     char key[TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 2];
@@ -162,6 +182,7 @@ static void free_core(struct ten_memory_core *core) {
         ten_free(core->feed[i].texts);
     ten_map_free(&core->entries);
     ten_map_free(&core->instances);
+    ten_map_free(&core->forgotten);
     ten_free(core->sorted);
     ten_free(core->feed);
     ten_free(core->name);

@@ -13,7 +13,7 @@
 #include "core/lease_row.h"
 #include "store/store.h"
 
-/* A target: its registration and its lease. Entries are never removed: the lease row is the token counter. */
+/* A target: its registration and its lease. The lease row is the token counter. */
 struct ten_memory_entry {
     char *namespace_name;
     char *id;
@@ -51,6 +51,7 @@ struct ten_memory_core {
     bool in_order;
     struct ten_memory_feed_entry *feed; /* cursor c lies at c % TEN_FEED_MAX */
     uint64_t last_cursor;
+    ten_map forgotten;            /* namespace: the highest token that it forgot, as a pointer */
     uint64_t token_floor;         /* new tokens are at least this; 0: no epoch has begun */
     uint64_t recovering_until_ms; /* boot clock: nobody new is let in before */
     struct ten_memory_store *handles;
@@ -72,6 +73,10 @@ void ten_memory_core_drop(struct ten_memory_core *core);
 /* For the rest the core's lock is held. NULL from a `find`: not there; from a `make`: out of memory. */
 struct ten_memory_entry *ten_memory_find(struct ten_memory_core *core, const char *namespace_name, const char *id);
 struct ten_memory_entry *ten_memory_make(struct ten_memory_core *core, const char *namespace_name, const char *id);
+/* The highest token that the namespace forgot; and removing an entry whose token is not above it. */
+uint64_t ten_memory_forgotten(const struct ten_memory_core *core, const char *namespace_name);
+bool ten_memory_set_forgotten(struct ten_memory_core *core, const char *namespace_name, uint64_t token);
+void ten_memory_remove(struct ten_memory_core *core, struct ten_memory_entry *entry);
 struct ten_memory_instance *ten_memory_find_instance(struct ten_memory_core *core, const char *namespace_name,
                                                      const char *id);
 struct ten_memory_instance *ten_memory_make_instance(struct ten_memory_core *core, const char *namespace_name,

@@ -306,6 +306,7 @@ const ten_store_ops ten_postgres_ops = {
     .close = postgres_close,
     .apply = ten_postgres_apply,
     .edit_targets = ten_postgres_edit,
+    .forget = ten_postgres_forget,
     .list = ten_postgres_list,
     .read_targets = ten_postgres_read_targets,
     .list_instances = ten_postgres_list_instances,

@@ -515,11 +515,22 @@ static int renew_in_epoch(const struct batch *batch, uint64_t deadline_ms) {
     return r;
 }
 
+static size_t count_acquires(const ten_op *ops, size_t count) {
+    size_t acquires = 0;
+    for (size_t i = 0; i < count; i++)
+        acquires += ops[i].kind == TEN_OP_ACQUIRE;
+    return acquires;
+}
+
 int ten_postgres_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct batch batch = {.store = store, .ops = ops, .results = results, .count = count};
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     ten_arena_reset(&store->results);
     int r = apply_batch(&batch, deadline_ms);
-    return r == TENURE_OK && batch.proof ? renew_in_epoch(&batch, deadline_ms) : r;
+    if (r == TENURE_OK && batch.proof)
+        r = renew_in_epoch(&batch, deadline_ms);
+    if (r == TENURE_OK)
+        ten_postgres_forget_aged(store, count_acquires(ops, count), deadline_ms);
+    return r;
 }

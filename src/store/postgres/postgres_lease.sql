@@ -66,6 +66,7 @@ SELECT count(*) FROM (
 -- name: apply_leases
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, token_floor, began_at,
+           coalesce((SELECT version FROM tenure.lease WHERE namespace = $1 AND target_id = ''), 0) AS forgotten,
            CASE WHEN name IS NULL THEN ('tenure: the namespace is not there yet: ' || identity)::bigint
                 ELSE longest_ms END AS longest_ms
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
@@ -78,7 +79,8 @@ WITH here AS MATERIALIZED (
            CASE WHEN kind = 'hand' THEN actor ELSE holder END AS next_holder, successor.expires_at AS successor_ends,
            target.id IS NOT NULL AS registered, coalesce(paused, false) AS paused, tombstone.gone IS NOT NULL AS is_gone,
            flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 AS is_unknown,
-           greatest(coalesce(version, 0) + 1, token_floor) AS granted,
+           coalesce(nullif(version, 0), forgotten) AS counter,
+           greatest(coalesce(nullif(version, 0), forgotten) + 1, token_floor) AS granted,
            greatest(token_floor, (extract(epoch FROM now) * 1000)::bigint) + 31622400000 AS plausible,
            CASE WHEN began_at IS NULL THEN 0 WHEN flags & 16 <> 0 AND longest_ms = 0 THEN 1
                 ELSE greatest(ceil(extract(epoch FROM began_at - now) * 1000)
@@ -112,12 +114,12 @@ WITH here AS MATERIALIZED (
                     ELSE 'given' END
            WHEN 'renew' THEN
                CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true) THEN 'extended'
-                    WHEN wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > version
+                    WHEN wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > counter
                      AND token >= token_floor AND token <= plausible THEN 'proof'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
                     WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone
-                     AND (token > version OR (token = version AND holder = held_by AND NOT barred)) THEN 'put back'
-                    WHEN token > version THEN 'noted'
+                     AND (token > counter OR (token = version AND holder = held_by AND NOT barred)) THEN 'put back'
+                    WHEN token > counter THEN 'noted'
                     ELSE 'lost' END
            WHEN 'release' THEN
                CASE WHEN NOT held OR holder <> held_by OR NOT (is_meant OR flags & 12 <> 0) THEN 'lost'
@@ -130,7 +132,7 @@ WITH here AS MATERIALIZED (
            WHEN 'ask' THEN
                CASE WHEN held AND coalesce(holder = held_by, true) THEN 'asked' ELSE 'lost' END
            ELSE
-               CASE WHEN is_unknown THEN 'unknown' WHEN NOT held AND token_floor > version + 1 THEN 'bound'
+               CASE WHEN is_unknown THEN 'unknown' WHEN NOT held AND greatest(token_floor - 1, counter) > version THEN 'bound'
                     ELSE 'read' END
            END AS verdict
       FROM (SELECT *, token = version OR (token = 0 AND holder IS NOT NULL) AS is_meant FROM seen) AS seen
@@ -159,7 +161,7 @@ WITH here AS MATERIALIZED (
               registered, paused, lease.ask, lease.acquired_at
 ), unchanged AS MATERIALIZED (
     SELECT at, verdict,
-           CASE WHEN verdict = 'bound' THEN token_floor - 1 ELSE version END, ttl_ms,
+           CASE WHEN verdict = 'bound' THEN greatest(token_floor - 1, counter) ELSE version END, ttl_ms,
            CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, held_by,
            barred, registered, paused, ask, acquired_at
       FROM judged
@@ -220,16 +222,19 @@ SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 100
 -- guard that starts after a loss must not take the forgotten tokens for current.
 -- name: read_leases
 SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 THEN 'unknown'
-            WHEN expires_at > now AND holder_id IS NOT NULL OR token_floor <= coalesce(version, 0) + 1 THEN 'read'
+            WHEN expires_at > now AND holder_id IS NOT NULL OR last <= coalesce(version, 0) THEN 'read'
             ELSE 'bound' END,
-       CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN version ELSE greatest(version, token_floor - 1, 0) END,
+       CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN version ELSE greatest(version, last, 0) END,
        ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred, target.id IS NOT NULL,
        coalesce(paused, false), ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
   FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS op (target_id, flags, at)
- CROSS JOIN (SELECT clock_timestamp() AS now, token_floor FROM tenure.store WHERE one OFFSET 0) AS here
+ CROSS JOIN (SELECT clock_timestamp() AS now, token_floor,
+                    (SELECT version FROM tenure.lease WHERE namespace = $1 AND target_id = '') AS forgotten
+               FROM tenure.store WHERE one OFFSET 0) AS here
   LEFT JOIN tenure.lease
          ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
+ CROSS JOIN LATERAL (SELECT greatest(token_floor - 1, coalesce(nullif(version, 0), forgotten)) AS last) AS bound
  ORDER BY at;
 
 -- A renewal in the namespace $1 with the TTL $2 has proved that data was lost. From now on the data are nobody's, and
@@ -239,3 +244,58 @@ UPDATE tenure.store SET identity = ''
  WHERE began_at IS NULL
     OR began_at + greatest((SELECT longest_ms FROM tenure.namespace WHERE name = $1), $2::bigint)
                   * interval '1 millisecond' <= clock_timestamp();
+
+-- ---- counters of targets that are gone
+-- Rows of the table that are no leases: the one without a target has the highest token that the namespace forgot, the one
+-- without a namespace says how far the search for such targets has come, as "namespace/target".
+
+-- name: make_forgotten
+INSERT INTO tenure.lease (namespace, target_id, version, expires_at, ttl_ms, kept, acquired_at, barred, ask)
+VALUES ($1, '', 0, 'epoch', 0, false, 'epoch', false, 0) ON CONFLICT DO NOTHING;
+
+-- Forgets targets ($2) of the namespace ($1); their rows and the one without a target are locked. For each, in order: what
+-- has become of it. What has changed since the locks were taken stays.
+-- name: forget
+WITH judged AS MATERIALIZED (
+    SELECT at, op.target_id, version, lease.xmin AS row_version,
+           CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN 'held'
+                WHEN target.id IS NOT NULL THEN 'registered'
+                WHEN lease.target_id IS NULL THEN 'unknown'
+                WHEN began_at + longest_ms * interval '1 millisecond' > now THEN 'recovering'
+                ELSE 'forgotten' END AS verdict
+      FROM unnest($2::text[]) WITH ORDINALITY AS op (target_id, at)
+     CROSS JOIN (SELECT clock_timestamp() AS now, began_at, coalesce(longest_ms, 0) AS longest_ms
+                   FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one OFFSET 0) AS here
+      LEFT JOIN tenure.lease
+             ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
+      LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
+), remembered AS (
+    UPDATE tenure.lease
+       SET version = greatest(version, (SELECT max(judged.version) FROM judged WHERE verdict = 'forgotten'))
+     WHERE namespace = $1 AND target_id = '' AND EXISTS (SELECT FROM judged WHERE verdict = 'forgotten')
+), removed AS (
+    DELETE FROM tenure.lease USING judged
+     WHERE lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = judged.target_id
+       AND verdict = 'forgotten' AND lease.xmin = row_version
+)
+SELECT verdict FROM judged ORDER BY at;
+
+-- The next $1 leases behind the place of the search: whether each has been free and unregistered for long.
+-- name: list_aged
+SELECT namespace, target_id,
+       expires_at < clock_timestamp() - interval '30 days' AND target_id <> ''
+           AND NOT EXISTS (SELECT FROM tenure.target
+                            WHERE target.namespace = lease.namespace AND target.id = lease.target_id)
+  FROM tenure.lease
+ WHERE (namespace, target_id) > (SELECT coalesce(max(split_part(target_id, '/', 1)), ' '),
+                                        coalesce(max(substr(target_id, strpos(target_id, '/') + 1)), '')
+                                   FROM tenure.lease WHERE namespace = '')
+   AND namespace <> ''
+ ORDER BY namespace, target_id LIMIT $1::bigint;
+
+-- name: remove_place
+DELETE FROM tenure.lease WHERE namespace = '';
+
+-- name: put_place
+INSERT INTO tenure.lease (namespace, target_id, version, expires_at, ttl_ms, kept, acquired_at, barred, ask)
+VALUES ('', $1, 0, 'epoch', 0, false, 'epoch', false, 0) ON CONFLICT DO NOTHING;

@@ -80,7 +80,7 @@ static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *use
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     char limit[TEN_DIGITS_SIZE];
     const char *values[] = {query->namespace_name, query->after ? query->after : "", ten_filter_name(query->filter),
-                            ten_digits(limit, ten_min_u64(query->limit, LIMIT_MOST))};
+                            ten_digits(limit, ten_min_u64(query->limit, LIMIT_MOST)), query->current ? "t" : "f"};
     struct listing listing = {
         .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
     int r = read_rows(base, "listing targets", &listing, timeout_ms);

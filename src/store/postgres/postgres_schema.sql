@@ -27,7 +27,8 @@ CREATE TABLE tenure.namespace (
     first_cursor bigint NOT NULL,
     longest_ms bigint NOT NULL
 );
--- A row is kept for good once a target was leased: version is the token, and the counter. 0: never granted. holder_id
+-- A row is kept once a target was leased, until it is forgotten: version is the token, and the counter. 0: never granted.
+-- Rows without a namespace or a target are no leases (postgres_lease.sql, forget). holder_id
 -- NULL: released. kept: the TTL is longer than what the holder believes. Renewals change expires_at alone, which no
 -- index has: with room on the page they leave the index alone.
 CREATE TABLE tenure.lease (
@@ -86,7 +87,7 @@ SELECT target_id AS scene_id,
        CASE WHEN expires_at > clock_timestamp() AND holder_id IS NOT NULL THEN expires_at END AS expires_at,
        version
   FROM tenure.lease
- WHERE namespace = 'scenes' AND version > 0;
+ WHERE namespace = 'scenes' AND version > 0 AND target_id <> '';
 
 -- Whose data these are. A cluster has its identifier for life, a promotion or a restore to a point in time begins a
 -- timeline, and a table that pg_restore made is another one. The path of its file has the number of the database in it:

@@ -51,20 +51,24 @@ WITH edit AS MATERIALIZED (
 )
 SELECT found FROM edit, told ORDER BY at;
 
--- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many. The ids come from two
--- indexes in the same order, and are read as far as the page goes.
+-- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many, $5 whether what is free and
+-- not registered is left out. The ids come from two indexes in the same order, and are read as far as the page goes.
 -- name: list
 SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
        CASE WHEN held THEN lease.holder_id END, lease.ttl_ms,
        greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
-  FROM (SELECT target_id AS id FROM tenure.lease WHERE namespace = $1 AND target_id > $2 AND version > 0
+  FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock
+ CROSS JOIN LATERAL (
+        SELECT target_id AS id FROM tenure.lease
+         WHERE namespace = $1 AND target_id > $2 AND version > 0
+           AND (NOT $5::boolean OR (holder_id IS NOT NULL AND expires_at > now))
         UNION ALL
         SELECT id FROM tenure.target
          WHERE namespace = $1 AND id > $2
            AND NOT EXISTS (SELECT FROM tenure.lease
-                            WHERE namespace = $1 AND target_id = target.id AND version > 0)) AS ids
- CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
+                            WHERE namespace = $1 AND target_id = target.id AND version > 0
+                              AND (NOT $5::boolean OR (holder_id IS NOT NULL AND expires_at > now)))) AS ids
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ids.id
   LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ids.id AND version > 0
  CROSS JOIN LATERAL (SELECT coalesce(lease.holder_id IS NOT NULL AND lease.expires_at > now, false) AS held) AS state
@@ -122,7 +126,7 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
 
 -- name: describe_rights
 SELECT string_agg(privilege || ' on ' || relation, ', ')
-  FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
+  FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE DELETE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
                ('tenure.instance', 'SELECT INSERT UPDATE DELETE'), ('tenure.change', 'SELECT INSERT DELETE'),
                ('tenure.namespace', 'SELECT INSERT UPDATE'), ('tenure.store', 'SELECT UPDATE'),
                ('tenure.server', 'SELECT')) AS needed (relation, privileges),

@@ -14,15 +14,11 @@ static const struct {
     const char *text;
     bool prelude;
 } scripts[TEN_REDIS_SCRIPT_COUNT] = {
-    [TEN_REDIS_APPLY] = {LUA_APPLY, true},
-    [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
-    [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},
-    [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
-    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},
-    [TEN_REDIS_LIST] = {LUA_LIST, false},
-    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true},
-    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},
-    [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
+    [TEN_REDIS_APPLY] = {LUA_APPLY, true},       [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
+    [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},     [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
+    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},   [TEN_REDIS_FORGET] = {LUA_FORGET, true},
+    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true}, [TEN_REDIS_LIST] = {LUA_LIST, false},
+    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},  [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -307,6 +303,7 @@ const ten_store_ops ten_redis_ops = {
     .close = redis_close,
     .apply = ten_redis_apply,
     .edit_targets = ten_redis_edit,
+    .forget = ten_redis_forget,
     .list = ten_redis_list,
     .read_targets = ten_redis_read_targets,
     .list_instances = ten_redis_list_instances,

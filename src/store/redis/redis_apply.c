@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/encode.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "store/redis/redis_state.h"
 
 #define CALL_KEYS     250u
@@ -35,6 +36,7 @@ struct batch {
     uint64_t deadline_ms;
     struct call *calls;
     size_t call_count;
+    size_t acquires;
     bool announces; /* a heartbeat is among them */
     bool writes;
     bool forces;      /* not to be repeated: it would hit the next holder */
@@ -119,6 +121,7 @@ static int cut_into_calls(struct batch *batch) {
     batch->only_renews = true;
     for (size_t i = 0; i < batch->count; i++) {
         batch->only_renews &= batch->ops[i].kind == TEN_OP_RENEW || batch->ops[i].kind == TEN_OP_ANNOUNCE;
+        batch->acquires += batch->ops[i].kind == TEN_OP_ACQUIRE;
         batch->announces |= batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->writes |= batch->ops[i].kind != TEN_OP_READ;
         batch->forces |= (batch->ops[i].flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
@@ -488,6 +491,28 @@ static int sweep(struct batch *batch) {
     return r;
 }
 
+/* ---- what nobody has used for long --------------------------------------------------------------------- */
+
+#define AGED_EVERY 125u /* acquires between two steps, on average; a step looks at twice as many targets */
+
+/* A step in the search for counters that can be forgotten, whoever writes: a program that runs once makes it by chance. */
+static int forget_aged(struct batch *batch) {
+    ten_redis_store *store = batch->store;
+    const ten_redis_space *space;
+    int r = ten_redis_space_get(&store->layout, batch->ops[0].namespace_name, &space, &store->base.error);
+    if (r < 0)
+        return r;
+    ten_redis_script_in(store, TEN_REDIS_FORGET, space, 0);
+    ten_redis_arguments(store, space);
+    r = ten_redis_send(store);
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    return r < 0 ? r : ten_redis_link_receive(store->link, batch->deadline_ms, &reply, &store->base.error);
+}
+
+static bool is_time_to_forget(const struct batch *batch) {
+    return batch->acquires > 0 && ten_random_u64() % AGED_EVERY < batch->acquires;
+}
+
 /* ---- the batch, once ----------------------------------------------------------------------------------- */
 
 static int run_batch(struct batch *batch) {
@@ -498,7 +523,7 @@ static int run_batch(struct batch *batch) {
         r = wait_for_replicas(batch);
     if (r < 0)
         ten_redis_disconnect(batch->store);
-    else if (batch->announces && sweep(batch) < 0)
+    else if ((batch->announces && sweep(batch) < 0) || (is_time_to_forget(batch) && forget_aged(batch) < 0))
         ten_redis_disconnect(batch->store);
     return r;
 }

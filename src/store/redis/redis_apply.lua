@@ -238,8 +238,8 @@ local function acquire()
         elseif wait > 0 or not call('SET', key, run.holder, 'NX', 'PX', run.ttl_text) then
             replies[i] = refuse_or_recognise(writes, key, token, ttl, helds[i], marks[i], wait)
         else
-            -- Without a fence nobody knows what was granted: it may have been deleted by hand.
-            local granted = math.max(token + 1, floor, fence and 0 or now)
+            -- Without a fence nobody knows what was granted: it may have been forgotten, or deleted by hand.
+            local granted = math.max(token + 1, floor, fence and 0 or math.max(now, forgotten + 1))
             if granted > TOKEN_MAX then
                 call('DEL', key)
                 replies[i] = { ERROR, 'token', 0 }
@@ -271,7 +271,8 @@ end
 -- A token above the counter was granted by a store that knew more than this one does. One below the floor may be from
 -- before this epoch, and then the loss is known.
 local function proves_loss(lease, token)
-    return run.holder ~= '' and run.ttl > 0 and token > lease.token and token >= floor and is_plausible(token)
+    return run.holder ~= '' and run.ttl > 0 and token > lease.token and token >= floor and is_plausible(token) and
+        (lease.known or token > forgotten)
 end
 
 -- While recovering, a living holder puts back what the store forgot: its token is above the counter, or it is the
@@ -282,6 +283,9 @@ local function may_put_back(lease, token, wait)
         return false
     end
     if lease.value and lease.value ~= lease.last and lease.value ~= run.holder then
+        return false
+    end
+    if not lease.known and token <= forgotten then
         return false
     end
     return token > lease.token or (token == lease.token and lease.last == run.holder and not lease.barred)
@@ -395,14 +399,15 @@ local function read()
         if is_required and not target and not lease.known then
             replies[i] = { UNKNOWN }
         else
-            -- A guard that starts after a loss must not take the forgotten tokens for current.
-            local forgotten = not lease.value and began > 0 and lease.token < floor - 1
-            if forgotten then
-                lease.token = floor - 1
+            -- A guard that starts after a loss must not take lost or forgotten tokens for current.
+            local last = math.max(began > 0 and floor - 1 or 0, lease.known and 0 or forgotten)
+            local bound = not lease.value and lease.token < last
+            if bound then
+                lease.token = last
             end
             local paused = target and string.sub(target, 1, 1) == '-'
             replies[i] = describe(OK, lease,
-                (target and REGISTERED or 0) + (paused and PAUSED or 0) + (forgotten and RECOVERING or 0))
+                (target and REGISTERED or 0) + (paused and PAUSED or 0) + (bound and RECOVERING or 0))
         end
     end
     return replies

@@ -2,7 +2,7 @@
 -- What every script that changes something starts with: the names of the keys, the time, the epoch, and the feed. The
 -- client puts it in front of the script itself, and Redis runs both as one atomic step.
 --
--- KEYS[1..10]  our own keys of the namespace, in the order below; then the script's
+-- KEYS[1..11]  our own keys of the namespace, in the order below; then the script's
 -- ARGV[1..7]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
 --              an epoch may be taken for a new one, the number of the database, and how many replicas the caller waits
 --              for; then the script's
@@ -10,8 +10,9 @@
 --   tenure:<ns>:epoch      hash: server and database (whose epoch this is), began (ms), provisional (0, or when a caller
 --                          that waits for replicas was last here, while none has confirmed the epoch), ttl (the longest
 --                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
---                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe
---   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; kept for ever, it is the token counter
+--                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe,
+--                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten)
+--   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; it is the token counter, kept until forgotten
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
 --   tenure:<ns>:feed       sorted set of the last changes by cursor; they are announced on the channel of this name@database
@@ -20,6 +21,7 @@
 --   tenure:<ns>:gone       sorted set of tombstones: instance, by their end; those of the last hour are kept
 --   tenure:<ns>:ids        sorted set of every id that is registered or was leased, all with score 0: in byte order
 --   tenure:<ns>:targets    hash: id -> "+" or "-" (paused) and its description in JSON
+--   tenure:<ns>:idle       hash: lease key -> "token since": when it was first seen free and unregistered under that token
 
 -- Redis 6 replicates scripts by their effects only when told so; later ones always do.
 if redis.replicate_commands then
@@ -27,8 +29,8 @@ if redis.replicate_commands then
 end
 
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
-local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS = unpack(KEYS, 1, 10)
-local OUR_KEYS, OUR_ARGUMENTS = 10, 7
+local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE = unpack(KEYS, 1, 11)
+local OUR_KEYS, OUR_ARGUMENTS = 11, 7
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS = unpack(ARGV, 1, 7)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX = 10000
@@ -75,6 +77,7 @@ end
 -- The keys' pattern belongs to it, too, because leases under other keys are as good as forgotten; and the database,
 -- because SWAPDB exchanges two of them.
 local began, longest, floor, cursor, first
+local forgotten -- the highest token that was forgotten
 local provisional = false -- the quarantine has not begun
 local state -- this server, and how far its feed has come: while that is the same, no token has changed
 
@@ -111,7 +114,8 @@ end
 
 local server
 do
-    local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor', 'first', 'database', 'provisional')
+    local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor', 'first', 'database', 'provisional',
+        'forgotten')
     local replication = call('INFO', 'replication')
     -- One that takes writes nevertheless (replica-read-only no) would lose them to its master.
     if not find(replication, 'role:master', 1, true) then
@@ -123,6 +127,7 @@ do
     state = replication .. ':' .. (record[5] or '')
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
     floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
+    forgotten = tonumber(record[9]) or 0
     local seen = tonumber(record[8]) or 0
     if record[1] ~= server or (record[7] and record[7] ~= DATABASE) then
         -- Something was forgotten, or nothing was ever known: these look the same from here. FRESH says that it is the

@@ -97,6 +97,38 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
     return r;
 }
 
+/* ---- forgetting ---------------------------------------------------------------------------------------- */
+
+struct forgetting {
+    const ten_redis_space *space;
+    const ten_forget *items;
+    size_t count;
+};
+
+static void make_forgetting(ten_redis_store *store, void *userdata) {
+    const struct forgetting *forgetting = userdata;
+    ten_redis_script_in(store, TEN_REDIS_FORGET, forgetting->space, forgetting->count);
+    for (size_t i = 0; i < forgetting->count; i++)
+        ten_redis_word_key(&store->words, &forgetting->space->lease, forgetting->items[i].id);
+    ten_redis_arguments(store, forgetting->space);
+}
+
+int ten_redis_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count,
+                     uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    struct forgetting forgetting = {.items = items, .count = count};
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    int r = ten_redis_space_get(&store->layout, namespace_name, &forgetting.space, &base->error);
+    if (r == TENURE_OK)
+        r = ten_redis_call(store, "forgetting targets", make_forgetting, &forgetting, timeout_ms, &reply);
+    if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != count))
+        r = ten_redis_misunderstood(store);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        if (!ten_forget_parse(ten_redis_text(reply->element[i]), &items[i].outcome))
+            r = ten_redis_misunderstood(store);
+    return r;
+}
+
 /* ---- targets with their leases ------------------------------------------------------------------------- */
 
 struct listing {
@@ -175,7 +207,8 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    struct listing listing = {.filter = ten_filter_name(query->filter), .after = after, .limit = query->limit};
+    struct listing listing = {
+        .filter = query->current ? "current" : ten_filter_name(query->filter), .after = after, .limit = query->limit};
     int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
     for (bool more = true; r == TENURE_OK && more && listing.limit > 0; more = after[0] != '\0')
         r = take_listing(store, &listing, deadline_ms, after, each, userdata);

@@ -187,6 +187,8 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         r = look_before(db, op, &row, result);
     if (r != TENURE_OK)
         return r < 0 ? r : TENURE_OK;
+    if (!row.exists && (r = ten_db_get_forgotten(db, op->namespace_name)) < 0)
+        return r;
     uint64_t ended_ms = row.ends_ms;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
     if (effect.proves_loss) {
@@ -430,6 +432,32 @@ static int sqlite_edit_targets(ten_store *base, const char *namespace_name, ten_
     return ten_db_end(db, r);
 }
 
+static int forget_one(ten_db *db, const char *namespace_name, ten_forget *item) {
+    ten_op op = {.namespace_name = namespace_name, .target = item->id};
+    ten_lease_row row;
+    bool registered = false;
+    bool paused;
+    uint64_t forgotten = 0;
+    int r = get_lease(db, &op, &row);
+    if (r == TENURE_OK)
+        r = get_registration(db, namespace_name, item->id, &registered, &paused);
+    if (r < 0)
+        return r;
+    item->outcome = ten_lease_row_forget(&row, registered, &db->context, &forgotten);
+    return item->outcome == TEN_FORGET_DONE ? ten_db_forget(db, namespace_name, item->id, forgotten) : TENURE_OK;
+}
+
+static int sqlite_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count,
+                         uint64_t timeout_ms) {
+    ten_db *db = &self(base)->db;
+    int r = ten_db_begin_write(db, true, timeout_ms);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = forget_one(db, namespace_name, &items[i]);
+    return ten_db_end(db, r);
+}
+
 /* ---- listings ------------------------------------------------------------------------------------------ */
 
 static int sqlite_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
@@ -523,6 +551,7 @@ const ten_store_ops ten_sqlite_ops = {
     .close = sqlite_close,
     .apply = sqlite_apply,
     .edit_targets = sqlite_edit_targets,
+    .forget = sqlite_forget,
     .list = sqlite_list,
     .read_targets = sqlite_read_targets,
     .list_instances = sqlite_list_instances,

@@ -15,9 +15,10 @@ CREATE TABLE store (
     schema_cookie INTEGER NOT NULL,
     pings INTEGER NOT NULL
 ) STRICT;
--- A row is kept for good once a target was leased: token is its counter. holder NULL: released. kept_ends_ms, if it is
--- ends_ms: the lease only keeps the others out, and its holder does not believe in it for that long (TEN_OP_KEEP).
--- Versions that do not know this column leave it alone when they set another end.
+-- A row is kept once a target was leased, until it is forgotten: token is its counter. holder NULL: released, at
+-- acquired_at_ms. kept_ends_ms, if it is ends_ms: the lease only keeps the others out, and its holder does not believe in
+-- it for that long (TEN_OP_KEEP). Versions that do not know this column leave it alone when they set another end. Rows
+-- without a namespace or a target are no leases (get_forgotten).
 CREATE TABLE lease (
     namespace TEXT NOT NULL,
     target TEXT NOT NULL,
@@ -138,9 +139,41 @@ UPDATE lease SET ends_ms = ?1
  WHERE namespace = ?2 AND target = ?3 AND token = ?4 AND holder = ?5 AND ttl_ms = ?6 AND ends_ms > ?7
    AND barred = 0 AND ask = 0;
 
+-- Rows of the lease table that are no leases. The row without a target: the highest token that the namespace forgot.
+-- The row without a namespace: how far the search for forgotten targets has come, "namespace/target".
+-- name: get_forgotten
+SELECT token FROM lease WHERE namespace = ?1 AND target = '';
+
+-- name: put_forgotten
+INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask)
+VALUES (?1, '', NULL, ?2, 0, 0, 0, 0, 0)
+    ON CONFLICT (namespace, target) DO UPDATE SET token = max(token, ?2);
+
+-- name: remove_lease
+DELETE FROM lease WHERE namespace = ?1 AND target = ?2;
+
+-- name: get_aged
+SELECT target FROM lease WHERE namespace = '' LIMIT 1;
+
+-- name: remove_aged
+DELETE FROM lease WHERE namespace = '';
+
+-- name: put_aged
+INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask)
+VALUES ('', ?1, NULL, 0, 0, 0, 0, 0, 0);
+
+-- The next ?3 leases behind a target, and whether each has been free and unregistered for long: released before ?4 (Unix
+-- time), or expired before ?5 (boot clock).
+-- name: list_aged
+SELECT namespace, target, token,
+       CASE WHEN holder IS NULL THEN acquired_at_ms < ?4 ELSE ends_ms < ?5 END AND target <> ''
+       AND NOT EXISTS (SELECT 1 FROM target AS t WHERE t.namespace = lease.namespace AND t.id = lease.target)
+  FROM lease WHERE (namespace, target) > (?1, ?2) ORDER BY namespace, target LIMIT ?3;
+
+-- Without those that have ended before ?3; 0: all.
 -- name: list_leases
 SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease
- WHERE namespace = ?1 AND target > ?2 ORDER BY target;
+ WHERE namespace = ?1 AND target > ?2 AND (?3 = 0 OR (ends_ms > ?3 AND holder IS NOT NULL)) ORDER BY target;
 
 -- name: read_lease
 SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease WHERE namespace = ?1 AND target = ?2;

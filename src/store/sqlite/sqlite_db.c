@@ -226,7 +226,10 @@ int ten_db_add_change(ten_db *db, const ten_change *change) {
     if (r < 0)
         return r;
     db->cursor++;
-    return db->cursor % TRIM_EVERY == 0 ? trim_changes(db) : r;
+    if (db->cursor % TRIM_EVERY != 0)
+        return r;
+    r = trim_changes(db);
+    return r < 0 ? r : ten_db_forget_aged(db);
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */

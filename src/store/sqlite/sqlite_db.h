@@ -28,6 +28,13 @@ enum ten_sql {
     TEN_SQL_GET_LEASE,
     TEN_SQL_PUT_LEASE,
     TEN_SQL_RENEW,
+    TEN_SQL_GET_FORGOTTEN,
+    TEN_SQL_PUT_FORGOTTEN,
+    TEN_SQL_REMOVE_LEASE,
+    TEN_SQL_GET_AGED,
+    TEN_SQL_REMOVE_AGED,
+    TEN_SQL_PUT_AGED,
+    TEN_SQL_LIST_AGED,
     TEN_SQL_LIST_LEASES,
     TEN_SQL_READ_LEASE,
     TEN_SQL_GET_TARGET,
@@ -139,6 +146,14 @@ void ten_db_note_released(ten_db *db, uint64_t ends_ms);
 bool ten_db_filesystem_allowed(long type, const char **ret_name);
 
 int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+
+/* Counters of targets that are gone (sqlite_forget.c). Reads the highest token that the namespace forgot into
+ * db->context. */
+int ten_db_get_forgotten(ten_db *db, const char *namespace_name);
+/* Removes the row of a lease with that token. */
+int ten_db_forget(ten_db *db, const char *namespace_name, const char *target, uint64_t token);
+/* One step of forgetting what has been free and unregistered for long; part of the transaction. */
+int ten_db_forget_aged(ten_db *db);
 
 /* Binding and reading. Texts must live until the statement is reset; NULL is NULL. */
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text);

@@ -32,6 +32,7 @@ static int start_merge(ten_db *db, const ten_query *query, struct merge *merge) 
         ten_bind_text(both[i], 1, query->namespace_name);
         ten_bind_text(both[i], 2, query->after ? query->after : "");
     }
+    ten_bind_u64(merge->leases, 3, query->current ? db->context.now_ms : 0);
     int r = advance(db, merge->leases, &merge->lease_id);
     return r < 0 ? r : advance(db, merge->targets, &merge->target_id);
 }
@@ -72,6 +73,20 @@ static bool matches(const ten_row *row, enum tenure_filter filter) {
     return true;
 }
 
+/* A registered target whose lease has ended: its token is not in a listing of what is current. */
+static int read_token(ten_db *db, const ten_query *query, ten_row *row) {
+    sqlite3_stmt *lease = ten_db_statement(db, TEN_SQL_READ_LEASE);
+    if (!lease)
+        return db->error->code;
+    ten_bind_text(lease, 1, query->namespace_name);
+    ten_bind_text(lease, 2, row->target.id);
+    int found = ten_db_step(db, lease);
+    if (found > 0)
+        row->token = ten_column_u64(lease, 2);
+    sqlite3_reset(lease);
+    return found < 0 ? found : TENURE_OK;
+}
+
 static int list_merged(ten_db *db, const ten_query *query, struct merge *merge, ten_row_fn each, void *userdata) {
     size_t given = 0;
     int r = TENURE_OK;
@@ -82,7 +97,9 @@ static int list_merged(ten_db *db, const ten_query *query, struct merge *merge, 
             read_lease_columns(merge->leases, db->context.now_ms, &row);
         if (order >= 0)
             read_target_columns(merge->targets, &row);
-        if (matches(&row, query->filter)) {
+        if (order > 0 && query->current)
+            r = read_token(db, query, &row);
+        if (r == TENURE_OK && matches(&row, query->filter)) {
             r = each(&row, userdata);
             given++;
         }

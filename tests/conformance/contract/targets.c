@@ -82,6 +82,58 @@ static void every_filter_lists_what_it_says(void **state) {
     expect_listed(place, TENURE_REGISTERED, "free leased paused paused-leased");
 }
 
+static void list_current(const struct place *place, size_t page, struct listed *listed) {
+    ten_query query = {.namespace_name = place->ns, .filter = TENURE_ALL, .limit = page, .current = true};
+    char after[TENURE_TARGET_MAX + 1] = "";
+    *listed = (struct listed){0};
+    for (size_t before = 1; listed->count != before;) {
+        before = listed->count;
+        query.after = after[0] ? after : NULL;
+        assert_int_equal(place->store->ops->list(place->store, &query, note_row, listed, CALL_MS), TENURE_OK);
+        if (listed->count > before)
+            snprintf(after, sizeof after, "%s", listed->at[listed->count - 1].id);
+        else
+            break;
+    }
+}
+
+/* What an instance lists when it starts. */
+static void what_is_free_and_not_registered_is_left_out_of_what_is_current(void **state) {
+    enum { OLD = 30 };
+    const struct place *place = *state;
+    static const char *const expected[] = {"a-registered", "b-held", "m-held", "z-both", "z-registered"};
+    if (strcmp(place->store->ops->name, "etcd") == 0)
+        skip();
+    struct listed *listed = calloc(1, sizeof *listed);
+    assert_non_null(listed);
+    for (int i = 0; i < OLD; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%c-old-%d", i % 2 ? 'c' : 'y', i);
+        expect_outcome(release(place, id, "a", must_acquire(place, id, "a", LONG_MS)), TEN_OK);
+    }
+    must_acquire(place, "expired", "a", short_ttl(place->store));
+    put_target(place, "a-registered");
+    put_target(place, "z-registered");
+    put_target(place, "z-both");
+    uint64_t token = must_acquire(place, "z-registered", "a", LONG_MS);
+    expect_outcome(release(place, "z-registered", "a", token), TEN_OK);
+    must_acquire(place, "m-held", "a", LONG_MS);
+    must_acquire(place, "b-held", "b", LONG_MS);
+    must_acquire(place, "z-both", "b", LONG_MS);
+    sleep_ms(short_ttl(place->store) + place->store->capabilities.expiry_late_ms + 50);
+    static const size_t pages[] = {LISTED_MAX, 2, 1};
+    for (size_t i = 0; i < TEN_COUNT(pages); i++) {
+        list_current(place, pages[i], listed);
+        assert_int_equal(listed->count, TEN_COUNT(expected));
+        for (size_t j = 0; j < TEN_COUNT(expected); j++)
+            assert_string_equal(listed->at[j].id, expected[j]);
+        assert_int_equal(listed->at[4].row.token, token);
+        assert_string_equal(listed->at[1].row.holder, "b");
+        assert_null(listed->at[0].row.holder);
+    }
+    free(listed);
+}
+
 static void a_lease_that_has_ended_is_listed_as_free(void **state) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
@@ -456,6 +508,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_listing_has_the_registration_and_the_lease_together),
     CASE(listings_are_in_byte_order_of_the_ids),
     CASE(a_thousand_targets_in_pages_are_each_seen_exactly_once),
+    CASE(what_is_free_and_not_registered_is_left_out_of_what_is_current),
     CASE(filters_and_pages_go_together),
     CASE(a_callback_that_says_stop_ends_the_listing_with_its_word),
     CASE(a_listing_stays_in_its_namespace),

@@ -564,6 +564,8 @@ static void a_transaction_that_keeps_dead_rows_is_named_with_what_to_do(void **s
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
+        /* The first one: its standby is a copy of all databases that there are. */
+        POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
         POSTGRES_CASE(another_identity_begins_an_epoch),
         POSTGRES_CASE(a_lease_that_the_data_do_not_know_is_put_back_and_counted),
         POSTGRES_CASE(older_data_do_not_bring_a_former_holder_back),
@@ -577,7 +579,6 @@ int main(void) {
         POSTGRES_CASE(a_role_that_may_not_widen_an_older_identity_works_with_it),
         POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
         POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded),
-        POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
         POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),
         POSTGRES_CASE(a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer),
         /* The last ones: the clock stays where they set it. */

@@ -202,6 +202,56 @@ static void marks_of_ended_leases_are_wiped_however_many_there_are(void **state)
     assert_string_equal(redis_text(redis, "EXISTS tenure:%s:marks", place->ns), "0");
 }
 
+enum { MANY = 300 };
+
+/* So many acquires that a step in the search for old counters is certain; and releases. */
+static void use_many(const struct place *place, const char *prefix) {
+    static ten_op ops[MANY];
+    static ten_result results[MANY];
+    static char ids[MANY][32];
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof ids[i], "%s%zu", prefix, i);
+        ops[i] = acquisition(place, ids[i], "a");
+        ops[i].ttl_ms = LONG_MS;
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < MANY; i++) {
+        expect_outcome(results[i], TEN_OK);
+        ops[i].kind = TEN_OP_RELEASE;
+        ops[i].token = results[i].token;
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
+}
+
+static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t old = must_acquire(place, "old", "a", LONG_MS);
+    expect_outcome(release(place, "old", "a", old), TEN_OK);
+    uint64_t registered = must_acquire(place, "registered", "a", LONG_MS);
+    expect_outcome(release(place, "registered", "a", registered), TEN_OK);
+    put_target(place, "registered");
+    uint64_t held = must_acquire(place, "held", "a", LONG_MS);
+    for (int i = 0; i < 20; i++) /* passes in which they are seen, and in which nothing is old enough */
+        use_many(place, "busy");
+    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:idle %s:lease:old", place->ns, place->ns), "1");
+    assert_string_equal(redis_text(redis, "HLEN tenure:%s:fence", place->ns), "303");
+    /* As if it had been seen a month ago. */
+    redis_command(redis,
+                  "EVAL redis.call('HSET',KEYS[1],KEYS[2],ARGV[1]..string.char(32)..ARGV[2]) 2 tenure:%s:idle "
+                  "%s:lease:old %llu %llu",
+                  place->ns, place->ns, (unsigned long long)old,
+                  (unsigned long long)(ten_wall_ms(&ten_system_clock) - UINT64_C(31) * 24 * 60 * 60 * 1000));
+    for (int i = 0; i < 20; i++)
+        use_many(place, "busy");
+    assert_string_equal(redis_text(redis, "HLEN tenure:%s:fence", place->ns), "302");
+    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:fence %s:lease:old", place->ns, place->ns), "0");
+    assert_int_equal(read_lease(place, "registered").token, registered);
+    expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
+    assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it),
@@ -213,6 +263,7 @@ int main(void) {
         REDIS_CASE(a_server_that_begins_to_evict_is_refused_while_it_is_in_use),
         REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second),
         REDIS_CASE(marks_of_ended_leases_are_wiped_however_many_there_are),
+        REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

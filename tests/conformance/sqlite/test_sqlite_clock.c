@@ -158,12 +158,53 @@ static void a_system_without_a_boot_id_is_refused(void **state) {
     assert_non_null(strstr(error.message, "boot id"));
 }
 
+#define DAY_MS (UINT64_C(24) * 60 * 60 * 1000)
+
+static void pass_days(struct sqlite_place *sqlite, uint64_t days) {
+    sqlite->clock.boot_ms += days * DAY_MS;
+    sqlite->clock.wall_ms += days * DAY_MS;
+}
+
+/* Changes enough that the feed is trimmed, which is when old counters are looked for. */
+static void work_for_a_while(const struct place *place, int rounds) {
+    for (int i = 0; i < rounds; i++)
+        expect_outcome(release(place, "busy", "b", must_acquire(place, "busy", "b", 30000)), TEN_OK);
+}
+
+static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    uint64_t last = 0;
+    for (int i = 0; i < 3; i++) {
+        last = must_acquire(place, "released", "a", 30000);
+        expect_outcome(release(place, "released", "a", last), TEN_OK);
+    }
+    must_acquire(place, "expired", "a", 30000);
+    put_target(place, "registered");
+    expect_outcome(release(place, "registered", "a", must_acquire(place, "registered", "a", 30000)), TEN_OK);
+    uint64_t held = must_acquire(place, "held", "a", 60 * DAY_MS);
+    pass_days(sqlite, 29);
+    expect_outcome(release(place, "younger", "a", must_acquire(place, "younger", "a", 30000)), TEN_OK);
+    work_for_a_while(place, 520);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM lease WHERE target <> '' AND namespace <> ''"), 6);
+    pass_days(sqlite, 2);
+    work_for_a_while(place, 520);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM lease WHERE target IN ('released', 'expired')"), 0);
+    assert_int_equal(
+        query_sql(sqlite->path, "SELECT count(*) FROM lease WHERE target IN ('registered', 'held', 'younger', 'busy')"),
+        4);
+    expect_outcome(renew(place, "held", "a", held, 60 * DAY_MS), TEN_OK);
+    assert_true(must_acquire(place, "released", "b", 30000) > last);
+}
+
 static const struct CMUnitTest tests[] = {
     SQLITE_CASE(after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue),
     SQLITE_CASE(a_holder_that_somehow_lived_through_a_reboot_may_renew),
     SQLITE_CASE(after_a_reboot_instances_and_tombstones_end_by_their_ttl),
     SQLITE_CASE(a_wall_clock_that_jumps_does_nothing),
     SQLITE_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
+    SQLITE_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
     SQLITE_CASE(another_time_namespace_of_the_same_boot_is_refused),
     SQLITE_CASE(a_system_without_a_boot_id_is_refused),
 };

@@ -466,6 +466,36 @@ static void a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_
     ten_fleet_free(fleet);
 }
 
+/* A listing has no rows for targets that are free and not registered. */
+static void what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile(void **state) {
+    for (int heard = 0; heard < 2; heard++) {
+        (void)state;
+        ten_fleet *fleet = new_fleet();
+        ten_row row = {.target = {.id = "t"}, .holder = "outsider", .token = 1, .remaining_ms = 20 * TTL_MS};
+        ten_change taken = {
+            .kind = TENURE_EVENT_ACQUIRED, .target = "t", .instance = "outsider", .actor = "", .token = 2};
+        ten_fleet_follow(fleet, 1000);
+        assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
+        assert_int_equal(ten_fleet_put_target(fleet, 1000, "t", false) == TEN_PLAN_NONE, false);
+        ten_fleet_begin_listing(fleet);
+        ten_fleet_row(fleet, 1000, &row);
+        ten_fleet_end_listing(fleet, 1000);
+        list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+        uint64_t now_ms = 1000;
+        for (; now_ms < 1000 + 3 * TTL_MS; now_ms += 10)
+            assert_int_equal(answer(fleet, now_ms), 0);
+        ten_fleet_begin_listing(fleet);
+        if (heard)
+            ten_fleet_change(fleet, now_ms, &taken);
+        ten_fleet_end_listing(fleet, now_ms);
+        size_t acquires = 0;
+        for (uint64_t end_ms = now_ms + 50; now_ms < end_ms; now_ms += 10)
+            acquires += answer(fleet, now_ms);
+        assert_int_equal(acquires, heard ? 0 : 1);
+        ten_fleet_free(fleet);
+    }
+}
+
 #define FLEET_TEST(name) cmocka_unit_test_setup_teardown(name, open_queue, free_queue)
 
 int main(void) {
@@ -482,6 +512,7 @@ int main(void) {
         FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch),
         FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later),
         FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so),
+        FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

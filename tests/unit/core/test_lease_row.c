@@ -139,6 +139,67 @@ static void while_recovering_an_implausible_token_is_not_put_back(void **state) 
     assert_true(renew_with(op, recovering, &row, &result).row_changed);
 }
 
+/* ---- forgetting */
+
+static void a_free_unregistered_row_is_forgotten_and_raises_the_floor(void **state) {
+    (void)state;
+    ten_lease_row row = {.exists = true, .token = 7};
+    uint64_t forgotten = 5;
+    assert_int_equal(ten_lease_row_forget(&row, false, &now, &forgotten), TEN_FORGET_DONE);
+    assert_int_equal(forgotten, 7);
+    row.token = 3;
+    assert_int_equal(ten_lease_row_forget(&row, false, &now, &forgotten), TEN_FORGET_DONE);
+    assert_int_equal(forgotten, 7);
+    assert_int_equal(ten_lease_row_forget(&row, true, &now, &forgotten), TEN_FORGET_REGISTERED);
+    ten_lease_context recovering = now;
+    recovering.recovering_ms = 1;
+    assert_int_equal(ten_lease_row_forget(&row, false, &recovering, &forgotten), TEN_FORGET_RECOVERING);
+    row = (ten_lease_row){.exists = true, .token = 9, .holder = "me", .ends_ms = 1500};
+    assert_int_equal(ten_lease_row_forget(&row, false, &now, &forgotten), TEN_FORGET_HELD);
+    row.ends_ms = 1000;
+    assert_int_equal(ten_lease_row_forget(&row, false, &now, &forgotten), TEN_FORGET_DONE);
+    assert_int_equal(forgotten, 9);
+    row = (ten_lease_row){0};
+    assert_int_equal(ten_lease_row_forget(&row, false, &now, &forgotten), TEN_FORGET_UNKNOWN);
+    assert_int_equal(ten_lease_row_forget(&row, true, &now, &forgotten), TEN_FORGET_REGISTERED);
+}
+
+static void a_target_without_a_row_starts_above_what_was_forgotten(void **state) {
+    (void)state;
+    ten_lease_context context = now;
+    context.forgotten = 40;
+    ten_lease_row row = {0};
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_op read = {.kind = TEN_OP_READ, .target = "a"};
+    ten_lease_row_apply(&row, &read, &context, &result, &effect);
+    assert_true(result.recovering); /* 40 is a bound, and perhaps no token of this target */
+    assert_int_equal(result.token, 40);
+    ten_lease_row_apply(&row, &acquire, &context, &result, &effect);
+    assert_int_equal(result.token, 41);
+    /* One that has a row is not concerned. */
+    row = (ten_lease_row){.exists = true, .token = 7};
+    ten_lease_row_apply(&row, &read, &context, &result, &effect);
+    assert_false(result.recovering);
+    assert_int_equal(result.token, 7);
+    ten_lease_row_apply(&row, &acquire, &context, &result, &effect);
+    assert_int_equal(result.token, 8);
+}
+
+static void a_forgotten_token_proves_nothing_and_is_not_put_back(void **state) {
+    (void)state;
+    ten_lease_context context = now;
+    context.forgotten = 8;
+    ten_lease_row row = {0};
+    ten_result result;
+    assert_false(renew_with(from_the_future, context, &row, &result).proves_loss);
+    assert_int_equal(result.outcome, TEN_LOST);
+    context.recovering_ms = 1000;
+    assert_false(renew_with(from_the_future, context, &row, &result).row_changed);
+    context.forgotten = 7;
+    assert_true(renew_with(from_the_future, context, &row, &result).row_changed);
+}
+
 /* Whoever knows the token may renew, but the holder would not hear of a shorter lease. */
 static void only_the_holder_shortens_its_lease(void **state) {
     (void)state;
@@ -181,6 +242,9 @@ int main(void) {
         cmocka_unit_test(a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself),
         cmocka_unit_test(only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss),
         cmocka_unit_test(while_recovering_an_implausible_token_is_not_put_back),
+        cmocka_unit_test(a_free_unregistered_row_is_forgotten_and_raises_the_floor),
+        cmocka_unit_test(a_target_without_a_row_starts_above_what_was_forgotten),
+        cmocka_unit_test(a_forgotten_token_proves_nothing_and_is_not_put_back),
         cmocka_unit_test(only_the_holder_shortens_its_lease),
         cmocka_unit_test(a_row_with_an_impossible_token_aborts),
     };

@@ -215,6 +215,22 @@ static void a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded(voi
     assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, late_ms + 60), TEN_WORK_DISCARD);
 }
 
+/* It exits, and the lease is renewed before anybody looks. */
+static void what_the_warden_ended_for_the_lease_is_discarded_although_that_is_renewed(void **state) {
+    (void)state;
+    ten_work work = started(&poll_rules);
+    ten_work_ended_for_lease(&work);
+    assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, ENDS), TEN_WORK_DISCARD);
+    assert_true(ten_work_is_free(&work));
+    work = started(&poll_rules);
+    ten_work_ended_for_lease(&work);
+    assert_int_equal(look(&work, &renewed, TEN_WORK_LEFTOVERS, ENDS), TEN_WORK_ASK);
+    assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, ENDS), TEN_WORK_DISCARD);
+    work = asked(&poll_rules);
+    ten_work_ended_for_lease(&work);
+    assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, ENDS), TEN_WORK_DISCARD);
+}
+
 static void a_command_that_was_not_renewed_in_time_has_half_of_the_grace(void **state) {
     (void)state;
     ten_work work = started(&command_rules);
@@ -525,6 +541,7 @@ int main(void) {
         cmocka_unit_test(work_that_may_take_for_ever_to_end_is_killed_before_the_deadline),
         cmocka_unit_test(uncertain_work_goes_on_unless_the_rules_say_stop),
         cmocka_unit_test(a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded),
+        cmocka_unit_test(what_the_warden_ended_for_the_lease_is_discarded_although_that_is_renewed),
         cmocka_unit_test(a_command_that_was_not_renewed_in_time_has_half_of_the_grace),
         cmocka_unit_test(who_slept_into_the_second_half_of_the_grace_kills_without_asking),
         cmocka_unit_test(work_is_killed_before_the_deadline_although_its_time_to_end_is_not_over),

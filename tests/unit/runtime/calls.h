@@ -93,6 +93,8 @@ static inline void call_reads(const struct calls *calls, tenure_context *context
     tenure_target target = {.size = sizeof target, .id = "t"};
     tenure_leader leader = {.size = sizeof leader};
     uint64_t number = 77;
+    CALL(tenure_target_forget(context, "x"));
+    CALL(tenure_target_forget_unregistered(context, NULL));
     CALL(tenure_target_read(context, "x", &info));
     CALL(tenure_target_list(context, TENURE_ALL, no_info, NULL));
     CALL(tenure_instance_list(context, no_instance, NULL));

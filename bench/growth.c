@@ -1,0 +1,231 @@
+/*
+ * Growth: in each round so many new ids are acquired and released, once each, and then forgotten. What the store takes
+ * after a later round is compared with what it took after the first two; beside it, what it takes before it forgets. What a
+ * store does by itself from time to time (a checkpoint of SQLite, VACUUM of PostgreSQL) is done before it is measured.
+ */
+#include "growth.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#ifdef TEN_STORE_REDIS
+#include <hiredis/hiredis.h>
+
+#include "lib/redis_server.h"
+#endif
+#ifdef TEN_STORE_POSTGRES
+#include "lib/postgres_server.h"
+#endif
+#if defined TEN_SERVER && defined TEN_STORE_HTTP
+#include "lib/tenure_server.h"
+#endif
+
+#include "base/alloc.h"
+#include "ground.h"
+
+#define ROUNDS     4u
+#define WARM       2u /* rounds until the feed is full, and tables have the room that a round needs */
+#define BATCH      250u
+#define TIMEOUT_MS UINT64_C(30000)
+#define MOST       1.1 /* a later round against the first two */
+
+size_t growth_ids = 20000;
+
+struct subject {
+    const char *name;
+    ten_store *store;
+    double (*size)(const struct subject *subject); /* bytes; 0: failed */
+    char path[GROUND_PATH_SIZE];
+    const void *server;
+};
+
+/* ---- use and forgetting */
+
+static bool use_batch(ten_store *store, size_t round, size_t first, size_t count) {
+    static char ids[BATCH][GROUND_NAME_SIZE];
+    static ten_op ops[BATCH];
+    static ten_result results[BATCH];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(ids[i], sizeof ids[i], "job-%zu-%zu", round, first + i);
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = "jobs",
+                          .target = ids[i],
+                          .holder = "worker",
+                          .ttl_ms = GROUND_TTL_MS};
+    }
+    if (!ground_apply(store, ops, results, count))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        ops[i].kind = TEN_OP_RELEASE;
+        ops[i].token = results[i].token;
+    }
+    return ground_apply(store, ops, results, count);
+}
+
+static bool use_all(ten_store *store, size_t round) {
+    bool done = true;
+    for (size_t at = 0; done && at < growth_ids; at += BATCH)
+        done = use_batch(store, round, at, growth_ids - at < BATCH ? growth_ids - at : BATCH);
+    return done;
+}
+
+static bool forget_all(ten_store *store) {
+    char after[TENURE_TARGET_MAX + 1] = "";
+    size_t forgotten = 0;
+    do {
+        size_t some = 0;
+        if (ten_store_forget_unregistered(store, "jobs", after, &some, TIMEOUT_MS) < 0) {
+            fprintf(stderr, "bench: cannot forget: %s\n", store->error.message);
+            return false;
+        }
+        forgotten += some;
+    } while (after[0]);
+    if (forgotten != growth_ids)
+        fprintf(stderr, "bench: %zu of %zu ids were forgotten\n", forgotten, growth_ids);
+    return forgotten == growth_ids;
+}
+
+/* ---- sizes */
+
+static double sqlite_size(const struct subject *subject) {
+    sqlite3 *connection = NULL;
+    struct stat info = {0};
+    bool done = sqlite3_open(subject->path, &connection) == SQLITE_OK &&
+                sqlite3_busy_timeout(connection, 5000) == SQLITE_OK &&
+                sqlite3_exec(connection, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL) == SQLITE_OK &&
+                stat(subject->path, &info) == 0;
+    sqlite3_close(connection);
+    return done ? (double)info.st_size : 0;
+}
+
+#ifdef TEN_STORE_REDIS
+static double redis_size(const struct subject *subject) {
+    const struct redis_server *server = subject->server;
+    redisContext *context = redisConnect("127.0.0.1", server->port);
+    redisReply *reply = context ? redisCommand(context, "INFO memory") : NULL;
+    const char *found = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "used_memory:") : NULL;
+    double size = found ? strtod(found + strlen("used_memory:"), NULL) : 0;
+    if (reply)
+        freeReplyObject(reply);
+    if (context)
+        redisFree(context);
+    return size;
+}
+#endif
+
+#ifdef TEN_STORE_POSTGRES
+static double postgres_size(const struct subject *subject) {
+    bool done = true;
+    free(postgres_server_query(subject->server, "postgres", "VACUUM tenure.lease", &done));
+    free(done ? postgres_server_query(subject->server, "postgres", "VACUUM tenure.change", &done) : NULL);
+    char *text =
+        done ? postgres_server_query(
+                   subject->server, "postgres",
+                   "SELECT pg_total_relation_size('tenure.lease') + pg_total_relation_size('tenure.change')", &done)
+             : NULL;
+    double size = text ? strtod(text, NULL) : 0;
+    free(text);
+    return size;
+}
+#endif
+
+/* ---- one store */
+
+static bool measure(bench_report *report, const struct subject *subject) {
+    double full[ROUNDS] = {0};
+    double sizes[ROUNDS] = {0};
+    bool done = subject->store != NULL;
+    for (size_t round = 0; done && round < ROUNDS; round++) {
+        done = use_all(subject->store, round);
+        full[round] = done ? subject->size(subject) : 0;
+        done = done && forget_all(subject->store);
+        sizes[round] = done ? subject->size(subject) : 0;
+        done = done && sizes[round] > 0;
+    }
+    double most = sizes[0] > sizes[1] ? sizes[0] : sizes[1];
+    const double first[] = {most, most};
+    bench_row head = {.name = subject->name,
+                      .against = "the same store after the first two rounds",
+                      .kind = BENCH_GROWTH,
+                      .goal = MOST};
+    bench_row *row = done ? bench_add(report, head, sizes + WARM, first, ROUNDS - WARM) : NULL;
+    if (row) {
+        ten_buf_format(&row->more, ",\"ids_a_round\":%zu,\"bytes_before_forgetting\":%.0f", growth_ids,
+                       full[ROUNDS - 1]);
+        bench_print_row(row);
+        printf("    %zu ids a round; before forgetting", growth_ids);
+        for (size_t round = 0; round < ROUNDS; round++)
+            printf(" %.2f", full[round] / 1e6);
+        printf(" MB, after");
+        for (size_t round = 0; round < ROUNDS; round++)
+            printf(" %.2f", sizes[round] / 1e6);
+        printf(" MB\n");
+    }
+    ten_store_close(subject->store);
+    return row != NULL;
+}
+
+static ten_store *open_url(const char *url) {
+    ten_store *store = NULL;
+    ten_error error = {0};
+    if (ten_store_open(url, NULL, &store, &error) < 0)
+        fprintf(stderr, "bench: cannot open %s: %s\n", url, error.message);
+    return store;
+}
+
+bool growth_measure_sqlite(bench_report *report, const char *directory) {
+    struct subject subject = {.name = "growth/sqlite", .size = sqlite_size};
+    ground_path(subject.path, directory, "growth");
+    subject.store = ground_open(subject.path);
+    return measure(report, &subject);
+}
+
+#ifdef TEN_STORE_REDIS
+bool growth_measure_redis(bench_report *report, const char *directory) {
+    (void)directory;
+    struct redis_server server = {0};
+    char url[128];
+    if (redis_server_start(&server, NULL) != 0)
+        return false;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0?fresh=1", server.port);
+    struct subject subject = {.name = "growth/redis", .size = redis_size, .server = &server, .store = open_url(url)};
+    bool done = measure(report, &subject);
+    redis_server_remove(&server);
+    return done;
+}
+#endif
+
+#ifdef TEN_STORE_POSTGRES
+bool growth_measure_postgres(bench_report *report, const char *directory) {
+    (void)directory;
+    struct postgres_server server = {0};
+    char url[400];
+    if (postgres_server_start(&server) != 0)
+        return false;
+    postgres_server_url(&server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
+    struct subject subject = {
+        .name = "growth/postgres", .size = postgres_size, .server = &server, .store = open_url(url)};
+    bool done = measure(report, &subject);
+    postgres_server_remove(&server);
+    return done;
+}
+#endif
+
+#if defined TEN_SERVER && defined TEN_STORE_HTTP
+bool growth_measure_http(bench_report *report, const char *directory) {
+    struct tenure_server server = {0};
+    char url[128];
+    snprintf(server.directory, sizeof server.directory, "%s/http", directory);
+    if (mkdir(server.directory, 0700) != 0 || tenure_server_start(&server) != 0)
+        return false;
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
+    struct subject subject = {.name = "growth/http", .size = sqlite_size, .store = open_url(url)};
+    snprintf(subject.path, sizeof subject.path, "%s/leases.db", server.directory);
+    bool done = measure(report, &subject);
+    tenure_server_remove(&server);
+    ground_remove(server.directory);
+    return done;
+}
+#endif

@@ -1,0 +1,50 @@
+/*
+ * tenure forget: drops the counters of targets that are gone.
+ */
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+/* One that cannot be forgotten does not keep the others from it. */
+static int forget_each(const ten_session *session) {
+    int exit_code = TEN_EXIT_DONE;
+    for (int i = 0; i < session->count; i++) {
+        int r = tenure_target_forget(session->context, session->arguments[i]);
+        if (r < 0)
+            exit_code = ten_session_error(session, r);
+        if (r == TENURE_E_INVALID)
+            exit_code = TEN_EXIT_FAILED; /* it is registered; the ids themselves were checked before */
+        if (r < 0 && r != TENURE_E_HELD && r != TENURE_E_INVALID && r != TENURE_E_UNKNOWN_TARGET)
+            break;
+    }
+    return exit_code;
+}
+
+static int forget_unregistered(const ten_session *session) {
+    size_t count = 0;
+    int r = tenure_target_forget_unregistered(session->context, &count);
+    if (r < 0)
+        return ten_session_error(session, r);
+    fprintf(stderr, "tenure: %zu forgotten\n", count);
+    return TEN_EXIT_DONE;
+}
+
+int ten_cmd_forget(const ten_command *command, int argc, char **argv) {
+    ten_session session;
+    bool unregistered = false;
+    const ten_option options[] = {
+        {"unregistered", TEN_OPTION_FLAG, &unregistered, NULL, "all targets that are free and not registered", NULL,
+         NULL},
+        {.name = NULL},
+    };
+    int exit_code;
+    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+        return exit_code;
+    if (unregistered == (session.count > 0))
+        return ten_session_usage(&session, "forget takes ids, or --unregistered for all that are free");
+    exit_code = ten_session_check_targets(&session, 0);
+    if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    exit_code = unregistered ? forget_unregistered(&session) : forget_each(&session);
+    return ten_session_close(&session, exit_code);
+}

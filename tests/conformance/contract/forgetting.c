@@ -1,0 +1,165 @@
+/*
+ * The store contract: counters of targets that are gone are forgotten, and tokens do not go down because of it.
+ */
+#include "conformance/suite.h"
+
+/* A store that keeps no counters has nothing to forget. */
+static bool applies(const struct place *place) {
+    return place->store->ops->forget != NULL;
+}
+
+static enum ten_forget_outcome forget(const struct place *place, const char *id) {
+    ten_forget item = {.id = id, .outcome = TEN_FORGET_OUTCOMES};
+    int r = ten_store_forget(place->store, place->ns, &item, 1, CALL_MS);
+    if (r != TENURE_OK)
+        fail_msg("the store failed: %s (%s)", place->store->error.message, tenure_error_name(r));
+    return item.outcome;
+}
+
+static int count_row(const ten_row *row, void *userdata) {
+    (void)row;
+    ++*(size_t *)userdata;
+    return 0;
+}
+
+static size_t count_rows(const struct place *place) {
+    size_t count = 0;
+    ten_query query = {.namespace_name = place->ns, .filter = TENURE_ALL, .limit = 10000};
+    assert_int_equal(place->other->ops->list(place->other, &query, count_row, &count, CALL_MS), TENURE_OK);
+    return count;
+}
+
+static uint64_t use_once(const struct place *place, const char *id) {
+    uint64_t token = must_acquire(place, id, "a", LONG_MS);
+    expect_outcome(release(place, id, "a", token), TEN_OK);
+    return token;
+}
+
+static void a_forgotten_target_is_not_known_and_gets_a_higher_token(void **state) {
+    const struct place *place = *state;
+    if (!applies(place))
+        return;
+    uint64_t last = 0;
+    for (int i = 0; i < 5; i++)
+        last = use_once(place, "t");
+    assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
+    assert_int_equal(count_rows(place), 0);
+    ten_op op = {.kind = TEN_OP_READ, .flags = TEN_OP_REQUIRE_TARGET, .namespace_name = place->ns, .target = "t"};
+    expect_outcome(apply_one(place->store, op), TEN_UNKNOWN);
+    assert_int_equal(forget(place, "t"), TEN_FORGET_UNKNOWN);
+    uint64_t token = must_acquire(place, "t", "b", LONG_MS);
+    assert_true(token > last);
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_OK);
+}
+
+static void what_is_held_registered_or_unknown_is_not_forgotten(void **state) {
+    const struct place *place = *state;
+    if (!applies(place))
+        return;
+    uint64_t token = must_acquire(place, "held", "a", LONG_MS);
+    uint64_t registered = use_once(place, "registered");
+    put_target(place, "registered");
+    put_target(place, "never-leased");
+    assert_int_equal(forget(place, "held"), TEN_FORGET_HELD);
+    assert_int_equal(forget(place, "registered"), TEN_FORGET_REGISTERED);
+    assert_int_equal(forget(place, "never-leased"), TEN_FORGET_REGISTERED);
+    assert_int_equal(forget(place, "unknown"), TEN_FORGET_UNKNOWN);
+    expect_outcome(renew(place, "held", "a", token, LONG_MS), TEN_OK);
+    assert_int_equal(read_lease(place, "registered").token, registered);
+    assert_int_equal(count_rows(place), 3);
+    /* A lease that has expired is free. */
+    uint64_t expired = must_acquire(place, "expired", "a", short_ttl(place->store));
+    uint64_t end_ms = now_ms() + HANG_MS;
+    while (forget(place, "expired") == TEN_FORGET_HELD && now_ms() < end_ms)
+        sleep_ms(20);
+    assert_true(must_acquire(place, "expired", "b", LONG_MS) > expired);
+}
+
+/* The floor is the namespace's: it concerns whoever has no counter, and nobody else. */
+static void a_floor_is_above_every_token_that_was_forgotten(void **state) {
+    const struct place *place = *state;
+    if (!applies(place))
+        return;
+    uint64_t known = use_once(place, "known");
+    uint64_t low = use_once(place, "low");
+    uint64_t high = 0;
+    for (int i = 0; i < 7; i++)
+        high = use_once(place, "high");
+    assert_int_equal(forget(place, "high"), TEN_FORGET_DONE);
+    assert_int_equal(forget(place, "low"), TEN_FORGET_DONE); /* a lower one does not lower it */
+    assert_true(must_acquire(place, "low", "b", LONG_MS) > low);
+    assert_true(must_acquire(place, "high", "b", LONG_MS) > high);
+    assert_true(must_acquire(place, "known", "b", LONG_MS) > known);
+}
+
+/* A guard that reads the store must not take a forgotten token for the newest. */
+static void a_read_of_a_forgotten_target_names_a_bound_and_no_token(void **state) {
+    const struct place *place = *state;
+    if (!applies(place))
+        return;
+    uint64_t token = use_once(place, "t");
+    assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
+    ten_result result = read_lease(place, "t");
+    expect_outcome(result, TEN_OK);
+    expect_holder(result, NULL);
+    assert_true(result.recovering);
+    assert_true(result.token >= token);
+    assert_true(must_acquire(place, "t", "b", LONG_MS) > result.token);
+}
+
+/* Not a proof of loss: the store knows that it forgot. */
+static void a_late_renewal_of_a_forgotten_lease_is_lost(void **state) {
+    const struct place *place = *state;
+    if (!applies(place))
+        return;
+    uint64_t token = use_once(place, "t");
+    assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    assert_true(must_acquire(place, "t", "b", LONG_MS) > token); /* no epoch has begun */
+}
+
+static void all_that_is_unregistered_is_forgotten_in_steps(void **state) {
+    enum { MANY = 600 };
+    const struct place *place = *state;
+    if (!applies(place))
+        return;
+    static ten_op ops[MANY];
+    static ten_result results[MANY];
+    static char ids[MANY][16];
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof ids[i], "t%04zu", i);
+        ops[i] = (ten_op){
+            .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = ids[i], .holder = "a", .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
+    uint64_t highest = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        ops[i].kind = TEN_OP_RELEASE;
+        ops[i].token = results[i].token;
+        highest = ten_max_u64(highest, results[i].token);
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, MANY - 1, CALL_MS), TENURE_OK); /* the last is held */
+    put_target(place, "t0300");
+    char after[TENURE_TARGET_MAX + 1] = "";
+    size_t forgotten = 0;
+    do {
+        size_t some = 0;
+        assert_int_equal(ten_store_forget_unregistered(place->store, place->ns, after, &some, CALL_MS), TENURE_OK);
+        assert_true(some <= TEN_FORGET_STEP);
+        forgotten += some;
+    } while (after[0]);
+    assert_int_equal(forgotten, MANY - 2);
+    assert_int_equal(count_rows(place), 2);
+    assert_true(must_acquire(place, "new", "b", LONG_MS) > highest);
+}
+
+static const struct CMUnitTest tests[] = {
+    CASE(a_forgotten_target_is_not_known_and_gets_a_higher_token),
+    CASE(what_is_held_registered_or_unknown_is_not_forgotten),
+    CASE(a_floor_is_above_every_token_that_was_forgotten),
+    CASE(a_read_of_a_forgotten_target_names_a_bound_and_no_token),
+    CASE(a_late_renewal_of_a_forgotten_lease_is_lost),
+    CASE(all_that_is_unregistered_is_forgotten_in_steps),
+};
+
+const struct topic forgetting_topic = {tests, TEN_COUNT(tests)};
