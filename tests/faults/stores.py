@@ -87,7 +87,8 @@ class Sqlite(Store):
 
     def do_locked(self):
         """Without waiting for long: who has the lock may be stopped, and is continued by the same hand."""
-        locker = sqlite3.connect(f"{self.directory}/db/leases.db", isolation_level=None, timeout=0.2)
+        # It is closed by another thread: what is undone does not hold up the other faults.
+        locker = sqlite3.connect(f"{self.directory}/db/leases.db", isolation_level=None, timeout=0.2, check_same_thread=False)
         try:
             locker.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
