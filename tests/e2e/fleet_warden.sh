@@ -192,8 +192,8 @@ ended_then_renewed() {
     until_true 20 children_ended "$worker"
     kill -CONT "$worker"
     until_true 10 said a '"event":"poll_discarded"'
-    halt a
     if said a '"event":"poll_failed"'; then fail 'the poll counts as failed'; fi
+    halt a
     [ ! -s "$CASE/messages" ] || fail 'the poll was published'
 }
 # The worker is stopped, and does not reap them.
