@@ -313,6 +313,8 @@ static void take_answer(ten_election *election, uint64_t now_ms, const ten_resul
     case TEN_HOLDING_UNKEPT:
         note_released(election, outcome, result);
         break;
+    case TEN_HOLDING_HANDED: /* only fleets hand over */
+    case TEN_HOLDING_UNHANDED:
     case TEN_HOLDING_IGNORED:
         break;
     }

@@ -6,8 +6,8 @@
  * How a fleet shares targets. Every instance announces itself and computes the same plan (core/plan.h). The planned
  * instance acquires a target at once; the others wait their turn by rank. So a target that its planned instance does
  * not take goes to the next one, and the instances never ask all at the same time. A holder that is no longer the
- * planned one stops its work and then releases the target, once the planned instance has been present for the settle
- * time. Leases are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how long
+ * planned one stops its work and then hands the target over to the planned one, once that has been present for the
+ * settle time: nobody else can get it in between. Leases are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how long
  * the other lease lasts, and the next try is at that instant. When the store fails, no lease is believed beyond its
  * deadline, and requests back off.
  *
@@ -36,6 +36,7 @@ typedef struct ten_fleet_config {
     const char *metadata;       /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
     bool registry;              /* the targets are those of the store's registry */
+    bool hands;                 /* the store can hand a lease over (TEN_OP_HAND) */
     uint32_t targets_max;       /* the numbers of targets are below this; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */

@@ -67,6 +67,7 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
         target->heard = fleet->listing;
+        target->handed = false; /* it was tried after the first term: the holder has confirmed it */
         event.error = TENURE_E_HELD;
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
@@ -105,6 +106,20 @@ static void note_released(ten_fleet *fleet, uint32_t number) {
     ten_fleet_fail(fleet, number);
 }
 
+/* The planned holder has it. Should it not take it, its lease ends, and this instance may get its turn. */
+static void note_handed(ten_fleet *fleet, uint32_t number, const ten_result *result) {
+    struct ten_fleet_target *target = &fleet->targets[number];
+    enum ten_reason reason = (enum ten_reason)target->holding.reason;
+    ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
+    target->end_reason = (uint8_t)reason;
+    target->handed_over = target->handed = true;
+    target->heard = fleet->listing;
+    target->holder = holder_number(fleet, result->holder);
+    target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+    target->free_ms = fleet->now_ms;
+    ten_fleet_fail(fleet, number);
+}
+
 static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     ten_holding *holding = &fleet->targets[number].holding;
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
@@ -128,7 +143,11 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     case TEN_HOLDING_RELEASED:
         note_released(fleet, number);
         break;
-    case TEN_HOLDING_SPENT: /* it is released with the next request */
+    case TEN_HOLDING_HANDED:
+        note_handed(fleet, number, result);
+        break;
+    case TEN_HOLDING_UNHANDED: /* these are released with the next request */
+    case TEN_HOLDING_SPENT:
     case TEN_HOLDING_IGNORED:
     case TEN_HOLDING_KEPT: /* only elections keep */
     case TEN_HOLDING_UNKEPT:

@@ -6,6 +6,8 @@
 
 #include "core/fleet_state.h"
 
+#define CHECKING_RANKS 2u
+
 /* ---- what a target needs now */
 
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
@@ -52,15 +54,20 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     if (target->unplanned || fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
-    /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. */
-    uint64_t first_ms = fleet->start_ms + fleet->settle_ms;
+    /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. But
+     * what was handed over to this instance is its own already. */
+    uint64_t first_ms = target->holding.stray ? 0 : fleet->start_ms + fleet->settle_ms;
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
     if (is_other_instance(target->holder)) {
         /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries
-         * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. */
-        if (target->holder == ten_plan_holder(fleet->plan, number) && !fleet->instances[target->holder].foreign)
+         * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. Who
+         * handed it over, and the first fallbacks, look whether the planned holder has confirmed it. */
+        bool planned = target->holder == ten_plan_holder(fleet->plan, number);
+        bool checks = target->handed && (target->handed_over || rank <= CHECKING_RANKS);
+        if (planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
-        free_ms += rank * fleet->timing.ttl_ms;
+        if (!planned)
+            free_ms += rank * fleet->timing.ttl_ms;
     }
     return ten_max_u64(first_ms, free_ms) + rank * fleet->rank_delay_ms;
 }
@@ -76,6 +83,22 @@ static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
 
 static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     add_op(fleet, number, ten_holding_release(&fleet->targets[number].holding, reason, 0));
+    ten_fleet_leave_order(fleet, number);
+    ten_fleet_changed(fleet, number);
+}
+
+/* Whom to hand a target over to; NULL: nobody, it is released for whoever comes first. An instance of another program
+ * would not notice. */
+static const char *successor_of(const ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
+    uint32_t planned = ten_plan_holder(fleet->plan, number);
+    if (!fleet->hands || (reason != TEN_REASON_REBALANCE && reason != TEN_REASON_DRAIN) || planned == TEN_NOBODY ||
+        fleet->instances[planned].foreign)
+        return NULL;
+    return ten_plan_instance_id(fleet->plan, planned);
+}
+
+static void add_hand(ten_fleet *fleet, uint32_t number, enum ten_reason reason, const char *successor) {
+    add_op(fleet, number, ten_holding_hand(&fleet->targets[number].holding, reason, successor, fleet->timing.ttl_ms));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
@@ -99,7 +122,12 @@ static void look_at_held(ten_fleet *fleet, uint32_t number) {
         ten_fleet_changed(fleet, number);
         ten_fleet_tell_end(fleet, number, TENURE_EVENT_STOP, reason);
     }
-    if (!target->busy)
+    if (target->busy)
+        return;
+    const char *successor = successor_of(fleet, number, reason);
+    if (successor)
+        add_hand(fleet, number, reason, successor);
+    else
         add_release(fleet, number, reason);
 }
 

@@ -37,6 +37,7 @@ struct ten_fleet_target {
     bool in_order : 1;    /* in the list of held targets */
     bool unowned_told : 1;
     bool barren : 1; /* the last acquire was refused, and not because there is a holder */
+    bool handed : 1; /* its holder did not acquire it: it was handed over to it, and may not have heard of that */
 };
 
 /* What is known about one instance; its number is the plan's. */
@@ -55,6 +56,7 @@ struct ten_fleet {
     uint32_t weight;     /* as announced */
     uint32_t own_weight; /* as configured; announced unless the instance was asked to drain */
     uint32_t batch_max;
+    bool hands;
     const char *metadata;
     uint64_t random;
     char instance[TENURE_HOLDER_MAX + 1];

@@ -165,14 +165,21 @@ static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     ten_fleet_lost(fleet, number, reason);
 }
 
-static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms) {
+static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms,
+                        bool handed) {
     struct ten_fleet_target *target = &fleet->targets[number];
     bool mine = holder && strcmp(holder, fleet->instance) == 0;
-    if (ten_holding_hear(&target->holding, token, mine) == TEN_HOLDING_OUTDATED)
+    enum ten_holding_news news = ten_holding_hear(&target->holding, token, mine);
+    if (news == TEN_HOLDING_OUTDATED)
         return;
     if (mine) {
         if (target->holding.stray)
             ten_fleet_look(fleet, number);
+        if (target->holding.stray && news == TEN_HOLDING_NEWER) { /* handed over to this instance, perhaps */
+            target->holder = TEN_NOBODY;
+            target->held_until_ms = 0;
+            target->free_ms = fleet->now_ms;
+        }
         return;
     }
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
@@ -180,8 +187,10 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
     target->heard = fleet->listing;
     target->barren = false;
-    if (holder && instance == ten_plan_holder(fleet->plan, number))
-        target->strikes = 0; /* the planned holder has taken it, after all */
+    target->handed = handed;
+    /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
+    if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
+        target->strikes = 0;
     if (!holder)
         target->free_ms = fleet->now_ms;
     if (ten_holding_is_held(&target->holding))
@@ -210,7 +219,7 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
         fleet->targets[number].holding.flight != TEN_FLIGHT_NONE)
         return;
     if (row->holder)
-        note_holder(fleet, number, row->holder, row->token, row->remaining_ms);
+        note_holder(fleet, number, row->holder, row->token, row->remaining_ms, false);
     else
         note_free(fleet, number, row->token);
 }
@@ -256,7 +265,8 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
         return;
     struct ten_fleet_target *target = &fleet->targets[number];
     if (change->kind == TENURE_EVENT_ACQUIRED) {
-        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms);
+        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms,
+                    change->reason != TEN_REASON_NONE);
     } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= target->holding.known_token) {

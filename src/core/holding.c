@@ -97,6 +97,14 @@ ten_op ten_holding_release(ten_holding *holding, enum ten_reason reason, uint64_
     return op;
 }
 
+ten_op ten_holding_hand(ten_holding *holding, enum ten_reason reason, const char *successor, uint64_t ttl_ms) {
+    TEN_INVARIANT(ten_holding_is_held(holding));
+    ten_holding_disown(holding, holding->token, reason);
+    take_off(holding, TEN_FLIGHT_HAND);
+    return (ten_op){
+        .kind = TEN_OP_HAND, .token = holding->token, .reason = reason, .successor = successor, .ttl_ms = ttl_ms};
+}
+
 /* ---- answers */
 
 /* Believes an acquire or a renewal from the moment at which it was sent. False: it came after its own deadline. */
@@ -151,6 +159,15 @@ static enum ten_holding_outcome answer_renewal(ten_holding *holding, const ten_t
     return holding->uncertain ? TEN_HOLDING_LATE : TEN_HOLDING_RENEWED;
 }
 
+/* Refused: it is still in the store, and is released next. */
+static enum ten_holding_outcome answer_hand(ten_holding *holding, const ten_result *result) {
+    if (result->outcome != TEN_OK && result->outcome != TEN_LOST)
+        return TEN_HOLDING_UNHANDED;
+    holding->known_token = ten_max_u64(holding->known_token, result->token);
+    move(holding, TEN_HOLDING_NONE);
+    return result->outcome == TEN_OK ? TEN_HOLDING_HANDED : TEN_HOLDING_RELEASED;
+}
+
 enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
                                             uint64_t now_ms, const ten_result *result) {
     enum ten_flight flight = (enum ten_flight)holding->flight;
@@ -166,6 +183,8 @@ enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timi
     case TEN_FLIGHT_KEEP:
         move(holding, TEN_HOLDING_NONE);
         return result->outcome == TEN_OK ? TEN_HOLDING_KEPT : TEN_HOLDING_UNKEPT;
+    case TEN_FLIGHT_HAND:
+        return answer_hand(holding, result);
     case TEN_FLIGHT_NONE:
         break;
     }

@@ -43,6 +43,7 @@ enum ten_flight {
     TEN_FLIGHT_RENEW,
     TEN_FLIGHT_RELEASE,
     TEN_FLIGHT_KEEP, /* instead of a release: a renewal that keeps other instances out for a while */
+    TEN_FLIGHT_HAND, /* instead of a release: the lease goes to a successor */
 };
 
 typedef struct ten_holding {
@@ -80,6 +81,9 @@ ten_op ten_holding_renew(ten_holding *holding, const ten_timing *timing, uint64_
 /* Ends a lease that is held, or repeats a release that was not answered; then the first reason stays. With keep_ms, the
  * lease is not released but kept for that long. */
 ten_op ten_holding_release(ten_holding *holding, enum ten_reason reason, uint64_t keep_ms);
+/* Ends a lease that is held by handing it over to an instance, which has it for that TTL. If that is refused or not
+ * answered, it is released as usual. The successor must be valid until the answer. */
+ten_op ten_holding_hand(ten_holding *holding, enum ten_reason reason, const char *successor, uint64_t ttl_ms);
 
 /* ---- answers */
 
@@ -92,6 +96,8 @@ enum ten_holding_outcome {
     TEN_HOLDING_REFUSED,  /* not granted: the result says why */
     TEN_HOLDING_LOST,     /* not held any more, says the store */
     TEN_HOLDING_RELEASED, /* of a release, whatever its outcome */
+    TEN_HOLDING_HANDED,   /* the successor has it */
+    TEN_HOLDING_UNHANDED, /* the successor cannot have it: to be released */
     TEN_HOLDING_KEPT,
     TEN_HOLDING_UNKEPT, /* it was to be kept, but was not held any more */
 };

@@ -9,6 +9,11 @@ bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms) {
     return row->exists && !row->gone && row->ends_ms > now_ms;
 }
 
+uint64_t ten_instance_row_ready_ms(const ten_instance_row *row, uint64_t now_ms) {
+    bool ready = ten_instance_row_is_live(row, now_ms) && row->weight > 0 && row->ask != TEN_ASK_DRAIN;
+    return ready ? row->ends_ms - now_ms : 0;
+}
+
 bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms) {
     return row->exists && row->gone && row->ends_ms > now_ms;
 }

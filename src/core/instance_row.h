@@ -34,6 +34,8 @@ void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t no
                             ten_instance_effect *effect);
 
 bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms);
+/* For how long leases may be handed over to it: until its heartbeat ends. 0: not at all, it is gone or draining. */
+uint64_t ten_instance_row_ready_ms(const ten_instance_row *row, uint64_t now_ms);
 /* Whether late requests of a dead process have to be refused. */
 bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms);
 

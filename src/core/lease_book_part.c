@@ -291,6 +291,8 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     case TEN_HOLDING_UNKEPT:
         note_released(book, now_ms, lease, result);
         return;
+    case TEN_HOLDING_HANDED: /* only fleets hand over */
+    case TEN_HOLDING_UNHANDED:
     case TEN_HOLDING_IGNORED:
         if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
             ten_lease_book_look(book, lease, now_ms);

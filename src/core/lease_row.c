@@ -3,6 +3,7 @@
  *
  *      free ---acquire---> held ---release, force now---> free
  *                           | \--force--> barred ---its TTL passes---> free
+ *                           |--hand---> held by the successor
  *                           \---its TTL passes---> free
  *
  * A free lease keeps its counter. The row does not change when the TTL passes: every reader compares its end with the
@@ -187,6 +188,25 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     result->outcome = TEN_OK;
 }
 
+static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                 ten_lease_effect *effect) {
+    bool meant = ten_lease_row_is_held(row, context->now_ms) && is_meant(row, op);
+    uint64_t token = ten_max_u64(row->token + 1, context->token_floor);
+    /* While the store is recovering, the row may be that of a lease which was released before: then a late request
+     * would let the successor in beside a holder that the store has forgotten. */
+    bool refused = row->barred || context->recovering_ms > 0 || context->successor_ms == 0 || token > TENURE_TOKEN_MAX;
+    if (meant && !refused) {
+        note_former(row, op->reason, effect);
+        effect->released = true;
+        ten_op grant = {.holder = op->successor, .ttl_ms = op->ttl_ms};
+        give(row, &grant, token, context, effect);
+        /* It ends with the successor's heartbeat at the latest: should it be dead already, that is noticed then. */
+        row->ends_ms = context->now_ms + ten_min_u64(op->ttl_ms, context->successor_ms);
+    }
+    describe(row, context, result);
+    result->outcome = !meant ? TEN_LOST : refused ? TEN_UNKNOWN : TEN_OK;
+}
+
 static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                 ten_lease_effect *effect) {
     bool match = ten_lease_row_is_held(row, context->now_ms) && (!op->holder || strcmp(row->holder, op->holder) == 0);
@@ -226,6 +246,9 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
     case TEN_OP_ASK:
         ask(row, op, context, result, effect);
         break;
+    case TEN_OP_HAND:
+        hand(row, op, context, result, effect);
+        break;
     case TEN_OP_ANNOUNCE:
     case TEN_OP_LEAVE:
         TEN_INVARIANT(op->target == NULL); /* an instance's operation on a lease */
@@ -264,7 +287,7 @@ size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_l
     }
     if (effect->acquired || effect->asked) {
         change.kind = effect->acquired ? TENURE_EVENT_ACQUIRED : TENURE_EVENT_ASKED;
-        change.reason = TEN_REASON_NONE;
+        change.reason = op->kind == TEN_OP_HAND ? op->reason : TEN_REASON_NONE;
         change.at_ms = 0;
         change.instance = row->holder;
         change.token = row->token;

@@ -26,6 +26,7 @@ typedef struct ten_lease_context {
     uint64_t token_floor;   /* new tokens are at least this */
     uint64_t forgotten;     /* the highest token that the namespace forgot; used for targets that have no row */
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
+    uint64_t successor_ms;  /* hand: see ten_instance_row_ready_ms() */
 } ten_lease_context;
 
 /* How far a token may be ahead of the wall clock in ms, or of the floor, to be believed: 366 days. */
@@ -48,7 +49,7 @@ typedef struct ten_lease_effect {
     uint64_t lost_at_ms; /* Unix time at which the lease that is found expired now did expire; 0: not known */
 } ten_lease_effect;
 
-/* Applies an acquire, renew, release, read or (with a target) ask to the row. Fills in result and effect;
+/* Applies an acquire, renew, release, hand, read or (with a target) ask to the row. Fills in result and effect;
  * result->holder points into the row. The caller checks whether a required target is registered. */
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                          ten_lease_effect *effect);

@@ -9,7 +9,7 @@
 
 static const char *const op_kinds[] = {
     [TEN_OP_ACQUIRE] = "acquire",   [TEN_OP_RENEW] = "renew", [TEN_OP_RELEASE] = "release", [TEN_OP_READ] = "read",
-    [TEN_OP_ANNOUNCE] = "announce", [TEN_OP_LEAVE] = "leave", [TEN_OP_ASK] = "ask",
+    [TEN_OP_ANNOUNCE] = "announce", [TEN_OP_LEAVE] = "leave", [TEN_OP_ASK] = "ask",         [TEN_OP_HAND] = "hand",
 };
 
 static const char *const outcomes[] = {

@@ -35,6 +35,13 @@ enum ten_op_kind {
      * holder is given, only for that one) or for that instance (drain). It is returned with the answer to the next
      * renewal or heartbeat; an entry of the feed tells the holder of a lease to renew at once */
     TEN_OP_ASK,
+    /* namespace, target, token, holder, successor, ttl_ms, reason: if the holder has it under that token, the successor
+     * has it from now on, under the next token, and nobody can get in between. It ends after the TTL, or with the
+     * successor's heartbeat, whichever comes first. The successor believes in it only after a request of its own: an
+     * acquire, which finds that it has it. Refused (TEN_UNKNOWN), and nothing changes, if the successor is not announced,
+     * is draining or was declared gone, if the lease was forced, and while the store is recovering: a late request must
+     * not let anybody in */
+    TEN_OP_HAND,
 };
 
 enum ten_op_flag {
@@ -75,9 +82,10 @@ typedef struct ten_op {
     uint64_t token;
     uint64_t ttl_ms;
     enum ten_reason reason;
-    const char *actor;    /* who forced the release; NULL: not given */
-    uint32_t weight;      /* announce; 0: draining */
-    const char *metadata; /* announce: JSON text, or NULL */
+    const char *successor; /* hand */
+    const char *actor;     /* who forced the release; NULL: not given */
+    uint32_t weight;       /* announce; 0: draining */
+    const char *metadata;  /* announce: JSON text, or NULL */
     enum ten_ask ask;
 } ten_op;
 
@@ -93,7 +101,7 @@ enum ten_outcome {
     /* Renew, release: not held under that token (and by that holder); holder and token describe the present lease.
      * Leave: the instance was not announced. Ask: the target has no holder, or not that one */
     TEN_LOST,
-    /* A required target is not known */
+    /* A required target is not known. Hand: nothing can be handed over to that successor */
     TEN_UNKNOWN,
 };
 

@@ -151,6 +151,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
                                .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
                                .batch_max = BATCH_MAX,
                                .registry = member->targets_from_store,
+                               .hands = member->task.channel->store->capabilities.hands,
                                .targets_max = member->beliefs->room,
                                .events = &member->task.events,
                                .make_room = make_room,
@@ -182,10 +183,8 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     task->events.seen = on_put;
     task->events.userdata = member;
     task->events.unbounded = member->on_event != NULL;
-    r = make_fleet(member, options, error);
-    if (r == TENURE_OK)
-        r = ten_carrier_open_channel(member->carrier, member->namespace_name, &task->channel, error);
-    return r;
+    r = ten_carrier_open_channel(member->carrier, member->namespace_name, &task->channel, error);
+    return r < 0 ? r : make_fleet(member, options, error);
 }
 
 static void free_member(tenure_member *member) {

@@ -188,7 +188,11 @@ void ten_store_close(ten_store *store) {
 static bool names_fit(const ten_op *op) {
     bool about_instance = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
     bool needs_target = !about_instance && op->kind != TEN_OP_ASK;
-    bool needs_holder = about_instance || op->kind == TEN_OP_ACQUIRE || (op->kind == TEN_OP_ASK && !op->target);
+    bool hands = op->kind == TEN_OP_HAND;
+    bool needs_holder =
+        about_instance || hands || op->kind == TEN_OP_ACQUIRE || (op->kind == TEN_OP_ASK && !op->target);
+    if (hands && (!op->successor || op->successor[0] == '\0' || strlen(op->successor) > TENURE_HOLDER_MAX))
+        return false;
     return op->namespace_name && strlen(op->namespace_name) <= TENURE_NAMESPACE_MAX && (op->target || !needs_target) &&
            !(op->target && (about_instance || strlen(op->target) > TENURE_TARGET_MAX)) &&
            (op->holder || !needs_holder) &&
@@ -199,7 +203,9 @@ static int check_op(ten_store *store, const ten_op *op) {
     if (!names_fit(op))
         return ten_fail(&store->error, TENURE_E_INVALID,
                         "an operation has no namespace, target or holder, or one that is too long");
-    bool sets_ttl = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE;
+    if (op->kind == TEN_OP_HAND && !store->capabilities.hands)
+        return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "this store cannot hand a lease over");
+    bool sets_ttl = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_HAND;
     if (op->token > TENURE_TOKEN_MAX)
         return ten_fail(&store->error, TENURE_E_TOKEN, "token %llu is above 2^53 - 1", (unsigned long long)op->token);
     if ((sets_ttl && op->ttl_ms < store->capabilities.ttl_min_ms) || op->ttl_ms > TENURE_TTL_MAX_MS ||

@@ -72,6 +72,7 @@ typedef struct ten_capabilities {
     uint64_t expiry_late_ms;       /* by how much a lease may outlive its TTL when it is not renewed */
     bool shared_between_processes; /* two processes that open the same URL see the same store */
     bool survives_restart;         /* what it acknowledged is there after its server, or the last process, has gone */
+    bool hands;                    /* TEN_OP_HAND works; else it is refused with TENURE_E_UNSUPPORTED */
     bool watches_in_thread;        /* watch() starts a thread of its own */
     const char *expiry_clock;      /* for people: whose clock judges expiry */
     const char *change_notice;     /* for people: how changes arrive */

@@ -19,6 +19,7 @@
     X(ERROR_IS_OK, "a batch that failed is taken for granted")                                                         \
     X(HELD_IS_OK, "a refused acquire is taken for a grant")                                                            \
     X(RELEASE_BEFORE_STOP, "a lease is released while its work is still running")                                      \
+    X(HAND_OLD_TOKEN, "a lease that is handed over keeps its token")                                                   \
     X(RELEASE_NOT_BELIEVED, "the lease is believed after its release was sent")                                        \
     X(OLD_TOKEN, "a new grant keeps the old token")                                                                    \
     X(SPENT_BELIEVED, "a token is believed again after its release was sent or its deadline passed")                   \

@@ -161,6 +161,7 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
                                .weight = weight,
                                .seed = sim_random(world, UINT64_MAX),
                                .registry = true,
+                               .hands = true,
                                .events = &process->events,
                                .changed = on_changed,
                                .userdata = &process->owner};

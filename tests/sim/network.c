@@ -29,6 +29,7 @@ static ten_op keep_texts(const struct sim_world *world, const struct sim_process
     kept.namespace_name = SIM_NAMESPACE;
     kept.holder = op->holder ? process->id : NULL;
     kept.target = op->target ? world->targets[sim_target_number(world, op->target)].id : NULL;
+    kept.successor = op->successor ? sim_find_process(world, op->successor)->id : NULL;
     return kept;
 }
 
@@ -45,10 +46,10 @@ static void remember_request(struct sim_world *world, struct sim_process *proces
         process->request[i].kind = op->kind;
         if (process->kind->sends && op->target)
             process->kind->sends(world, process, process->request[i].target, op);
-        if (op->kind == TEN_OP_RELEASE)
-            sim_check_release(world, process, process->request[i].target, op->token);
-        if (op->kind == TEN_OP_RELEASE)
-            process->pieces[process->request[i].target].released_token = op->token;
+        if (op->kind != TEN_OP_RELEASE && op->kind != TEN_OP_HAND)
+            continue;
+        sim_check_release(world, process, process->request[i].target, op->token);
+        process->pieces[process->request[i].target].released_token = op->token;
     }
 }
 

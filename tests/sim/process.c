@@ -76,7 +76,7 @@ static void account_renewals(struct sim_process *process, const struct sim_messa
         if (sent->target == SIM_NOBODY)
             continue;
         bool granted = answer && answer->error == TENURE_OK && answer->operations[i].result.outcome == TEN_OK;
-        if (granted && sent->kind != TEN_OP_RELEASE)
+        if (granted && sent->kind != TEN_OP_RELEASE && sent->kind != TEN_OP_HAND)
             process->pieces[sent->target].unconfirmed = false;
         else if (!granted && sent->kind == TEN_OP_RENEW)
             process->pieces[sent->target].unconfirmed = true;

@@ -83,7 +83,7 @@ static void execute_one(struct sim_world *world, struct sim_process *process, st
     static const char *const names[] = {
         [TEN_OP_ACQUIRE] = "store: acquire", [TEN_OP_RENEW] = "store: renew",       [TEN_OP_RELEASE] = "store: release",
         [TEN_OP_READ] = "store: read",       [TEN_OP_ANNOUNCE] = "store: announce", [TEN_OP_LEAVE] = "store: leave",
-        [TEN_OP_ASK] = "store: ask"};
+        [TEN_OP_ASK] = "store: ask",         [TEN_OP_HAND] = "store: hand"};
     ten_op op = operation->op;
     bool fails = process->lame && op.kind == TEN_OP_ACQUIRE;
     if (fails)
@@ -104,8 +104,11 @@ static void execute_one(struct sim_world *world, struct sim_process *process, st
                  op.token ? op.token : result->token);
     if (op.kind == TEN_OP_RELEASE && result->outcome == TEN_OK)
         world->targets[target].free_us = world->now_us;
-    if (op.kind == TEN_OP_RELEASE && result->outcome == TEN_OK && op.reason == TEN_REASON_REBALANCE)
+    bool handed = op.kind == TEN_OP_HAND && result->outcome == TEN_OK;
+    if (handed || (op.kind == TEN_OP_RELEASE && result->outcome == TEN_OK && op.reason == TEN_REASON_REBALANCE))
         world->targets[target].released_us = world->now_us;
+    if (handed)
+        sim_check_grant(world, target, op.successor, result->token);
     if (op.kind == TEN_OP_ACQUIRE && result->outcome == TEN_OK)
         sim_check_grant(world, target, process->id, result->token);
     if (op.kind == TEN_OP_ACQUIRE && result->outcome == TEN_HELD && !result->recovering) {

@@ -245,6 +245,7 @@ static enum cover cover(const ten_etcd_hold *hold, const ten_op *op) {
     case TEN_OP_LEAVE:
         return COVERED;
     case TEN_OP_READ:
+    case TEN_OP_HAND:
     case TEN_OP_ASK:
         break;
     }

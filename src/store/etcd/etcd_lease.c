@@ -108,6 +108,8 @@ static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_befo
         if ((cell->op.flags & TEN_OP_FORCE) && !(cell->op.flags & TEN_OP_FORCE_NOW))
             return barred_before ? TEN_ETCD_NOTHING : TEN_ETCD_BAR;
         return TEN_ETCD_REMOVE;
+    case TEN_OP_HAND: /* not on etcd, see etcd.c */
+        break;
     case TEN_OP_ASK:
         return TEN_ETCD_ASK;
     case TEN_OP_READ:

@@ -64,6 +64,10 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
         result->error = TENURE_E_GONE;
         return TENURE_OK;
     }
+    if (op->kind == TEN_OP_HAND) {
+        const struct ten_memory_instance *successor = ten_memory_find_instance(core, op->namespace_name, op->successor);
+        context.successor_ms = successor ? ten_instance_row_ready_ms(&successor->row, context.now_ms) : 0;
+    }
     int r = TENURE_OK;
     ten_lease_effect effect;
     ten_lease_row row = entry ? entry->lease : none;
@@ -518,6 +522,7 @@ const ten_store_ops ten_memory_ops = {
     .name = "memory",
     .size = sizeof(struct ten_memory_store),
     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                     .hands = true,
                      .expiry_clock = "this process's boot clock",
                      .change_notice = "direct"},
     .open = memory_open,

@@ -299,6 +299,7 @@ const ten_store_ops ten_postgres_ops = {
     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
                      .shared_between_processes = true,
                      .survives_restart = true,
+                     .hands = true,
                      .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
                      .change_notice = "LISTEN and NOTIFY"},
     .open = postgres_open,

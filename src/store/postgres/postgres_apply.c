@@ -278,7 +278,7 @@ static int send_leases(struct batch *batch, const struct step *step) {
         ten_postgres_add_number(list++, op->ttl_ms);
         ten_postgres_add_number(list++, op->flags);
         ten_postgres_add_text(list++, ten_reason_name(op->reason));
-        ten_postgres_add_text(list++, or_empty(op->actor));
+        ten_postgres_add_text(list++, or_empty(op->kind == TEN_OP_HAND ? op->successor : op->actor));
         ten_postgres_add_number(list++, op->ask);
     }
     return send_lists(batch, PG_APPLY_LEASES, &namespace_name, 1, COLUMNS);
@@ -341,6 +341,7 @@ static const struct {
     {"extended", TEN_OK, 0},
     {"recognised", TEN_OK, 0},
     {"given", TEN_OK, 0},
+    {"handed", TEN_OK, 0},
     {"held", TEN_HELD, 0},
     {"lost", TEN_LOST, 0},
     {"proof", TEN_LOST, 0}, /* and the store has lost data */

@@ -55,14 +55,14 @@ SELECT count(*) FROM (
 -- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back,
 -- in order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
 --
--- The flags are those of store.h. An acquire of what one has never shortens it: it may be kept for longer, and this may
+-- The flags are those of store.h; $9 is who forced a release, or to whom a lease is handed over. An acquire of what one has never shortens it: it may be kept for longer, and this may
 -- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
 --
 -- seen: all that an operation has to know; judged: what it comes to; changed: what has become of the lease. The row
 -- count is believed, not what was read before: if a row appeared or changed since the locks were taken, or the
 -- namespace is not there yet, the whole is refused, and sent again. oldest: the feed goes up to there, now and then; by
 -- count, because cursors leap when an epoch begins, and the history from before it stays.
--- A \'proof\' is a renewal with a token that the store never granted: it has lost data (prove_loss).
+-- A 'proof' is a renewal with a token that the store never granted: it has lost data (prove_loss).
 -- name: apply_leases
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, token_floor, began_at,
@@ -76,7 +76,8 @@ WITH here AS MATERIALIZED (
            lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
            coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
-           target.id IS NOT NULL AS registered, coalesce(paused, false) AS paused, gone IS NOT NULL AS is_gone,
+           CASE WHEN kind = 'hand' THEN actor ELSE holder END AS next_holder, successor.expires_at AS successor_ends,
+           target.id IS NOT NULL AS registered, coalesce(paused, false) AS paused, tombstone.gone IS NOT NULL AS is_gone,
            flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) = 0 AS is_unknown,
            coalesce(nullif(version, 0), forgotten) AS counter,
            greatest(coalesce(nullif(version, 0), forgotten) + 1, token_floor) AS granted,
@@ -95,7 +96,10 @@ WITH here AS MATERIALIZED (
       LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($3::text[]) AND target.id = op.target_id
       LEFT JOIN tenure.instance AS tombstone
              ON tombstone.namespace = $1 AND tombstone.instance = ANY ($4::text[]) AND tombstone.instance = holder
-            AND gone AND tombstone.expires_at > now
+            AND tombstone.gone AND tombstone.expires_at > now
+      LEFT JOIN tenure.instance AS successor
+             ON kind = 'hand' AND successor.namespace = $1 AND successor.instance = actor AND NOT successor.gone
+            AND successor.expires_at > now AND successor.weight > 0 AND successor.ask <> 2
 ), judged AS MATERIALIZED (
     SELECT *, CASE kind
            WHEN 'acquire' THEN
@@ -121,6 +125,10 @@ WITH here AS MATERIALIZED (
                CASE WHEN NOT held OR holder <> held_by OR NOT (is_meant OR flags & 12 <> 0) THEN 'lost'
                     WHEN flags & 12 = 4 THEN 'barred'
                     ELSE 'freed' END
+           WHEN 'hand' THEN
+               CASE WHEN NOT held OR holder <> held_by OR NOT is_meant THEN 'lost'
+                    WHEN barred OR wait_ms > 0 OR successor_ends IS NULL OR granted > 9007199254740991 THEN 'unknown'
+                    ELSE 'handed' END
            WHEN 'ask' THEN
                CASE WHEN held AND coalesce(holder = held_by, true) THEN 'asked' ELSE 'lost' END
            ELSE
@@ -130,10 +138,11 @@ WITH here AS MATERIALIZED (
       FROM (SELECT *, token = version OR (token = 0 AND holder IS NOT NULL) AS is_meant FROM seen) AS seen
 ), changed AS (
     UPDATE tenure.lease
-       SET holder_id = CASE WHEN is_new THEN holder WHEN verdict <> 'freed' THEN held_by END,
-           version = CASE WHEN verdict = 'given' THEN granted WHEN verdict IN ('put back', 'noted') THEN token
+       SET holder_id = CASE WHEN is_new THEN next_holder WHEN verdict <> 'freed' THEN held_by END,
+           version = CASE WHEN verdict IN ('given', 'handed') THEN granted WHEN verdict IN ('put back', 'noted') THEN token
                           ELSE lease.version END,
-           expires_at = CASE WHEN is_longer THEN now + next_ttl_ms * interval '1 millisecond' ELSE lease.expires_at END,
+           expires_at = CASE WHEN is_longer THEN least(now + next_ttl_ms * interval '1 millisecond', successor_ends)
+                             ELSE lease.expires_at END,
            ttl_ms = CASE WHEN is_longer THEN next_ttl_ms ELSE lease.ttl_ms END,
            kept = CASE WHEN is_longer AND op_ttl_ms > 0 THEN flags & 16 <> 0 ELSE lease.kept END,
            acquired_at = CASE WHEN is_new THEN now ELSE lease.acquired_at END,
@@ -142,10 +151,10 @@ WITH here AS MATERIALIZED (
                       WHEN op_ask = 3 THEN 0 ELSE op_ask END
       FROM (SELECT *, CASE WHEN holder IS NULL THEN greatest(op_ttl_ms, ttl_ms)
                         ELSE coalesce(nullif(op_ttl_ms, 0), ttl_ms) END AS next_ttl_ms,
-                   verdict IN ('given', 'put back') AS is_new,
-                   verdict IN ('given', 'put back', 'extended') AS is_longer
+                   verdict IN ('given', 'put back', 'handed') AS is_new,
+                   verdict IN ('given', 'put back', 'handed', 'extended') AS is_longer
               FROM judged
-             WHERE verdict IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts
+             WHERE verdict IN ('given', 'put back', 'handed', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts
      WHERE lease.namespace = $1 AND lease.target_id = ANY ($3::text[]) AND lease.target_id = verdicts.target_id
        AND lease.xmin = row_version
     RETURNING at, verdict, lease.version, lease.ttl_ms, lease.expires_at, now, lease.holder_id, lease.barred,
@@ -156,23 +165,25 @@ WITH here AS MATERIALIZED (
            CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, held_by,
            barred, registered, paused, ask, acquired_at
       FROM judged
-     WHERE verdict NOT IN ('given', 'put back', 'extended', 'noted', 'barred', 'freed', 'asked')
+     WHERE verdict NOT IN ('given', 'put back', 'handed', 'extended', 'noted', 'barred', 'freed', 'asked')
 ), events AS MATERIALIZED (
     SELECT at, part, target_id,
-           CASE WHEN part = 1 OR verdict = 'barred' THEN 'lease_lost' WHEN verdict = 'freed' THEN 'lease_released'
+           CASE WHEN verdict = 'freed' OR (part = 1 AND verdict = 'handed') THEN 'lease_released'
+                WHEN part = 1 OR verdict = 'barred' THEN 'lease_lost'
                 WHEN verdict = 'asked' THEN 'lease_asked' ELSE 'lease_acquired' END AS event,
-           CASE WHEN part = 1 THEN 'expired' WHEN verdict NOT IN ('barred', 'freed') THEN ''
+           CASE WHEN verdict = 'handed' THEN reason WHEN part = 1 THEN 'expired'
+                WHEN verdict NOT IN ('barred', 'freed') THEN ''
                 WHEN flags & 12 <> 0 THEN 'forced' ELSE reason END AS reason,
-           CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN held_by ELSE holder END AS instance,
+           CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN held_by ELSE next_holder END AS instance,
            CASE WHEN verdict IN ('barred', 'freed', 'asked') THEN actor ELSE '' END AS actor,
            CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN version
-                WHEN verdict = 'given' THEN granted ELSE token END AS version,
-           CASE WHEN part = 1 THEN expires_at END AS ended_at
+                WHEN verdict IN ('given', 'handed') THEN granted ELSE token END AS version,
+           CASE WHEN part = 1 AND verdict = 'given' THEN expires_at END AS ended_at
       FROM judged, (VALUES (1), (2)) AS parts (part)
-     WHERE CASE WHEN part = 1 THEN verdict = 'given' AND held_by IS NOT NULL AND NOT barred
+     WHERE CASE WHEN part = 1 THEN verdict = 'handed' OR (verdict = 'given' AND held_by IS NOT NULL AND NOT barred)
                 WHEN verdict = 'barred' THEN NOT barred
                 WHEN verdict = 'asked' THEN op_ask NOT IN (0, 3)
-                ELSE verdict IN ('given', 'put back', 'freed') END
+                ELSE verdict IN ('given', 'put back', 'handed', 'freed') END
 ), told AS MATERIALIZED (
     SELECT max(op_ttl_ms) FILTER (WHERE shows AND wait_ms > 0) AS shown_ms,
            CASE WHEN (SELECT count(*) FROM changed) + (SELECT count(*) FROM unchanged) = count(*)

@@ -296,6 +296,7 @@ const ten_store_ops ten_redis_ops = {
     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
                      .shared_between_processes = true,
                      .survives_restart = true,
+                     .hands = true,
                      .expiry_clock = "the Redis server's clock",
                      .change_notice = "PUBLISH from the scripts"},
     .open = redis_open,

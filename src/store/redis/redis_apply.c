@@ -52,7 +52,7 @@ static bool same_text(const char *a, const char *b) {
 static bool alike(const ten_op *a, const ten_op *b) {
     return a->kind == b->kind && a->flags == b->flags && a->ttl_ms == b->ttl_ms && a->reason == b->reason &&
            a->ask == b->ask && a->target && b->target && same_text(a->holder, b->holder) &&
-           same_text(a->actor, b->actor);
+           same_text(a->actor, b->actor) && same_text(a->successor, b->successor);
 }
 
 /* The targets of a run, so that none comes twice: the script reads them all before it changes the first. */
@@ -156,7 +156,7 @@ static const char *or_empty(const char *text) {
 static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) {
     char line[64];
     char *end = line + sizeof line;
-    bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE;
+    bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE || ops[0].kind == TEN_OP_HAND;
     char *middle = ten_digits_before(end, ops[0].ttl_ms); /* a run has one TTL */
     *--middle = ' ';
     for (size_t i = 0; counts && i < count; i++) {
@@ -197,7 +197,7 @@ static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, con
     ten_redis_word_reason(words, op->reason);
     ten_redis_word(words, or_empty(op->actor));
     ten_redis_word_number(words, op->kind == TEN_OP_ANNOUNCE ? op->weight : op->ask);
-    ten_redis_word(words, or_empty(op->metadata));
+    ten_redis_word(words, or_empty(op->kind == TEN_OP_HAND ? op->successor : op->metadata));
     if (proof)
         ten_redis_word(words, proof);
     else

@@ -4,8 +4,8 @@
 --
 -- KEYS: the runs' keys, one for each operation: the lease's, or for operations on an instance its heartbeat's.
 -- ARGV, for each run: kind, count, flags (words), holder ("": not given), ttl, reason, actor, number (weight or ask),
---   metadata, tokens (a line for each operation, "token ttl": as the fence has it when nothing has changed; or, for
---   renewals, the state in which these very leases were last compared with their fences)
+--   metadata (hand: the successor), tokens (a line for each operation, "token ttl": as the fence has it when nothing has
+--   changed; or, for renewals, the state in which these very leases were last compared with their fences)
 -- Reply: a list for each run. Empty: every operation is done as it was asked. Else an entry for each: a number (done;
 --   an acquire's token), or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at}, or {0, name of the error,
 --   a number}: "gone", "token", "ttl" (with the fleet's) or "type". A run of renewals may answer with a state alone: done,
@@ -153,10 +153,10 @@ local function write_fence(writes, key, token, ttl)
     writes.fences[#writes.fences + 1] = whole(token) .. ' ' .. ttl
 end
 
-local function write_grant(writes, key, id, token, ttl, is_known)
+local function write_grant(writes, key, id, token, ttl, is_known, holder)
     write_fence(writes, key, token, ttl)
     writes.helds[#writes.helds + 1] = key
-    writes.helds[#writes.helds + 1] = now_text .. ' ' .. run.holder
+    writes.helds[#writes.helds + 1] = now_text .. ' ' .. (holder or run.holder)
     if not is_known then
         writes.ids[#writes.ids + 1] = '0'
         writes.ids[#writes.ids + 1] = id
@@ -552,10 +552,56 @@ local function ask_instance()
     return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0 } }
 end
 
+-- ---- hand: a lease goes to a successor
+
+-- For how long leases may be handed over to an instance: until its heartbeat ends. 0: not at all.
+local DRAIN = 2
+local function ready(instance)
+    local key = node_key(instance)
+    local weight, left = tonumber(call('MGET', key)[1] or 0), call('PTTL', key)
+    local ttl, _, ask = instance_of(call('HGET', INSTANCES, instance))
+    if not ttl or not weight or weight == 0 or ask == DRAIN or left <= 0 or is_gone(instance) then
+        return 0
+    end
+    return left
+end
+
+-- While recovering, the lease may have been released before: a late request must not let anybody in.
+local function hand_one(writes, lease, token, successor, left)
+    local id, granted = id_of(lease.key), math.max(lease.token + 1, floor)
+    if lease.value ~= run.holder or lease.last ~= run.holder or token ~= lease.token then
+        return describe(LOST, lease)
+    end
+    if left == 0 or lease.barred or granted > TOKEN_MAX then
+        return { UNKNOWN }
+    end
+    call('SET', lease.key, successor, 'PX', whole(left))
+    if lease.marked then
+        writes.unmarked[#writes.unmarked + 1] = lease.key
+    end
+    write_grant(writes, lease.key, id, granted, run.ttl_text, true, successor)
+    tell(LEASE_RELEASED, run.reason, whole(token), id, run.holder, '')
+    tell(LEASE_ACQUIRED, run.reason, whole(granted), id, successor, '')
+    return { OK, granted, run.ttl, left, successor, 0, 0, now }
+end
+
+local function hand()
+    local successor = run.metadata
+    local leases, replies, writes = read_leases(), {}, new_writes()
+    local left = recovering(run.ttl) > 0 and 0 or math.min(run.ttl, ready(successor))
+    local i = 0
+    for token in string.gmatch(run.tokens, '(%d+) %d+') do
+        i = i + 1
+        replies[i] = hand_one(writes, leases[i], tonumber(token), successor, left)
+    end
+    write(writes)
+    return replies
+end
+
 -- ---- the runs, in their order
 
 local kinds = { acquire = acquire, renew = renew, release = release, read = read, ask = ask_holder,
-    announce = announce, leave = leave, ask_instance = ask_instance }
+    announce = announce, leave = leave, ask_instance = ask_instance, hand = hand }
 local replies = {}
 while next_argument <= #ARGV do
     local kind, count, flags, holder, ttl, reason, actor, number, metadata, tokens =

@@ -142,7 +142,17 @@ static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
     return 1;
 }
 
-/* What an acquire or a read has to know beside the lease. 1: the result is settled. */
+/* Whether a lease may be handed over to the successor. */
+static int look_at_successor(ten_db *db, const ten_op *op) {
+    ten_op heartbeat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = op->namespace_name, .holder = op->successor};
+    ten_instance_row successor;
+    bool same_metadata;
+    int r = get_instance(db, &heartbeat, &successor, &same_metadata);
+    db->context.successor_ms = r == TENURE_OK ? ten_instance_row_ready_ms(&successor, db->context.now_ms) : 0;
+    return r;
+}
+
+/* What an acquire, a read or a hand has to know beside the lease. 1: the result is settled. */
 static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, ten_result *result) {
     int r = TENURE_OK;
     if (op->kind == TEN_OP_READ || (op->flags & TEN_OP_REQUIRE_TARGET))
@@ -151,6 +161,8 @@ static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, t
         result->outcome = TEN_UNKNOWN;
         return 1;
     }
+    if (r == TENURE_OK && op->kind == TEN_OP_HAND)
+        r = look_at_successor(db, op);
     if (r == TENURE_OK && op->kind == TEN_OP_ACQUIRE) {
         ten_instance_row instance;
         bool same_metadata;
@@ -532,6 +544,7 @@ const ten_store_ops ten_sqlite_ops = {
     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
                      .shared_between_processes = true,
                      .survives_restart = true,
+                     .hands = true,
                      .expiry_clock = "this host's boot clock, read after the lock is had",
                      .change_notice = "inotify on the side file"},
     .open = sqlite_open,

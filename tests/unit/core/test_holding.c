@@ -279,6 +279,38 @@ static void a_release_without_an_answer_is_repeated_with_its_first_reason(void *
     assert_int_equal(answer(&holding, SENT, SENT, ok(7)), TEN_HOLDING_RELEASED);
 }
 
+static void from_the_sending_of_a_handover_on_it_is_not_believed(void **state) {
+    (void)state;
+    ten_holding holding = closing();
+    ten_op op = ten_holding_hand(&holding, TEN_REASON_REBALANCE, "next", TTL);
+    assert_int_equal(op.kind, TEN_OP_HAND);
+    assert_int_equal(op.token, 7);
+    assert_string_equal(op.successor, "next");
+    assert_not_believed(&holding);
+    /* Its successor's token is known then: older news do not count. */
+    assert_int_equal(answer(&holding, SENT, SENT + 20, ok(8)), TEN_HOLDING_HANDED);
+    assert_int_equal(holding.state, TEN_HOLDING_NONE);
+    assert_int_equal(ten_holding_hear(&holding, 7, true), TEN_HOLDING_OUTDATED);
+}
+
+static void what_cannot_be_handed_over_is_released(void **state) {
+    (void)state;
+    ten_holding refused = closing();
+    ten_holding unanswered = closing();
+    (void)ten_holding_hand(&refused, TEN_REASON_DRAIN, "next", TTL);
+    (void)ten_holding_hand(&unanswered, TEN_REASON_DRAIN, "next", TTL);
+    assert_int_equal(answer(&refused, SENT, SENT + 20, (ten_result){.outcome = TEN_UNKNOWN}), TEN_HOLDING_UNHANDED);
+    assert_false(ten_holding_unanswered(&unanswered));
+    ten_holding *const both[] = {&refused, &unanswered};
+    for (size_t i = 0; i < TEN_COUNT(both); i++) {
+        assert_not_believed(both[i]);
+        ten_op op = ten_holding_release(both[i], TEN_REASON_NONE, 0);
+        assert_int_equal(op.kind, TEN_OP_RELEASE);
+        assert_int_equal(op.token, 7);
+        assert_int_equal(op.reason, TEN_REASON_DRAIN);
+    }
+}
+
 static void what_is_kept_is_renewed_instead_of_released(void **state) {
     (void)state;
     ten_holding holding = held();
@@ -398,6 +430,8 @@ int main(void) {
         cmocka_unit_test(closing_starts_no_work_but_is_believed_and_renewed),
         cmocka_unit_test(from_the_sending_of_its_release_on_it_is_not_believed),
         cmocka_unit_test(a_release_without_an_answer_is_repeated_with_its_first_reason),
+        cmocka_unit_test(from_the_sending_of_a_handover_on_it_is_not_believed),
+        cmocka_unit_test(what_cannot_be_handed_over_is_released),
         cmocka_unit_test(what_is_kept_is_renewed_instead_of_released),
         cmocka_unit_test(a_token_whose_release_was_sent_or_whose_deadline_passed_is_never_believed_again),
         cmocka_unit_test(a_token_below_the_highest_seen_is_not_believed_and_does_not_lower_what_is_spent),

@@ -45,6 +45,38 @@ static void a_floor_above_the_last_token_is_refused(void **state) {
     assert_false(effect.row_changed);
 }
 
+/* In an older copy "me" still has token 7; in truth it gave it up, and "other" holds 8. Its request to hand 7 over comes
+ * late: it must not let the successor in. */
+static void while_recovering_nothing_is_handed_over(void **state) {
+    (void)state;
+    const ten_lease_row before = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1500, .ttl_ms = 1000};
+    const ten_op hand = {.kind = TEN_OP_HAND,
+                         .namespace_name = "poll",
+                         .target = "a",
+                         .holder = "me",
+                         .token = 7,
+                         .successor = "next",
+                         .ttl_ms = 1000};
+    ten_lease_context recovering = now;
+    recovering.recovering_ms = 800;
+    recovering.successor_ms = 900;
+    ten_lease_row row = before;
+    ten_result result = {0};
+    ten_lease_effect effect;
+    ten_lease_row_apply(&row, &hand, &recovering, &result, &effect);
+    assert_int_equal(result.outcome, TEN_UNKNOWN);
+    assert_string_equal(row.holder, "me");
+    assert_false(effect.row_changed);
+    /* Later it may, for as long as the successor is known to live, and above the floor. */
+    recovering.recovering_ms = 0;
+    recovering.token_floor = 100;
+    ten_lease_row_apply(&row, &hand, &recovering, &result, &effect);
+    assert_int_equal(result.outcome, TEN_OK);
+    assert_string_equal(row.holder, "next");
+    assert_int_equal(row.token, 100);
+    assert_int_equal(row.ends_ms, 1900);
+}
+
 static void while_recovering_a_holder_that_the_store_remembers_is_not_let_in(void **state) {
     (void)state;
     /* In an older copy "me" still has token 7; in truth it gave it up, and "other" holds 8. */
@@ -238,6 +270,7 @@ int main(void) {
         cmocka_unit_test(the_last_token_is_granted),
         cmocka_unit_test(after_the_last_token_an_acquire_is_refused_and_changes_nothing),
         cmocka_unit_test(a_floor_above_the_last_token_is_refused),
+        cmocka_unit_test(while_recovering_nothing_is_handed_over),
         cmocka_unit_test(while_recovering_a_holder_that_the_store_remembers_is_not_let_in),
         cmocka_unit_test(a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself),
         cmocka_unit_test(only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss),

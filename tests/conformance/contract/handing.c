@@ -1,0 +1,172 @@
+/*
+ * The store contract: a holder hands its lease over to a successor, and nobody can get in between.
+ */
+#include "conformance/suite.h"
+
+static void announce(const struct place *place, const char *instance, uint64_t ttl_ms, uint32_t weight) {
+    expect_outcome(apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
+                                                    .namespace_name = place->ns,
+                                                    .holder = instance,
+                                                    .ttl_ms = ttl_ms,
+                                                    .weight = weight}),
+                   TEN_OK);
+}
+
+static ten_result hand(const struct place *place, const char *holder, uint64_t token, const char *successor) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_HAND,
+                                            .namespace_name = place->ns,
+                                            .target = "t",
+                                            .holder = holder,
+                                            .token = token,
+                                            .successor = successor,
+                                            .ttl_ms = LONG_MS,
+                                            .reason = TEN_REASON_REBALANCE});
+}
+
+static bool cannot(const struct place *place) {
+    return !place->store->capabilities.hands;
+}
+
+static void the_successor_has_the_next_token_at_once_and_nobody_else_gets_in(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    announce(place, "b", LONG_MS, 1);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    ten_result result = hand(place, "a", token, "b");
+    expect_outcome(result, TEN_OK);
+    expect_holder(result, "b");
+    assert_true(result.token > token);
+    assert_in_range(result.remaining_ms, 1, LONG_MS);
+    expect_outcome(acquire(place, "t", "c", LONG_MS), TEN_HELD);
+    expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_HELD);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    /* It confirms by an acquire, which finds that it has it. */
+    ten_result confirmed = acquire(place, "t", "b", LONG_MS);
+    expect_outcome(confirmed, TEN_OK);
+    assert_int_equal(confirmed.token, result.token);
+    expect_outcome(renew(place, "t", "b", result.token, LONG_MS), TEN_OK);
+    /* The feed says who gave it, who has it, and why. */
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RELEASED);
+    assert_string_equal(seen.at[0].change.instance, "a");
+    assert_int_equal(seen.at[0].change.token, token);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_REBALANCE);
+    assert_int_equal(seen.at[1].change.kind, TENURE_EVENT_ACQUIRED);
+    assert_string_equal(seen.at[1].change.instance, "b");
+    assert_int_equal(seen.at[1].change.token, result.token);
+    assert_int_equal(seen.at[1].change.reason, TEN_REASON_REBALANCE);
+}
+
+static void only_the_holder_hands_over_under_its_token(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    announce(place, "b", LONG_MS, 1);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(hand(place, "a", token + 1, "b"), TEN_LOST);
+    expect_outcome(hand(place, "c", token, "b"), TEN_LOST);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(hand(place, "a", token, "b"), TEN_LOST); /* a late one */
+    assert_null(read_lease(place, "t").holder);
+}
+
+static void nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(hand(place, "a", token, "nobody"), TEN_UNKNOWN);
+    announce(place, "draining", LONG_MS, 0);
+    expect_outcome(hand(place, "a", token, "draining"), TEN_UNKNOWN);
+    announce(place, "asked", LONG_MS, 1);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .holder = "asked", .ask = TEN_ASK_DRAIN}),
+        TEN_OK);
+    expect_outcome(hand(place, "a", token, "asked"), TEN_UNKNOWN);
+    announce(place, "gone", LONG_MS, 1);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "gone", .ttl_ms = LONG_MS}),
+        TEN_OK);
+    expect_outcome(hand(place, "a", token, "gone"), TEN_UNKNOWN);
+    /* Nothing has changed. */
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+}
+
+static void a_lease_that_was_forced_is_not_handed_over(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    announce(place, "b", LONG_MS, 1);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .flags = TEN_OP_FORCE}),
+        TEN_OK);
+    expect_outcome(hand(place, "a", token, "b"), TEN_UNKNOWN);
+    expect_holder(read_lease(place, "t"), "a");
+}
+
+/* So that what is handed over to an instance that has just died is free when its death is noticed. */
+static void what_is_handed_over_ends_with_the_heartbeat_of_the_successor(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    announce(place, "b", LONG_MS / 2, 1);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    ten_result result = hand(place, "a", token, "b");
+    expect_outcome(result, TEN_OK);
+    assert_in_range(result.remaining_ms, 1, LONG_MS / 2);
+    assert_in_range(read_lease(place, "t").remaining_ms, 1, LONG_MS / 2);
+}
+
+static void a_batch_is_handed_over_as_a_whole(void **state) {
+    enum { COUNT = 300 };
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    static ten_op ops[COUNT];
+    static ten_result results[COUNT];
+    static char targets[COUNT][16];
+    static uint64_t tokens[COUNT];
+    announce(place, "b", LONG_MS, 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(targets[i], sizeof targets[i], "t-%zu", i);
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = targets[i],
+                          .holder = "a",
+                          .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        tokens[i] = results[i].token;
+        ops[i].kind = TEN_OP_HAND;
+        ops[i].token = tokens[i];
+        ops[i].successor = i % 3 ? "b" : "nobody";
+        ops[i].reason = TEN_REASON_DRAIN;
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        expect_outcome(results[i], i % 3 ? TEN_OK : TEN_UNKNOWN);
+        assert_true(i % 3 == 0 || results[i].token > tokens[i]);
+        expect_holder(read_lease(place, targets[i]), i % 3 ? "b" : "a");
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    CASE(the_successor_has_the_next_token_at_once_and_nobody_else_gets_in),
+    CASE(only_the_holder_hands_over_under_its_token),
+    CASE(nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone),
+    CASE(a_lease_that_was_forced_is_not_handed_over),
+    CASE(what_is_handed_over_ends_with_the_heartbeat_of_the_successor),
+    CASE(a_batch_is_handed_over_as_a_whole),
+};
+
+const struct topic hand_topic = {tests, TEN_COUNT(tests)};
