@@ -31,6 +31,8 @@ static void print_json(const ten_session *session, const ten_view *view, const t
     ten_json_number(&line, "planned", planned_for(view, instance->id));
     ten_json_time(&line, "since", instance->since_ms);
     ten_json_number(&line, "remaining_ms", instance->remaining_ms);
+    if (instance->isolation[0])
+        ten_json_text(&line, "isolation", instance->isolation);
     ten_json_close(&line);
     puts(ten_buf_string(&line));
     ten_buf_free(&line);

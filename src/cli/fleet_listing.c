@@ -3,6 +3,7 @@
  */
 #include "cli/fleet_listing.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,12 @@ static int take_instance(const tenure_instance *instance, void *userdata) {
                                  .remaining_ms = instance->remaining_ms,
                                  .since_ms = instance->since_ms};
     snprintf(taken->id, sizeof taken->id, "%s", instance->instance);
+    json_t *metadata = instance->metadata ? json_loads(instance->metadata, 0, NULL) : NULL;
+    const char *isolation = json_string_value(json_object_get(metadata, "isolation"));
+    /* Anybody who may announce an instance can say anything: only what looks like a form of isolation is shown. */
+    if (isolation && isolation[strspn(isolation, "abcdefghijklmnopqrstuvwxyz-")] == '\0')
+        snprintf(taken->isolation, sizeof taken->isolation, "%.20s", isolation);
+    json_decref(metadata);
     return 0;
 }
 

@@ -15,6 +15,7 @@ typedef struct ten_view_instance {
     uint64_t remaining_ms;
     uint64_t since_ms;
     size_t held;
+    char isolation[24]; /* of its commands, as its heartbeat says; "": it does not */
 } ten_view_instance;
 
 typedef struct ten_view {

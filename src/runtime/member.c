@@ -142,13 +142,16 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
         member->beliefs = &member->own_beliefs;
     else
         return ten_fail_memory(error, "a fleet member");
+    const char *isolation = member->extras.isolation;
+    snprintf(member->metadata, sizeof member->metadata, "{\"version\":\"" TENURE_VERSION "\"%s%s%s}",
+             isolation ? ",\"isolation\":\"" : "", isolation ? isolation : "", isolation ? "\"" : "");
     ten_fleet_config config = {.namespace_name = member->namespace_name,
                                .instance = member->instance,
                                .timing = member->timing,
                                .settle_ms = options->settle_ms ? options->settle_ms : SETTLE_MS,
                                .weight = options->weight ? options->weight : 1,
                                .seed = ten_random_u64(),
-                               .metadata = "{\"version\":\"" TENURE_VERSION "\"}",
+                               .metadata = member->metadata,
                                .batch_max = BATCH_MAX,
                                .registry = member->targets_from_store,
                                .hands = member->task.channel->store->capabilities.hands,

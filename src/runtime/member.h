@@ -18,6 +18,7 @@ typedef struct ten_member_extras {
     ten_target_event_fn on_target;
     void *userdata;
     ten_measures *measures; /* NULL: nobody counts */
+    const char *isolation;  /* of its commands, announced with the heartbeat; NULL: it has none */
 } ten_member_extras;
 
 int ten_member_open(tenure_context *context, const tenure_member_options *options, const ten_member_extras *extras,

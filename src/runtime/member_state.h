@@ -31,6 +31,7 @@ struct tenure_member {
     ten_beliefs *beliefs;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    char metadata[128]; /* JSON */
 
     /* Under the carrier's lock. */
     ten_fleet *fleet;

@@ -278,6 +278,8 @@ starving() {
 fails_for_a_moment() {
     starving auto
     until_true 10 last_is_isolated
+    exits 0 "$TENURE" nodes --json
+    out_has '"isolation":"pid-namespace"'
     touch "$CASE/short"
     until_true 10 last_is_not_isolated
     until_true 10 said a '"event":"isolation_failed"' '"isolation":"pid-namespace"' 'Resource temporarily unavailable'

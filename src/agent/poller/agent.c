@@ -601,8 +601,11 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                                      .settle_ms = config->settle_ms,
                                      .on_event = on_event,
                                      .userdata = agent};
-    ten_member_extras extras = {
-        .beliefs = &agent->shared->beliefs, .on_target = on_target, .userdata = agent, .measures = &agent->measures};
+    ten_member_extras extras = {.beliefs = &agent->shared->beliefs,
+                                .on_target = on_target,
+                                .userdata = agent,
+                                .measures = &agent->measures,
+                                .isolation = ten_isolation_name(agent->children.isolation.form)};
     int r = ten_member_open(agent->context, &options, &extras, &agent->member);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
