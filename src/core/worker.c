@@ -9,6 +9,7 @@
 #define BACKOFF_MAX_MS 5000u
 #define STEADY_MS      30000u
 #define HUNG_MIN_MS    2000u /* a loop turns at least once a second */
+#define WAKING_MS      1000u /* so long one that was stopped may take until its loop turns */
 
 void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules) {
     *worker = (ten_worker){.rules = *rules,
@@ -20,7 +21,7 @@ void ten_worker_started(ten_worker *worker, uint64_t now_ms) {
     worker->turns = 0;
     worker->is_past_deadlines = false;
     worker->looked_ms = now_ms;
-    worker->silent_ms = 0;
+    worker->silent_ms = worker->renewing_ms = 0;
 }
 
 uint64_t ten_worker_look_ms(const ten_worker *worker) {
@@ -41,9 +42,11 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
     worker->is_past_deadlines = last_end_ms != 0 && now_ms > last_end_ms + worker->rules.ttl_ms / 2;
     if (worker->is_past_deadlines)
         return TEN_WORKER_PAST_DEADLINES;
-    /* One that is stopped does not renew, and may go on if it is woken before its deadlines. */
-    bool renewed = last_end_ms > worker->silent_end_ms;
-    return worker->silent_ms > hung_ms && renewed ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
+    /* One that is stopped does not renew, and may go on if it is woken before its deadlines. Then it may renew before its
+     * loop turns. */
+    bool renewed = silent && last_end_ms > worker->silent_end_ms;
+    worker->renewing_ms = renewed ? worker->renewing_ms + watched_ms : 0;
+    return worker->silent_ms > hung_ms && worker->renewing_ms > WAKING_MS ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
 }
 
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping) {

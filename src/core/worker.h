@@ -28,6 +28,7 @@ typedef struct ten_worker {
     uint64_t looked_ms;
     uint64_t silent_ms;     /* for how long the loop has not turned, as far as this was watched */
     uint64_t silent_end_ms; /* the latest deadline at the first half of what it takes to be hung */
+    uint64_t renewing_ms;   /* for how long it has not turned since that deadline was moved */
 } ten_worker;
 
 enum ten_worker_state {

@@ -92,6 +92,7 @@ static bool take_place(ten_children *children, ten_child *child, uint32_t belief
         atomic_store(&place->exec_error, 0);
         atomic_store(&place->isolation_error, 0);
         atomic_store(&place->ended_for_lease, 0);
+        atomic_store(&place->ended_at_deadline, 0);
         atomic_store(&place->form, TEN_ISOLATION_NONE);
         atomic_store(&place->poll, child->mark);
         atomic_store(&place->generation, bound ? atomic_load(&bound->generation) : 0);
@@ -411,7 +412,8 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
         note_isolation(children, failed);
     if (ten_isolation_is_namespace(child->form))
         note_copies(children);
-    child->ended_for_lease = atomic_load(&place->ended_for_lease) == child->mark;
+    child->ended_for_lease =
+        atomic_load(&place->ended_for_lease) == child->mark || atomic_load(&place->ended_at_deadline) == child->mark;
     return true;
 }
 

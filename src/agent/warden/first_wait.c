@@ -78,7 +78,7 @@ void ten_first_wait(const ten_first *first) {
         uint64_t end_ms = kill_ms(first);
         uint64_t now = now_ms();
         if (now >= end_ms) {
-            atomic_store(&place->ended_for_lease, atomic_load(&place->poll));
+            atomic_store(&place->ended_at_deadline, atomic_load(&place->poll));
             atomic_store(&place->status, SIGKILL);
             return;
         }

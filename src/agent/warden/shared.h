@@ -30,6 +30,7 @@ struct ten_shared_poll {
     /* The mark of the command that was signalled, or not started, because of its lease; set before that is done. Not by
      * the worker, which knows what it does. */
     _Atomic(uint64_t) ended_for_lease;
+    _Atomic(uint64_t) ended_at_deadline; /* the same by the first process of a namespace, without being asked */
 };
 
 #define TEN_SHARED_UNBOUND UINT32_MAX /* its process may outlive every deadline, but not the worker */

@@ -95,6 +95,19 @@ static void a_worker_that_is_stopped_is_left_to_its_deadlines(void **state) {
     assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_PAST_DEADLINES);
 }
 
+/* Its thread that renews may be the first to run. */
+static void a_worker_that_wakes_before_its_deadlines_has_time_to_turn(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    uint64_t now_ms = NOW;
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
+    uint64_t last_end_ms = now_ms + TTL;
+    for (uint64_t woken_ms = now_ms + TTL * 3 / 4; now_ms < woken_ms; now_ms += 10)
+        assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_FINE);
+    assert_int_equal(watch_loop(&worker, &now_ms, 500, 0), TEN_WORKER_FINE);
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
+}
+
 /* The machine slept, or nobody got the processor: the worker is given its time, too. */
 static void a_pause_of_the_warden_is_not_the_workers(void **state) {
     (void)state;
@@ -164,6 +177,7 @@ int main(void) {
         cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
         cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
         cmocka_unit_test(a_worker_that_is_stopped_is_left_to_its_deadlines),
+        cmocka_unit_test(a_worker_that_wakes_before_its_deadlines_has_time_to_turn),
         cmocka_unit_test(a_pause_of_the_warden_is_not_the_workers),
         cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
         cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
