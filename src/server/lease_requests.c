@@ -263,7 +263,8 @@ static enum ten_role role_for(const ten_op *op) {
 
 static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
     const char *word = json_string_value(json_object_get(item, "op"));
-    if (!ten_op_word_parse(word, &op->kind, &op->flags))
+    /* A server's clients release for their successors; handing over is not a part of REST. */
+    if (!ten_op_word_parse(word, &op->kind, &op->flags) || op->kind == TEN_OP_HAND)
         return wrong(request, "op", "acquire, renew, release or read is wanted");
     if (request->server->has_auth &&
         !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {

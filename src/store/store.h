@@ -18,9 +18,9 @@
  *
  * Tokens. Each acquire that gives a target a new holder, or the same one after a gap, grants a token greater than every
  * token granted for that target before: over release, expiry, restart of the store, removal and re-adding of the
- * target, and forgetting. Tokens lie between 1 and 2^53 - 1; an acquire that would exceed that is refused with TENURE_E_TOKEN. An
- * acquire by the present holder returns the token it has, so a caller that never saw the answer to its first try gets
- * the same lease by acquiring again.
+ * target, and forgetting. Tokens lie between 1 and 2^53 - 1; an acquire that would exceed that is refused with
+ * TENURE_E_TOKEN. An acquire by the present holder returns the token it has, so a caller that never saw the answer to
+ * its first try gets the same lease by acquiring again.
  *
  * Epochs. Where a store can tell that it may have lost data or come back older than it was, it begins an epoch: until
  * every lease that may have been lost has ended, an acquire is TEN_HELD without a holder, with the time left and with

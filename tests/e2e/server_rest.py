@@ -412,6 +412,10 @@ def batch_bounds():
                   {"ops": [{"op": "announce", "weight": -1}]}, {"ops": [{"op": "announce", "weight": 1.5}]}):
         refused(ASK("POST", path, {"holder_id": "me", **wrong}), 400, "bad_request")
     refused(ASK("POST", path, {"ops": ops[:1]}), 400, "bad_request")
+    hand = {"op": "hand", "id": "t0", "version": found[0]["version"], "ttl_ms": 5000}
+    answer = ASK("POST", path, {"holder_id": "me", "ops": [hand]})
+    refused(answer, 400, "bad_request")
+    assert "acquire, renew, release or read" in json.dumps(answer[2]), answer
 
 
 @case("instances announce themselves, are listed with their share, and leave")
