@@ -60,8 +60,8 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
 size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                          ten_change changes[TEN_LEASE_CHANGES_MAX]);
 
-/* What becomes of a target whose counter is to be forgotten. If TEN_FORGET_DONE, *forgotten has been raised to the token
- * of the row: the caller keeps it for the namespace and removes the row. */
+/* Whether the counter of a target may be forgotten. If so (TEN_FORGET_DONE), *forgotten is raised to the token of the row:
+ * the caller stores it for the namespace and removes the row. */
 enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool registered,
                                              const ten_lease_context *context, uint64_t *forgotten);
 

@@ -132,8 +132,8 @@ void ten_work_end(ten_work *work);
 void ten_work_hurry(ten_work *work);
 /* Its program stops: its message, now or when it is published, has flush_ms to leave. */
 void ten_work_flush(ten_work *work);
-/* Its process has exited, and the warden had signalled it before because of the lease: whatever becomes of the lease now,
- * the work was cut short, and nothing of it is published. To be called before the next look. */
+/* Its process has exited after the warden signalled it because of the lease. The work was cut short: nothing of it is
+ * published, even if the lease is renewed now. Call this before the next look. */
 void ten_work_ended_for_lease(ten_work *work);
 /* To be called whenever something has happened, and at ten_work_next_ms(). */
 enum ten_work_step ten_work_look(ten_work *work, const ten_work_lease *lease, enum ten_work_left left, uint64_t now_ms);

@@ -20,8 +20,8 @@ typedef struct ten_first {
     bool own_group; /* the command has a process group of its own */
 } ten_first;
 
-/* Until the command has ended or is to be killed. The place has its number; SIGTERM and SIGCHLD are blocked. Only system
- * calls. */
+/* Waits until the command has ended, or until its deadline demands to kill it. The place has the command's number; SIGTERM
+ * and SIGCHLD are blocked. Calls nothing but the kernel. */
 void ten_first_wait(const ten_first *first);
 
 /* The program as a descriptor for ten_first_become(). -1: errno says why. */

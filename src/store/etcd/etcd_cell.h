@@ -89,7 +89,7 @@ typedef struct ten_etcd_chunk {
 /* etcd_epoch.c */
 /* Of the keys that were read. */
 void ten_etcd_epoch_take(ten_etcd_chunk *chunk);
-/* Begins a term or an epoch if need be: then *ret_current is false, and everything is to be read again. */
+/* Begins a term or an epoch if one is due. Then *ret_current is false, and the caller reads everything again. */
 int ten_etcd_epoch_check(ten_etcd_chunk *chunk, bool *ret_current);
 int ten_etcd_begin_epoch(ten_etcd_chunk *chunk);
 /* Add to the transaction, which happens only if nobody else has written them since they were read. */

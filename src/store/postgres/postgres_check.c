@@ -73,12 +73,12 @@ static void tell_snapshot(const struct report *report, const PGresult *rows, int
     char what[256];
     char age[64];
     char found[512];
-    char todo[256];
+    char remedy[256];
     char advice[512];
     char time[TEN_DURATION_SIZE];
     const char *name = PQgetvalue(rows, at, 1);
     snprintf(what, sizeof what, snapshots[kind].found, name, PQgetvalue(rows, at, 2));
-    snprintf(todo, sizeof todo, snapshots[kind].advice, name);
+    snprintf(remedy, sizeof remedy, snapshots[kind].advice, name);
     ten_duration_show(ten_postgres_number(rows, at, 3), time);
     if (PQgetisnull(rows, at, 3))
         snprintf(age, sizeof age, "%s transactions ago", PQgetvalue(rows, at, 4));
@@ -87,7 +87,7 @@ static void tell_snapshot(const struct report *report, const PGresult *rows, int
     snprintf(found, sizeof found, "%s has begun %s; Tenure's tables have %s dead rows", what, age,
              PQgetvalue(rows, at, 5));
     snprintf(advice, sizeof advice, "rows that renewals left behind cannot be removed, so renewals get slower: %s",
-             todo);
+             remedy);
     ten_report_tell(&report->to, TENURE_CHECK_WARN, "old snapshots", found, advice);
 }
 

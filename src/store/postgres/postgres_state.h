@@ -84,8 +84,8 @@ int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_ed
                       uint64_t timeout_ms);
 int ten_postgres_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count,
                         uint64_t timeout_ms);
-/* After so many acquires: perhaps a step of forgetting what has been free and unregistered for long. That it fails is
- * nobody's concern. */
+/* After so many acquires: perhaps a step of forgetting what has been free and unregistered for long. A failure costs
+ * nothing: a later step looks at the same targets. */
 void ten_postgres_forget_aged(ten_postgres_store *store, size_t acquires, uint64_t deadline_ms);
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_postgres_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,

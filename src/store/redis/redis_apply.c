@@ -467,8 +467,8 @@ static int wait_for_replicas(struct batch *batch) {
 
 /* ---- the sweep ----------------------------------------------------------------------------------------- */
 
-/* A step in the search for instances that another program announced. What it finds comes by the feed; that it fails is
- * nobody's concern. */
+/* A step in the search for instances that another program announced. What it finds comes by the feed. A failure costs
+ * nothing: the next heartbeat takes the step again. */
 static int sweep(struct batch *batch) {
     ten_redis_store *store = batch->store;
     const ten_redis_space *space;

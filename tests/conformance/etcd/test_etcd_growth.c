@@ -147,8 +147,8 @@ static void listing_a_large_fleet_is_one_request(void **state) {
         fail_msg("5 listings of %d instances were %llu requests", FLEET, (unsigned long long)calls);
 }
 
-/* What is left of each is not asked for: that one is gone is told by whoever finds it first. */
-static void an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others(void **state) {
+/* A listing does not ask for the time left of each: whoever finds an instance gone first writes that into the feed. */
+static void an_expired_instance_of_a_large_fleet_is_reported_in_the_feed(void **state) {
     const struct place *place = *state;
     fleet_beats(place, FLEET);
     assert_int_equal(list_fleet(place->store, place->ns).count, FLEET);
@@ -266,7 +266,7 @@ int main(void) {
         ETCD_CASE(what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes),
         ETCD_CASE(what_a_handle_is_not_sure_of_is_not_ended_with_it),
         ETCD_CASE(listing_a_large_fleet_is_one_request),
-        ETCD_CASE(an_instance_of_a_large_fleet_that_has_expired_is_told_to_the_others),
+        ETCD_CASE(an_expired_instance_of_a_large_fleet_is_reported_in_the_feed),
         ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once),
         ETCD_CASE(what_is_free_and_not_registered_leaves_nothing_behind),
     };
