@@ -193,8 +193,8 @@ ended_then_renewed() {
     kill -CONT "$worker"
     until_true 10 said a '"event":"poll_discarded"'
     if said a '"event":"poll_failed"'; then fail 'the poll counts as failed'; fi
-    halt a
     [ ! -s "$CASE/messages" ] || fail 'the poll was published'
+    halt a # which publishes the poll that has begun since as one that the agent ended
 }
 # The worker is stopped, and does not reap them.
 children_ended() {
