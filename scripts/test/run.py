@@ -115,11 +115,11 @@ class Runner:
         shutil.rmtree(f"{build.directory(ROOT)}/test-output", ignore_errors=True)
         started = self.clock.seconds()
         listed = tests_of(build)
-        wanted = names or [name for name, suite in listed if suite in build.suites]
+        wanted = names or [name for name, suite in listed if build.runs(name, suite)]
         selected = self.runnable(wanted)
         if not selected:
             return
-        if names or selected != wanted:
+        if names or build.left_out or selected != wanted:
             options = selected
         else:
             options = [word for suite in build.suites for word in ("--suite", suite)]
