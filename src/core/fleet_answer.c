@@ -6,7 +6,8 @@
 
 #include "core/fleet_state.h"
 
-#define STRIKES_MAX      6u
+#define STRIKES_MAX      10u
+#define KEEP_MIN_MS      100u
 #define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
 /* ---- the answer */
@@ -33,7 +34,7 @@ static void note_granted(ten_fleet *fleet, uint32_t number) {
         /* This instance released it for the planned holder, which did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
-        target->keep_until_ms = fleet->now_ms + (fleet->timing.ttl_ms << target->strikes);
+        target->keep_until_ms = fleet->now_ms + (ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes);
     }
     target->handed_over = false;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_ACQUIRED,

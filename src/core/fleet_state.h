@@ -53,6 +53,7 @@ struct ten_fleet {
     ten_timing timing;
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
+    uint64_t fallback_ms; /* so much longer than the planned holder all others wait */
     uint32_t weight;     /* as announced */
     uint32_t own_weight; /* as configured; announced unless the instance was asked to drain */
     uint32_t batch_max;
