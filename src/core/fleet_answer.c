@@ -68,6 +68,8 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
         target->heard = fleet->listing;
+        if (target->holder < fleet->instance_room)
+            fleet->instances[target->holder].active_ms = fleet->now_ms;
         target->handed = false; /* it was tried after the first term: the holder has confirmed it */
         event.error = TENURE_E_HELD;
         if (result->recovering) {

@@ -72,8 +72,13 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         if (!planned)
             free_ms += rank * fleet->timing.ttl_ms;
     }
-    uint64_t wait_ms = rank > 0 ? fleet->fallback_ms + rank * fleet->rank_delay_ms : 0;
-    return ten_max_u64(first_ms, free_ms) + wait_ms;
+    free_ms = ten_max_u64(first_ms, free_ms);
+    if (rank == 0)
+        return free_ms;
+    /* A planned holder that has much to take is given time, as long as it is seen to take something. */
+    uint64_t active_ms = planned_holder == TEN_NOBODY ? 0 : fleet->instances[planned_holder].active_ms;
+    active_ms = ten_min_u64(active_ms, free_ms + fleet->timing.ttl_ms);
+    return ten_max_u64(free_ms, active_ms) + fleet->fallback_ms + rank * fleet->rank_delay_ms;
 }
 
 static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
