@@ -29,7 +29,12 @@ WITH edit AS MATERIALIZED (
                 ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
       FROM events
 ), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
+                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
+                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
+                          (SELECT cursor - 1 FROM tenure.change
+                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
+                            ORDER BY cursor LIMIT 1)),
                     (SELECT cursor - 1 FROM tenure.change
                       WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
                       ORDER BY cursor LIMIT 1)) AS bound
