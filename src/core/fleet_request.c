@@ -7,6 +7,7 @@
 #include "core/fleet_state.h"
 
 #define CHECKING_RANKS 2u
+#define BUSY_TTLS      10u /* so long at most one is waited for that takes other targets, but not this one */
 
 /* ---- what a target needs now */
 
@@ -77,8 +78,8 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return free_ms;
     /* A planned holder that has much to take is given time, as long as it is seen to take something. */
     uint64_t active_ms = planned_holder == TEN_NOBODY ? 0 : fleet->instances[planned_holder].active_ms;
-    active_ms = ten_min_u64(active_ms, free_ms + fleet->timing.ttl_ms);
-    return ten_max_u64(free_ms, active_ms) + fleet->fallback_ms + rank * fleet->rank_delay_ms;
+    active_ms = ten_min_u64(active_ms, free_ms + BUSY_TTLS * fleet->timing.ttl_ms);
+    return ten_max_u64(free_ms, active_ms) + rank * fleet->fallback_ms;
 }
 
 static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
