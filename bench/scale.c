@@ -187,9 +187,10 @@ static double wait_for(const struct fleet *fleet, bool (*is_true)(const struct f
         if (now_us > next_us && getenv("TENURE_BENCH_PROGRESS")) {
             struct view view = look(fleet);
             struct counts counts = count_now();
-            fprintf(stderr, "  %5.1f s: held %zu, %zu to %zu each; apply %" PRIu64 " feed %" PRIu64 " list %" PRIu64
-                            " instances %" PRIu64 " changes %" PRIu64 " overruns %" PRIu64 " granted %" PRIu64
-                            " refused %" PRIu64 " handed %" PRIu64 " released %" PRIu64 "\n",
+            fprintf(stderr,
+                    "  %5.1f s: held %zu, %zu to %zu each; apply %" PRIu64 " feed %" PRIu64 " list %" PRIu64
+                    " instances %" PRIu64 " changes %" PRIu64 " overruns %" PRIu64 " granted %" PRIu64
+                    " refused %" PRIu64 " handed %" PRIu64 " released %" PRIu64 "\n",
                     (double)(now_us - since_us) / 1e6, view.held, view.least, view.most, counts.calls[TEN_CALL_APPLY],
                     counts.calls[TEN_CALL_CHANGES], counts.calls[TEN_CALL_LIST], counts.calls[TEN_CALL_INSTANCES],
                     counts.changes, counts.overruns, counts.granted, counts.refused, counts.handed, counts.released);
@@ -286,13 +287,13 @@ static bool acquire_bare(const char *url, size_t count, double *ret_ms) {
 
 struct figures {
     double bare_ms;
-    double owned_ms, settled_ms;         /* from the first start */
-    double last_start_ms;                /* until the last instance had been started */
-    double stop_ms, left_ms, joined_ms;  /* one leaves: until it has; until the rest has settled. One joins */
-    double leave_moves, join_moves;      /* leases that changed hands, against those that had to */
-    double rest_calls, rest_cpu, bytes;  /* at rest: calls a second and instance, percent of a core of the server */
-    double start_calls, start_cpu_ms;    /* of an instance; of the server */
-    double client_bytes;                 /* of memory, for each instance and target */
+    double owned_ms, settled_ms;        /* from the first start */
+    double last_start_ms;               /* until the last instance had been started */
+    double stop_ms, left_ms, joined_ms; /* one leaves: until it has; until the rest has settled. One joins */
+    double leave_moves, join_moves;     /* leases that changed hands, against those that had to */
+    double rest_calls, rest_cpu, bytes; /* at rest: calls a second and instance, percent of a core of the server */
+    double start_calls, start_cpu_ms;   /* of an instance; of the server */
+    double client_bytes;                /* of memory, for each instance and target */
     double doubles, looks;
 };
 
@@ -404,8 +405,8 @@ static bool run_fleet(scale_server *server, struct figures *figures) {
     if (!fleet.instances || !acquire_bare(server->url, current.targets, &figures->bare_ms) ||
         !register_all(server->url, current.targets))
         return false;
-    bool done = measure_start(&fleet, server, count, figures) &&
-                pthread_create(&judge.thread, NULL, judge_all, &judge) == 0;
+    bool done =
+        measure_start(&fleet, server, count, figures) && pthread_create(&judge.thread, NULL, judge_all, &judge) == 0;
     if (done && figures->settled_ms >= 0) {
         measure_rest(&fleet, server, count, figures);
         if (count > 1) {
@@ -436,12 +437,12 @@ static bool run_case(unsigned count, void *ret_answer) {
 
 /* What the goals are about. More can be named on the command line. */
 static const struct scale_case cases[] = {
-    {"redis", 20, 10000, 6000},    {"redis", 50, 10000, 6000},     {"redis", 20, 50000, 15000},
-    {"redis", 3, 200000, 30000},   {"redis", 100, 50000, 60000},   {"redis", 10, 1000000, 120000},
-    {"sqlite", 20, 10000, 6000},   {"sqlite", 50, 10000, 6000},    {"sqlite", 20, 50000, 15000},
-    {"sqlite", 3, 200000, 30000},  {"postgres", 20, 10000, 6000},  {"postgres", 50, 10000, 6000},
+    {"redis", 20, 10000, 6000},     {"redis", 50, 10000, 6000},     {"redis", 20, 50000, 15000},
+    {"redis", 3, 200000, 30000},    {"redis", 100, 50000, 60000},   {"redis", 10, 1000000, 120000},
+    {"sqlite", 20, 10000, 6000},    {"sqlite", 50, 10000, 6000},    {"sqlite", 20, 50000, 15000},
+    {"sqlite", 3, 200000, 30000},   {"postgres", 20, 10000, 6000},  {"postgres", 50, 10000, 6000},
     {"postgres", 20, 50000, 15000}, {"postgres", 3, 200000, 30000}, {"postgres", 100, 50000, 60000},
-    {"etcd", 10, 10000, 10000},    {"http", 20, 10000, 0},
+    {"etcd", 10, 10000, 10000},     {"http", 20, 10000, 0},
 };
 
 static bool add_row(bench_report *report, const char *name, const char *against, double goal, double ours,

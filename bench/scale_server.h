@@ -13,7 +13,7 @@
 typedef struct scale_server {
     char url[400];
     char directory[GROUND_PATH_SIZE];
-    void *server;   /* of tests/lib */
+    void *server; /* of tests/lib */
     const struct scale_kind *kind;
     pid_t pid; /* 0: the store has no server, this process does its work */
 } scale_server;

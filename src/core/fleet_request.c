@@ -45,6 +45,20 @@ static bool is_other_instance(uint32_t holder) {
     return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
 }
 
+/* The planned holder has its turn when the target is free; the others have theirs later, rank by rank. They are there
+ * for the case that it is alive and does not take it. So it is given the time to settle after its start, and more as
+ * long as it is seen to take something: it may have much to take. */
+static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t rank, uint64_t free_ms) {
+    if (rank == 0)
+        return free_ms;
+    if (planned != TEN_NOBODY) {
+        const struct ten_fleet_instance *instance = &fleet->instances[planned];
+        uint64_t busy_ms = ten_min_u64(instance->active_ms, free_ms + BUSY_TTLS * fleet->timing.ttl_ms);
+        free_ms = ten_max_u64(free_ms, ten_max_u64(busy_ms, instance->since_ms + fleet->settle_ms));
+    }
+    return free_ms + rank * fleet->fallback_ms;
+}
+
 /* When this instance may try to acquire a target that it does not hold; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
@@ -54,32 +68,24 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return target->held_until_ms;
     if (target->unplanned || fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
+    uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
     /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. But
      * what was handed over to this instance is its own already. */
     uint64_t first_ms = target->holding.stray ? 0 : fleet->start_ms + fleet->settle_ms;
-    uint32_t planned_holder = ten_plan_holder(fleet->plan, number);
-    if (rank > 0 && planned_holder != TEN_NOBODY) /* nor does the planned one take anything before */
-        first_ms = ten_max_u64(first_ms, fleet->instances[planned_holder].since_ms + fleet->settle_ms);
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
     if (is_other_instance(target->holder)) {
         /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries
          * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. Who
          * handed it over, and the first fallbacks, look whether the planned holder has confirmed it. */
-        bool planned = target->holder == planned_holder;
+        bool is_planned = target->holder == planned;
         bool checks = target->handed && (target->handed_over || rank <= CHECKING_RANKS);
-        if (planned && !checks && !fleet->instances[target->holder].foreign)
+        if (is_planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
-        if (!planned)
+        if (!is_planned)
             free_ms += rank * fleet->timing.ttl_ms;
     }
-    free_ms = ten_max_u64(first_ms, free_ms);
-    if (rank == 0)
-        return free_ms;
-    /* A planned holder that has much to take is given time, as long as it is seen to take something. */
-    uint64_t active_ms = planned_holder == TEN_NOBODY ? 0 : fleet->instances[planned_holder].active_ms;
-    active_ms = ten_min_u64(active_ms, free_ms + BUSY_TTLS * fleet->timing.ttl_ms);
-    return ten_max_u64(free_ms, active_ms) + rank * fleet->fallback_ms;
+    return turn_of_rank_ms(fleet, planned, rank, ten_max_u64(first_ms, free_ms));
 }
 
 static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {

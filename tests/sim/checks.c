@@ -246,12 +246,24 @@ bool sim_is_covered(const struct sim_world *world, uint32_t target) {
     return holder && !holder->stopping && believes(world, holder, target);
 }
 
+bool sim_anybody_is_lame(const struct sim_world *world) {
+    for (uint32_t i = 0; i < world->live_count; i++)
+        if (world->processes[world->live[i]]->lame)
+            return true;
+    return false;
+}
+
+uint64_t sim_turns_us(const struct sim_world *world) {
+    uint64_t delays = world->live_count + 1 + (sim_anybody_is_lame(world) ? 2 * SIM_FALLBACK_DELAYS : 0);
+    return delays * world->rank_delay_ms * SIM_MS;
+}
+
 bool sim_is_changing_hands(const struct sim_world *world, uint32_t target) {
     const ten_lease_row *held = sim_held(world, target);
     if (held && sim_find_process(world, held->holder)->pieces[target].released_token == held->token)
         return true;
-    uint64_t turns_us = (world->live_count + 1) * world->rank_delay_ms * SIM_MS + 50 * SIM_MS;
-    return world->targets[target].released_us > 0 && world->now_us < world->targets[target].released_us + turns_us;
+    return world->targets[target].released_us > 0 &&
+           world->now_us < world->targets[target].released_us + sim_turns_us(world) + 50 * SIM_MS;
 }
 
 bool sim_anybody_can(const struct sim_world *world) {

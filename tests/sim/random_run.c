@@ -62,13 +62,6 @@ static void run_for(struct sim_world *world, uint64_t for_us) {
 
 /* ---- calm */
 
-static bool anybody_is_lame(const struct sim_world *world) {
-    for (uint32_t i = 0; i < world->live_count; i++)
-        if (world->processes[world->live[i]]->lame)
-            return true;
-    return false;
-}
-
 /* Targets that somebody took in the planned one's place and keeps for a while: each will be handed over once. */
 static uint64_t count_strayed(const struct sim_world *world) {
     uint64_t count = 0;
@@ -90,7 +83,7 @@ static void check_rest(struct sim_world *world) {
     uint64_t strayed = count_strayed(world);
     world->calm = true;
     run_for(world, 5 * sim_ttl_us(world));
-    uint64_t bound = anybody_is_lame(world) ? world->target_count * 3 : strayed;
+    uint64_t bound = sim_anybody_is_lame(world) ? world->target_count * 3 : strayed;
     if (world->moves - before > bound)
         sim_fail(world, SIM_NOBODY,
                  "the fleet has settled, but %" PRIu64 " targets moved in 5 TTL, and %" PRIu64 " is the bound",
@@ -102,10 +95,10 @@ static void settle(struct sim_world *world, uint64_t ttls) {
     run_for(world, ttls * sim_ttl_us(world));
     /* Who took a target back that its planned owner did not take, keeps it for up to 64 TTL: that is so after bad
      * weather, and seldom. */
-    for (uint32_t i = 0; i < 16 && !world->failed && !sim_is_balanced(world) && !anybody_is_lame(world); i++)
+    for (uint32_t i = 0; i < 16 && !world->failed && !sim_is_balanced(world) && !sim_anybody_is_lame(world); i++)
         run_for(world, 4 * sim_ttl_us(world));
     if (!world->failed)
-        sim_check_settled(world, !anybody_is_lame(world));
+        sim_check_settled(world, !sim_anybody_is_lame(world));
     world->calm = true;
 }
 
@@ -119,14 +112,14 @@ static void check_takeover(struct sim_world *world, struct sim_process *victim, 
         held_count += held[i];
     }
     uint64_t refused = world->refused;
-    bool lame = anybody_is_lame(world);
-    uint64_t rank_us = (world->live_count + 1) * world->rank_delay_ms * SIM_MS;
+    bool lame = sim_anybody_is_lame(world);
+    uint64_t turns_us = sim_turns_us(world);
     if (strcmp(how, "its graceful stop") == 0)
         sim_stop(world, victim);
     else
         sim_crash(world, victim, strcmp(how, "the death of its host") == 0);
     uint64_t at_us = world->now_us;
-    run_for(world, within_us + rank_us + 100 * SIM_MS);
+    run_for(world, within_us + turns_us + 100 * SIM_MS);
     for (uint32_t i = 0; i < world->target_count && !world->failed && sim_anybody_can(world); i++)
         if (held[i] && !sim_is_covered(world, i) && !sim_is_changing_hands(world, i))
             sim_fail(world, i, "%s was held by %s, and has no owner %.3f ms after %s", world->targets[i].id, victim->id,

@@ -17,10 +17,11 @@
 #include "mutants/mutants.h"
 #include "store/memory/memory_core.h"
 
-#define SIM_NAMESPACE "sim"
-#define SIM_NOBODY    UINT32_MAX
-#define SIM_MS        UINT64_C(1000) /* true time is counted in microseconds */
-#define SIM_SECOND    UINT64_C(1000000)
+#define SIM_NAMESPACE       "sim"
+#define SIM_FALLBACK_DELAYS 10u /* rank delays: so much longer than the planned instance others wait */
+#define SIM_NOBODY          UINT32_MAX
+#define SIM_MS              UINT64_C(1000) /* true time is counted in microseconds */
+#define SIM_SECOND          UINT64_C(1000000)
 
 /* ---- what happens */
 
@@ -418,6 +419,9 @@ void sim_check_settled(struct sim_world *world, bool check_spread);
 bool sim_anybody_can(const struct sim_world *world);
 bool sim_is_balanced(const struct sim_world *world);
 bool sim_is_covered(const struct sim_world *world, uint32_t target);
+bool sim_anybody_is_lame(const struct sim_world *world);
+/* Until somebody's turn has come: the planned instance's, unless that is lame. */
+uint64_t sim_turns_us(const struct sim_world *world);
 /* Released a moment ago: somebody's turn has not come yet. */
 bool sim_is_changing_hands(const struct sim_world *world, uint32_t target);
 

@@ -6,7 +6,7 @@
 
 #include "core/driver.h"
 
-enum { START = 1000, GAP = 50, PAGE = 3 };
+enum { START = 1000, GAP = 50, PAGE = 3, FEED = 10000 };
 
 struct fake {
     ten_event_queue events;
@@ -157,7 +157,7 @@ static int open_fake(void **state) {
                                 .events = &fake->events,
                                 .backoff_max_ms = 400,
                                 .feed_gap_ms = GAP,
-                                .feed_size = 10,
+                                .feed_size = FEED,
                                 .page_size = PAGE,
                                 .registrations = true};
     ten_driver_init(&fake->driver, &config, START);
@@ -404,6 +404,21 @@ static void bring_registrations(struct fake *fake, unsigned count) {
     answer_with(fake, START + GAP, TENURE_OK, 7 + count);
 }
 
+static void a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a_gap(void **state) {
+    struct fake *fake = *state;
+    settle(fake);
+    ten_driver_notice(&fake->driver, START + GAP);
+    expect(fake, START + GAP, TEN_CALL_CHANGES);
+    for (unsigned i = 0; i < FEED; i++)
+        ten_driver_change(&fake->driver, START + GAP, &(ten_change){.kind = TENURE_EVENT_RELEASED, .target = "t"});
+    answer_with(fake, START + GAP, TENURE_OK, FEED);
+    expect(fake, START + GAP, TEN_CALL_CHANGES);
+    ten_driver_change(&fake->driver, START + GAP, &(ten_change){.kind = TENURE_EVENT_RELEASED, .target = "t"});
+    answer_with(fake, START + GAP, TENURE_OK, FEED + 1);
+    expect(fake, START + GAP, TEN_CALL_NONE);
+    expect(fake, START + 2 * GAP, TEN_CALL_CHANGES);
+}
+
 static void many_registrations_are_read_in_steps_and_a_renewal_goes_between_two(void **state) {
     struct fake *fake = *state;
     settle(fake);
@@ -553,6 +568,7 @@ int main(void) {
         DRIVER_TEST(a_notice_during_a_reading_leads_to_another_one),
         DRIVER_TEST(a_store_without_notices_is_read_several_times_a_second),
         DRIVER_TEST(registrations_that_changed_are_read_together_and_removed_if_they_are_gone),
+        DRIVER_TEST(a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a_gap),
         DRIVER_TEST(many_registrations_are_read_in_steps_and_a_renewal_goes_between_two),
         DRIVER_TEST(registrations_that_cannot_be_read_are_listed),
         DRIVER_TEST(a_flood_of_registrations_is_answered_by_a_listing),
