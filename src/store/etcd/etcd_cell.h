@@ -129,6 +129,10 @@ uint64_t ten_etcd_successor_ms(const ten_etcd_chunk *chunk, const ten_etcd_cell 
 const char *ten_etcd_reserved_for(const ten_etcd_kv *lease, const ten_etcd_kv *fence);
 /* Decides a cell that hands over, by what was read into its row. */
 void ten_etcd_hand_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_lease_context *context);
+/* A release by whoever has reserved the target is meant for what it held before: the row shows that. */
+void ten_etcd_take_back(const ten_etcd_cell *cell, ten_lease_row *row);
+/* What becomes of a target that was reserved: the feed is to tell whose it was. */
+void ten_etcd_tell_former(ten_etcd_cell *cell);
 /* The first step has been carried out. */
 void ten_etcd_hand_written(const ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 /* The etcd lease to which what this call hands over to the successor of that cell is attached: granted now, or by an

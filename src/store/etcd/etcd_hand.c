@@ -4,11 +4,12 @@
  *  1. The key is deleted, so that the old token fits nothing any more, and the fence says for whom the target is
  *     reserved and by which etcd lease ("handed", "lease"). An acquire compares the fence: as long as that etcd lease
  *     is there, only the successor gets the target.
- *  2. A key of the successor is created, attached to that etcd lease, which nobody keeps alive.
+ *  2. A key of the successor is created, attached to that etcd lease, which nobody keeps alive, and the feed tells of
+ *     both: had it told of the first, successors would come and get in the way of the second.
  * An acquire of the successor does the same as the second step, and attaches the key to what the successor keeps alive.
  * If the first step was the last thing that its sender did, the target is the successor's when it acquires, or free when
- * the etcd lease ends. The same operation, sent again, goes on with the second step. Called by etcd_lease.c and
- * etcd_apply.c.
+ * the etcd lease ends; whoever writes next tells the feed of the release. The same operation, sent again, goes on with
+ * the second step; a release by the former holder takes the reservation back. Called by etcd_lease.c and etcd_apply.c.
  */
 #include <string.h>
 
@@ -156,12 +157,46 @@ void ten_etcd_compare_successor(ten_etcd_chunk *chunk, const ten_etcd_cell *cell
 
 /* ---- deciding ---------------------------------------------------------------------------------------------- */
 
+/* Who has reserved the target for its successor, and under which token it was held. */
+static const char *former_of(const ten_etcd_kv *fence, uint64_t *ret_token) {
+    const char *holder = json_string_value(json_object_get(fence->value, "holder"));
+    *ret_token = ten_etcd_number(fence->value, "from");
+    return holder ? holder : "?";
+}
+
+static bool is_by_former(const ten_etcd_cell *cell) {
+    uint64_t token;
+    const char *holder = former_of(&cell->behind, &token);
+    return token == cell->op.token && (!cell->op.holder || strcmp(holder, cell->op.holder) == 0);
+}
+
 /* Whether it is this very operation that has reserved the target, in this call or in an earlier one. */
 static bool is_resumed(const ten_etcd_cell *cell) {
     const char *successor = ten_etcd_reserved_for(&cell->kv, &cell->behind);
-    const char *holder = json_string_value(json_object_get(cell->behind.value, "holder"));
-    return cell->row.holder[0] && successor && strcmp(successor, cell->op.successor) == 0 && holder &&
-           strcmp(holder, cell->op.holder) == 0 && ten_etcd_number(cell->behind.value, "from") == cell->op.token;
+    return cell->row.holder[0] && successor && strcmp(successor, cell->op.successor) == 0 && is_by_former(cell);
+}
+
+void ten_etcd_take_back(const ten_etcd_cell *cell, ten_lease_row *row) {
+    bool forced = (cell->op.flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+    if (cell->op.kind != TEN_OP_RELEASE || forced || row->holder[0] == '\0' ||
+        !ten_etcd_reserved_for(&cell->kv, &cell->behind) || !is_by_former(cell))
+        return;
+    snprintf(row->holder, sizeof row->holder, "%.255s", former_of(&cell->behind, &row->token));
+}
+
+void ten_etcd_tell_former(ten_etcd_cell *cell) {
+    ten_lease_effect *effect = &cell->effect;
+    bool tells = effect->acquired || effect->released || effect->lost;
+    if (!tells || !ten_etcd_reserved_for(&cell->kv, &cell->behind))
+        return;
+    if (effect->acquired) {
+        effect->released = true;
+        effect->reason = ten_reason_parse(json_string_value(json_object_get(cell->behind.value, "reason")));
+    }
+    snprintf(effect->former_holder, sizeof effect->former_holder, "%.255s",
+             former_of(&cell->behind, &effect->former_token));
+    /* What others have been told of the reservation. */
+    cell->row.token = ten_max_u64(cell->row.token, ten_etcd_number(cell->behind.value, "token"));
 }
 
 /* The second step: the target is granted like one that is free. */

@@ -210,6 +210,7 @@ static void settle_operation(ten_etcd_cell *cell, ten_lease_row *row) {
     bool takes = successor && cell->op.kind == TEN_OP_ACQUIRE && strcmp(successor, cell->op.holder) == 0;
     if (takes || (successor && (cell->op.kind == TEN_OP_ASK || cell->op.kind == TEN_OP_RENEW)))
         row->holder[0] = '\0';
+    ten_etcd_take_back(cell, row);
     bool own = cell->op.kind == TEN_OP_ACQUIRE && cell->kv.revision > 0 && strcmp(row->holder, cell->op.holder) == 0;
     if (own && cell->granted)
         cell->op.flags &= ~(unsigned)TEN_OP_FRESH; /* this very call has got it */
@@ -251,6 +252,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         ten_etcd_hand_decide(chunk, cell, &context);
     else
         ten_lease_row_apply(&cell->row, &cell->op, &context, result, &cell->effect);
+    ten_etcd_tell_former(cell);
     choose_token(chunk, cell);
     result->registered = cell->registered;
     result->paused = cell->registered && cell->paused;
@@ -261,7 +263,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         chunk->longest_ms = cell->row.ttl_ms;
         chunk->raised = true;
     }
-    if (cell->write != TEN_ETCD_NOTHING)
+    if (cell->write != TEN_ETCD_NOTHING && cell->write != TEN_ETCD_RESERVE)
         tell_feed(chunk, cell);
     return TENURE_OK;
 }
@@ -300,6 +302,7 @@ static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uin
     if (cell->write == TEN_ETCD_RESERVE) {
         ten_json_text(value, "handed", cell->op.successor);
         ten_json_number(value, "from", cell->op.token);
+        ten_json_text(value, "reason", ten_reason_name(cell->op.reason));
         ten_json_number(value, "ttl_ms", cell->row.ttl_ms);
     }
     if (!has_new_token(cell))

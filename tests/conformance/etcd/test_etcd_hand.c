@@ -241,6 +241,54 @@ static void the_next_reply_is_lost(ten_etcd_call *call) {
     etcd_wire.lose_body = "requestPut";
 }
 
+/* The feed of a hand that was not finished: the release is told by whoever has the target next. */
+static void expect_told(const struct place *place, uint64_t cursor, const ten_op *op, const char *next,
+                        uint64_t token) {
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, next ? 2 : 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RELEASED);
+    assert_string_equal(seen.at[0].change.instance, "a");
+    assert_int_equal(seen.at[0].change.token, op->token);
+    assert_int_equal(seen.at[0].change.reason, TEN_REASON_DRAIN);
+    if (!next)
+        return;
+    assert_int_equal(seen.at[1].change.kind, TENURE_EVENT_ACQUIRED);
+    assert_string_equal(seen.at[1].change.instance, next);
+    assert_int_equal(seen.at[1].change.token, token);
+}
+
+static void the_feed_tells_of_a_hand_that_was_not_finished(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    ten_op op = prepare(place, LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    lose_reply(place, op, "requestDelete");
+    uint64_t token = must_acquire(&elsewhere, "t", "b", LONG_MS);
+    expect_told(place, cursor, &op, "b", token);
+}
+
+/* As a fleet does that had no answer. */
+static void a_release_takes_a_hand_back_that_was_not_finished(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    ten_op op = prepare(place, LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    lose_reply(place, op, "requestDelete");
+    expect_outcome(release(place, "t", "c", op.token), TEN_LOST);
+    expect_outcome(release(place, "t", "a", op.token + 1), TEN_LOST);
+    ten_op back = {.kind = TEN_OP_RELEASE,
+                   .namespace_name = place->ns,
+                   .target = "t",
+                   .holder = "a",
+                   .token = op.token,
+                   .reason = TEN_REASON_DRAIN};
+    expect_outcome(apply_one(place->store, back), TEN_OK);
+    expect_told(place, cursor, &op, NULL, 0);
+    expect_outcome(apply_one(place->store, op), TEN_LOST); /* the hand, sent again */
+    assert_true(must_acquire(&elsewhere, "t", "c", LONG_MS) > op.token + 1);
+}
+
 static void a_hand_whose_second_reply_was_lost_has_happened(void **state) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
@@ -305,6 +353,8 @@ int main(void) {
         ETCD_CASE(operations_of_a_batch_on_the_successor_take_effect_in_their_order),
         ETCD_CASE(a_hand_whose_first_reply_was_lost_goes_on_when_it_is_sent_again),
         ETCD_CASE(the_successor_of_a_hand_that_was_not_finished_acquires_at_once),
+        ETCD_CASE(the_feed_tells_of_a_hand_that_was_not_finished),
+        ETCD_CASE(a_release_takes_a_hand_back_that_was_not_finished),
         ETCD_CASE(a_hand_whose_second_reply_was_lost_has_happened),
         ETCD_CASE(a_hand_that_was_not_finished_ends_after_its_ttl),
         ETCD_CASE(what_the_successor_does_not_confirm_ends_although_it_keeps_its_heartbeat),
