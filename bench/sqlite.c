@@ -24,6 +24,7 @@
 #include "ground.h"
 #include "growth.h"
 #include "guard.h"
+#include "handover.h"
 #include "peers.h"
 #include "plan.h"
 #include "postgres.h"
@@ -341,16 +342,19 @@ static const struct {
     {"redis-acquire", redis_measure_acquire},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
+    {"handover/redis", handover_measure_redis},
     {"growth/redis", growth_measure_redis},
     {"elections", elections_measure},
     {"peers", peers_measure},
 #endif
 #ifdef TEN_STORE_POSTGRES
     {"postgres-renew", postgres_measure_renew},
+    {"handover/postgres", handover_measure_postgres},
     {"growth/postgres", growth_measure_postgres},
 #endif
 #ifdef TEN_STORE_ETCD
     {"etcd", etcd_measure},
+    {"handover/etcd", handover_measure_etcd},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},

@@ -1,6 +1,6 @@
 /*
  * The protocol of a lease between instances and a store: acquire, renew, release, expiry, lost and late messages,
- * pauses, clocks that lose time, and a store that forgets. README.md maps each action to its function and says what is
+ * handing over to a successor (HANDS), forced releases (FORCES), pauses, clocks that lose time, and a store that forgets. README.md maps each action to its function and says what is
  * left out; protocol.sh runs it, whole and with one rule at a time broken. Restarts with old data, promotions and what
  * tells them are epoch.pml's.
  *
@@ -54,6 +54,7 @@
 #define ACQUIRE 1
 #define RENEW   2
 #define RELEASE 3
+#define HAND    4 /* + the successor: only ever late, because its answer tells nothing */
 
 /* The lease of a target in the store. */
 typedef Lease {
@@ -65,6 +66,7 @@ typedef Lease {
     unsigned top : 4;     /* the highest token ever granted. Nobody knows it */
     unsigned best : 4;    /* the highest ever believed in, */
     unsigned best_by : 2; /* and by whom. Nobody knows that, either */
+    unsigned barred : 1;  /* it was forced: nobody renews it, and it ends in its time */
 };
 Lease lease[TARGETS];
 unsigned quarantine : 2; /* how long nobody new is let in, because the store forgot */
@@ -87,7 +89,7 @@ Instance it[INSTANCES];
 
 typedef Request {
     unsigned by : 3; /* the seat */
-    unsigned ask : 2;
+    unsigned ask : 3;
     unsigned token : 4;
 };
 Request late[LATE];
@@ -102,6 +104,10 @@ bit living_go_on = 1;   /* no renewal is refused that arrives while its sender b
 bit takes_over = 1;     /* from wherever: who is left alone with the store has the target within a TTL */
 bit tokens_suffice = 1; /* of the model, not of the rule: its numbers are large enough */
 bit not_reached = 1;
+#if defined(REACH_CONFIRMED) || defined(SUCCESSOR_BELIEVES_UNCONFIRMED)
+#define NOTE_HANDED
+byte handed; /* the last token that was handed over */
+#endif
 #if defined(ONLY_BELIEVES_ALONE) || defined(ONLY_TOKEN_IS_ABOVE) || defined(ONLY_TOKEN_GROWS) ||                       \
     defined(ONLY_CHANGES_OWN) || defined(ONLY_LIVING_GO_ON) || defined(ONLY_TAKES_OVER)
 #define ONLY
@@ -157,14 +163,32 @@ inline judge_own(shown) {
 #endif
 }
 
+/* The token `new` is the target's, and whose it is. */
+inline give(whose) {
+    tokens_suffice = new <= TOKEN_MAX;
+    assert(tokens_suffice);
+#if defined(ONLY_TOKEN_GROWS) || !defined(ONLY)
+    token_grows = new > lease[T].top;
+    assert(token_grows);
+#endif
+    lease[T].floor = 0;
+    lease[T].top = (new > lease[T].top -> new : lease[T].top);
+    lease[T].holder = whose;
+    lease[T].last = whose;
+    lease[T].left = TTL;
+    lease[T].counter = new
+}
+
+#define NEXT_TOKEN (lease[T].counter + 1 > lease[T].floor -> lease[T].counter + 1 : lease[T].floor)
+
 inline acquire() {
     if
-    :: lease[T].holder == ME && quarantine == 0 && lease[T].counter >= lease[T].floor ->
+    :: lease[T].holder == ME && quarantine == 0 && lease[T].counter >= lease[T].floor && !lease[T].barred ->
         TELL("store: %d holds %d already, token %d\n", I, T, lease[T].counter);
         lease[T].left = TTL;
         new = lease[T].counter
     :: lease[T].holder == NOBODY && quarantine == 0 ->
-        new = (lease[T].counter + 1 > lease[T].floor -> lease[T].counter + 1 : lease[T].floor);
+        new = NEXT_TOKEN;
 #ifdef NO_TOKEN_COUNTER
         new = 1;
 #endif
@@ -172,19 +196,8 @@ inline acquire() {
         not_reached = !(lease[T].counter == 0 && lease[T].best > 0);
         assert(not_reached);
 #endif
-        tokens_suffice = new <= TOKEN_MAX;
-        assert(tokens_suffice);
-#if defined(ONLY_TOKEN_GROWS) || !defined(ONLY)
-        token_grows = new > lease[T].top;
-        assert(token_grows);
-#endif
         TELL("store: gives %d to %d, token %d\n", T, I, new);
-        lease[T].floor = 0;
-        lease[T].top = (new > lease[T].top -> new : lease[T].top);
-        lease[T].holder = ME;
-        lease[T].last = ME;
-        lease[T].left = TTL;
-        lease[T].counter = new
+        give(ME)
     :: else ->
         TELL("store: %d does not get %d\n", I, T);
 #ifdef REFUSED_IS_GRANTED
@@ -197,13 +210,13 @@ inline acquire() {
 #define MAY_PUT_BACK(shown) false
 #else
 #define MAY_PUT_BACK(shown)                                                                                            \
-    (quarantine > 0 && (shown > lease[T].counter || (shown == lease[T].counter && lease[T].last == ME)))
+    (quarantine > 0 && (shown > lease[T].counter || (shown == lease[T].counter && lease[T].last == ME && !lease[T].barred)))
 #endif
 
 #ifdef RENEW_WITHOUT_COMPARISON
 #define IS_RENEWED(shown) (lease[T].holder != NOBODY)
 #else
-#define IS_RENEWED(shown) (lease[T].holder == ME && lease[T].counter == shown)
+#define IS_RENEWED(shown) (lease[T].holder == ME && lease[T].counter == shown && !lease[T].barred)
 #endif
 
 inline renew(shown) {
@@ -229,7 +242,7 @@ inline renew(shown) {
         :: else ->
             TELL("store: refuses to renew %d for %d, token %d\n", T, I, shown);
 #if defined(ONLY_LIVING_GO_ON) || !defined(ONLY)
-            living_go_on = !(seat[s].belief > 0 && seat[s].token == shown);
+            living_go_on = !(seat[s].belief > 0 && seat[s].token == shown) || lease[T].barred;
             assert(living_go_on)
 #endif
         fi
@@ -249,8 +262,38 @@ inline release(shown) {
         TELL("store: frees %d, token %d\n", T, shown);
         lease[T].holder = NOBODY;
         lease[T].left = 0;
-        lease[T].last = NOBODY
+        lease[T].last = NOBODY;
+        lease[T].barred = 0
     :: else -> TELL("store: %d has nothing of %d to release under token %d\n", I, T, shown)
+    fi
+}
+
+#ifdef HAND_WITHOUT_TOKEN
+#define IS_HANDED(shown) (lease[T].holder == ME)
+#else
+#define IS_HANDED(shown) (lease[T].holder == ME && lease[T].counter == shown && !lease[T].barred)
+#endif
+#ifdef HAND_IN_QUARANTINE
+#define MAY_HAND true
+#else
+#define MAY_HAND (quarantine == 0)
+#endif
+
+inline hand(shown, successor) {
+    if
+    :: IS_HANDED(shown) && MAY_HAND ->
+        judge_own(shown);
+        new = NEXT_TOKEN;
+#ifdef HANDED_TOKEN_IS_KEPT
+        new = shown;
+#endif
+        TELL("store: passes %d on to %d, token %d\n", T, successor, new);
+        give(successor + 1);
+#ifdef NOTE_HANDED
+        handed = new;
+#endif
+        new = 0 /* the sender is granted nothing */
+    :: else -> TELL("store: %d has nothing of %d to hand over under token %d\n", I, T, shown)
     fi
 }
 
@@ -260,6 +303,9 @@ inline execute(asked, shown) {
     :: asked == ACQUIRE -> acquire()
     :: asked == RENEW -> renew(shown)
     :: asked == RELEASE -> release(shown)
+#ifdef HANDS
+    :: asked >= HAND -> hand(shown, asked - HAND)
+#endif
     fi
 }
 
@@ -293,6 +339,10 @@ inline believe() {
     seat[s].token = new;
     seat[s].belief = WORTH;
     TELL("%d: BELIEVES in token %d of %d\n", I, new, T);
+#ifdef REACH_CONFIRMED
+    not_reached = new != handed;
+    assert(not_reached);
+#endif
 #if defined(ONLY_BELIEVES_ALONE) || !defined(ONLY)
     for (n : 0 .. INSTANCES - 1) {
         believes_alone = believes_alone && (n == I || seat[n * TARGETS + T].belief == 0)
@@ -468,10 +518,27 @@ proctype seat_of(byte s) {
         TELL("%d: stops believing in token %d of %d\n", I, seat[s].token, T);
         stop_believing(s);
         end_step() }
+#ifdef SUCCESSOR_BELIEVES_UNCONFIRMED
+    :: d_step { lease[T].holder == ME && lease[T].counter == handed && seat[s].belief == 0 -> /* it hears that it was handed over to it */
+        new = lease[T].counter;
+        it[I].worth = LASTS;
+        believe();
+        it[I].worth = 0;
+        end_step() }
+#endif
     od
 }
 
 /* ---- the network: a place for a request that nobody waits for ---- */
+
+inline hand_over(successor) {
+    TELL("%d: hands %d over to %d, token %d\n", I, T, successor, seat[s].token);
+    new = seat[s].token;
+    leave_behind(place, HAND + successor);
+#ifndef HAND_BEFORE_STOP
+    stop_believing(s)
+#endif
+}
 
 proctype late_request(byte place; byte s) {
     do
@@ -489,6 +556,16 @@ proctype late_request(byte place; byte s) {
         stop_believing(s);
 #endif
         end_step() }
+#ifdef HANDS
+    :: d_step { seat[s].belief > 0 -> /* handed over: the work ends, then it is sent */
+        hand_over((I + 1) % INSTANCES);
+        end_step() }
+#if INSTANCES == 3
+    :: d_step { seat[s].belief > 0 ->
+        hand_over((I + 2) % INSTANCES);
+        end_step() }
+#endif
+#endif
     :: d_step { late[place].ask != NOTHING && late[place].by == s -> /* it stays, and may arrive once more */
         TELL("network: a late request of %d for %d arrives, token %d\n", I, T, late[place].token);
         execute(late[place].ask, late[place].token);
@@ -505,7 +582,9 @@ inline age_store() {
 #ifndef LEASES_NEVER_END
         PASS(lease[n].left);
         if
-        :: lease[n].left == 0 -> lease[n].holder = NOBODY
+        :: lease[n].left == 0 ->
+            lease[n].holder = NOBODY;
+            lease[n].barred = 0
         :: else -> skip
         fi
 #else
@@ -567,12 +646,26 @@ proctype loss() {
             lease[n].left = 0;
             lease[n].counter = 0;
             lease[n].last = NOBODY;
+            lease[n].barred = 0;
             lease[n].floor = FLOOR
         }
         quarantine = QUARANTINE;
         end_step() }
     od
 }
+
+/* ---- somebody forces a release ---- */
+
+#ifdef FORCES
+proctype force() {
+    do
+    :: d_step { lease[0].holder != NOBODY && !lease[0].barred ->
+        TELL("** 0 is forced\n");
+        lease[0].barred = 1;
+        end_step() }
+    od
+}
+#endif
 
 /* ---- the end: from here on one instance is alone with a store that answers. No deadlock, and none that moves ---- */
 
@@ -585,7 +678,8 @@ inline forget_all() {
         lease[n].floor = 0;
         lease[n].top = 0;
         lease[n].best = 0;
-        lease[n].best_by = NOBODY
+        lease[n].best_by = NOBODY;
+        lease[n].barred = 0
     }
     for (n : 0 .. SEATS - 1) {
         seat[n].belief = 0;
@@ -660,7 +754,12 @@ init {
             run late_request(n / SEATS, n % SEATS)
         }
         run clock();
+#ifndef NO_LOSS
         run loss();
+#endif
+#ifdef FORCES
+        run force();
+#endif
 #if defined(ONLY_TAKES_OVER) || !defined(ONLY)
         run end();
 #endif

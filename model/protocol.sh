@@ -10,6 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 model=protocol
 fold=protocol_fold.c
 small='-DINSTANCES=2 -DTTL=2 -DLATE=1'
+optimization_of_holds=-O1
 # shellcheck source=model/search.sh
 . "$here/search.sh"
 
@@ -36,12 +37,19 @@ RENEW_WITHOUT_COMPARISON changes_own when a renewal compares nothing, a successo
 PUT_BACK_NOTHING living_go_on when nothing is put back, a living holder is refused
 STALE_GRANT_IS_KEPT takes_over when a stale grant is not given back, its holder waits for ever
 LEASES_NEVER_END takes_over when a lease does not end by itself, a dead holder keeps it
+HAND_BEFORE_STOP believes_alone when a lease is handed over before its work has stopped there are two believers
+SUCCESSOR_BELIEVES_UNCONFIRMED believes_alone when a successor believes what it hears, without a request of its own, there are two believers
+HAND_WITHOUT_TOKEN believes_alone when a hand compares the holder alone there are two believers
+HANDED_TOKEN_IS_KEPT token_grows when a successor gets the token of the holder before it, a token is granted twice
+HAND_IN_QUARANTINE living_go_on when a lease is handed over in the quarantine, a living holder is driven out
 END
 }
 
 flags_of() {
     case $1 in
     BATCH_IS_ONE) echo "-D$1 -DTARGETS=2" ;;
+    HAND_IN_QUARANTINE) echo "-D$1 -DHANDS -ULATE -DLATE=2" ;;
+    *HAND* | SUCCESSOR_*) echo "-D$1 -DHANDS" ;;
     *) echo "-D$1" ;;
     esac
 }
@@ -72,20 +80,26 @@ names_are_there() {
 # shellcheck disable=SC2046 # lists
 search_all() {
     it 'each function that the actions stand for is where README.md says' names_are_there
-    check 'the protocol is safe: three instances, one target' holds 1000 $(sizes 3 1 3 1)
-    check 'the protocol is safe: two instances, two targets' holds 1000 $(sizes 2 2 2 1)
+    check 'the protocol is safe: three instances, one target' holds 1000 $(sizes 3 1 2 1) -DHANDS -DFORCES
+    check 'the protocol is safe as long as the store forgets nothing: two instances, two targets' \
+        holds 1000 $(sizes 2 2 2 1) -DHANDS -DNO_LOSS
     check 'the protocol is safe, each clock losing time when it likes: two instances, one target' \
-        holds 1000 $(sizes 2 1 3 1) -DOWN_CLOCKS
+        holds 1000 $(sizes 2 1 3 1) -DHANDS -DOWN_CLOCKS
     check 'the protocol is safe with two late requests at once: two instances, one target' \
-        holds 1000 $(sizes 2 1 2 2)
+        holds 1000 $(sizes 2 1 2 2) -DHANDS
     if [ "$1" = yes ]; then
+        check 'the protocol is safe: three instances, one target, a longer TTL' holds 1000 $(sizes 3 1 3 1) -DHANDS -DFORCES
+        check 'the protocol is safe with two late requests at once, and forced releases' \
+            holds 1000 $(sizes 2 1 2 2) -DHANDS -DFORCES
+        check 'the protocol is safe: two instances, two targets' holds 4000 $(sizes 2 2 2 1) -DHANDS -DFORCES
         check 'the protocol is safe: three instances, two targets' holds 7000 $(sizes 3 2 2 1)
         check 'the protocol is safe, each clock losing time when it likes: three instances, one target' \
-            holds 4000 $(sizes 3 1 3 1) -DOWN_CLOCKS
+            holds 4000 $(sizes 3 1 3 1) -DHANDS -DOWN_CLOCKS
     fi
     check 'a store that has forgotten everything grants again' reaches -DREACH_GRANT_AFTER_LOSS
     check 'a holder keeps its lease over a loss and the quarantine' reaches -DREACH_KEPT_OVER_LOSS
     check 'a stale grant is given back' reaches -DREACH_STALE_GRANT
+    check 'a successor confirms what was handed over to it' reaches -DREACH_CONFIRMED -DHANDS
     breaks_each
 }
 

@@ -4,7 +4,7 @@
  * searches of the rule as it is (-DFOLD); searches with a broken rule do without: there, what is cleared here could
  * still matter, and their story is to be read.
  */
-enum { RENEW = 2, RELEASE = 3, SEATS = INSTANCES * TARGETS }; /* as in protocol.pml */
+enum { RENEW = 2, RELEASE = 3, HAND = 4, SEATS = INSTANCES * TARGETS }; /* as in protocol.pml */
 
 #define BIT(token) (1u << (token))
 
@@ -27,11 +27,11 @@ static int can_return(int seat) {
     return 0;
 }
 
-/* A late release of a token that no lease has or will have again, and a token that was given up and cannot return. */
+/* A late release or hand of a token that no lease has or will have again, and a token that was given up and cannot return. */
 static void clear_past(void) {
     for (int place = 0; place < LATE; place++) {
         struct Request *late = &now.late[place];
-        if (late->ask != RELEASE)
+        if (late->ask < RELEASE)
             continue;
         const struct Seat *seat = &now.seat[late->by];
         const struct Lease *lease = &now.lease[target_of(late->by)];
@@ -84,9 +84,10 @@ static unsigned long key_of_seat(int seat) {
     const struct Seat *it = &now.seat[seat];
     unsigned long key = it->belief | it->token << 3 | it->ask << 7 | it->granted << 9;
     for (int place = 0; place < LATE; place++)
-        if (now.late[place].ask && now.late[place].by == seat)
-            key |= (1ul | (unsigned long)now.late[place].ask << 1 | (unsigned long)now.late[place].token << 3)
-                   << (13 + 7 * place);
+        if (now.late[place].ask && now.late[place].by == seat) {
+            unsigned long ask = now.late[place].ask < HAND ? now.late[place].ask : HAND; /* to whomever */
+            key |= (1ul | ask << 1 | (unsigned long)now.late[place].token << 4) << (13 + 8 * place);
+        }
     return key << 2 | (now.lease[target_of(seat)].holder == seat / TARGETS + 1) << 1 |
            (now.lease[target_of(seat)].best_by == seat / TARGETS + 1);
 }
@@ -111,6 +112,11 @@ static void swap_instances(int a, int b) {
         RENAME(now.lease[target].holder, a, b);
         RENAME(now.lease[target].last, a, b);
         RENAME(now.lease[target].best_by, a, b);
+    }
+    for (int place = 0; place < LATE; place++) {
+        int successor = (int)now.late[place].ask - HAND;
+        if (successor == a || successor == b)
+            now.late[place].ask = (unsigned)(HAND + (successor == a ? b : a));
     }
 }
 

@@ -208,6 +208,73 @@ void ten_server_lease_release(ten_request *request) {
     json_decref(body);
 }
 
+/* ---- handing over */
+
+/* A string without a NUL; NULL: not given, or not one. */
+static const char *get_text(const json_t *item, const char *name) {
+    const json_t *value = json_object_get(item, name);
+    const char *text = json_string_value(value);
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+/* To whom, and under which token: whoever releases may leave the token out, but a lease that somebody else has by now must
+ * not be handed on by its holder's name alone. The successor may be any instance, also one for which the sender must not
+ * speak: it decides for itself whether it takes the lease. */
+static bool get_hand(ten_request *request, const json_t *item, ten_op *op) {
+    ten_error error;
+    if (!ten_lane_capabilities(request->server->leases)->hands)
+        return wrong(request, "op", "the store of this server cannot hand a lease over; release it instead");
+    op->successor = get_text(item, "successor_id");
+    if (!op->successor)
+        return wrong(request, "successor_id",
+                     "it is required and must be a string: the instance that takes the lease over");
+    if (ten_id_check_holder(op->successor, &error) < 0)
+        return wrong(request, "successor_id", error.message);
+    if (op->token == 0)
+        return wrong(request, "version", "it is required to hand a lease over: the version that its holder has");
+    if (op->ttl_ms == 0)
+        op->ttl_ms = request->server->config->ttl_ms;
+    return true;
+}
+
+static const char refused_hand[] =
+    "the lease was not handed over: the successor is not announced, drains or has left, the lease was forced, "
+    "or the store is recovering";
+
+static void finish_hand(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (error == TENURE_OK && results->outcome == TEN_UNKNOWN) {
+        ten_reply_error(request, 409, "refused", "%s: %s", request->first_ops[0].successor, refused_hand);
+        return;
+    }
+    if (answer_usual(request, error, message, results))
+        return;
+    if (results->outcome == TEN_LOST) {
+        ten_reply_lost(request, results);
+        return;
+    }
+    ten_reply_status(request, 200);
+    ten_json_open(&request->reply);
+    ten_json_text(&request->reply, "holder_id", results->holder);
+    ten_json_number(&request->reply, "version", results->token);
+    ten_json_time(&request->reply, "expires_at", expires_at(results));
+    ten_json_number(&request->reply, "ttl_ms", results->ttl_ms);
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
+}
+
+void ten_server_lease_hand(ten_request *request) {
+    json_t *body = ten_body_parse(request);
+    request->storage = body; /* the operation points into it */
+    ten_op *op = one_op(request, TEN_OP_HAND, 0);
+    op->reason = TEN_REASON_REBALANCE;
+    if (!body || !get_own_holder(request, body) || !get_ttl(request, body, &op->ttl_ms) ||
+        !get_version(request, body, &op->token) || !get_hand(request, body, op))
+        return;
+    request->job.finish = finish_hand;
+    go(request, 1, true);
+}
+
 /* ---- a batch */
 
 static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *result) {
@@ -216,6 +283,8 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
     ten_json_text(reply, "outcome", ten_outcome_name(result->outcome));
     if (result->outcome == TEN_ERROR)
         ten_json_text(reply, "error", tenure_error_name(result->error));
+    if (op->kind == TEN_OP_HAND && result->outcome == TEN_UNKNOWN)
+        ten_json_text(reply, "message", refused_hand);
     ten_json_number(reply, "version", result->token);
     ten_json_text(reply, "holder_id", result->holder);
     ten_json_number(reply, "ttl_ms", result->ttl_ms);
@@ -263,22 +332,14 @@ static enum ten_role role_for(const ten_op *op) {
 
 static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
     const char *word = json_string_value(json_object_get(item, "op"));
-    /* A server's clients release for their successors; handing over is not a part of REST. */
-    if (!ten_op_word_parse(word, &op->kind, &op->flags) || op->kind == TEN_OP_HAND)
-        return wrong(request, "op", "acquire, renew, release or read is wanted");
+    if (!ten_op_word_parse(word, &op->kind, &op->flags))
+        return wrong(request, "op", "acquire, renew, release, hand or read is wanted");
     if (request->server->has_auth &&
         !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {
         ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
         return false;
     }
     return true;
-}
-
-/* A string without a NUL; NULL: not given, or not one. */
-static const char *get_text(const json_t *item, const char *name) {
-    const json_t *value = json_object_get(item, name);
-    const char *text = json_string_value(value);
-    return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
 static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
@@ -322,9 +383,10 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     return true;
 }
 
-static enum ten_reason get_reason(const json_t *item) {
+static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
     enum ten_reason reason = ten_reason_parse(get_text(item, "reason"));
-    return reason == TEN_REASON_NONE ? TEN_REASON_DONE : reason;
+    enum ten_reason usual = op->kind == TEN_OP_HAND ? TEN_REASON_REBALANCE : TEN_REASON_DONE;
+    return reason == TEN_REASON_NONE ? usual : reason;
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
@@ -348,11 +410,11 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->ttl_ms = request->server->config->ttl_ms;
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
-    op->reason = get_reason(item);
+    op->reason = get_reason(item, op);
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;
     op->metadata = get_text(item, "metadata");
-    return true;
+    return op->kind != TEN_OP_HAND || get_hand(request, item, op);
 }
 
 static bool get_ops(ten_request *request, const json_t *body) {

@@ -95,7 +95,11 @@ static enum ten_route_kind below_namespace(ten_route *route, char *const *segmen
         return TEN_ROUTE_NOT_FOUND;
     if (count == 2)
         return TEN_ROUTE_LEASE;
-    return count == 3 && strcmp(segments[2], "renew") == 0 ? TEN_ROUTE_RENEW : TEN_ROUTE_NOT_FOUND;
+    if (count != 3)
+        return TEN_ROUTE_NOT_FOUND;
+    return strcmp(segments[2], "renew") == 0  ? TEN_ROUTE_RENEW
+           : strcmp(segments[2], "hand") == 0 ? TEN_ROUTE_HAND
+                                              : TEN_ROUTE_NOT_FOUND;
 }
 
 static enum ten_route_kind single(const char *word) {

@@ -151,6 +151,7 @@ void ten_page_headers(const ten_request *request, struct MHD_Response *response)
 void ten_server_lease_get(ten_request *request);
 void ten_server_lease_acquire(ten_request *request);
 void ten_server_lease_renew(ten_request *request);
+void ten_server_lease_hand(ten_request *request);
 void ten_server_lease_release(ten_request *request);
 void ten_server_lease_batch(ten_request *request);
 void ten_server_targets_get(ten_request *request);

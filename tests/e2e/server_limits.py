@@ -613,6 +613,7 @@ def roles():
                  ("POST", "/api/v1/n", {"edits": [{"action": "put", "target": {"id": "x"}}]}),
                  ("GET", "/api/v1/n/t/lease", None), ("POST", "/api/v1/n/t/lease", {"holder_id": "hand-1"}),
                  ("POST", RENEW, {"holder_id": "hand-1"}), ("DELETE", "/api/v1/n/t/lease", {"holder_id": "hand-1"}),
+                 ("POST", "/api/v1/n/t/lease/hand", {"holder_id": "hand-1", "version": 1, "successor_id": "hand-2"}),
                  ("POST", "/api/v1/n/leases", {"holder_id": "hand-1", "ops": [{"op": "acquire", "id": "t"}]}),
                  ("GET", "/api/v1/n/nodes", None), ("PUT", "/api/v1/n/nodes/hand-1", {}), ("GET", "/metrics", None),
                  ("DELETE", "/api/v1/n/nodes/hand-1", None), ("GET", "/api/v1/n/history", None), ("GET", "/api/v1/n/events", None)]
@@ -642,18 +643,29 @@ def roles():
         for method, where, body in [
                 ("POST", "/api/v1/n/t/lease", {"holder_id": "foot"}), ("POST", RENEW, {"holder_id": "foot"}),
                 ("DELETE", "/api/v1/n/t/lease", {"holder_id": "foot"}), ("DELETE", "/api/v1/n/t/lease?holder_id=foot", None),
+                ("POST", "/api/v1/n/t/lease/hand", {"holder_id": "foot", "version": 1, "successor_id": "hand-1"}),
                 ("PUT", "/api/v1/n/nodes/foot", {}), ("DELETE", "/api/v1/n/nodes/foot", None)]:
             refused(ask("h", method, where, body), 403, "forbidden")
         batch = "/api/v1/n/leases"
         for op in ({"op": "acquire", "id": "z"}, {"op": "acquire_fresh", "id": "z"}, {"op": "renew", "id": "t", "version": 1},
                    {"op": "keep", "id": "t", "version": 1}, {"op": "release", "id": "t", "version": 1}, {"op": "announce"},
-                   {"op": "leave"}):
+                   {"op": "leave"}, {"op": "hand", "id": "t", "version": 1, "successor_id": "hand-1"}):
             refused(ask("h", "POST", batch, {"holder_id": "foot", "ops": [op]}), 403, "forbidden")
             refused(ask("h", "POST", batch, {"holder_id": "foot", "ops": [{"op": "read", "id": "t"}, op]}), 403, "forbidden")
         for op in ({"op": "force", "id": "t"}, {"op": "force_now", "id": "t"}, {"op": "ask", "id": "t", "ask": 1},
                    {"op": "release", "id": "t", "version": 1, "holder_id": None},
                    {"op": "renew", "id": "t", "version": 1, "holder_id": None}):
             refused(ask("h", "POST", batch, {"holder_id": "hand-2", "ops": [op]}), 403, "forbidden")
+        # A lease may be handed over to somebody else's instance, by its holder, under its token.
+        found = ask("h", "POST", batch, {"holder_id": "hand-2", "ops": [
+            {"op": "hand", "id": "t", "version": 1, "successor_id": "foot", "holder_id": None}]})
+        assert found[0] == 200 and found[2][0]["outcome"] == "lost", found
+        assert ask("b", "PUT", "/api/v1/n/nodes/foot", {})[0] == 204
+        assert ask("h", "POST", "/api/v1/n/u/lease/hand", {"holder_id": "hand-1", "version": 1, "successor_id": "foot"})[0] == 404
+        found = ask("h", "POST", batch, {"holder_id": "hand-1", "ops": [
+            {"op": "acquire", "id": "u"}, {"op": "hand", "id": "u", "version": 1, "successor_id": "foot"}]})
+        assert found[0] == 200 and [f["outcome"] for f in found[2]] == ["ok", "ok"] and found[2][1]["holder_id"] == "foot", found
+        assert ask("b", "DELETE", "/api/v1/n/nodes/foot")[0] == 204
         # A member that is not looked at names nobody else.
         found = ask("h", "POST", batch, {"holder_id": "hand-2", "ops": [{"op": "release", "id": "t", "holder_id": "hand-1"}]})
         assert found[0] in (200, 400, 403) and ask("b", "GET", "/api/v1/n/t/lease")[2]["holder_id"] == "hand-1"

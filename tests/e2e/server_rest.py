@@ -412,10 +412,51 @@ def batch_bounds():
                   {"ops": [{"op": "announce", "weight": -1}]}, {"ops": [{"op": "announce", "weight": 1.5}]}):
         refused(ASK("POST", path, {"holder_id": "me", **wrong}), 400, "bad_request")
     refused(ASK("POST", path, {"ops": ops[:1]}), 400, "bad_request")
-    hand = {"op": "hand", "id": "t0", "version": found[0]["version"], "ttl_ms": 5000}
-    answer = ASK("POST", path, {"holder_id": "me", "ops": [hand]})
-    refused(answer, 400, "bad_request")
-    assert "acquire, renew, release or read" in json.dumps(answer[2]), answer
+    refused(ASK("POST", path, {"holder_id": "me", "ops": [{"op": "burn", "id": "a"}]}), 400, "bad_request",
+            "acquire, renew, release, hand or read")
+
+
+@case("a holder hands its lease over to an instance, in a batch and by itself")
+def hands():
+    ns = fresh()
+    batch = "/api/v1/%s/leases" % ns
+    assert ASK("GET", "/readyz")[2]["hands"] is True
+    assert ASK("PUT", "/api/v1/%s/nodes/b" % ns, {"ttl_ms": 20000})[0] == 204
+    assert ASK("PUT", "/api/v1/%s/nodes/idle" % ns, {"ttl_ms": 20000, "weight": 0})[0] == 204
+    for target in "tuv":
+        held(ns, target, "a", ttl_ms=20000)
+    by_itself = lease(ns, "t") + "/hand"
+    whole = {"holder_id": "a", "version": 1, "successor_id": "b"}
+    for missing in whole:
+        answer = ASK("POST", by_itself, {k: v for k, v in whole.items() if k != missing})
+        refused(answer, 400, "bad_request", missing)
+        if missing != "holder_id":
+            op = {"op": "hand", "id": "t", **{k: v for k, v in whole.items() if k not in (missing, "holder_id")}}
+            refused(ASK("POST", batch, {"holder_id": "a", "ops": [op]}), 400, "bad_request", missing)
+    for wrong in (7, "", "x" * 300):
+        refused(ASK("POST", by_itself, {**whole, "successor_id": wrong}), 400, "bad_request", "successor_id")
+    # Refused, and nothing has changed.
+    for successor in ("nobody", "idle"):
+        refused(ASK("POST", by_itself, {**whole, "successor_id": successor}), 409, "refused", successor)
+    refused(ASK("POST", by_itself, {**whole, "version": 2}), 404, "lost")
+    refused(ASK("POST", by_itself, {**whole, "holder_id": "c"}), 404, "lost")
+    assert ASK("GET", lease(ns, "t"))[2]["holder_id"] == "a"
+    # The successor has it at once, and confirms it by an acquire.
+    status, _, found = ASK("POST", by_itself, {**whole, "ttl_ms": 10000})
+    assert status == 200 and found["holder_id"] == "b" and found["version"] == 2 and is_time(found["expires_at"]), found
+    refused(ASK("POST", by_itself, whole), 404, "lost")
+    refused(ASK("POST", lease(ns, "t"), {"holder_id": "c"}), 409, "held")
+    ops = [{"op": "acquire", "id": "t"}]
+    assert ASK("POST", batch, {"holder_id": "b", "ops": ops})[2][0]["version"] == 2
+    ops = [{"op": "hand", "id": "u", "version": 1, "successor_id": "b", "reason": "drain"},
+           {"op": "hand", "id": "v", "version": 1, "successor_id": "nobody"}, {"op": "renew", "id": "v", "version": 1},
+           {"op": "hand", "id": "t", "version": 1, "successor_id": "b"}]
+    found = ASK("POST", batch, {"holder_id": "a", "ops": ops})[2]
+    assert [f["outcome"] for f in found] == ["ok", "unknown", "ok", "lost"], found
+    assert found[0]["holder_id"] == "b" and found[0]["version"] == 2 and found[3]["holder_id"] == "b", found
+    assert "not announced" in found[1]["message"] and "message" not in found[0], found
+    told = [(e["event"], e["instance"], e["reason"]) for e in ASK("GET", "/api/v1/%s/history" % ns)[2] if e["target"] == "u"]
+    assert told[-2:] == [("lease_released", "a", "drain"), ("lease_acquired", "b", "drain")], told
 
 
 @case("instances announce themselves, are listed with their share, and leave")
@@ -577,12 +618,17 @@ def provoke(path, method, status):
         ("/api/v1/{ns}/{id}/lease", "DELETE", "404"): (lease(ns, "never"), body),
         ("/api/v1/{ns}/{id}/lease", "DELETE", "409"): (lease(ns, "t"), {"holder_id": "b"}),
         ("/api/v1/{ns}/{id}/lease/renew", "POST", "404"): (lease(ns, "free") + "/renew", body),
+        ("/api/v1/{ns}/{id}/lease/hand", "POST", "200"): (fill, {**body, "version": 1, "successor_id": "i"}),
+        ("/api/v1/{ns}/{id}/lease/hand", "POST", "404"): (fill, {**body, "version": 9, "successor_id": "i"}),
+        ("/api/v1/{ns}/{id}/lease/hand", "POST", "409"): (fill, {**body, "version": 1, "successor_id": "j"}),
         ("/web/{file}", "GET", "404"): ("/web/never", None),
         ("/api/v1/{ns}/leases", "POST", "200"): (fill, {"holder_id": "a", "ops": [{"op": "read", "id": "t"}]}),
     }
     if (path, method, status) == ("/api/v1/{ns}/nodes/{instance}", "PUT", "409"):
         ASK("PUT", fill, {"ttl_ms": 20000})
         return ASK("PUT", fill + "x", {"ttl_ms": 30000})
+    if path.endswith("/hand"):
+        ASK("PUT", "/api/v1/%s/nodes/i" % ns, {"ttl_ms": 20000})
     fill, body = special.get((path, method, status), (fill, body if "lease" in path else None))
     return ASK("HEAD" if path.endswith("/events") else method, fill, body)
 
@@ -609,7 +655,7 @@ def described():
 def undescribed():
     known = ASK("GET", "/openapi.json")[2]["paths"]
     for path in ("/api/v1/{ns}", "/api/v1/{ns}/{id}", "/api/v1/{ns}/{id}/lease", "/api/v1/{ns}/{id}/lease/renew",
-                 "/api/v1/{ns}/leases", "/api/v1/{ns}/nodes", "/api/v1/{ns}/nodes/{instance}", "/api/v1/{ns}/events",
+                 "/api/v1/{ns}/{id}/lease/hand", "/api/v1/{ns}/leases", "/api/v1/{ns}/nodes", "/api/v1/{ns}/nodes/{instance}", "/api/v1/{ns}/events",
                  "/api/v1/{ns}/history", "/metrics", "/healthz", "/readyz", "/openapi.json", "/", "/web/{file}"):
         answer = ASK("PATCH", path.replace("{ns}", "m").replace("{id}", "t").replace("{instance}", "i"))
         served = {w for w in answer[1]["allow"].lower().split(", ") if w != "head"}

@@ -3,9 +3,9 @@
 import time
 import weakref
 from ctypes import byref, c_char_p, c_void_p, sizeof
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Callable, List, Optional, Sequence, Type
+from typing import Any, Callable, List, Mapping, MutableMapping, Optional, Sequence, Type
 
 from . import _native as native
 from ._errors import E_HELD, E_TIMEOUT, check
@@ -29,7 +29,8 @@ class Info:
 @dataclass(frozen=True)
 class Event:
     """What the log would say: `name` is lease_acquired, lease_lost... `error` is a code of libtenure, or 0,
-    and `message` describes it."""
+    and `message` describes it. `lease` is the Lease that a context's event is about; None when there is none, or no
+    longer, or not yet: acquire() has not returned. `free` says for how long an unowned target has been free."""
 
     name: str
     target: str
@@ -40,6 +41,11 @@ class Event:
     count: int = 0
     remaining: float = 0.0
     message: str = ""
+    free: float = 0.0
+    lease: Optional["Lease"] = field(default=None, compare=False, repr=False)
+
+
+Leases = Mapping[int, "Lease"]  # by the address of their handle
 
 
 def _info(found: native.InfoStruct) -> Info:
@@ -47,32 +53,32 @@ def _info(found: native.InfoStruct) -> Info:
                 found.expires_at_ms / 1000, found.registered, found.paused)
 
 
-def event_of(event: native.EventStruct) -> Event:
+def event_of(event: native.EventStruct, leases: Leases) -> Event:
     return Event(text(lib.tenure_event_name(event.kind)), text(event.target), text(event.instance), text(event.reason),
                  event.token, event.error, event.count, event.remaining_ms / 1000,
-                 text(event.message))
+                 text(event.message), event.free_ms / 1000, leases.get(event.lease) if event.lease else None)
 
 
-def event_function(on_event: Optional[Callable[[Event], None]]) -> Any:
+def event_function(on_event: Optional[Callable[[Event], None]], leases: Leases) -> Any:
     """For C; NULL when there is none. Whoever passes it to C has to keep it."""
     if on_event is None:
         return native.EventFunction()
     function = on_event
 
     def call(event: Any, _userdata: Any) -> None:
-        function(event_of(event.contents))
+        function(event_of(event.contents, leases))
 
     return native.EventFunction(call)
 
 
-def next_event(function: Any, handle: c_void_p, wait: Optional[float]) -> Optional[Event]:
+def next_event(function: Any, handle: c_void_p, wait: Optional[float], leases: Leases) -> Optional[Event]:
     event = native.EventStruct(size=sizeof(native.EventStruct))
     code = native.wait_in_slices(lambda ms: int(function(handle, ms, byref(event))),
                                  native.milliseconds(wait, native.FOREVER_MS), [E_TIMEOUT])
     if code == E_TIMEOUT:
         return None
     check(code)
-    return event_of(event)
+    return event_of(event, leases)
 
 
 class Lease:
@@ -90,6 +96,7 @@ class Lease:
         self._free = weakref.finalize(self, lambda handle, _callbacks: lib.tenure_lease_free(handle), handle,
                                       self._callbacks)
         self._free.atexit = False  # closing the context releases it, and freeing it would not
+        context._leases[handle.value or 0] = self
 
     @property
     def valid(self) -> bool:
@@ -131,6 +138,8 @@ class Lease:
         if self._free.alive:
             if self.context.is_open:
                 lib.tenure_release(self._handle)
+            if self.context._leases.get(self._handle.value or 0) is self:
+                del self.context._leases[self._handle.value or 0]  # the next handle may have the same address
             self._free()
 
     def _open(self) -> c_void_p:
@@ -157,7 +166,8 @@ class Context:
     def __init__(self, store: Optional[str] = None, *, namespace: Optional[str] = None, name: Optional[str] = None,
                  ttl: Optional[float] = None, renew: Optional[float] = None, timeout: Optional[float] = None,
                  driven: bool = False, on_event: Optional[Callable[[Event], None]] = None) -> None:
-        callback = event_function(on_event)
+        self._leases: MutableMapping[int, Lease] = weakref.WeakValueDictionary()
+        callback = event_function(on_event, self._leases)
         options = native.Options(
             size=sizeof(native.Options), flags=native.DRIVEN if driven else 0, namespace_name=utf8(namespace),
             instance_name=utf8(name), ttl_ms=native.milliseconds(ttl), renew_ms=native.milliseconds(renew),
@@ -221,7 +231,7 @@ class Context:
 
     def next_event(self, wait: Optional[float] = 0.0) -> Optional[Event]:
         """None when none came in time."""
-        return next_event(lib.tenure_next_event, self._open(), wait)
+        return next_event(lib.tenure_next_event, self._open(), wait, self._leases)
 
     def cancel(self) -> None:
         """Ends the waits of other threads on this context: they raise Cancelled, now and from now on."""

@@ -45,7 +45,7 @@ class Member:
                  namespace: Optional[str] = None, settle: Optional[float] = None, weight: int = 1,
                  on_event: Optional[Callable[[Event], None]] = None) -> None:
         wanted = native.names(targets)
-        callback = event_function(on_event)
+        callback = event_function(on_event, {})
         options = native.MemberOptions(
             size=sizeof(native.MemberOptions), flags=native.TARGETS_FROM_STORE if targets_from_store else 0,
             weight=weight, namespace_name=utf8(namespace), settle_ms=native.milliseconds(settle), on_event=callback)
@@ -122,7 +122,7 @@ class Member:
 
     def next_event(self, wait: Optional[float] = 0.0) -> Optional[Event]:
         """None when none came in time."""
-        return next_event(lib.tenure_member_next_event, self._open(), wait)
+        return next_event(lib.tenure_member_next_event, self._open(), wait, {})
 
     def _names(self, function: Any) -> List[str]:
         found: List[str] = []

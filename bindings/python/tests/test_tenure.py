@@ -111,6 +111,22 @@ class Leases(unittest.TestCase):
             with two.acquire(job):
                 until(lambda: names.add(getattr(two.next_event(0.1), "name", "")) or "lease_acquired" in names)
 
+    def test_an_event_names_its_lease(self):
+        job, other = fresh("job"), fresh("job")
+        with tenure.Context(ttl=5) as one:
+            lease, second = one.acquire(job), one.acquire(other)
+            events = {}
+            until(lambda: [events.setdefault(e.target, e) for e in [one.next_event(0.1)] if e] and len(events) == 2)
+            self.assertEqual({event.name for event in events.values()}, {"lease_acquired"})
+            self.assertIs(events[job].lease, lease)
+            self.assertIs(events[other].lease, second)
+            self.assertEqual((events[job].token, events[job].target), (lease.token, lease.target))
+            lease.release()
+            released = []
+            until(lambda: [released.append(e) for e in [one.next_event(0.1)] if e and e.name == "lease_released"])
+            self.assertIsNone(released[0].lease)
+            self.assertEqual(released[0].target, job)
+
     def test_a_wait_can_be_cancelled(self):
         job = fresh("job")
         with tenure.Context(ttl=5) as one, tenure.Context(ttl=5) as two, one.acquire(job):

@@ -147,6 +147,7 @@ static void close_store(ten_store *base) {
     if (store->answers)
         ten_etcd_groups_close(store);
     ten_etcd_groups_free(store);
+    ten_etcd_hands_free(store);
     ten_map_free(&store->checked);
     ten_etcd_link_close(store->link);
     ten_etcd_settings_free(&store->settings);
@@ -171,6 +172,7 @@ const ten_store_ops ten_etcd_ops = {
                      .expiry_late_ms = LATE_MS,
                      .shared_between_processes = true,
                      .survives_restart = true,
+                     .hands = true,
                      .watches_in_thread = true,
                      .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
                      .change_notice = "watch"},

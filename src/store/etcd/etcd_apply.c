@@ -83,8 +83,13 @@ static int ask_time_left(ten_etcd_chunk *chunk) {
         const char *holder = json_string_value(json_object_get(cell->kv.value, "holder"));
         bool own = cell->op.kind == TEN_OP_ACQUIRE && holder && strcmp(holder, cell->op.holder) == 0;
         bool forced = cell->op.kind == TEN_OP_RELEASE && (cell->op.flags & TEN_OP_FORCE);
-        if ((cell->op.kind == TEN_OP_ACQUIRE && !own) || cell->op.kind == TEN_OP_READ || forced)
-            note_lease(chunk, cell->kv.lease);
+        bool reserved = ten_etcd_reserved_for(&cell->kv, &cell->behind) != NULL;
+        uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
+        if (((cell->op.kind == TEN_OP_ACQUIRE && !own) || cell->op.kind == TEN_OP_READ || forced || reserved) &&
+            ten_etcd_handed_ms(chunk->store, lease) == 0)
+            note_lease(chunk, lease);
+        if (cell->op.kind == TEN_OP_HAND && ten_etcd_hand_known_ms(chunk, cell) == 0)
+            note_lease(chunk, cell->successor.lease);
     }
     if (vanished)
         note_lease(chunk, chunk->wait.lease);
@@ -196,9 +201,10 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
         else
             ten_etcd_instance_written(chunk, cell);
         ten_etcd_group *home = cell->home;
+        bool counts = !home || ten_etcd_is_confirmed(chunk->store, home);
         cell->granted = home != NULL;
-        cell->settled = !home || ten_etcd_is_confirmed(chunk->store, home);
-        confirmed &= cell->settled;
+        cell->settled = counts && cell->write != TEN_ETCD_RESERVE; /* its second step is the next round's */
+        confirmed &= counts;
         if (home && home->revision == 0)
             home->revision = chunk->store->head.revision;
     }
@@ -264,14 +270,31 @@ static bool is_settled(const ten_etcd_chunk *chunk) {
     return true;
 }
 
+static bool is_rest_known(const ten_etcd_chunk *chunk) {
+    for (size_t i = 0; i < chunk->count; i++)
+        if (!chunk->cells[i].settled && !(chunk->cells[i].reserved && chunk->cells[i].behind.value))
+            return false;
+    return chunk->store->head.term == chunk->head.term;
+}
+
+/* Reads what is not known. *ret_current: and nothing has to be read again. */
+static int look(ten_etcd_chunk *chunk, bool *ret_current) {
+    *ret_current = chunk->known;
+    if (chunk->known) {
+        chunk->known = false;
+        chunk->head = chunk->store->head;
+        return TENURE_OK;
+    }
+    int r = read_chunk(chunk);
+    return r == TENURE_OK ? ten_etcd_epoch_check(chunk, ret_current) : r;
+}
+
 /* A round: read, decide, write. It may settle all, some or none. */
 static int one_round(ten_etcd_chunk *chunk) {
     size_t count = 0;
     bool succeeded = false;
     bool current = false;
-    int r = read_chunk(chunk);
-    if (r == TENURE_OK)
-        r = ten_etcd_epoch_check(chunk, &current);
+    int r = look(chunk, &current);
     if (r < 0 || !current)
         return r;
     chunk->store->head = chunk->head;
@@ -285,6 +308,9 @@ static int one_round(ten_etcd_chunk *chunk) {
     bool doubt = r == TENURE_E_GONE || (r == TENURE_OK && succeeded && !take_written(chunk, count));
     if (doubt)
         doubt_homes(chunk);
+    chunk->known = r == TENURE_OK && succeeded && is_rest_known(chunk);
+    if (r == TENURE_E_GONE)
+        ten_etcd_hands_free(chunk->store);
     if (r == TENURE_OK && succeeded && chunk->change_count > 0)
         ten_etcd_feed_trim(chunk->store, chunk->namespace_name, chunk->deadline_ms);
     if (r == TENURE_OK && succeeded && chunk->left_count > 0)
@@ -311,12 +337,15 @@ static void clear_chunk(ten_etcd_chunk *chunk) {
     for (size_t i = 0; i < chunk->count; i++) {
         ten_etcd_kv_free(&chunk->cells[i].kv);
         ten_etcd_kv_free(&chunk->cells[i].behind);
+        ten_etcd_kv_free(&chunk->cells[i].successor);
+        json_decref(chunk->cells[i].fence);
     }
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
     ten_etcd_kv_free(&chunk->epoch);
     json_decref(chunk->answer);
     chunk->answer = NULL;
+    chunk->known = false;
     chunk->count = 0;
 }
 
@@ -327,12 +356,32 @@ static bool is_in(const ten_etcd_chunk *chunk, const char *key) {
     return false;
 }
 
+static bool is_successor(const ten_etcd_chunk *chunk, const char *instance) {
+    for (size_t i = 0; i < chunk->count; i++)
+        if (chunk->cells[i].op.kind == TEN_OP_HAND && strcmp(chunk->cells[i].op.successor, instance) == 0)
+            return true;
+    return false;
+}
+
+/* Whether one of them is about an instance, and the other hands over to it: what comes first decides then. */
+static bool is_before(const ten_etcd_chunk *chunk, const ten_op *op) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (!op->target)
+        return is_successor(chunk, op->holder);
+    if (op->kind != TEN_OP_HAND)
+        return false;
+    ten_etcd_key_of(chunk->store, key, op->namespace_name, TEN_ETCD_INSTANCE, op->successor);
+    return is_in(chunk, key);
+}
+
 /* Takes operations from *at on, as many as can be decided together. */
 static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *results, const bool *settled, size_t count,
                        size_t *at) {
     size_t reads = 3;
+    size_t compares = 0; /* of hands: what does not fit into the first transaction would take one more of each */
     chunk->namespace_name = ops[*at].namespace_name;
-    for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 5 <= READS_MAX; (*at)++) {
+    for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 5 <= READS_MAX && compares + 4 <= COMPARES_FULL;
+         (*at)++) {
         const ten_op *op = &ops[*at];
         if (settled[*at])
             continue;
@@ -341,7 +390,7 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
         ten_etcd_key_of(chunk->store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_INSTANCE,
                         op->target ? op->target : op->holder);
         /* A token is known only when its transaction has been carried out: what comes after has its own. */
-        if (strcmp(op->namespace_name, chunk->namespace_name) != 0 || is_in(chunk, key))
+        if (strcmp(op->namespace_name, chunk->namespace_name) != 0 || is_in(chunk, key) || is_before(chunk, op))
             return;
         *cell = (ten_etcd_cell){.op = *op, .result = &results[*at]};
         memcpy(cell->key, key, sizeof key);
@@ -349,6 +398,11 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
                            strcmp(cell[-1].op.holder, op->holder) == 0;
         bool with_target = (op->flags & TEN_OP_REQUIRE_TARGET) || op->kind == TEN_OP_READ;
         reads += op->target ? 2u + with_target + (op->kind == TEN_OP_ACQUIRE && !same_holder) : 5u;
+        if (op->kind == TEN_OP_HAND) {
+            size_t more = is_successor(chunk, op->successor) ? 0 : 2;
+            reads += more;
+            compares += 2 + more;
+        }
         chunk->count++;
     }
 }
@@ -381,6 +435,7 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
 static int apply_all(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
                      uint64_t deadline_ms) {
     store->call++;
+    ten_etcd_hands_free(store);
     int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
     if (r == TENURE_OK)
         r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);

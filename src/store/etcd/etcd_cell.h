@@ -12,10 +12,12 @@
 
 enum ten_etcd_write {
     TEN_ETCD_NOTHING,
-    TEN_ETCD_ATTACH, /* to the holder's home: granted, renewed, announced */
-    TEN_ETCD_REMOVE, /* released, left */
-    TEN_ETCD_BAR,    /* forced: attached to an etcd lease of its own, which nobody keeps alive */
-    TEN_ETCD_ASK,    /* as it is, with a request */
+    TEN_ETCD_ATTACH,  /* to the holder's home: granted, renewed, announced */
+    TEN_ETCD_REMOVE,  /* released, left */
+    TEN_ETCD_BAR,     /* forced: attached to an etcd lease of its own, which nobody keeps alive */
+    TEN_ETCD_ASK,     /* as it is, with a request */
+    TEN_ETCD_RESERVE, /* handed over, first step: the key is gone, the fence keeps everybody but the successor out */
+    TEN_ETCD_PASS,    /* handed over, second step: a key of the successor, attached to the etcd lease of the first */
 };
 
 /* By what a namespace is known, and from which tokens on it grants. */
@@ -31,26 +33,32 @@ typedef struct ten_etcd_identity {
 typedef struct ten_etcd_cell {
     ten_op op;
     ten_result *result;
-    bool settled; /* its result is final */
-    bool granted; /* an earlier round of this call has written it */
+    bool settled;  /* its result is final */
+    bool granted;  /* an earlier round of this call has written it */
+    bool reserved; /* hand: an earlier round of this call has carried out the first step */
     char key[TEN_ETCD_KEY_MAX + 1];
     /* where its reads are in the answer */
     size_t at;
     size_t target_at; /* SIZE_MAX: not read */
     size_t gone_at;
     size_t fleet_at;
+    size_t successor_at; /* hand: its entry and its tombstone */
     /* what was read */
     ten_etcd_kv kv;     /* the lease's or the instance's */
     ten_etcd_kv behind; /* its fence; an instance's shadow */
     uint64_t tombstone; /* revision of it; 0: none */
     bool registered;
     bool paused;
+    ten_etcd_kv successor; /* hand: the entry of the successor, */
+    bool successor_gone;   /* and whether it is declared gone */
+    json_t *fence;         /* hand: what its first step wrote */
     /* what was decided */
     ten_lease_row row;
     ten_lease_effect effect;
     enum ten_etcd_write write;
-    bool named; /* its new token is written out: it is not the revision */
-    bool wrote; /* the key itself, not only compared */
+    bool passes; /* hand: this is the second step */
+    bool named;  /* its new token is written out: it is not the revision */
+    bool wrote;  /* the key itself, not only compared */
     ten_etcd_group *home;
     uint64_t bar_lease;
 } ten_etcd_cell;
@@ -62,6 +70,7 @@ typedef struct ten_etcd_chunk {
     ten_etcd_cell cells[TEN_ETCD_CELLS_MAX];
     size_t count;
     json_t *answer; /* of the read */
+    bool known;     /* what is to be read next: all that is left are second steps, whose first have just been written */
     ten_etcd_head head;
     ten_etcd_kv term;
     ten_etcd_kv wait;
@@ -72,10 +81,10 @@ typedef struct ten_etcd_chunk {
     uint64_t shown_token;       /* by a renewal, which proves a loss; 0: none */
     uint64_t shown_ttl_ms;
     uint64_t wait_left_ms;
-    uint64_t longest_ms;                 /* TTL that has been granted in this namespace, */
-    bool raised;                         /* and whether this chunk grants a longer one */
-    uint64_t leases[TEN_ETCD_CELLS_MAX]; /* whose time left was asked for */
-    uint64_t left_ms[TEN_ETCD_CELLS_MAX];
+    uint64_t longest_ms;                     /* TTL that has been granted in this namespace, */
+    bool raised;                             /* and whether this chunk grants a longer one */
+    uint64_t leases[2 * TEN_ETCD_CELLS_MAX]; /* whose time left was asked for */
+    uint64_t left_ms[2 * TEN_ETCD_CELLS_MAX];
     size_t lease_count;
     uint64_t touched[2 * TEN_ETCD_CELLS_MAX]; /* others' groups that were written to in this transaction */
     size_t touched_count;
@@ -108,7 +117,37 @@ bool ten_etcd_has_vanished(const ten_etcd_chunk *chunk, const ten_etcd_kv *lease
 void ten_etcd_row_read(const ten_etcd_kv *lease, const ten_etcd_kv *fence, uint64_t now_ms, uint64_t left_ms,
                        ten_lease_row *row);
 
+/* What the key is attached to; of a target that is reserved, what the reservation lasts as long as; 0: nothing. */
+uint64_t ten_etcd_lease_of(const ten_etcd_kv *lease, const ten_etcd_kv *fence);
+
+/* etcd_hand.c */
+void ten_etcd_hand_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+void ten_etcd_hand_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* Of a cell that hands over: for how long leases may be handed over to its successor; 0: not at all. */
+uint64_t ten_etcd_successor_ms(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell);
+/* For whom the target is reserved; NULL: for nobody. */
+const char *ten_etcd_reserved_for(const ten_etcd_kv *lease, const ten_etcd_kv *fence);
+/* Decides a cell that hands over, by what was read into its row. */
+void ten_etcd_hand_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_lease_context *context);
+/* A release by whoever has reserved the target is meant for what it held before: the row shows that. */
+void ten_etcd_take_back(const ten_etcd_cell *cell, ten_lease_row *row);
+/* What becomes of a target that was reserved: the feed is to tell whose it was. */
+void ten_etcd_tell_former(ten_etcd_cell *cell);
+/* The first step has been carried out. */
+void ten_etcd_hand_written(const ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* The etcd lease to which what this call hands over to the successor of that cell is attached: granted now, or by an
+ * earlier cell. Nobody keeps it alive. */
+int ten_etcd_hand_lease(ten_etcd_chunk *chunk, ten_etcd_cell *cell, uint64_t *ret_lease, uint64_t *ret_term);
+/* Adds the comparison that the successor is as it was read, once for all cells that name it. */
+void ten_etcd_compare_successor(ten_etcd_chunk *chunk, const ten_etcd_cell *cell);
+/* What is left of an etcd lease that this call granted for a hand; 0: it is none of those. */
+uint64_t ten_etcd_handed_ms(const ten_etcd_store *store, uint64_t lease);
+/* The one that this call granted for that successor and TTL, if any: how long it lasts; else 0. */
+uint64_t ten_etcd_hand_known_ms(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell);
+
 /* etcd_instance.c */
+/* For how long leases may be handed over to that instance, which has that entry and so much left of its heartbeat. */
+uint64_t ten_etcd_ready_ms(const ten_etcd_kv *kv, bool gone, uint64_t now_ms, uint64_t left_ms);
 void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 void ten_etcd_instance_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 /* Decides and adds to the transaction. */

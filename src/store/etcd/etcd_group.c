@@ -240,12 +240,12 @@ static enum cover cover(const ten_etcd_hold *hold, const ten_op *op) {
         return is_holder(group, op) && same_ttl && !(op->flags & TEN_OP_FRESH) ? GOES_ON : NOT_COVERED;
     case TEN_OP_ANNOUNCE:
         return same_ttl ? GOES_ON : NOT_COVERED;
-    case TEN_OP_RELEASE: /* it goes in this very call */
+    case TEN_OP_RELEASE: /* it goes in this very call. (A hand may be refused: then it lasts for as long as the others.) */
+    case TEN_OP_HAND:
         return is_holder(group, op) && op->token == hold->token ? COVERED : NOT_COVERED;
     case TEN_OP_LEAVE:
         return COVERED;
     case TEN_OP_READ:
-    case TEN_OP_HAND:
     case TEN_OP_ASK:
         break;
     }

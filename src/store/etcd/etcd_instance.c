@@ -64,6 +64,15 @@ static ten_instance_row row_of(const ten_etcd_cell *cell, uint64_t now_ms) {
                               .ask = (enum ten_ask)ten_etcd_number(value, "ask")};
 }
 
+uint64_t ten_etcd_ready_ms(const ten_etcd_kv *kv, bool gone, uint64_t now_ms, uint64_t left_ms) {
+    ten_instance_row row = {.exists = kv->revision > 0,
+                            .gone = gone,
+                            .weight = (uint32_t)ten_etcd_number(kv->value, "weight"),
+                            .ends_ms = now_ms + left_ms,
+                            .ask = (enum ten_ask)ten_etcd_number(kv->value, "ask")};
+    return ten_instance_row_ready_ms(&row, now_ms);
+}
+
 static uint64_t fleet_ttl(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
     const json_t *nodes = cell->fleet_at == SIZE_MAX ? NULL : ten_etcd_kvs(chunk->answer, cell->fleet_at);
     for (size_t i = 0; i < json_array_size(nodes); i++) {

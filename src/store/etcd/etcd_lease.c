@@ -26,6 +26,8 @@ void ten_etcd_lease_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         cell->target_at = txn->operation_count;
         get(chunk, TEN_ETCD_TARGET, cell->op.target);
     }
+    if (cell->op.kind == TEN_OP_HAND)
+        ten_etcd_hand_reads(chunk, cell);
     if (cell->op.kind != TEN_OP_ACQUIRE)
         return;
     const ten_etcd_cell *before = cell > chunk->cells ? cell - 1 : NULL;
@@ -54,6 +56,8 @@ void ten_etcd_lease_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         cell->tombstone = gone.revision;
         ten_etcd_kv_free(&gone);
     }
+    if (cell->op.kind == TEN_OP_HAND)
+        ten_etcd_hand_take(chunk, cell);
 }
 
 static bool was_held(const ten_etcd_kv *fence) {
@@ -68,6 +72,15 @@ static uint64_t token_of(const ten_etcd_kv *kv, uint64_t implied) {
 bool ten_etcd_has_vanished(const ten_etcd_chunk *chunk, const ten_etcd_kv *lease, const ten_etcd_kv *fence) {
     return lease->revision == 0 && was_held(fence) && ten_etcd_number(fence->value, "term") != chunk->head.term &&
            chunk->wait.revision > 0;
+}
+
+const char *ten_etcd_reserved_for(const ten_etcd_kv *lease, const ten_etcd_kv *fence) {
+    const char *successor = json_string_value(json_object_get(fence->value, "handed"));
+    return lease->revision == 0 && successor && successor[0] ? successor : NULL;
+}
+
+uint64_t ten_etcd_lease_of(const ten_etcd_kv *lease, const ten_etcd_kv *fence) {
+    return ten_etcd_reserved_for(lease, fence) ? ten_etcd_number(fence->value, "lease") : lease->lease;
 }
 
 /* A key that somebody else put there, whatever it is, is a lease that others hold: nobody may enter. */
@@ -89,7 +102,12 @@ void ten_etcd_row_read(const ten_etcd_kv *lease, const ten_etcd_kv *fence, uint6
         row->ends_ms = now_ms + ten_max_u64(left_ms, 1);
     } else if (fence->revision > 0) {
         row->token = token_of(fence, fence->revision);
-        if (was_held(fence))
+        const char *successor = left_ms > 0 ? ten_etcd_reserved_for(lease, fence) : NULL;
+        if (successor) {
+            snprintf(row->holder, sizeof row->holder, "%.255s", successor);
+            row->ttl_ms = ten_etcd_number(fence->value, "ttl_ms");
+            row->ends_ms = now_ms + left_ms;
+        } else if (was_held(fence))
             snprintf(row->holder, sizeof row->holder, "%.255s", holder_of(fence->value));
         row->barred = json_is_true(json_object_get(fence->value, "barred"));
     }
@@ -108,8 +126,8 @@ static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_befo
         if ((cell->op.flags & TEN_OP_FORCE) && !(cell->op.flags & TEN_OP_FORCE_NOW))
             return barred_before ? TEN_ETCD_NOTHING : TEN_ETCD_BAR;
         return TEN_ETCD_REMOVE;
-    case TEN_OP_HAND: /* not on etcd, see etcd.c */
-        break;
+    case TEN_OP_HAND:
+        return cell->passes ? TEN_ETCD_PASS : cell->effect.released ? TEN_ETCD_RESERVE : TEN_ETCD_NOTHING;
     case TEN_OP_ASK:
         return TEN_ETCD_ASK;
     case TEN_OP_READ:
@@ -121,7 +139,7 @@ static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_befo
 }
 
 static bool is_granted(const ten_etcd_cell *cell) {
-    return cell->effect.acquired && cell->op.kind == TEN_OP_ACQUIRE;
+    return cell->effect.acquired && (cell->op.kind == TEN_OP_ACQUIRE || cell->passes);
 }
 
 /* The token of a new grant is the revision at which it will be written, unless there were higher ones: after an epoch
@@ -185,8 +203,14 @@ static void read_epoch(const ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_lea
         context->token_floor = ten_max_u64(context->token_floor, chunk->identity.forgot + 1);
 }
 
-/* The operation as the shared rules are to see it. */
-static void settle_operation(ten_etcd_cell *cell, const ten_lease_row *row) {
+/* The operation, and a target that is reserved for a successor, as the shared rules are to see them. The successor takes
+ * it as one that is free; and nobody has been granted a token yet under which it could be renewed. */
+static void settle_operation(ten_etcd_cell *cell, ten_lease_row *row) {
+    const char *successor = ten_etcd_reserved_for(&cell->kv, &cell->behind);
+    bool takes = successor && cell->op.kind == TEN_OP_ACQUIRE && strcmp(successor, cell->op.holder) == 0;
+    if (takes || (successor && (cell->op.kind == TEN_OP_ASK || cell->op.kind == TEN_OP_RENEW)))
+        row->holder[0] = '\0';
+    ten_etcd_take_back(cell, row);
     bool own = cell->op.kind == TEN_OP_ACQUIRE && cell->kv.revision > 0 && strcmp(row->holder, cell->op.holder) == 0;
     if (own && cell->granted)
         cell->op.flags &= ~(unsigned)TEN_OP_FRESH; /* this very call has got it */
@@ -202,8 +226,11 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->write = TEN_ETCD_NOTHING;
     cell->named = false;
     cell->home = NULL;
+    cell->passes = false;
     uint64_t ttl_ms = ten_etcd_number(cell->kv.value, "ttl_ms");
-    ten_etcd_row_read(&cell->kv, &cell->behind, context.now_ms, ten_etcd_left_of(chunk, cell->kv.lease, ttl_ms),
+    uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
+    ten_etcd_row_read(&cell->kv, &cell->behind, context.now_ms,
+                      ten_etcd_left_of(chunk, lease, ten_max_u64(ttl_ms, ten_etcd_handed_ms(store, lease))),
                       &cell->row);
     if ((cell->op.flags & TEN_OP_REQUIRE_TARGET) && !cell->registered && !cell->row.exists) {
         result->outcome = TEN_UNKNOWN;
@@ -221,7 +248,11 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     bool kept = cell->kv.revision > 0 && cell->op.kind == TEN_OP_ACQUIRE && cell->row.ends_ms > context.now_ms;
     if (kept && strcmp(cell->row.holder, cell->op.holder) == 0)
         cell->row.ends_ms = context.now_ms + 1; /* so that it is extended: what etcd says is left is not believed */
-    ten_lease_row_apply(&cell->row, &cell->op, &context, result, &cell->effect);
+    if (cell->op.kind == TEN_OP_HAND)
+        ten_etcd_hand_decide(chunk, cell, &context);
+    else
+        ten_lease_row_apply(&cell->row, &cell->op, &context, result, &cell->effect);
+    ten_etcd_tell_former(cell);
     choose_token(chunk, cell);
     result->registered = cell->registered;
     result->paused = cell->registered && cell->paused;
@@ -232,7 +263,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         chunk->longest_ms = cell->row.ttl_ms;
         chunk->raised = true;
     }
-    if (cell->write != TEN_ETCD_NOTHING)
+    if (cell->write != TEN_ETCD_NOTHING && cell->write != TEN_ETCD_RESERVE)
         tell_feed(chunk, cell);
     return TENURE_OK;
 }
@@ -256,21 +287,32 @@ static void write_lease_value(ten_buf *value, const ten_etcd_cell *cell) {
     ten_json_close(value);
 }
 
-static void put_fence(ten_etcd_chunk *chunk, const ten_etcd_cell *cell, bool held, uint64_t term, uint64_t lease) {
+static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uint64_t term, uint64_t lease) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_buf *value = &chunk->store->value;
     ten_buf_clear(value);
     ten_json_open(value);
     ten_json_bool(value, "held", held);
-    ten_json_text(value, "holder", cell->row.holder[0] ? cell->row.holder : cell->effect.former_holder);
+    bool leaves = cell->row.holder[0] == '\0' || cell->write == TEN_ETCD_RESERVE;
+    ten_json_text(value, "holder", leaves ? cell->effect.former_holder : cell->row.holder);
     ten_json_number(value, "term", term);
     ten_json_number(value, "lease", lease);
     if (cell->row.barred)
         ten_json_bool(value, "barred", true);
+    if (cell->write == TEN_ETCD_RESERVE) {
+        ten_json_text(value, "handed", cell->op.successor);
+        ten_json_number(value, "from", cell->op.token);
+        ten_json_text(value, "reason", ten_reason_name(cell->op.reason));
+        ten_json_number(value, "ttl_ms", cell->row.ttl_ms);
+    }
     if (!has_new_token(cell))
         ten_json_number(value, "token", cell->row.token);
     ten_json_close(value);
     ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_FENCE, cell->op.target);
+    if (cell->write == TEN_ETCD_RESERVE) {
+        json_decref(cell->fence);
+        cell->fence = json_loads(ten_buf_string(value), 0, NULL);
+    }
     ten_etcd_compare(&chunk->store->txn, key, cell->behind.revision);
     ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
 }
@@ -310,13 +352,33 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
 
 /* Kept until whoever held it cannot believe in it any more, by an etcd lease that its holder does not keep alive. */
 static int bar(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
-    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, cell->kv.lease, cell->row.ttl_ms) + 1000, cell->row.ttl_ms);
+    uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
+    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, lease, cell->row.ttl_ms) + 1000, cell->row.ttl_ms);
     int r = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->bar_lease);
     if (r < 0)
         return r;
     put_lease(chunk, cell, cell->bar_lease);
     put_fence(chunk, cell, true, chunk->store->head.term, cell->bar_lease);
     return TENURE_OK;
+}
+
+/* See etcd_hand.c. */
+static int reserve(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    uint64_t lease = 0, term = 0;
+    int r = ten_etcd_hand_lease(chunk, cell, &lease, &term);
+    if (r < 0)
+        return r;
+    ten_etcd_compare_successor(chunk, cell);
+    ten_etcd_delete(&chunk->store->txn, cell->key);
+    put_fence(chunk, cell, false, term, lease);
+    cell->wrote = true;
+    return TENURE_OK;
+}
+
+static void pass(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    uint64_t lease = ten_etcd_number(cell->behind.value, "lease");
+    put_lease(chunk, cell, lease);
+    put_fence(chunk, cell, true, ten_etcd_number(cell->behind.value, "term"), lease);
 }
 
 int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
@@ -331,6 +393,10 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         r = bar(chunk, cell);
     else if (cell->write == TEN_ETCD_ASK)
         put_lease(chunk, cell, cell->kv.lease);
+    else if (cell->write == TEN_ETCD_RESERVE)
+        r = reserve(chunk, cell);
+    else if (cell->write == TEN_ETCD_PASS)
+        pass(chunk, cell);
     if (cell->write == TEN_ETCD_REMOVE) {
         ten_etcd_delete(&chunk->store->txn, cell->key);
         put_fence(chunk, cell, false, 0, 0);
@@ -357,6 +423,8 @@ void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         hold = ten_etcd_hold_find(store, cell->key);
     else
         ten_etcd_hold_drop(store, cell->key);
+    if (cell->write == TEN_ETCD_RESERVE)
+        ten_etcd_hand_written(chunk, cell);
     if (!hold)
         return;
     hold->revision = cell->wrote ? store->head.revision : cell->kv.revision;

@@ -246,7 +246,9 @@ static int hand_out_row(struct page *page, const char *id, ten_etcd_kv kvs[WALKS
     uint64_t now_ms = ten_boot_ms(page->store->base.clock);
     bool registered = kvs[REGISTRY].revision > 0;
     ten_lease_row row;
-    ten_etcd_row_read(&kvs[LEASES], &kvs[FENCES], now_ms, left_of(page, kvs[LEASES].lease), &row);
+    /* One that is reserved for a moment, between the two steps of handing it over, is listed as free. */
+    uint64_t left_ms = kvs[LEASES].revision > 0 ? left_of(page, kvs[LEASES].lease) : 0;
+    ten_etcd_row_read(&kvs[LEASES], &kvs[FENCES], now_ms, left_ms, &row);
     bool held = ten_lease_row_is_held(&row, now_ms);
     tenure_target target = registered ? read_target(id, kvs[REGISTRY].value) : (tenure_target){.id = id};
     int stopped = 0;

@@ -19,6 +19,8 @@
  *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
  *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
  *
+ * A lease is handed over in two steps, see etcd_hand.c.
+ *
  * A namespace that came back older than it was (a restored snapshot) begins an epoch: see etcd_epoch.c.
  */
 #ifndef TEN_STORE_ETCD_STATE_H
@@ -33,6 +35,7 @@
 
 typedef struct ten_etcd_group ten_etcd_group;
 typedef struct ten_etcd_watch ten_etcd_watch;
+typedef struct ten_etcd_handed ten_etcd_handed;
 
 /* A key that this handle attached to one of its groups, as it last saw it. */
 typedef struct ten_etcd_hold {
@@ -81,10 +84,11 @@ typedef struct ten_etcd_store {
     ten_etcd_link *link;
     ten_etcd_head head; /* of the last answer */
     ten_etcd_group *groups;
-    ten_map holds;   /* by key */
-    ten_map homes;   /* of this call, by namespace, holder and TTL */
-    ten_map checked; /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
-    uint64_t call;   /* the calls are counted */
+    ten_map holds;           /* by key */
+    ten_map homes;           /* of this call, by namespace, holder and TTL */
+    ten_map checked;         /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
+    uint64_t call;           /* the calls are counted */
+    ten_etcd_handed *handed; /* etcd leases that this call granted for what it hands over */
     ten_arena results;
     ten_etcd_txn txn;
     ten_buf scratch;
@@ -149,6 +153,10 @@ void ten_etcd_learn_revisions(ten_etcd_store *store);
 
 /* etcd_apply.c */
 int ten_etcd_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+/* etcd_hand.c */
+/* Forgets the etcd leases that the call granted; they end by themselves. */
+void ten_etcd_hands_free(ten_etcd_store *store);
 
 /* etcd_feed.c */
 /* Adds an entry to the transaction; `changes` is a JSON array of that many. */

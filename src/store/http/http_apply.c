@@ -8,6 +8,7 @@
 #include "store/http/http_state.h"
 
 #define BATCH_MAX 1000u
+#define OLD_MS    10000u /* an older server is asked again after that time whether it can hand over now */
 
 static bool is_forced(const ten_op *op) {
     return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
@@ -24,12 +25,17 @@ static bool requires_target(const ten_op *op) {
     return (op->flags & TEN_OP_REQUIRE_TARGET) != 0;
 }
 
+/* An older server, or one on a store that cannot hand over, does not get to see the operation. */
+static bool is_kept_back(const ten_http_store *store, const ten_op *op) {
+    return op->kind == TEN_OP_HAND && !store->hands;
+}
+
 /* How many from the first on can go in one request. */
-static size_t run_length(const ten_op *ops, size_t count, const char **ret_sender) {
+static size_t run_length(const ten_http_store *store, const ten_op *ops, size_t count, const char **ret_sender) {
     const char *sender = sender_of(&ops[0]);
     size_t length = 1;
     while (length < count && length < BATCH_MAX && strcmp(ops[length].namespace_name, ops[0].namespace_name) == 0 &&
-           requires_target(&ops[length]) == requires_target(&ops[0])) {
+           requires_target(&ops[length]) == requires_target(&ops[0]) && !is_kept_back(store, &ops[length])) {
         const char *other = sender_of(&ops[length]);
         if (sender && other && strcmp(sender, other) != 0)
             break;
@@ -54,6 +60,8 @@ static void write_op(ten_buf *out, const ten_op *op) {
         ten_json_text(out, "holder_id", op->holder);
     if (op->reason)
         ten_json_text(out, "reason", ten_reason_name(op->reason));
+    if (op->kind == TEN_OP_HAND)
+        ten_json_text(out, "successor_id", op->successor);
     if (op->kind == TEN_OP_ANNOUNCE)
         ten_json_number(out, "weight", op->weight);
     if (op->kind == TEN_OP_ASK)
@@ -125,16 +133,55 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     return TENURE_OK;
 }
 
+static bool has_hand(const ten_op *ops, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (ops[i].kind == TEN_OP_HAND)
+            return true;
+    return false;
+}
+
+static int ask_whether_it_hands(ten_http_store *store, uint64_t deadline_ms) {
+    int r = ten_http_ask(store, "GET", "/readyz", NULL, deadline_ms);
+    if (r < 0)
+        return r;
+    store->hands = json_is_true(json_object_get(store->answer, "hands"));
+    store->asked_ms = ten_boot_ms(store->base.clock);
+    return TENURE_OK;
+}
+
+static int learn_whether_it_hands(ten_http_store *store, uint64_t deadline_ms) {
+    bool known = store->asked_ms > 0 && (store->hands || ten_boot_ms(store->base.clock) - store->asked_ms < OLD_MS);
+    return known ? TENURE_OK : ask_whether_it_hands(store, deadline_ms);
+}
+
+/* There may be an older server behind the address than the one that was asked. It refuses the whole request, because it
+ * has a word in it that it does not know, so it may be sent without. */
+static bool was_it_the_hand(ten_http_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms) {
+    ten_error error = store->base.error;
+    if (store->status != 400 || !store->hands || !has_hand(ops, count))
+        return false;
+    bool asked = ask_whether_it_hands(store, deadline_ms) == TENURE_OK;
+    store->base.error = error;
+    return asked && !store->hands;
+}
+
 int ten_http_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
-    int r = TENURE_OK;
     ten_http_begin(store);
+    int r = has_hand(ops, count) ? learn_whether_it_hands(store, deadline_ms) : TENURE_OK;
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         const char *sender;
-        size_t length = run_length(ops + at, count - at, &sender);
+        if (is_kept_back(store, &ops[at])) {
+            results[at++] = (ten_result){.outcome = TEN_UNKNOWN};
+            continue;
+        }
+        size_t length = run_length(store, ops + at, count - at, &sender);
         r = send_run(store, ops + at, results + at, length, sender, deadline_ms);
-        at += length;
+        if (r == TENURE_E_INVALID && was_it_the_hand(store, ops + at, length, deadline_ms))
+            r = TENURE_OK; /* once more, without */
+        else
+            at += length;
     }
     return r;
 }

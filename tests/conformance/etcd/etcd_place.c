@@ -144,7 +144,7 @@ int __wrap_ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t co
                             ten_error *error) {
     for (size_t i = 0; i < count; i++)
         count_call(&calls[i]);
-    bool hooked = count > 0 && is_meant(&calls[0], etcd_wire.hook_path, NULL);
+    bool hooked = count > 0 && is_meant(&calls[0], etcd_wire.hook_path, etcd_wire.hook_body);
     bool lost = count > 0 && is_meant(&calls[0], etcd_wire.lose_path, etcd_wire.lose_body);
     if (hooked) {
         etcd_wire.hook_path = NULL;

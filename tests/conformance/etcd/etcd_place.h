@@ -40,8 +40,9 @@ struct etcd_wire {
     const char *lose_path;
     const char *lose_body;
     unsigned lost;
-    /* Called once before, or after, the next request with this path. */
+    /* Called once before, or after, the next request with this path, and this in its body (NULL: any). */
     const char *hook_path;
+    const char *hook_body;
     void (*before)(const struct place *place);
     void (*after)(ten_etcd_call *call);
     const struct place *place;

@@ -1,0 +1,276 @@
+/*
+ * A rolling restart: each of three instances that share 300 targets drains, leaves, and a new one joins in its place. For
+ * each target that changes hands, how long does nobody believe that it holds it? The same with a store that cannot hand
+ * a lease over, so that the holder releases it and its planned successor acquires it. Both fleets are on one server, and
+ * take turns. All instances are fleet members in this process: their beliefs are read in a loop, every some ten
+ * microseconds, and each reading is repeated when two seem to believe, because one of them may have stopped meanwhile.
+ */
+#include "handover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenure.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/util.h"
+#include "child.h"
+#include "lib/etcd_server.h"
+#include "lib/postgres_server.h"
+#include "lib/redis_server.h"
+#include "store/store.h"
+
+#define MEMBERS     3u
+#define TARGETS     300u
+#define ROUNDS      3u
+#define GAPS_MAX    (ROUNDS * MEMBERS * TARGETS * 4u)
+#define PATIENCE_MS UINT64_C(60000)
+#define EVEN_MS     UINT64_C(10000) /* what was released may have gone to another than the planned holder, which keeps it */
+#define NOBODY      MEMBERS
+
+/* ---- a store that cannot hand over: the linker leads the library's own calls through here (see meson.build) */
+
+int __real_ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error);
+int __wrap_ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error);
+
+static bool opens_without;
+
+int __wrap_ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
+    int r = __real_ten_store_open(url, config, ret_store, error);
+    if (r == TENURE_OK && opens_without)
+        (*ret_store)->capabilities.hands = false;
+    return r;
+}
+
+/* ---- a fleet ------------------------------------------------------------------------------------------- */
+
+struct instance {
+    tenure_context *context;
+    tenure_member *member;
+    tenure_handle handles[TARGETS];
+};
+
+struct fleet {
+    const char *url;
+    const char *namespace_name;
+    bool without; /* handing over */
+    struct instance instances[MEMBERS];
+    unsigned holders[TARGETS]; /* who believed last, */
+    uint64_t lost_us[TARGETS]; /* and since when nobody does; 0: somebody does */
+    bool counts;               /* the changes are measured */
+    double gaps_ms[GAPS_MAX];
+    size_t gap_count;
+    size_t doubles; /* how often two believed */
+};
+
+static bool start(struct fleet *fleet, struct instance *instance) {
+    tenure_options options = {
+        .size = sizeof options, .instance_name = "bench", .namespace_name = fleet->namespace_name};
+    opens_without = fleet->without;
+    bool done = tenure_open(fleet->url, &options, &instance->context) == TENURE_OK &&
+                tenure_member_open(instance->context, NULL, &instance->member) == TENURE_OK;
+    opens_without = false;
+    for (unsigned i = 0; done && i < TARGETS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "site-%u", i);
+        done = tenure_member_put(instance->member, id, 0) == TENURE_OK &&
+               tenure_member_handle(instance->member, id, &instance->handles[i]) == TENURE_OK;
+    }
+    if (!done)
+        fprintf(stderr, "bench: %s\n", tenure_message(NULL));
+    return done;
+}
+
+static void stop(struct instance *instance) {
+    tenure_member_close(instance->member);
+    tenure_close(instance->context);
+    *instance = (struct instance){0};
+}
+
+/* ---- who believes -------------------------------------------------------------------------------------- */
+
+/* Who believes in it; NOBODY, or twice as much: two at the same moment. */
+static unsigned believer(const struct fleet *fleet, size_t target) {
+    unsigned found = NOBODY;
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        if (!fleet->instances[i].member || !tenure_handle_is_held(fleet->instances[i].handles[target]))
+            continue;
+        if (found != NOBODY && tenure_handle_is_held(fleet->instances[found].handles[target]))
+            return 2 * NOBODY;
+        found = i;
+    }
+    return found;
+}
+
+static void note(struct fleet *fleet, size_t target, unsigned holder, uint64_t now_us) {
+    if (holder == NOBODY) {
+        if (fleet->lost_us[target] == 0)
+            fleet->lost_us[target] = now_us;
+        return;
+    }
+    bool changed = holder != fleet->holders[target] || fleet->lost_us[target];
+    if (fleet->counts && changed && fleet->gap_count < GAPS_MAX)
+        fleet->gaps_ms[fleet->gap_count++] =
+            fleet->lost_us[target] ? (double)(now_us - fleet->lost_us[target]) / 1000 : 0;
+    fleet->holders[target] = holder;
+    fleet->lost_us[target] = 0;
+}
+
+/* Reads all beliefs once. How many each has; the last is what nobody has. */
+static void look(struct fleet *fleet, unsigned loads[MEMBERS + 1]) {
+    memset(loads, 0, (MEMBERS + 1) * sizeof *loads);
+    for (size_t i = 0; i < TARGETS; i++) {
+        unsigned holder = believer(fleet, i);
+        if (holder > NOBODY) {
+            fleet->doubles++;
+            continue;
+        }
+        loads[holder]++;
+        note(fleet, i, holder, ten_boot_us());
+    }
+}
+
+/* Until everything is held, nothing of it by instance `without` (NOBODY: by all of them), and evenly if that happens soon. */
+static bool settle(struct fleet *fleet, unsigned without) {
+    uint64_t start_us = ten_boot_us();
+    unsigned share = TARGETS / (without == NOBODY ? MEMBERS : MEMBERS - 1);
+    unsigned loads[MEMBERS + 1] = {0};
+    for (bool even = false, held = false; !even && !(held && ten_boot_us() - start_us > EVEN_MS * 1000);) {
+        if (ten_boot_us() - start_us > PATIENCE_MS * 1000) {
+            fprintf(stderr, "bench: fleet '%s' has not settled: %u, %u and %u targets, %u free\n",
+                    fleet->namespace_name, loads[0], loads[1], loads[2], loads[NOBODY]);
+            return false;
+        }
+        look(fleet, loads);
+        even = held = loads[NOBODY] == 0 && (without == NOBODY || loads[without] == 0);
+        for (unsigned i = 0; i < MEMBERS; i++)
+            even = even && (i == without || loads[i] == share);
+        ten_sleep_us(20);
+    }
+    return true;
+}
+
+/* One instance gives way to a new one. */
+static bool replace(struct fleet *fleet, unsigned which) {
+    struct instance *instance = &fleet->instances[which];
+    fleet->counts = true;
+    bool done = tenure_member_set_weight(instance->member, 0) == TENURE_OK && settle(fleet, which);
+    fleet->counts = false;
+    stop(instance);
+    done = done && start(fleet, instance);
+    fleet->counts = true;
+    done = done && settle(fleet, NOBODY);
+    fleet->counts = false;
+    return done;
+}
+
+struct figures {
+    double p50[ROUNDS], p99[ROUNDS], worst[ROUNDS];
+};
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static bool roll(struct fleet *fleet, size_t round, struct figures *figures) {
+    fleet->gap_count = 0;
+    for (unsigned i = 0; i < MEMBERS; i++)
+        if (!replace(fleet, i))
+            return false;
+    if (fleet->gap_count < TARGETS || fleet->doubles > 0) {
+        fprintf(stderr, "bench: %zu changes of hands, %zu times two believers\n", fleet->gap_count, fleet->doubles);
+        return false;
+    }
+    qsort(fleet->gaps_ms, fleet->gap_count, sizeof *fleet->gaps_ms, compare);
+    figures->p50[round] = fleet->gaps_ms[fleet->gap_count / 2];
+    figures->p99[round] = fleet->gaps_ms[(fleet->gap_count - 1) * 99 / 100];
+    figures->worst[round] = fleet->gaps_ms[fleet->gap_count - 1];
+    return true;
+}
+
+static bool add_row(bench_report *report, const char *store, const char *what, double goal_ms, const double *ours,
+                    const double *reference) {
+    char *name = NULL; /* the report keeps it for as long as the program runs */
+    if (asprintf(&name, "handover/%s-%s", store, what) < 0)
+        return false;
+    bench_row head = {.name = name,
+                      .against = "released for the planned holder; a rolling restart",
+                      .kind = BENCH_WAIT,
+                      .goal = goal_ms};
+    const bench_row *row = bench_add(report, head, ours, reference, ROUNDS);
+    if (row)
+        bench_print_row(row);
+    return row != NULL;
+}
+
+static bool measure(bench_report *report, const char *store, const char *url) {
+    static struct fleet fleets[2];
+    static struct figures figures[2];
+    bool done = true;
+    for (size_t i = 0; i < TEN_COUNT(fleets); i++) {
+        fleets[i] = (struct fleet){.url = url, .namespace_name = i ? "released" : "handed", .without = i > 0};
+        for (unsigned j = 0; done && j < MEMBERS; j++)
+            done = start(&fleets[i], &fleets[i].instances[j]);
+    }
+    for (size_t i = 0; done && i < TEN_COUNT(fleets); i++)
+        done = settle(&fleets[i], NOBODY);
+    for (size_t round = 0; done && round < ROUNDS; round++)
+        for (size_t i = 0; done && i < TEN_COUNT(fleets); i++) {
+            size_t turn = round % 2 ? 1 - i : i;
+            done = roll(&fleets[turn], round, &figures[turn]);
+        }
+    for (size_t i = 0; i < TEN_COUNT(fleets); i++)
+        for (unsigned j = 0; j < MEMBERS; j++)
+            stop(&fleets[i].instances[j]);
+    /* A target is polled every 10 s unless somebody says otherwise: a tenth of that misses nothing. */
+    done = done && add_row(report, store, "p50", 0, figures[0].p50, figures[1].p50) &&
+           add_row(report, store, "p99", 1000, figures[0].p99, figures[1].p99) &&
+           add_row(report, store, "worst", 0, figures[0].worst, figures[1].worst);
+    return done || bench_could_not("handing over");
+}
+
+#ifdef TEN_STORE_REDIS
+bool handover_measure_redis(bench_report *report, const char *directory) {
+    struct redis_server server;
+    char url[64];
+    (void)directory;
+    if (redis_server_start(&server, NULL) != 0)
+        return false;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0?fresh=1", server.port);
+    bool done = measure(report, "redis", url);
+    redis_server_remove(&server);
+    return done;
+}
+#endif
+
+#ifdef TEN_STORE_POSTGRES
+bool handover_measure_postgres(bench_report *report, const char *directory) {
+    static struct postgres_server server;
+    char url[512];
+    (void)directory;
+    bool done = postgres_server_start(&server) == 0;
+    if (done)
+        postgres_server_url(&server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
+    done = done && measure(report, "postgres", url);
+    postgres_server_remove(&server);
+    return done;
+}
+#endif
+
+#ifdef TEN_STORE_ETCD
+bool handover_measure_etcd(bench_report *report, const char *directory) {
+    etcd_server server = {0};
+    char url[64];
+    bool done = etcd_start(&server, directory);
+    snprintf(url, sizeof url, "etcd://127.0.0.1:%d", server.port);
+    done = done && measure(report, "etcd", url);
+    etcd_stop(&server);
+    return done;
+}
+#endif
