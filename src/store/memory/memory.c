@@ -274,6 +274,9 @@ static int memory_forget(ten_store *base, const char *namespace_name, ten_forget
     pthread_mutex_lock(&store->core->lock);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = forget_one(store, namespace_name, &items[i]);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        if (items[i].outcome == TEN_FORGET_DONE)
+            ten_memory_feed_blank(store->core, namespace_name, items[i].id);
     pthread_mutex_unlock(&store->core->lock);
     return r;
 }
@@ -433,6 +436,8 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
     }
     for (size_t given = 0; result == 0 && given < limit && *cursor < core->last_cursor;) {
         const ten_change *change = &core->feed[++*cursor % TEN_FEED_MAX].change;
+        if (!change->target)
+            continue; /* it was forgotten */
         bool all = !namespace_name || change->namespace_name[0] == '\0';
         if (!all && strcmp(change->namespace_name, namespace_name) != 0)
             continue;
