@@ -351,6 +351,7 @@ static const struct {
 #endif
 #ifdef TEN_STORE_ETCD
     {"etcd", etcd_measure},
+    {"growth/etcd", growth_measure_etcd},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},
