@@ -263,6 +263,7 @@ static int forget_one(struct ten_memory_store *store, const char *namespace_name
     if (!ten_memory_set_forgotten(store->core, namespace_name, forgotten))
         return ten_fail_memory(&store->base.error, "the memory store");
     ten_memory_remove(store->core, entry);
+    ten_memory_feed_blank(store->core, namespace_name, item->id);
     return TENURE_OK;
 }
 
@@ -274,9 +275,6 @@ static int memory_forget(ten_store *base, const char *namespace_name, ten_forget
     pthread_mutex_lock(&store->core->lock);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = forget_one(store, namespace_name, &items[i]);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        if (items[i].outcome == TEN_FORGET_DONE)
-            ten_memory_feed_blank(store->core, namespace_name, items[i].id);
     pthread_mutex_unlock(&store->core->lock);
     return r;
 }
