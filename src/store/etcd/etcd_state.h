@@ -167,8 +167,7 @@ int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cur
  * somebody came in between, or an epoch or a term has just begun. */
 int ten_etcd_forget_aged(ten_etcd_store *store, const char *namespace_name, ten_forget *items, size_t count,
                          uint64_t revision, uint64_t deadline_ms);
-int ten_etcd_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
-                    uint64_t timeout_ms);
+int ten_etcd_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
 
 /* etcd_read.c */
 int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
