@@ -12,6 +12,7 @@ extern size_t growth_ids;
 bool growth_measure_sqlite(bench_report *report, const char *directory);
 bool growth_measure_redis(bench_report *report, const char *directory);
 bool growth_measure_postgres(bench_report *report, const char *directory);
+bool growth_measure_etcd(bench_report *report, const char *directory);
 bool growth_measure_http(bench_report *report, const char *directory);
 
 #endif

@@ -355,6 +355,7 @@ static const struct {
 #ifdef TEN_STORE_ETCD
     {"etcd", etcd_measure},
     {"handover/etcd", handover_measure_etcd},
+    {"growth/etcd", growth_measure_etcd},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
     {"server", server_measure},

@@ -423,8 +423,8 @@ TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn 
 TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
 TENURE_API int tenure_instance_undrain(tenure_context *context, const char *instance);
 
-/* Forgets a target that is free and not registered: its token counter goes, and it is no longer listed. The namespace
- * remembers the highest token that it forgot, so that tokens do not go down if the target is used again.
+/* Forgets a target that is free and not registered: its token counter and its history go, and it is no longer listed.
+ * The namespace remembers the highest token that it forgot, so that tokens do not go down if the target is used again.
  * TENURE_E_HELD: it is held, or the store is recovering; TENURE_E_INVALID: it is registered; TENURE_E_UNKNOWN_TARGET. */
 TENURE_API int tenure_target_forget(tenure_context *context, const char *target);
 /* Forgets every target of the namespace that is free and not registered, in steps. *ret_count, which may be NULL: how

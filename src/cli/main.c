@@ -122,7 +122,7 @@ static const ten_command commands[] = {
      "  ls                                                           list\n\n"
      "Any valid id can be leased, registered or not.",
      ten_cmd_target, POLL},
-    {"forget", "ID... | --unregistered", "Forget the counters of targets that are free and not registered",
+    {"forget", "ID... | --unregistered", "Forget the counters and history of targets that are free and not registered",
      "They are no longer listed and take no room in the store. The namespace remembers the highest token that it\n"
      "forgot, so a target that is used again gets a higher one. What has been free and unregistered for 30 days is\n"
      "forgotten without being asked. Removing a target ('tenure target rm') keeps its counter until then.\n\n"

@@ -152,8 +152,8 @@ typedef struct ten_query {
     enum tenure_filter filter;
     const char *after; /* NULL: from the start. In byte order of ids */
     size_t limit;      /* at most; not 0 */
-    /* Leaves out what is free and not registered: ids that were leased once, which may be very many. A store that cannot
-     * tell them apart without reading them (etcd, an older server) may list them nevertheless. */
+    /* Leaves out what is free and not registered: ids that were leased once, which may be very many. An older server
+     * lists them nevertheless. */
     bool current;
 } ten_query;
 

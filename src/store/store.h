@@ -98,9 +98,11 @@ typedef struct ten_store_ops {
     int (*edit_targets)(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                         uint64_t timeout_ms);
     /* Forgets the counters of targets that are free and not registered: they are no longer known and no longer listed. The
-     * namespace remembers the highest token that it forgot, and every target that has no counter starts above it. Each
-     * id has an outcome of its own; of one that is not forgotten nothing changes. NULL: the store keeps no counters.
-     * A store also forgets by itself, in steps, what has been free and unregistered for TEN_FEED_AGE_MS. */
+     * namespace remembers the highest token that it forgot, and every target that has no counter starts above it. What
+     * the feed has of them is taken out; its other entries and all cursors stay as they are. Each id has an outcome of
+     * its own; of one that is not forgotten nothing changes. NULL: the store cannot.
+     * A store also forgets by itself, in steps, what has been free and unregistered for TEN_FEED_AGE_MS, or is not in
+     * the feed any more. */
     int (*forget)(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
     /* One page: up to query->limit rows with ids after query->after. A caller that pages through sees every target that
      * was there throughout exactly once. */

@@ -152,6 +152,34 @@ bool edit_target(const struct place *place, enum ten_target_action action, const
     return edit.found;
 }
 
+uint64_t use_once(const struct place *place, const char *target) {
+    uint64_t token = must_acquire(place, target, "a", LONG_MS);
+    expect_outcome(release(place, target, "a", token), TEN_OK);
+    return token;
+}
+
+void use_many(const struct place *place, const char *prefix, size_t count) {
+    ten_op *ops = calloc(count, sizeof *ops);
+    ten_result *results = calloc(count, sizeof *results);
+    char(*ids)[32] = calloc(count, sizeof *ids);
+    assert_true(ops && results && ids);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(ids[i], sizeof ids[i], "%s%zu", prefix, i);
+        ops[i] = (ten_op){
+            .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = ids[i], .holder = "a", .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, count, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < count; i++) {
+        expect_outcome(results[i], TEN_OK);
+        ops[i].kind = TEN_OP_RELEASE;
+        ops[i].token = results[i].token;
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, count, CALL_MS), TENURE_OK);
+    free(ops);
+    free(results);
+    free(ids);
+}
+
 void put_target(const struct place *place, const char *id) {
     (void)edit_target(place, TEN_TARGET_PUT, id);
 }
@@ -204,6 +232,26 @@ uint64_t cursor_now(ten_store *store, const char *ns) {
     assert_int_equal(none.count, 0);
     assert_true(cursor != UINT64_MAX);
     return cursor;
+}
+
+struct counted {
+    const char *target;
+    size_t count;
+};
+
+static int count_change(const ten_change *change, void *userdata) {
+    struct counted *counted = userdata;
+    counted->count += !counted->target || strcmp(change->target, counted->target) == 0;
+    return 0;
+}
+
+size_t count_changes(const struct place *place, const char *target) {
+    struct counted counted = {.target = target};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 2 * (size_t)TEN_FEED_MAX,
+                                                count_change, &counted, CALL_MS),
+                     TENURE_OK);
+    return counted.count;
 }
 
 void read_changes(ten_store *store, const char *ns, uint64_t *cursor, struct seen *seen) {

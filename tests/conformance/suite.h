@@ -88,6 +88,11 @@ uint64_t must_acquire(const struct place *place, const char *target, const char 
 ten_result acquire_within(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms,
                           uint64_t wait_ms);
 
+/* Acquires and releases; the token. */
+uint64_t use_once(const struct place *place, const char *target);
+/* The same with PREFIX0, PREFIX1..., so many at once. */
+void use_many(const struct place *place, const char *prefix, size_t count);
+
 void put_target(const struct place *place, const char *id);
 bool edit_target(const struct place *place, enum ten_target_action action, const char *id);
 
@@ -113,6 +118,8 @@ uint64_t cursor_now(ten_store *store, const char *ns);
 /* All changes of the namespace (NULL: of all) after *cursor. */
 void read_changes(ten_store *store, const char *ns, uint64_t *cursor, struct seen *seen);
 int see_change(const ten_change *change, void *userdata);
+/* How many entries the feed has, of that target or (NULL) of all. */
+size_t count_changes(const struct place *place, const char *target);
 
 /* This program once more, with these arguments; the last is NULL. Its pid, or the test fails. */
 pid_t start_worker(const char *const *arguments);

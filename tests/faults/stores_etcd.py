@@ -1,10 +1,11 @@
 """Three members of an etcd. See stores.py. A fault that makes another lead is one after which newcomers wait."""
 import json
+import os
 import signal
 import urllib.error
 import urllib.request
 
-from processes import PATIENCE_S, Port, Trouble, end, freeze, send, start, wait_until
+from processes import PATIENCE_S, Port, Trouble, ask_program, end, freeze, send, start, wait_until
 from stores import Store
 
 MEMBERS = 3
@@ -21,7 +22,7 @@ class Etcd(Store):
     renewing = ("leader-killed", "leader-stopped", "quorum-lost", "all-restarted")
 
     def start(self):
-        self.hit = []
+        self.hit, self.restores = [], 0
         self.reserved = [Port() for _ in range(2 * MEMBERS)]
         self.ports = [port.number for port in self.reserved]
         self.processes = [None] * MEMBERS
@@ -29,13 +30,18 @@ class Etcd(Store):
             self.run(number)
         self.wait_for_leader()
 
+    def cluster(self):
+        return ",".join(f"m{each}=http://127.0.0.1:{self.ports[MEMBERS + each]}" for each in range(MEMBERS))
+
+    def data(self, number):
+        return f"{self.directory}/m{number}-{self.ports[0]}-{self.restores}"
+
     def run(self, number):
         client, peer = (f"http://127.0.0.1:{self.ports[place]}" for place in (number, MEMBERS + number))
-        cluster = ",".join(f"m{each}=http://127.0.0.1:{self.ports[MEMBERS + each]}" for each in range(MEMBERS))
         self.processes[number] = start(
-            ["etcd", "--name", f"m{number}", "--data-dir", f"{self.directory}/m{number}-{self.ports[0]}",
+            ["etcd", "--name", f"m{number}", "--data-dir", self.data(number),
              "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
-             "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster, "--initial-cluster-token",
+             "--initial-advertise-peer-urls", peer, "--initial-cluster", self.cluster(), "--initial-cluster-token",
              str(self.ports[0]), "--logger", "zap", "--log-level", "error"], self.log(f"etcd-{number}"), out="log")
 
     def ask(self, number, path, question):
@@ -128,3 +134,34 @@ class Etcd(Store):
         self.freeze(self.follower())
 
     undo_leader_stopped = undo_member_stopped = go_on
+
+
+class RestoredEtcd(Etcd):
+    """A snapshot is saved, and some time later all members go on with what it has. Newcomers wait for 30 s."""
+    name = "etcd-restored"
+    loses_data = True
+    harms = {"snapshot-restored": (0.3, 1.0)}
+    forgetful = ("snapshot-restored",)
+    renewing = ()
+    recovers_ms = 30000
+    takeovers = 0.3
+    pause_s = 20.0
+
+    def tool(self, *words):
+        return ask_program(["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", f"http://127.0.0.1:{self.ports[0]}", *words])
+
+    def snapshot(self):
+        return f"{self.directory}/snapshot"
+
+    def do_snapshot_restored(self):
+        self.tool("snapshot", "save", self.snapshot())
+
+    def undo_snapshot_restored(self):
+        self.kill(*range(MEMBERS))
+        self.restores += 1
+        for number in range(MEMBERS):
+            self.tool("snapshot", "restore", self.snapshot(), "--name", f"m{number}", "--data-dir", self.data(number),
+                      "--initial-cluster", self.cluster(), "--initial-advertise-peer-urls",
+                      f"http://127.0.0.1:{self.ports[MEMBERS + number]}", "--initial-cluster-token", str(self.ports[0]))
+        os.unlink(self.snapshot())
+        self.start_again()

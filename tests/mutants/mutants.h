@@ -63,6 +63,7 @@
     X(KEEP_FORGOTTEN, "the warden does not know for how long a role is to be kept")                                    \
     X(PING_PONG, "a fallback holder releases its target at once, again and again")                                     \
     X(PROOF_IGNORED, "a token above the counter is answered with lost, and begins no epoch")                           \
+    X(FORGOTTEN_IGNORED, "a target that comes back is granted as if no token of it had been forgotten")                \
     X(BOOK_NO_RENEWAL, "a context does not renew its leases")                                                          \
     X(BOOK_MANUAL_RENEWED, "a lease that its program renews is renewed by the context, too")                           \
     X(BOOK_FREED_RENEWED, "a lease that was freed goes on being renewed")                                              \

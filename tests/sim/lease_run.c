@@ -22,13 +22,24 @@ static void start(struct sim_world *world) {
 
 /* ---- faults */
 
+/* Whatever can be forgotten is; else something is forced. */
+static void operate(struct sim_world *world) {
+    bool forgotten = false;
+    for (uint32_t i = 0; i < world->target_count; i++)
+        forgotten |= sim_forget(world, i);
+    if (!forgotten)
+        sim_force_lease(world, (uint32_t)sim_random(world, world->target_count));
+}
+
 static void inject(struct sim_world *world, enum sim_fault kind) {
     struct sim_process *process = sim_anybody(world);
     world->stats.faults++;
     if (kind == SIM_FAULT_JOIN || !process)
         start(world);
-    else if (kind == SIM_FAULT_OPERATOR || kind == SIM_FAULT_FORCE)
+    else if (kind == SIM_FAULT_FORCE)
         sim_force_lease(world, (uint32_t)sim_random(world, world->target_count));
+    else if (kind == SIM_FAULT_OPERATOR)
+        operate(world);
     else
         sim_inject(world, process, kind);
 }

@@ -48,7 +48,7 @@ static bool fleets_did_enough(const struct sim_stats *stats) {
     return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
            stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->messages >= seeds * 400 &&
            stats->timeouts >= seeds * 20 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 &&
-           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10;
+           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->forgotten >= seeds / 20;
 }
 
 static bool elections_did_enough(const struct sim_stats *stats) {
@@ -65,7 +65,8 @@ static bool leases_did_enough(const struct sim_stats *stats) {
     return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 25 && stats->checks >= seeds * 10000 &&
            stats->terms >= seeds * 40 && stats->works >= seeds * 300 && stats->publishes >= seeds * 300 &&
            stats->timeouts >= seeds * 30 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 3 &&
-           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->overtimes >= seeds * 3;
+           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->overtimes >= seeds * 3 &&
+           stats->forgotten >= seeds / 4;
 }
 
 static struct part fleets = {.run = sim_random_run,
@@ -131,7 +132,8 @@ static struct part leases = {.run = sim_lease_run,
                                             [TEN_MUTANT_NO_RETRY_AT_END] = true,
                                             [TEN_MUTANT_FEED_IGNORED] = true,
                                             [TEN_MUTANT_NO_BACKOFF] = true,
-                                            [TEN_MUTANT_WAKE_UP_LOST] = true}};
+                                            [TEN_MUTANT_WAKE_UP_LOST] = true,
+                                            [TEN_MUTANT_FORGOTTEN_IGNORED] = true}};
 
 /* The fleet's are all but those that only elections or only lease books have. */
 static void share_out_mutants(void) {
@@ -221,9 +223,9 @@ static int random_runs(const struct options *options) {
     for (uint64_t i = 0; i < options->jobs; i++)
         complete &= finish(children[i], &stats);
     printf("# %" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " steps, %" PRIu64 " checks, %" PRIu64 " faults, %" PRIu64
-           " crashes, %" PRIu64 " pauses, %" PRIu64 " losses of data\n",
+           " crashes, %" PRIu64 " pauses, %" PRIu64 " losses of data, %" PRIu64 " forgotten targets\n",
            stats.seeds, options->first, stats.steps, stats.checks, stats.faults, stats.crashes, stats.pauses,
-           stats.losses);
+           stats.losses, stats.forgotten);
     printf("# %" PRIu64 " requests, %" PRIu64 " timed out, %" PRIu64 " late arrivals, %" PRIu64
            " refused acquires, %" PRIu64 " takeovers, %" PRIu64 " pieces of work, %" PRIu64 " publications, %" PRIu64
            " messages that left\n",

@@ -11,7 +11,15 @@
 
 /* ---- faults */
 
+/* What is forgotten comes back at once, or when it is added again. */
+static void forget_targets(struct sim_world *world) {
+    for (uint32_t i = 0; i < world->target_count; i++)
+        if (sim_forget(world, i) && sim_random(world, 2))
+            sim_edit_target(world, i, TEN_TARGET_PUT);
+}
+
 static void edit_target(struct sim_world *world) {
+    forget_targets(world);
     uint32_t number = (uint32_t)sim_random(world, world->target_count);
     const struct sim_target *target = &world->targets[number];
     enum ten_target_action action = TEN_TARGET_PUT;

@@ -231,7 +231,7 @@ struct sim_weather {
 
 struct sim_stats {
     uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, messages,
-        late_arrivals, timeouts, crashes, pauses, losses, terms, asks, keeps, overtimes, failures;
+        late_arrivals, timeouts, crashes, pauses, losses, forgotten, terms, asks, keeps, overtimes, failures;
 };
 
 struct sim_record {
@@ -392,6 +392,8 @@ void sim_storage_open(struct sim_world *world);
 void sim_execute(struct sim_world *world, struct sim_message *message);
 void sim_warden_release(struct sim_world *world, struct sim_process *process);
 void sim_edit_target(struct sim_world *world, uint32_t target, enum ten_target_action action);
+/* `tenure forget`. False: it is held, registered or unknown, or the store is recovering. */
+bool sim_forget(struct sim_world *world, uint32_t target);
 void sim_force(struct sim_world *world, uint32_t target);
 bool sim_ask_to_resign(struct sim_world *world, uint32_t target); /* false: nobody holds it */
 void sim_lose_data(struct sim_world *world);

@@ -284,6 +284,17 @@ void sim_edit_target(struct sim_world *world, uint32_t number, enum ten_target_a
     sim_notify_all(world);
 }
 
+bool sim_forget(struct sim_world *world, uint32_t number) {
+    ten_forget item = {.id = world->targets[number].id};
+    (void)ten_store_forget(world->store, SIM_NAMESPACE, &item, 1, 0);
+    if (item.outcome != TEN_FORGET_DONE)
+        return false;
+    sim_note(world, "is forgotten", SIM_NOBODY, number, 0);
+    world->targets[number].entry = NULL;
+    world->stats.forgotten++;
+    return true;
+}
+
 void sim_force(struct sim_world *world, uint32_t number) {
     ten_op op = {.kind = TEN_OP_RELEASE,
                  .flags = TEN_OP_FORCE,

@@ -1,8 +1,9 @@
 /*
  * The feed of changes in etcd. What one transaction changes is one key, PREFIX/NS/feed/REVISION-RANDOM-COUNT, where
  * REVISION is the one that its writer had read: so the keys are nearly in the order of their writing, and a reader
- * starts a little before where it stopped. The order itself is that of the revisions at which they were written: a
- * cursor is revision * 1024 + place within the entry. Called by etcd_apply.c and through store.h.
+ * starts a little before where it stopped. The order itself is that of the revisions at which they were created: a
+ * cursor is revision * 1024 + place within the entry. An entry is written once more when a target that it tells of is
+ * forgotten: then there is a null at its place. Called by etcd_apply.c, etcd_forget.c and through store.h.
  */
 #include <string.h>
 
@@ -17,8 +18,10 @@
 #define PLACES      1024u
 #define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
 #define PAGE        20000u /* entries, each of one change at least */
-#define TRIM_EVERY  500u   /* changes of one handle; and so many entries are looked at for their age */
-#define TRIM_CHANCE 200u   /* of so many changes of whatever handles one leads to a look, too */
+#define BLANK_PAGE  1000u
+#define BLANK_MAX   100u /* entries that one transaction rewrites */
+#define TRIM_EVERY  500u /* changes of one handle; and so many entries are looked at for their age */
+#define TRIM_CHANCE 200u /* of so many changes of whatever handles one leads to a look, too */
 #define SLACK       500u
 #define STEP        400u /* changes that are removed at a time, and no more entries */
 #define TRIM_MS     250u /* no caller waits longer for the feed; what is left to do is done next time */
@@ -114,15 +117,16 @@ static bool find_targets(const struct trimming *trimming, size_t count, ten_map 
 /* What is free and not registered is forgotten with the last that is known of it. */
 static int forget(const struct trimming *trimming, size_t count, uint64_t revision) {
     ten_map targets = {0};
-    const char **ids = find_targets(trimming, count, &targets) ? ten_calloc(targets.count + 1, sizeof *ids) : NULL;
-    int r = ids ? TENURE_OK : ten_etcd_no_memory(trimming->store);
+    ten_forget *items = find_targets(trimming, count, &targets) ? ten_calloc(targets.count + 1, sizeof *items) : NULL;
+    int r = items ? TENURE_OK : ten_etcd_no_memory(trimming->store);
     const ten_map_entry *entry;
     size_t found = 0;
-    for (size_t at = 0; ids && (entry = ten_map_next(&targets, &at));)
-        ids[found++] = entry->key;
+    for (size_t at = 0; items && (entry = ten_map_next(&targets, &at));)
+        items[found++].id = entry->key;
     if (r == TENURE_OK)
-        r = ten_etcd_forget(trimming->store, trimming->namespace_name, ids, found, revision, trimming->deadline_ms);
-    ten_free(ids);
+        r = ten_etcd_forget_aged(trimming->store, trimming->namespace_name, items, found, revision,
+                                 trimming->deadline_ms);
+    ten_free(items);
     ten_map_free(&targets);
     return r;
 }
@@ -134,7 +138,7 @@ static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
     char value[40];
     uint64_t revision = ten_etcd_number(trimming->trimmed.value, "revision");
     for (size_t i = 0; i < removed; i++)
-        revision = ten_max_u64(revision, ten_etcd_number(json_array_get(trimming->entries, i), "mod_revision"));
+        revision = ten_max_u64(revision, ten_etcd_number(json_array_get(trimming->entries, i), "create_revision"));
     *ret_succeeded = false;
     int r = forget(trimming, removed, revision);
     const char *text = json_string_value(json_object_get(json_array_get(trimming->entries, removed), "key"));
@@ -217,6 +221,89 @@ static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t dea
     return r < 0 || !more;
 }
 
+/* ---- forgotten targets ------------------------------------------------------------------------------------- */
+
+/* Takes the changes of these targets out of an entry. *ret_left: others are in it. False: it has none of them. */
+static bool blank(json_t *value, const ten_map *targets, bool *ret_left) {
+    json_t *changes = json_object_get(value, "changes");
+    bool found = false;
+    *ret_left = false;
+    for (size_t i = 0; i < json_array_size(changes); i++) {
+        const json_t *change = json_array_get(changes, i);
+        const char *target = json_string_value(json_object_get(change, "target"));
+        if (target && ten_map_key(targets, target))
+            found = json_array_set_new(changes, i, json_null()) == 0 || found;
+        else
+            *ret_left |= !json_is_null(change);
+    }
+    return found;
+}
+
+/* Adds what becomes of an entry to the transaction. */
+static int blank_entry(ten_etcd_store *store, const json_t *item, const ten_map *targets) {
+    bool left;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
+    bool found = blank(entry.value, targets, &left);
+    char *text = found && left ? json_dumps(entry.value, JSON_COMPACT) : NULL;
+    ten_etcd_kv_free(&entry);
+    const char *name = json_string_value(json_object_get(item, "key"));
+    if (!found)
+        return TENURE_OK;
+    if ((left && !text) || !name || !ten_base64_decode(&store->scratch, name)) {
+        free(text);
+        return ten_etcd_no_memory(store);
+    }
+    snprintf(key, sizeof key, "%s", ten_buf_string(&store->scratch));
+    ten_etcd_compare(&store->txn, key, entry.revision);
+    if (left)
+        ten_etcd_put(&store->txn, key, text, 0);
+    else
+        ten_etcd_delete(&store->txn, key);
+    free(text);
+    return TENURE_OK;
+}
+
+/* A page of entries after a key. If somebody else has changed one of them meanwhile, the key stays: once more. */
+static int blank_page(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, char *after,
+                      uint64_t deadline_ms, bool *ret_more) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded = true;
+    json_t *answer = NULL;
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.after = after, .limit = BLANK_PAGE});
+    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    const json_t *entries = ten_etcd_kvs(answer, 0);
+    size_t count = json_array_size(entries);
+    size_t at = 0;
+    ten_etcd_txn_clear(&store->txn);
+    for (; r == TENURE_OK && at < count && store->txn.operation_count < BLANK_MAX; at++)
+        r = blank_entry(store, json_array_get(entries, at), targets);
+    if (r == TENURE_OK && store->txn.operation_count > 0)
+        r = ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL);
+    *ret_more = at < count || ten_etcd_has_more(answer, 0) || !succeeded;
+    const char *last = at > 0 ? json_string_value(json_object_get(json_array_get(entries, at - 1), "key")) : NULL;
+    if (r == TENURE_OK && succeeded && last && ten_base64_decode(&store->scratch, last))
+        snprintf(after, TEN_ETCD_KEY_MAX + 1, "%s", ten_buf_string(&store->scratch));
+    json_decref(answer);
+    return r;
+}
+
+int ten_etcd_feed_blank(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, uint64_t since,
+                        uint64_t deadline_ms) {
+    char after[TEN_ETCD_KEY_MAX + 1];
+    char name[24];
+    int r = TENURE_OK;
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(since, READ_BEHIND));
+    ten_etcd_key_of(store, after, namespace_name, TEN_ETCD_FEED, name);
+    for (bool more = true; r == TENURE_OK && more;)
+        r = blank_page(store, namespace_name, targets, after, deadline_ms, &more);
+    return r;
+}
+
+/* ---- when it is trimmed ------------------------------------------------------------------------------------ */
+
 /* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
  * the revision at which they wrote. */
 static bool is_due(const ten_etcd_store *store) {
@@ -248,15 +335,15 @@ struct reading {
 static int read_entry(struct reading *reading, const ten_etcd_kv *entry) {
     const json_t *changes = json_object_get(entry->value, "changes");
     for (size_t i = 0; i < json_array_size(changes) && reading->left > 0; i++) {
-        ten_change change = {.cursor = entry->revision * PLACES + i, .at_ms = ten_etcd_number(entry->value, "at_ms")};
+        ten_change change = {.cursor = entry->created * PLACES + i, .at_ms = ten_etcd_number(entry->value, "at_ms")};
         if (change.cursor <= *reading->cursor)
             continue;
         *reading->cursor = change.cursor;
-        /* What a newer version tells and this does not know is passed over. */
+        /* What was forgotten, or a newer version tells and this does not know, is passed over. */
         if (!ten_feed_json_read(json_array_get(changes, i), reading->namespace_name, &change))
             continue;
         if (change.kind == TENURE_EVENT_ACQUIRED && change.token == 0)
-            change.token = entry->revision;
+            change.token = entry->created;
         reading->left--;
         int stopped = reading->each(&change, reading->userdata);
         if (stopped)
@@ -282,8 +369,8 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_get_all(&store->txn, key,
                      &(struct ten_etcd_range){.from = from,
                                               .limit = ten_min_u64(limit, PAGE) + 1, /* the cursor's own entry */
-                                              .changed_since = revision ? revision : 1,
-                                              .by_change = true});
+                                              .created_since = revision ? revision : 1,
+                                              .by_creation = true});
 }
 
 int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

@@ -332,6 +332,16 @@ static void compare_tombstone(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) 
     ten_etcd_compare(&chunk->store->txn, key, 0);
 }
 
+/* A token that is no revision was chosen above what the namespace has forgotten: it counts only if nothing has been
+ * forgotten since. The target may have been leased and forgotten meanwhile, and then it has no fence again. */
+static void compare_forgotten(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (!cell->named || cell->behind.revision > 0)
+        return;
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_compare(&chunk->store->txn, key, chunk->epoch.revision);
+}
+
 static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     compare_tombstone(chunk, cell);
     int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms, chunk->deadline_ms,
@@ -347,6 +357,7 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         ten_etcd_touch_group(chunk, ten_etcd_number(cell->behind.value, "lease"));
     put_lease(chunk, cell, cell->home->lease);
     put_fence(chunk, cell, true, cell->home->term, cell->home->lease);
+    compare_forgotten(chunk, cell);
     return TENURE_OK;
 }
 

@@ -12,6 +12,7 @@
 #define PAGE_MAX       1000u
 #define FEW_INSTANCES  16u  /* each is asked for what is left of it, by every listing */
 #define MOST_INSTANCES 256u /* by the first listing of a handle, which may be a person's */
+#define FENCES_MAX     120u /* of targets, read in one transaction */
 #define EDITS_MAX      100u /* in one transaction; of more, the first may be done when a later one fails */
 
 /* ---- the registry ------------------------------------------------------------------------------------------ */
@@ -157,7 +158,61 @@ struct page {
     uint64_t *leases;                  /* of the page, and what is left of them */
     uint64_t *left_ms;
     size_t lease_count;
+    json_t *fences; /* of the registered targets of the page that are free, if it shows only what is current */
 };
+
+static void advance(struct walk *walk, ten_buf *scratch) {
+    walk->at++;
+    step(walk, scratch);
+}
+
+/* The fences that were asked for, behind those that are there. */
+static int add_fences(struct page *page) {
+    ten_etcd_store *store = page->store;
+    json_t *answer = NULL;
+    bool succeeded;
+    size_t count = store->txn.operation_count;
+    int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, &answer);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        json_t *fences = json_object_get(
+            json_object_get(json_array_get(json_object_get(answer, "responses"), i), "response_range"), "kvs");
+        if (fences && json_array_extend(page->fences, fences) != 0)
+            r = ten_etcd_no_memory(store);
+    }
+    json_decref(answer);
+    ten_etcd_txn_clear(&store->txn);
+    return r;
+}
+
+/* Of the registered targets of this page that nobody holds: they tell the last token. */
+static int read_fences(struct page *page) {
+    ten_etcd_store *store = page->store;
+    struct walk registry = page->walks[REGISTRY];
+    struct walk leases = page->walks[LEASES];
+    char key[TEN_ETCD_KEY_MAX + 1];
+    int r = TENURE_OK;
+    json_decref(page->fences);
+    page->fences = json_array();
+    if (!page->fences)
+        return ten_etcd_no_memory(store);
+    ten_etcd_txn_clear(&store->txn);
+    for (; r == TENURE_OK && registry.id[0]; advance(&registry, &store->scratch)) {
+        while (leases.id[0] && strcmp(leases.id, registry.id) < 0)
+            advance(&leases, &store->scratch);
+        if (strcmp(leases.id, registry.id) == 0)
+            continue;
+        ten_etcd_key_of(store, key, page->query->namespace_name, TEN_ETCD_FENCE, registry.id);
+        ten_etcd_get(&store->txn, key);
+        if (store->txn.operation_count == FENCES_MAX)
+            r = add_fences(page);
+    }
+    if (r == TENURE_OK && store->txn.operation_count > 0)
+        r = add_fences(page);
+    ten_etcd_key_of(store, key, page->query->namespace_name, TEN_ETCD_FENCE, NULL);
+    page->walks[FENCES] = (struct walk){.items = page->fences, .prefix_size = strlen(key)};
+    step(&page->walks[FENCES], &store->scratch);
+    return r;
+}
 
 static int read_page(struct page *page, json_t **ret_answer) {
     ten_etcd_store *store = page->store;
@@ -165,8 +220,9 @@ static int read_page(struct page *page, json_t **ret_answer) {
     char after[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     uint64_t limit = ten_min_u64(PAGE_MAX, ten_max_u64(page->query->limit, 16));
+    size_t walks = page->query->current ? FENCES : WALKS; /* most fences are of targets that were leased once */
     ten_etcd_txn_clear(&store->txn);
-    for (size_t i = 0; i < WALKS; i++) {
+    for (size_t i = 0; i < walks; i++) {
         ten_etcd_key_of(store, key, page->query->namespace_name, walk_kinds[i], NULL);
         ten_etcd_key_of(store, after, page->query->namespace_name, walk_kinds[i], page->after);
         ten_etcd_get_all(&store->txn, key,
@@ -174,13 +230,13 @@ static int read_page(struct page *page, json_t **ret_answer) {
         page->walks[i].prefix_size = strlen(key);
     }
     int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
-    for (size_t i = 0; r == TENURE_OK && i < WALKS; i++) {
+    for (size_t i = 0; r == TENURE_OK && i < walks; i++) {
         page->walks[i].items = ten_etcd_kvs(*ret_answer, i);
         page->walks[i].more = ten_etcd_has_more(*ret_answer, i);
         page->walks[i].at = 0;
         step(&page->walks[i], &store->scratch);
     }
-    return r;
+    return r < 0 || walks == WALKS ? r : read_fences(page);
 }
 
 static bool make_room_for_leases(struct page *page, size_t count) {
@@ -222,8 +278,7 @@ static ten_etcd_kv take(struct walk *walk, const char *id, ten_buf *scratch) {
     if (strcmp(walk->id, id) != 0)
         return kv;
     kv = ten_etcd_kv_read(json_array_get(walk->items, walk->at), scratch);
-    walk->at++;
-    step(walk, scratch);
+    advance(walk, scratch);
     return kv;
 }
 
@@ -311,6 +366,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
         }
         json_decref(answer);
     }
+    json_decref(page.fences);
     ten_free(page.leases);
     ten_free(page.left_ms);
     return r;

@@ -164,14 +164,18 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
 void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
 /* Now and then: cuts the feed when it has become too long. A failure is left to the next time. */
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
+/* Takes the changes of these targets since a revision out of the feed. */
+int ten_etcd_feed_blank(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, uint64_t since,
+                        uint64_t deadline_ms);
 int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms);
 
 /* etcd_forget.c */
 /* Removes the fences of those that are free, not registered, and have not changed since that revision. TENURE_E_HELD:
- * somebody came in between. */
-int ten_etcd_forget(ten_etcd_store *store, const char *namespace_name, const char *const *ids, size_t count,
-                    uint64_t revision, uint64_t deadline_ms);
+ * somebody came in between, or an epoch or a term has just begun. */
+int ten_etcd_forget_aged(ten_etcd_store *store, const char *namespace_name, ten_forget *items, size_t count,
+                         uint64_t revision, uint64_t deadline_ms);
+int ten_etcd_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
 
 /* etcd_read.c */
 int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,

@@ -129,12 +129,12 @@ void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct te
     add_base64(out, "range_end", end, strlen(end));
     if (range->limit)
         add_number(out, "limit", range->limit);
-    if (range->changed_since)
-        add_number(out, "min_mod_revision", range->changed_since);
+    if (range->created_since)
+        add_number(out, "min_create_revision", range->created_since);
     if (range->keys_only)
         ten_buf_text(out, ",\"keys_only\":true");
-    if (range->by_change)
-        ten_buf_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"MOD\"");
+    if (range->by_creation)
+        ten_buf_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"");
     ten_buf_text(out, "}}");
 }
 

@@ -61,9 +61,9 @@ struct ten_etcd_range {
     const char *after; /* exclusive; NULL: from the start */
     const char *from;  /* inclusive; NULL: from the start */
     uint64_t limit;    /* 0: all */
-    uint64_t changed_since;
+    uint64_t created_since;
     bool keys_only;
-    bool by_change; /* sorted by revision, not by key */
+    bool by_creation; /* sorted by the revision at which they were created, not by key */
 };
 void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);
 /* Deletes from the first key up to, and without, the second. */

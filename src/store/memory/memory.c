@@ -263,6 +263,7 @@ static int forget_one(struct ten_memory_store *store, const char *namespace_name
     if (!ten_memory_set_forgotten(store->core, namespace_name, forgotten))
         return ten_fail_memory(&store->base.error, "the memory store");
     ten_memory_remove(store->core, entry);
+    ten_memory_feed_blank(store->core, namespace_name, item->id);
     return TENURE_OK;
 }
 
@@ -433,6 +434,8 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
     }
     for (size_t given = 0; result == 0 && given < limit && *cursor < core->last_cursor;) {
         const ten_change *change = &core->feed[++*cursor % TEN_FEED_MAX].change;
+        if (!change->target)
+            continue; /* it was forgotten */
         bool all = !namespace_name || change->namespace_name[0] == '\0';
         if (!all && strcmp(change->namespace_name, namespace_name) != 0)
             continue;

@@ -155,6 +155,14 @@ bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint
     return true;
 }
 
+void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_name, const char *id) {
+    for (size_t i = 0; core->feed && i < TEN_FEED_MAX; i++) {
+        ten_change *change = &core->feed[i].change;
+        if (change->target && strcmp(change->target, id) == 0 && strcmp(change->namespace_name, namespace_name) == 0)
+            *change = (ten_change){.cursor = change->cursor};
+    }
+}
+
 bool ten_memory_begin_epoch(struct ten_memory_core *core, uint64_t until_ms, uint64_t wall_ms) {
     core->token_floor = ten_max_u64(core->token_floor, wall_ms);
     core->recovering_until_ms = ten_max_u64(core->recovering_until_ms, until_ms);

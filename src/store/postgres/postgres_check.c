@@ -110,9 +110,14 @@ static void check_snapshots(const struct report *report, const PGresult *rows) {
 
 static void check_identity(const struct report *report, const PGresult *row) {
     char advice[160];
-    bool wide = PQntuples(row) == 1 && ten_postgres_flag(row, 0, 0);
+    if (PQntuples(row) != 1) {
+        ten_report_tell(&report->to, TENURE_CHECK_FAIL, "identity of the data", "there is no view tenure.server",
+                        "run `tenure doctor --migrate` as the role that owns the schema tenure");
+        return;
+    }
+    bool wide = ten_postgres_flag(row, 0, 0);
     snprintf(advice, sizeof advice, "run `tenure doctor --migrate` as the role %.60s, which owns the view",
-             wide ? "" : PQgetvalue(row, 0, 1));
+             PQgetvalue(row, 0, 1));
     ten_report_tell(&report->to, wide ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "identity of the data",
                     wide ? "server, database and table"
                          : "an older version made the view tenure.server: a copied database, or a table filled from a "

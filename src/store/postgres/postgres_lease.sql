@@ -46,11 +46,16 @@ SELECT op.namespace, op.target_id, 0, 'epoch', 0, false, 'epoch', false, 0
  ORDER BY op.namespace, op.target_id
     ON CONFLICT DO NOTHING;
 
--- All of $2 in all of the namespaces $1, which is usually one: what is locked for nothing is only locked.
+-- All of $2 in all of the namespaces $1, which is usually one: what is locked for nothing is only locked. Each row is
+-- looked up by itself: with statistics of a small table the planner would go through all rows in their order instead.
 -- name: lock_leases
-SELECT count(*) FROM (
-    SELECT FROM tenure.lease WHERE namespace = ANY ($1::text[]) AND target_id = ANY ($2::text[])
-     ORDER BY namespace, target_id FOR UPDATE) AS locked;
+SELECT count(*)
+  FROM (SELECT DISTINCT namespace COLLATE "C" AS namespace, target_id COLLATE "C" AS target_id
+          FROM unnest($1::text[]) AS namespace, unnest($2::text[]) AS target_id
+         ORDER BY namespace, target_id) AS wanted
+ CROSS JOIN LATERAL (SELECT FROM tenure.lease
+                      WHERE lease.namespace = wanted.namespace AND lease.target_id = wanted.target_id
+                        FOR UPDATE) AS locked;
 
 -- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back,
 -- in order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
@@ -258,8 +263,8 @@ UPDATE tenure.store SET identity = ''
 INSERT INTO tenure.lease (namespace, target_id, version, expires_at, ttl_ms, kept, acquired_at, barred, ask)
 VALUES ($1, '', 0, 'epoch', 0, false, 'epoch', false, 0) ON CONFLICT DO NOTHING;
 
--- Forgets targets ($2) of the namespace ($1); their rows and the one without a target are locked. For each, in order: what
--- has become of it. What has changed since the locks were taken stays.
+-- Forgets targets ($2) of the namespace ($1), and what the feed has of them; their rows and the one without a target are
+-- locked. For each, in order: what has become of it. What has changed since the locks were taken stays.
 -- name: forget
 WITH judged AS MATERIALIZED (
     SELECT at, op.target_id, version, lease.xmin AS row_version,
@@ -282,6 +287,9 @@ WITH judged AS MATERIALIZED (
     DELETE FROM tenure.lease USING judged
      WHERE lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = judged.target_id
        AND verdict = 'forgotten' AND lease.xmin = row_version
+), untold AS (
+    DELETE FROM tenure.change
+     WHERE namespace = $1 AND target_id IN (SELECT judged.target_id FROM judged WHERE verdict = 'forgotten')
 )
 SELECT verdict FROM judged ORDER BY at;
 

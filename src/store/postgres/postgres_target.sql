@@ -183,7 +183,7 @@ SELECT kind, name, detail, floor(extract(epoch FROM age) * 1000)::bigint, transa
  ORDER BY transactions DESC NULLS LAST LIMIT 3;
 
 -- name: describe_identity
-SELECT count(*) = 0, min(pg_get_userbyid(relowner)::text) FROM pg_class WHERE oid = 'tenure.server'::regclass AND relnatts = 1;
+SELECT relnatts > 1, pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = to_regclass('tenure.server');
 
 -- How long a newcomer with the TTL $1 still waits, in whatever namespace.
 -- name: get_recovery

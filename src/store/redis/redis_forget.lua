@@ -1,12 +1,17 @@
 -- name: FORGET
 -- Forgets the counters of targets that are free and not registered: of the ids that are given, or, without any, of some
 -- that have been so for the age of the feed. Every token that a target without a counter gets is above the highest that
--- was forgotten.
+-- was forgotten. What the feed has of those that were named is taken out: an entry keeps its cursor and its lines, and a
+-- line of theirs says nothing any more (no kind has its number).
 --
 -- KEYS: the lease key of each id. Reply: a word for each: "forgotten", "held", "registered", "unknown", "recovering".
 
 local STEP = '250'
 local dropped = {}
+
+local function id_of(key)
+    return string.sub(key, #LEASE_BEFORE + 1, #key - #LEASE_AFTER)
+end
 
 local function forget(key, token)
     forgotten = math.max(forgotten, token)
@@ -19,7 +24,7 @@ local function drop()
     end
     local ids = {}
     for i, key in ipairs(dropped) do
-        ids[i] = string.sub(key, #LEASE_BEFORE + 1, #key - #LEASE_AFTER)
+        ids[i] = id_of(key)
     end
     call('HSET', EPOCH, 'forgotten', whole(forgotten))
     call('HDEL', FENCE, unpack(dropped))
@@ -33,9 +38,38 @@ end
 local function look(keys)
     local ids = {}
     for i, key in ipairs(keys) do
-        ids[i] = string.sub(key, #LEASE_BEFORE + 1, #key - #LEASE_AFTER)
+        ids[i] = id_of(key)
     end
     return call('MGET', unpack(keys)), call('HMGET', TARGETS, unpack(ids))
+end
+
+local function blank_history()
+    local gone = {}
+    for _, key in ipairs(dropped) do
+        gone[escape(id_of(key))] = true
+    end
+    if not next(gone) then
+        return
+    end
+    for at = 0, FEED_MAX, 1000 do
+        local entries = call('ZRANGE', FEED, at, at + 999, 'WITHSCORES')
+        for i = 1, #entries, 2 do
+            local found = false
+            local text = string.gsub(entries[i], '\n%d+\t%d+\t%d+\t(%d+)\t([^\t\n]*)[^\n]*', function(at_text, target)
+                if gone[target] then
+                    found = true
+                    return '\n99\t0\t0\t' .. at_text .. '\t\t\t'
+                end
+            end)
+            if found then
+                call('ZREM', FEED, entries[i])
+                call('ZADD', FEED, entries[i + 1], text)
+            end
+        end
+        if #entries < 2000 then
+            return
+        end
+    end
 end
 
 -- One step through the counters. A target is forgotten when it was seen free and unregistered long ago, and has not been
@@ -85,6 +119,7 @@ if #KEYS > OUR_KEYS then
         end
         replies[i] = word
     end
+    blank_history()
 elseif not waits then
     forget_aged()
 end

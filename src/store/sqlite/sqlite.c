@@ -453,8 +453,15 @@ static int sqlite_forget(ten_store *base, const char *namespace_name, ten_forget
     int r = ten_db_begin_write(db, true, timeout_ms);
     if (r < 0)
         return r;
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+    ten_map forgotten = {0};
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         r = forget_one(db, namespace_name, &items[i]);
+        if (r == TENURE_OK && items[i].outcome == TEN_FORGET_DONE && !ten_map_put(&forgotten, items[i].id, NULL))
+            r = ten_fail_memory(&base->error, "forgetting targets");
+    }
+    if (r == TENURE_OK)
+        r = ten_db_forget_history(db, namespace_name, &forgotten);
+    ten_map_free(&forgotten);
     return ten_db_end(db, r);
 }
 

@@ -240,6 +240,14 @@ DELETE FROM change
                                   9223372036854775807)),
                      coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
 
+-- What the feed has of targets. An entry whose target is forgotten stays as one that says nothing: the newest cursor tells
+-- an older file from this one, and the oldest who has missed something.
+-- name: list_change_targets
+SELECT cursor, target FROM change WHERE namespace = ?1 AND target <> '';
+
+-- name: blank_change
+UPDATE change SET event = '', reason = '', target = '', instance = '', actor = '', token = 0 WHERE cursor = ?1;
+
 -- name: change_range
 -- As two: both at once would go through the whole table.
 SELECT coalesce((SELECT min(cursor) FROM change), 1), coalesce((SELECT max(cursor) FROM change), 0);

@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "base/map.h"
 #include "core/lease_row.h"
 #include "store/sqlite/sqlite_side.h"
 #include "store/store.h"
@@ -52,6 +53,8 @@ enum ten_sql {
     TEN_SQL_LIST_INSTANCES,
     TEN_SQL_ADD_CHANGE,
     TEN_SQL_TRIM_CHANGES,
+    TEN_SQL_LIST_CHANGE_TARGETS,
+    TEN_SQL_BLANK_CHANGE,
     TEN_SQL_CHANGE_RANGE,
     TEN_SQL_LIST_CHANGES,
     TEN_SQL_EPOCH_SINCE,
@@ -154,6 +157,8 @@ int ten_db_get_forgotten(ten_db *db, const char *namespace_name);
 int ten_db_forget(ten_db *db, const char *namespace_name, const char *target, uint64_t token);
 /* One step of forgetting what has been free and unregistered for long; part of the transaction. */
 int ten_db_forget_aged(ten_db *db);
+/* Takes what the feed has of these targets out of it. */
+int ten_db_forget_history(ten_db *db, const char *namespace_name, const ten_map *targets);
 
 /* Binding and reading. Texts must live until the statement is reset; NULL is NULL. */
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text);

@@ -35,6 +35,30 @@ int ten_db_forget(ten_db *db, const char *namespace_name, const char *target, ui
     return ten_db_run(db, removal);
 }
 
+static int blank_change(ten_db *db, uint64_t cursor) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BLANK_CHANGE);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, cursor);
+    return ten_db_run(db, statement);
+}
+
+int ten_db_forget_history(ten_db *db, const char *namespace_name, const ten_map *targets) {
+    sqlite3_stmt *statement = targets->count ? ten_db_statement(db, TEN_SQL_LIST_CHANGE_TARGETS) : NULL;
+    if (!statement)
+        return targets->count ? db->error->code : TENURE_OK;
+    ten_bind_text(statement, 1, namespace_name);
+    int r = TENURE_OK;
+    int found;
+    while (r == TENURE_OK && (found = ten_db_step(db, statement)) > 0) {
+        const char *target = ten_column_text(statement, 1);
+        if (target && ten_map_key(targets, target))
+            r = blank_change(db, ten_column_u64(statement, 0));
+    }
+    sqlite3_reset(statement);
+    return r < 0 ? r : found;
+}
+
 /* ---- what nobody has used for long ---------------------------------------------------------------------- */
 
 struct place {

@@ -1,12 +1,8 @@
 /*
- * The store contract: counters of targets that are gone are forgotten, and tokens do not go down because of it.
+ * The store contract: counters and history of targets that are gone are forgotten, and tokens do not go down because of
+ * it.
  */
 #include "conformance/suite.h"
-
-/* A store that keeps no counters has nothing to forget. */
-static bool applies(const struct place *place) {
-    return place->store->ops->forget != NULL;
-}
 
 static enum ten_forget_outcome forget(const struct place *place, const char *id) {
     ten_forget item = {.id = id, .outcome = TEN_FORGET_OUTCOMES};
@@ -29,16 +25,8 @@ static size_t count_rows(const struct place *place) {
     return count;
 }
 
-static uint64_t use_once(const struct place *place, const char *id) {
-    uint64_t token = must_acquire(place, id, "a", LONG_MS);
-    expect_outcome(release(place, id, "a", token), TEN_OK);
-    return token;
-}
-
 static void a_forgotten_target_is_not_known_and_gets_a_higher_token(void **state) {
     const struct place *place = *state;
-    if (!applies(place))
-        return;
     uint64_t last = 0;
     for (int i = 0; i < 5; i++)
         last = use_once(place, "t");
@@ -54,8 +42,6 @@ static void a_forgotten_target_is_not_known_and_gets_a_higher_token(void **state
 
 static void what_is_held_registered_or_unknown_is_not_forgotten(void **state) {
     const struct place *place = *state;
-    if (!applies(place))
-        return;
     uint64_t token = must_acquire(place, "held", "a", LONG_MS);
     uint64_t registered = use_once(place, "registered");
     put_target(place, "registered");
@@ -78,8 +64,6 @@ static void what_is_held_registered_or_unknown_is_not_forgotten(void **state) {
 /* The floor is the namespace's: it concerns whoever has no counter, and nobody else. */
 static void a_floor_is_above_every_token_that_was_forgotten(void **state) {
     const struct place *place = *state;
-    if (!applies(place))
-        return;
     uint64_t known = use_once(place, "known");
     uint64_t low = use_once(place, "low");
     uint64_t high = 0;
@@ -95,8 +79,6 @@ static void a_floor_is_above_every_token_that_was_forgotten(void **state) {
 /* A guard that reads the store must not take a forgotten token for the newest. */
 static void a_read_of_a_forgotten_target_names_a_bound_and_no_token(void **state) {
     const struct place *place = *state;
-    if (!applies(place))
-        return;
     uint64_t token = use_once(place, "t");
     assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
     ten_result result = read_lease(place, "t");
@@ -110,8 +92,6 @@ static void a_read_of_a_forgotten_target_names_a_bound_and_no_token(void **state
 /* Not a proof of loss: the store knows that it forgot. */
 static void a_late_renewal_of_a_forgotten_lease_is_lost(void **state) {
     const struct place *place = *state;
-    if (!applies(place))
-        return;
     uint64_t token = use_once(place, "t");
     assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
@@ -121,8 +101,6 @@ static void a_late_renewal_of_a_forgotten_lease_is_lost(void **state) {
 static void all_that_is_unregistered_is_forgotten_in_steps(void **state) {
     enum { MANY = 600 };
     const struct place *place = *state;
-    if (!applies(place))
-        return;
     static ten_op ops[MANY];
     static ten_result results[MANY];
     static char ids[MANY][16];
@@ -153,6 +131,80 @@ static void all_that_is_unregistered_is_forgotten_in_steps(void **state) {
     assert_true(must_acquire(place, "new", "b", LONG_MS) > highest);
 }
 
+/* All at once, so that some of them share an entry of the feed, where a store keeps a batch in one. */
+static void apply_to(const struct place *place, const char *const *ids, size_t count, enum ten_op_kind kind,
+                     uint64_t *tokens) {
+    ten_op ops[8];
+    ten_result results[8];
+    assert_true(count <= TEN_COUNT(ops));
+    for (size_t i = 0; i < count; i++)
+        ops[i] = (ten_op){.kind = kind,
+                          .namespace_name = place->ns,
+                          .target = ids[i],
+                          .holder = "a",
+                          .token = kind == TEN_OP_RELEASE ? tokens[i] : 0,
+                          .ttl_ms = kind == TEN_OP_ACQUIRE ? LONG_MS : 0};
+    assert_int_equal(ten_store_apply(place->store, ops, results, count, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < count; i++) {
+        expect_outcome(results[i], TEN_OK);
+        tokens[i] = results[i].token;
+    }
+}
+
+static void a_forgotten_target_has_no_history_and_the_others_keep_theirs(void **state) {
+    const struct place *place = *state;
+    static const char *const ids[] = {"first", "t", "t-2", "held"};
+    uint64_t tokens[TEN_COUNT(ids)];
+    apply_to(place, ids, TEN_COUNT(ids), TEN_OP_ACQUIRE, tokens);
+    apply_to(place, ids, 3, TEN_OP_RELEASE, tokens);
+    apply_to(place, &ids[1], 1, TEN_OP_ACQUIRE, &tokens[1]);
+    apply_to(place, &ids[1], 1, TEN_OP_RELEASE, &tokens[1]);
+    assert_int_equal(count_changes(place, "t"), 4);
+    size_t all = count_changes(place, NULL);
+    assert_int_equal(forget(place, "held"), TEN_FORGET_HELD);
+    assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
+    assert_int_equal(count_changes(place, "t"), 0);
+    assert_int_equal(count_changes(place, NULL), all - 4);
+    assert_int_equal(count_changes(place, "first"), 2);
+    assert_int_equal(count_changes(place, "t-2"), 2);
+    assert_int_equal(count_changes(place, "held"), 1);
+    expect_outcome(release(place, "t", "b", must_acquire(place, "t", "b", LONG_MS)), TEN_OK);
+    assert_int_equal(count_changes(place, "t"), 2); /* it begins anew */
+}
+
+/* Whatever is taken out of the feed, nobody who follows it has missed anything, and what they know stays in order. */
+static void followers_of_the_feed_go_on_when_targets_are_forgotten(void **state) {
+    const struct place *place = *state;
+    struct seen seen;
+    uint64_t start = TEN_CURSOR_NOW;
+    read_changes(place->other, place->ns, &start, &seen);
+    use_once(place, "oldest");
+    use_once(place, "kept");
+    uint64_t middle = TEN_CURSOR_NOW;
+    read_changes(place->other, place->ns, &middle, &seen);
+    use_once(place, "newest");
+    uint64_t newest = TEN_CURSOR_NOW;
+    read_changes(place->other, place->ns, &newest, &seen);
+    assert_int_equal(forget(place, "oldest"), TEN_FORGET_DONE);
+    assert_int_equal(forget(place, "newest"), TEN_FORGET_DONE);
+    read_changes(place->other, place->ns, &newest, &seen);
+    assert_int_equal(seen.count, 0);
+    read_changes(place->other, place->ns, &middle, &seen);
+    assert_int_equal(seen.count, 0);
+    read_changes(place->other, place->ns, &start, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_string_equal(seen.at[0].target, "kept");
+    assert_string_equal(seen.at[1].target, "kept");
+    uint64_t token = must_acquire(place, "kept", "b", LONG_MS);
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t cursor = i == 0 ? newest : i == 1 ? middle : start;
+        read_changes(place->other, place->ns, &cursor, &seen);
+        assert_int_equal(seen.count, 1);
+        assert_string_equal(seen.at[0].target, "kept");
+        assert_int_equal(seen.at[0].change.token, token);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     CASE(a_forgotten_target_is_not_known_and_gets_a_higher_token),
     CASE(what_is_held_registered_or_unknown_is_not_forgotten),
@@ -160,6 +212,8 @@ static const struct CMUnitTest tests[] = {
     CASE(a_read_of_a_forgotten_target_names_a_bound_and_no_token),
     CASE(a_late_renewal_of_a_forgotten_lease_is_lost),
     CASE(all_that_is_unregistered_is_forgotten_in_steps),
+    CASE(a_forgotten_target_has_no_history_and_the_others_keep_theirs),
+    CASE(followers_of_the_feed_go_on_when_targets_are_forgotten),
 };
 
 const struct topic forgetting_topic = {tests, TEN_COUNT(tests)};

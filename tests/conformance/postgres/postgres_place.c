@@ -96,7 +96,13 @@ const char *postgres_text(struct postgres_place *postgres, const char *format, .
 
 /* ---- blockers */
 
-static void say(PGconn *connection, const char *statement) {
+PGconn *postgres_connect(const struct postgres_place *postgres) {
+    const char *const keywords[] = {"host", "dbname", "user", NULL};
+    const char *const values[] = {postgres->server->directory, postgres->database, POSTGRES_SERVER_USER, NULL};
+    return PQconnectdbParams(keywords, values, 0);
+}
+
+void postgres_say(PGconn *connection, const char *statement) {
     PGresult *result = PQexec(connection, statement);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
@@ -113,12 +119,10 @@ static void *let_go_later(void *arg) {
 
 void postgres_block(struct postgres_place *postgres, struct postgres_blocker *blocker, const char *statement,
                     uint64_t hold_ms) {
-    const char *const keywords[] = {"host", "dbname", "user", NULL};
-    const char *const values[] = {postgres->server->directory, postgres->database, POSTGRES_SERVER_USER, NULL};
-    blocker->connection = PQconnectdbParams(keywords, values, 0);
+    blocker->connection = postgres_connect(postgres);
     blocker->hold_ms = hold_ms;
-    say(blocker->connection, "BEGIN");
-    say(blocker->connection, statement);
+    postgres_say(blocker->connection, "BEGIN");
+    postgres_say(blocker->connection, statement);
     assert_int_equal(pthread_create(&blocker->thread, NULL, let_go_later, blocker), 0);
 }
 

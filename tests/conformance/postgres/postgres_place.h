@@ -38,6 +38,10 @@ void postgres_place_close(struct postgres_place *postgres);
 /* A statement, as the superuser; an error fails the test. Its first value as text, valid until the next one. */
 const char *postgres_text(struct postgres_place *postgres, const char *format, ...) TEN_PRINTF(2, 3);
 
+/* A connection of somebody else, as the superuser, and a statement there; an error fails the test. */
+PGconn *postgres_connect(const struct postgres_place *postgres);
+void postgres_say(PGconn *connection, const char *statement);
+
 /* Somebody else's transaction, which keeps what its statement has locked for that long from now, while the test goes
  * on. */
 struct postgres_blocker {

@@ -324,18 +324,6 @@ static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **
 
 /* ---- the history */
 
-static size_t count_history(const struct place *place, const char *target) {
-    static struct seen seen;
-    uint64_t cursor = TEN_CURSOR_OLDEST;
-    seen.count = 0;
-    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, SEEN_MAX, see_change, &seen, CALL_MS),
-                     TENURE_OK);
-    size_t count = 0;
-    for (size_t i = 0; i < seen.count; i++)
-        count += strcmp(seen.at[i].target, target) == 0;
-    return count;
-}
-
 static void change_a_thousand_times(const struct place *place) {
     enum { COUNT = 1000 };
     static char ids[COUNT][16];
@@ -354,7 +342,7 @@ static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
         expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
     lose_something(postgres);
     change_a_thousand_times(place); /* then the feed is trimmed */
-    assert_int_equal(count_history(place, "t"), 10);
+    assert_int_equal(count_changes(place, "t"), 10);
     /* So does every other kind of change. */
     uint64_t cursor = cursor_now(place->store, place->ns);
     (void)postgres_text(postgres, "UPDATE tenure.namespace SET cursor = cursor + 999 - cursor %% 1000");
@@ -368,10 +356,10 @@ static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
     (void)postgres_text(postgres, "UPDATE tenure.namespace SET cursor = cursor + 999 - cursor %% 1000");
     expect_outcome(acquire_within(place, "u", "a", TTL_MS, HANG_MS), TEN_OK);
     assert_true(cursor_now(place->store, place->ns) / 1000 > cursor / 1000 + 1);
-    assert_int_equal(count_history(place, "t"), 10);
+    assert_int_equal(count_changes(place, "t"), 10);
     for (int i = 0; i < 11; i++)
         change_a_thousand_times(place);
-    assert_int_equal(count_history(place, "t"), 0);
+    assert_int_equal(count_changes(place, "t"), 0);
     assert_in_range(atoi(postgres_text(postgres, "SELECT count(*) FROM tenure.change")), TEN_FEED_MAX,
                     TEN_FEED_MAX + 2000);
 }
@@ -506,61 +494,6 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     assert_in_range(result.remaining_ms, 1, LONG_MS);
 }
 
-/* ---- what keeps dead rows (the clock makes a transaction old) */
-
-struct snapshots {
-    unsigned warnings;
-    char text[2048]; /* all of them, with what to do */
-};
-
-static void note_snapshots(enum tenure_check_level level, const char *check, const char *found, const char *advice,
-                           void *userdata) {
-    struct snapshots *snapshots = userdata;
-    size_t size = strlen(snapshots->text);
-    if (strcmp(check, "old snapshots") != 0)
-        return;
-    snapshots->warnings += level == TENURE_CHECK_WARN;
-    snprintf(snapshots->text + size, sizeof snapshots->text - size, "%s -> %s\n", found, advice);
-}
-
-static struct snapshots look_for_snapshots(const struct place *place) {
-    struct snapshots snapshots = {0};
-    assert_int_equal(place->store->ops->check(place->store, note_snapshots, &snapshots, HANG_MS), TENURE_OK);
-    return snapshots;
-}
-
-static void a_transaction_that_keeps_dead_rows_is_named_with_what_to_do(void **state) {
-    struct postgres_place *postgres = *state;
-    struct postgres_blocker blocker;
-    char expected[128];
-    (void)postgres_text(postgres, "ALTER SYSTEM SET max_prepared_transactions = 2");
-    postgres_server_stop(postgres->server);
-    set_clock(postgres, "+0");
-    assert_int_equal(postgres_server_start_again(postgres->server), 0);
-    struct place *place = open_place(state);
-    must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(postgres, "BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'it''s'");
-    postgres_block(postgres, &blocker, "DECLARE c CURSOR FOR SELECT * FROM tenure.lease", 0);
-    pthread_join(blocker.thread, NULL);
-    PQclear(PQexec(blocker.connection, "BEGIN ISOLATION LEVEL REPEATABLE READ"));
-    PQclear(PQexec(blocker.connection, "SELECT * FROM tenure.lease"));
-    struct snapshots snapshots = look_for_snapshots(place);
-    assert_int_equal(snapshots.warnings, 0);
-    assert_non_null(strstr(snapshots.text, "none"));
-    set_clock(postgres, "+10m");
-    snapshots = look_for_snapshots(place);
-    assert_int_equal(snapshots.warnings, 2);
-    snprintf(expected, sizeof expected, "pg_terminate_backend(%d)", PQbackendPID(blocker.connection));
-    assert_non_null(strstr(snapshots.text, expected));
-    assert_non_null(strstr(snapshots.text, "idle in transaction"));
-    assert_non_null(strstr(snapshots.text, "ROLLBACK PREPARED 'it''s'"));
-    assert_non_null(strstr(snapshots.text, "has begun 10m"));
-    PQclear(PQexec(blocker.connection, "COMMIT"));
-    (void)postgres_text(postgres, "ROLLBACK PREPARED 'it''s'");
-    assert_int_equal(look_for_snapshots(place).warnings, 0);
-    PQfinish(blocker.connection);
-}
-
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -584,7 +517,6 @@ int main(void) {
         /* The last ones: the clock stays where they set it. */
         POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
         POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
-        POSTGRES_CASE(a_transaction_that_keeps_dead_rows_is_named_with_what_to_do),
     };
     return cmocka_run_group_tests_name("postgres-epoch", tests, postgres_group_setup, postgres_group_teardown);
 }

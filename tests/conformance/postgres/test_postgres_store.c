@@ -461,74 +461,6 @@ static void time_zones_and_other_settings_of_a_session_do_not_matter(void **stat
     }
 }
 
-static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void **state) {
-    struct postgres_place *postgres = *state;
-    const struct place *place = &postgres->place;
-    postgres_place_open(postgres, "");
-    must_acquire(place, "old", "a", LONG_MS);
-    must_acquire(place, "kept", "a", LONG_MS);
-    (void)postgres_text(postgres,
-                        "UPDATE tenure.change SET at = at - interval '31 days' WHERE namespace = '%s' "
-                        "AND target_id = 'old' RETURNING 1",
-                        place->ns);
-    for (int i = 0; i < 600; i++) { /* it is trimmed now and then */
-        uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-        expect_outcome(release(place, "t", "a", token), TEN_OK);
-    }
-    struct seen seen = {0};
-    uint64_t cursor = TEN_CURSOR_OLDEST;
-    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 2, see_change, &seen, CALL_MS), 0);
-    assert_int_equal(seen.count, 2);
-    assert_string_equal(seen.at[0].target, "kept");
-    assert_string_equal(seen.at[1].target, "t");
-}
-
-/* So many acquires that a step in the search for old counters is certain; and releases. */
-static void use_many(const struct place *place) {
-    enum { MANY = 260 };
-    static ten_op ops[MANY];
-    static ten_result results[MANY];
-    static char ids[MANY][32];
-    for (size_t i = 0; i < MANY; i++) {
-        snprintf(ids[i], sizeof ids[i], "busy%zu", i);
-        ops[i] = (ten_op){
-            .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = ids[i], .holder = "a", .ttl_ms = LONG_MS};
-    }
-    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
-    for (size_t i = 0; i < MANY; i++) {
-        expect_outcome(results[i], TEN_OK);
-        ops[i].kind = TEN_OP_RELEASE;
-        ops[i].token = results[i].token;
-    }
-    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
-}
-
-static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t old = must_acquire(place, "old", "a", LONG_MS);
-    expect_outcome(release(place, "old", "a", old), TEN_OK);
-    old = must_acquire(place, "old", "a", LONG_MS);
-    expect_outcome(release(place, "old", "a", old), TEN_OK);
-    uint64_t registered = must_acquire(place, "registered", "a", LONG_MS);
-    expect_outcome(release(place, "registered", "a", registered), TEN_OK);
-    put_target(place, "registered");
-    uint64_t held = must_acquire(place, "held", "a", LONG_MS);
-    uint64_t younger = must_acquire(place, "younger", "a", LONG_MS);
-    expect_outcome(release(place, "younger", "a", younger), TEN_OK);
-    (void)postgres_text(postgres,
-                        "WITH aged AS (UPDATE tenure.lease SET expires_at = now() - CASE target_id WHEN 'younger' THEN "
-                        "interval '29 days' ELSE interval '31 days' END WHERE holder_id IS NULL RETURNING 1) SELECT "
-                        "count(*) FROM aged");
-    for (int i = 0; i < 4; i++)
-        use_many(place);
-    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.lease WHERE target_id = 'old'"), "0");
-    assert_int_equal(read_lease(place, "registered").token, registered);
-    assert_int_equal(read_lease(place, "younger").token, younger);
-    expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
-    assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
-}
-
 static void people_see_scenes_in_a_view(void **state) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
@@ -633,8 +565,6 @@ int main(void) {
         POSTGRES_CASE(a_newer_schema_is_refused),
         POSTGRES_CASE(a_schema_that_was_dropped_under_a_handle_is_made_again),
         POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter),
-        POSTGRES_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
-        POSTGRES_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
         POSTGRES_CASE(people_see_scenes_in_a_view),
         POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction),
         POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once),

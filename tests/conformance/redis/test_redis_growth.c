@@ -94,7 +94,7 @@ static void the_history_survives_a_restart(void **state) {
     struct seen seen;
     redis_place_open(redis, "fresh=1");
     for (int i = 0; i < 5; i++)
-        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
+        use_once(place, "t");
     redis_command(redis, "SAVE");
     redis_place_restart(redis);
     expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
@@ -202,39 +202,17 @@ static void marks_of_ended_leases_are_wiped_however_many_there_are(void **state)
     assert_string_equal(redis_text(redis, "EXISTS tenure:%s:marks", place->ns), "0");
 }
 
-enum { MANY = 300 };
-
-/* So many acquires that a step in the search for old counters is certain; and releases. */
-static void use_many(const struct place *place, const char *prefix) {
-    static ten_op ops[MANY];
-    static ten_result results[MANY];
-    static char ids[MANY][32];
-    for (size_t i = 0; i < MANY; i++) {
-        snprintf(ids[i], sizeof ids[i], "%s%zu", prefix, i);
-        ops[i] = acquisition(place, ids[i], "a");
-        ops[i].ttl_ms = LONG_MS;
-    }
-    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
-    for (size_t i = 0; i < MANY; i++) {
-        expect_outcome(results[i], TEN_OK);
-        ops[i].kind = TEN_OP_RELEASE;
-        ops[i].token = results[i].token;
-    }
-    assert_int_equal(ten_store_apply(place->store, ops, results, MANY, CALL_MS), TENURE_OK);
-}
-
 static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
-    uint64_t old = must_acquire(place, "old", "a", LONG_MS);
-    expect_outcome(release(place, "old", "a", old), TEN_OK);
-    uint64_t registered = must_acquire(place, "registered", "a", LONG_MS);
-    expect_outcome(release(place, "registered", "a", registered), TEN_OK);
+    uint64_t old = use_once(place, "old");
+    uint64_t registered = use_once(place, "registered");
     put_target(place, "registered");
     uint64_t held = must_acquire(place, "held", "a", LONG_MS);
+    /* So many acquires that a step of the search is certain with each. */
     for (int i = 0; i < 20; i++) /* passes in which they are seen, and in which nothing is old enough */
-        use_many(place, "busy");
+        use_many(place, "busy", 300);
     assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:idle %s:lease:old", place->ns, place->ns), "1");
     assert_string_equal(redis_text(redis, "HLEN tenure:%s:fence", place->ns), "303");
     /* As if it had been seen a month ago. */
@@ -244,7 +222,7 @@ static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(voi
                   place->ns, place->ns, (unsigned long long)old,
                   (unsigned long long)(ten_wall_ms(&ten_system_clock) - UINT64_C(31) * 24 * 60 * 60 * 1000));
     for (int i = 0; i < 20; i++)
-        use_many(place, "busy");
+        use_many(place, "busy", 300);
     assert_string_equal(redis_text(redis, "HLEN tenure:%s:fence", place->ns), "302");
     assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:fence %s:lease:old", place->ns, place->ns), "0");
     assert_int_equal(read_lease(place, "registered").token, registered);

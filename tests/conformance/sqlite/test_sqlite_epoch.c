@@ -402,13 +402,6 @@ static void a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch(vo
 
 /* ---- the history */
 
-static size_t count_history(const struct place *place) {
-    struct seen seen = {0};
-    uint64_t cursor = TEN_CURSOR_OLDEST;
-    read_changes(place->store, place->ns, &cursor, &seen);
-    return seen.count;
-}
-
 static void the_history_survives_an_epoch_and_readers_start_over(void **state) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
@@ -419,13 +412,13 @@ static void the_history_survives_an_epoch_and_readers_start_over(void **state) {
         expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
     uint64_t middle = start + 4;
     uint64_t end = cursor_now(place->store, place->ns);
-    assert_int_equal(count_history(place), 11);
+    assert_int_equal(count_changes(place, NULL), 11);
     run_sql(sqlite->path, "VACUUM"); /* looks like a restore */
     expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
-    assert_int_equal(count_history(place), 12);
+    assert_int_equal(count_changes(place, NULL), 12);
     sqlite->clock.boot_ms += TTL_MS + TENURE_TTL_DEFAULT_MS;
     expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_OK);
-    assert_int_equal(count_history(place), 13);
+    assert_int_equal(count_changes(place, NULL), 13);
     uint64_t cursors[] = {start, middle, end, end + 1};
     for (size_t i = 0; i < TEN_COUNT(cursors); i++) {
         struct seen seen = {0};
@@ -482,7 +475,7 @@ static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
     must_acquire(place, "t", "a", 10 * TTL_MS);
     assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
     assert_int_equal(left_ms, 0);
-    assert_int_equal(count_history(place), 1);
+    assert_int_equal(count_changes(place, NULL), 1);
     run_sql(sqlite->path, "VACUUM");
     uint64_t cursor = cursor_now(place->store, place->ns);
     assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);

@@ -155,7 +155,7 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
     ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
     ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5, .keys_only = true});
     ten_etcd_get_all(&txn, "p/feed/",
-                     &(struct ten_etcd_range){.from = "p/feed/7", .changed_since = 9, .by_change = true});
+                     &(struct ten_etcd_range){.from = "p/feed/7", .created_since = 9, .by_creation = true});
     json_t *body = body_of(&txn);
     assert_null(json_object_get(operation(body, 0, "requestRange"), "range_end"));
     const json_t *all = operation(body, 1, "requestRange");
@@ -169,8 +169,8 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
     const json_t *changes = operation(body, 3, "requestRange");
     assert_data(changes, "key", "p/feed/7", 8);
     assert_data(changes, "range_end", "p/feed0", 7);
-    assert_number(changes, "min_mod_revision", "9");
-    assert_string_equal(json_string_value(json_object_get(changes, "sort_target")), "MOD");
+    assert_number(changes, "min_create_revision", "9");
+    assert_string_equal(json_string_value(json_object_get(changes, "sort_target")), "CREATE");
     json_decref(body);
     ten_etcd_txn_free(&txn);
 }
