@@ -50,8 +50,10 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
 }
 
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping) {
-    bool no_store = worker->restarted && !end->signalled && end->exit_code == worker->rules.retry_exit;
-    return (end->signalled || no_store) && !stopping && !worker->rules.one_shot;
+    bool no_store = end->exit_code == worker->rules.retry_exit;
+    bool not_begun = !end->begun && end->exit_code != 0;
+    bool crashed = end->signalled || (worker->restarted && (no_store || not_begun));
+    return crashed && !stopping && !worker->rules.one_shot;
 }
 
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end) {

@@ -44,6 +44,7 @@ typedef struct ten_worker_end {
     int exit_code;          /* 128 + N when it died of signal N */
     bool gone;              /* everything that it started is gone, too */
     bool ready;             /* it had an instance */
+    bool begun;             /* it was in its loop */
     uint64_t keep_until_ms; /* before this its leases are not released; 0: at any time */
 } ten_worker_end;
 
@@ -54,7 +55,8 @@ void ten_worker_started(ten_worker *worker, uint64_t now_ms);
  * holds none. turns: of its loop; 0: it is not in it. What is not fine is to be killed. */
 enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, uint64_t now_ms);
 uint64_t ten_worker_look_ms(const ten_worker *worker);
-/* Whether another one is wanted: it died of a signal, or found no store, and nobody asked for an end. */
+/* Whether another one is wanted, if nobody asked for an end: it died of a signal; or it follows one that did, and found
+ * no store, or could not begin at all. The one before it could begin, so what keeps it from that may pass. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
 /* The exit code of the warden, if no other worker follows. */
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end);

@@ -99,7 +99,8 @@ remove_group() {
 }
 ended_group() {
     echo 1 >"$GROUP/cgroup.kill"
-    for process in $(find "$GROUP" -name cgroup.procs -exec cat {} +); do kill -KILL "$process" || :; done
+    find "$GROUP" -name cgroup.procs -exec cat {} + >"$CASE/grouped"
+    while read -r process; do kill -KILL "$process" || :; done <"$CASE/grouped"
     empty_group
 }
 empty_group() { grep -qx 'populated 0' "$GROUP/cgroup.events"; }

@@ -280,6 +280,7 @@ static ten_worker_end end_of_worker(struct warden *warden) {
                                                                      : WEXITSTATUS(warden->status),
                             .gone = end_descendants(warden, ten_now_ms() + warden->config->ttl_ms),
                             .ready = atomic_load(&state->ready),
+                            .begun = atomic_load(&state->begun),
                             .keep_until_ms = atomic_load(&state->keep_until_ms)};
 }
 

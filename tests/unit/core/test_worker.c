@@ -143,6 +143,21 @@ static void without_a_store_only_a_worker_that_follows_another_is_followed(void 
     assert_false(ten_worker_is_wanted_again(&worker, &no_store, true));
 }
 
+/* Its file of targets is away for a moment, say: the one before it could read it. */
+static void one_that_cannot_begin_is_followed_only_if_it_follows_another(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    const ten_worker_end not_begun = {.exit_code = 2, .ready = true};
+    const ten_worker_end begun = {.exit_code = 2, .ready = true, .begun = true};
+    const ten_worker_end nothing_to_do = {.exit_code = 0};
+    assert_false(ten_worker_is_wanted_again(&worker, &not_begun, false));
+    assert_int_equal(ten_worker_pause_ms(&worker, NOW + 10), 100);
+    assert_true(ten_worker_is_wanted_again(&worker, &not_begun, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &not_begun, true));
+    assert_false(ten_worker_is_wanted_again(&worker, &begun, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &nothing_to_do, false));
+}
+
 static void a_worker_that_lived_for_30_s_starts_the_pauses_anew(void **state) {
     (void)state;
     ten_worker worker = worker_with(false);
@@ -181,6 +196,7 @@ int main(void) {
         cmocka_unit_test(a_pause_of_the_warden_is_not_the_workers),
         cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
         cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
+        cmocka_unit_test(one_that_cannot_begin_is_followed_only_if_it_follows_another),
         cmocka_unit_test(a_worker_that_lived_for_30_s_starts_the_pauses_anew),
         cmocka_unit_test(leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them),
     };
