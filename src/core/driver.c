@@ -113,6 +113,7 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
         call.limit = driver->followed ? driver->config.feed_size : 1;
         driver->due_ms[TEN_CALL_CHANGES] = UINT64_MAX;
         driver->moved = driver->noticed = false;
+        driver->rows = 0;
         driver->fed_ms = now_ms;
         break;
     case TEN_CALL_INSTANCES:
@@ -240,7 +241,9 @@ static void answer_changes(ten_driver *driver, uint64_t now_ms, int error, uint6
             want_feed(driver, now_ms);
         return;
     }
-    if (driver->moved)
+    if (driver->rows >= driver->config.feed_size)
+        want(driver, TEN_CALL_CHANGES, now_ms); /* there is more: a gap would only let it fall behind */
+    else if (driver->moved)
         want_feed(driver, now_ms); /* its end is where nothing more comes */
     else if (part->fed)
         part->fed(driver->config.self);
@@ -347,6 +350,7 @@ void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *ch
     bool registration = change->kind == TENURE_EVENT_TARGET_ADDED || change->kind == TENURE_EVENT_TARGET_CHANGED ||
                         change->kind == TENURE_EVENT_TARGET_REMOVED;
     driver->moved = true;
+    driver->rows++;
     if (registration && driver->config.registrations)
         remember_changed(driver, now_ms, change->target);
     if (change->kind == TENURE_EVENT_RECOVERING && driver->config.part->row)

@@ -118,7 +118,7 @@ typedef struct ten_driver {
     bool moved;   /* the reading in flight has brought an entry */
     bool noticed; /* since the last reading began */
 
-    size_t rows;     /* of the page in flight */
+    size_t rows;     /* of the page, or of the reading of the feed, in flight */
     bool list_again; /* a listing begins soon: what changes before that need not be remembered one by one */
     bool lacking;    /* the last listing lacked something, and the feed has not been read since */
     char after[TENURE_TARGET_MAX + 1];

@@ -13,6 +13,7 @@
 
 #define BATCH_MAX_DEFAULT 1000u
 #define RANK_DELAY_MIN_MS 20u
+#define FALLBACK_DELAYS   10u /* TTL / 6 */
 
 /* ---- small things */
 
@@ -245,6 +246,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->settle_ms = config->settle_ms;
     fleet->rank_delay_ms =
         config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
+    fleet->fallback_ms = fleet->rank_delay_ms * FALLBACK_DELAYS;
     fleet->weight = fleet->own_weight = config->weight;
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
     fleet->targets_max = config->targets_max ? config->targets_max : UINT32_MAX;

@@ -6,7 +6,8 @@
 
 #include "core/fleet_state.h"
 
-#define STRIKES_MAX      6u
+#define STRIKES_MAX      10u
+#define KEEP_MIN_MS      100u
 #define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
 /* ---- the answer */
@@ -33,7 +34,7 @@ static void note_granted(ten_fleet *fleet, uint32_t number) {
         /* This instance released it for the planned holder, which did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
-        target->keep_until_ms = fleet->now_ms + (fleet->timing.ttl_ms << target->strikes);
+        target->keep_until_ms = fleet->now_ms + (ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes);
     }
     target->handed_over = false;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_ACQUIRED,
@@ -67,6 +68,8 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
         target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
         target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
         target->heard = fleet->listing;
+        if (target->holder < fleet->instance_room)
+            fleet->instances[target->holder].active_ms = fleet->now_ms;
         target->handed = false; /* it was tried after the first term: the holder has confirmed it */
         event.error = TENURE_E_HELD;
         if (result->recovering) {

@@ -7,6 +7,7 @@
 #include "core/fleet_state.h"
 
 #define CHECKING_RANKS 2u
+#define BUSY_TTLS      10u /* so long at most one is waited for that takes other targets, but not this one */
 
 /* ---- what a target needs now */
 
@@ -57,19 +58,28 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. But
      * what was handed over to this instance is its own already. */
     uint64_t first_ms = target->holding.stray ? 0 : fleet->start_ms + fleet->settle_ms;
+    uint32_t planned_holder = ten_plan_holder(fleet->plan, number);
+    if (rank > 0 && planned_holder != TEN_NOBODY) /* nor does the planned one take anything before */
+        first_ms = ten_max_u64(first_ms, fleet->instances[planned_holder].since_ms + fleet->settle_ms);
     uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
     if (is_other_instance(target->holder)) {
         /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries
          * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. Who
          * handed it over, and the first fallbacks, look whether the planned holder has confirmed it. */
-        bool planned = target->holder == ten_plan_holder(fleet->plan, number);
+        bool planned = target->holder == planned_holder;
         bool checks = target->handed && (target->handed_over || rank <= CHECKING_RANKS);
         if (planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
         if (!planned)
             free_ms += rank * fleet->timing.ttl_ms;
     }
-    return ten_max_u64(first_ms, free_ms) + rank * fleet->rank_delay_ms;
+    free_ms = ten_max_u64(first_ms, free_ms);
+    if (rank == 0)
+        return free_ms;
+    /* A planned holder that has much to take is given time, as long as it is seen to take something. */
+    uint64_t active_ms = planned_holder == TEN_NOBODY ? 0 : fleet->instances[planned_holder].active_ms;
+    active_ms = ten_min_u64(active_ms, free_ms + BUSY_TTLS * fleet->timing.ttl_ms);
+    return ten_max_u64(free_ms, active_ms) + rank * fleet->fallback_ms;
 }
 
 static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {

@@ -44,6 +44,7 @@ struct ten_fleet_target {
 struct ten_fleet_instance {
     uint64_t since_ms; /* when this instance first saw it */
     uint64_t ends_ms;  /* when its heartbeat expires, as of the last list */
+    uint64_t active_ms; /* when it was last seen to have taken a target */
     bool known;
     bool listed;  /* in the list that is being read */
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
@@ -53,6 +54,7 @@ struct ten_fleet {
     ten_timing timing;
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
+    uint64_t fallback_ms; /* so much longer than the planned holder all others wait */
     uint32_t weight;     /* as announced */
     uint32_t own_weight; /* as configured; announced unless the instance was asked to drain */
     uint32_t batch_max;

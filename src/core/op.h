@@ -184,7 +184,9 @@ typedef struct ten_instance {
  * TENURE_EVENT_UNOWNED is never in a feed: core/history.h derives it from the other entries. */
 #define TEN_EVENT_COUNT (TENURE_EVENT_ASKED + 1)
 
-#define TEN_FEED_MAX      10000u /* entries that a backend keeps at least, and not many more */
+#define TEN_FEED_MAX      10000u  /* entries that a backend keeps at least */
+#define TEN_FEED_MOST     250000u /* and at most, if they are young: a start of a large fleet */
+#define TEN_FEED_YOUNG_MS UINT64_C(60000)
 #define TEN_FEED_AGE_MS   (UINT64_C(30) * 24 * 60 * 60 * 1000) /* older ones are removed when the feed is trimmed */
 #define TEN_CURSOR_NOW    UINT64_MAX
 #define TEN_CURSOR_OLDEST (UINT64_MAX - 1)

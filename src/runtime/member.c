@@ -12,7 +12,7 @@
 #define SETTLE_MS   2000u
 #define BATCH_MAX   1000u
 #define PAGE_SIZE   1000u
-#define FEED_SIZE   1000u
+#define FEED_SIZE   4000u
 #define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
 #define STOP_MIN_MS 1000u
 

@@ -86,7 +86,12 @@ WITH here AS MATERIALIZED (
              WHERE $2::text = 'announce' AND began_at + $4::bigint * interval '1 millisecond' > now
                AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now)) AS shown_ms
 ), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
+                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
+                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
+                          (SELECT cursor - 1 FROM tenure.change
+                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
+                            ORDER BY cursor LIMIT 1)),
                     (SELECT cursor - 1 FROM tenure.change
                       WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
                       ORDER BY cursor LIMIT 1)) AS bound

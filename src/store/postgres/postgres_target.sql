@@ -29,7 +29,12 @@ WITH edit AS MATERIALIZED (
                 ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
       FROM events
 ), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 10000),
+    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
+                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
+                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
+                          (SELECT cursor - 1 FROM tenure.change
+                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
+                            ORDER BY cursor LIMIT 1)),
                     (SELECT cursor - 1 FROM tenure.change
                       WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
                       ORDER BY cursor LIMIT 1)) AS bound
@@ -52,31 +57,41 @@ WITH edit AS MATERIALIZED (
 SELECT found FROM edit, told ORDER BY at;
 
 -- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many, $5 whether what is free and
--- not registered is left out. The ids come from two indexes in the same order, and are read as far as the page goes.
+-- not registered is left out. The ids come from two indexes, of each no more than the page can have. OFFSET 0 keeps the
+-- planner from joining: what belongs to an id is found by index, one by one, whatever the statistics say.
 -- name: list
-SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
-       CASE WHEN held THEN lease.holder_id END, lease.ttl_ms,
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), page AS MATERIALIZED (
+    SELECT id FROM (
+        (SELECT target_id AS id FROM tenure.lease
+          WHERE namespace = $1 AND target_id > $2 AND version > 0 AND $3::text <> 'registered'
+            AND CASE WHEN holder_id IS NOT NULL AND expires_at > (SELECT now FROM clock) THEN $3::text <> 'free'
+                     WHEN $5::boolean OR $3::text = 'leased' THEN false
+                     ELSE $3::text <> 'free' OR NOT EXISTS (SELECT FROM tenure.target
+                                                             WHERE target.namespace = $1 AND target.id = target_id
+                                                               AND paused) END
+          ORDER BY target_id LIMIT $4::bigint)
+        UNION
+        (SELECT id FROM tenure.target
+          WHERE namespace = $1 AND id > $2 AND $3::text <> 'leased'
+            AND ($3::text <> 'free'
+                 OR (NOT paused AND NOT EXISTS (SELECT FROM tenure.lease
+                                                 WHERE lease.namespace = $1 AND target_id = target.id AND version > 0
+                                                   AND holder_id IS NOT NULL AND expires_at > (SELECT now FROM clock))))
+          ORDER BY id LIMIT $4::bigint)) AS either
+     ORDER BY id LIMIT $4::bigint
+)
+SELECT page.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
+       CASE WHEN lease.holder_id IS NOT NULL AND lease.expires_at > now THEN lease.holder_id END, lease.ttl_ms,
        greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
-  FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock
- CROSS JOIN LATERAL (
-        SELECT target_id AS id FROM tenure.lease
-         WHERE namespace = $1 AND target_id > $2 AND version > 0
-           AND (NOT $5::boolean OR (holder_id IS NOT NULL AND expires_at > now))
-        UNION ALL
-        SELECT id FROM tenure.target
-         WHERE namespace = $1 AND id > $2
-           AND NOT EXISTS (SELECT FROM tenure.lease
-                            WHERE namespace = $1 AND target_id = target.id AND version > 0
-                              AND (NOT $5::boolean OR (holder_id IS NOT NULL AND expires_at > now)))) AS ids
-  LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ids.id
-  LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ids.id AND version > 0
- CROSS JOIN LATERAL (SELECT coalesce(lease.holder_id IS NOT NULL AND lease.expires_at > now, false) AS held) AS state
- WHERE CASE $3::text WHEN 'leased' THEN held
-                     WHEN 'free' THEN NOT held AND NOT coalesce(paused, false)
-                     WHEN 'registered' THEN target.id IS NOT NULL
-                     ELSE true END
- ORDER BY ids.id LIMIT $4::bigint;
+  FROM page CROSS JOIN clock
+  LEFT JOIN LATERAL (SELECT * FROM tenure.target WHERE target.namespace = $1 AND target.id = page.id OFFSET 0) AS target
+         ON true
+  LEFT JOIN LATERAL (SELECT * FROM tenure.lease
+                      WHERE lease.namespace = $1 AND lease.target_id = page.id AND version > 0 OFFSET 0) AS lease ON true
+ ORDER BY page.id;
 
 -- Certain targets with their leases, in the order of their ids ($2) in the call.
 -- name: read_targets
@@ -86,8 +101,10 @@ SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.v
        floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
   FROM unnest($2::text[]) WITH ORDINALITY AS ids (id, at)
  CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
-  LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ids.id
-  LEFT JOIN tenure.lease ON lease.namespace = $1 AND lease.target_id = ids.id AND version > 0
+  LEFT JOIN LATERAL (SELECT * FROM tenure.target WHERE target.namespace = $1 AND target.id = ids.id OFFSET 0) AS target
+         ON true
+  LEFT JOIN LATERAL (SELECT * FROM tenure.lease
+                      WHERE lease.namespace = $1 AND lease.target_id = ids.id AND version > 0 OFFSET 0) AS lease ON true
  WHERE target.id IS NOT NULL OR lease.target_id IS NOT NULL
  ORDER BY ids.at;
 

@@ -71,8 +71,20 @@ for i, id in ipairs(ids) do
 end
 local values = call('MGET', unpack(keys))
 local fences = call('HMGET', FENCE, unpack(keys))
-local helds = call('HMGET', HELD, unpack(keys))
-local marks = call('HMGET', MARKS, unpack(keys))
+-- Of what nobody holds there is nothing more to be read.
+local leased, details = {}, {}
+for i, key in ipairs(keys) do
+    if values[i] then
+        leased[#leased + 1] = key
+    end
+end
+if #leased > 0 then
+    local helds, marks = call('HMGET', HELD, unpack(leased)), call('HMGET', MARKS, unpack(leased))
+    for i, key in ipairs(leased) do
+        details[key] = { call('PTTL', key), helds[i], marks[i] }
+    end
+end
+local NOTHING = { 0, false, false }
 local descriptions = call('HMGET', TARGETS, unpack(ids))
 for i, id in ipairs(ids) do
     if #reply - 1 == limit then
@@ -80,8 +92,8 @@ for i, id in ipairs(ids) do
         return reply
     end
     if matches(descriptions[i], values[i], fences[i]) then
-        local left = values[i] and call('PTTL', keys[i]) or 0
-        reply[#reply + 1] = { id, descriptions[i], values[i], left, fences[i], helds[i], marks[i] }
+        local left, held, mark = unpack(details[keys[i]] or NOTHING)
+        reply[#reply + 1] = { id, descriptions[i], values[i], left, fences[i], held, mark }
     end
 end
 if not wanted and #ids == tonumber(look_at) then

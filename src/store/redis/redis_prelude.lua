@@ -33,7 +33,8 @@ local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDL
 local OUR_KEYS, OUR_ARGUMENTS = 11, 7
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS = unpack(ARGV, 1, 7)
 local TOKEN_MAX = 9007199254740991
-local FEED_MAX = 10000
+local FEED_MAX, FEED_MOST = 10000, 250000
+local FEED_YOUNG = 60000 -- milliseconds
 local FEED_AGE = 2592000000 -- 30 days
 local OLD_MAX = 16 -- entries that one call drops because of their age
 local NOTICE_MAX = 4096
@@ -195,15 +196,26 @@ local function recovering(ttl)
     return math.min(length, began + length - now)
 end
 
--- Entries that are too old. The time of their last line counts: a loss has that of the lease's end, but never stands last.
-local function drop_old()
-    for _ = 1, OLD_MAX do
-        local oldest = call('ZRANGE', FEED, '0', '0')[1]
-        local at = tonumber(match(oldest or '', '.*\n%d+\t%d+\t%d+\t(%d+)\t'))
-        if not at or at >= now - FEED_AGE then
+-- The feed keeps FEED_MAX changes, and what is younger than FEED_YOUNG up to FEED_MOST: at the start of a large fleet
+-- nobody can read as fast as all write. The time of an entry is that of its last line: a loss has that of the lease's
+-- end, but never stands last. The cursor leaps when an epoch begins; what came before stays until the present epoch has
+-- as many changes.
+local function trim_feed()
+    local entries = call('ZCARD', FEED)
+    if cursor - first >= FEED_MOST then
+        call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MOST))
+    elseif entries > FEED_MOST then
+        call('ZREMRANGEBYRANK', FEED, '0', whole(entries - FEED_MOST - 1))
+    end
+    for removed = 0, OLD_MAX - 1 do
+        local oldest = call('ZRANGE', FEED, '0', '0', 'WITHSCORES')
+        local at = tonumber(match(oldest[1] or '', '.*\n%d+\t%d+\t%d+\t(%d+)\t'))
+        local is_surplus = entries - removed > FEED_MAX or
+            (cursor - first >= FEED_MAX and tonumber(oldest[2] or '0') <= cursor - FEED_MAX)
+        if not at or at >= now - (is_surplus and FEED_YOUNG or FEED_AGE) then
             return
         end
-        call('ZREM', FEED, oldest)
+        call('ZREM', FEED, oldest[1])
     end
 end
 
@@ -217,13 +229,7 @@ local function publish()
     call('HSET', EPOCH, 'cursor', text)
     local entry = text .. '\n' .. concat(events, '\n')
     call('ZADD', FEED, text, entry)
-    -- The cursor leaps when an epoch begins. What came before stays until the present epoch has as many changes.
-    if cursor - first >= FEED_MAX then
-        call('ZREMRANGEBYSCORE', FEED, '-inf', whole(cursor - FEED_MAX))
-    elseif call('ZCARD', FEED) > FEED_MAX then
-        call('ZREMRANGEBYRANK', FEED, '0', whole(call('ZCARD', FEED) - FEED_MAX - 1))
-    end
-    drop_old()
+    trim_feed()
     -- A small one tells what changed: those who hear it need not ask.
     -- The channel is the feed's name with the database, because channels are not a database's own. A user without the
     -- permission costs others the notice, and nobody the lease.

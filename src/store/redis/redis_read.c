@@ -12,7 +12,8 @@
 #define LOOK_AT      250u /* ids that one call looks at */
 #define EDITS_A_CALL 250u
 #define NODES_A_CALL 1000u
-#define ENTRIES      64u
+#define ENTRIES      64u     /* of the feed, in one call */
+#define CHANGES_MOST 100000u /* the same */
 #define LINE_FIELDS  7u
 #define NUMBER_BASE  10
 
@@ -296,7 +297,8 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
 struct reading {
     const ten_redis_space *space;
     uint64_t cursor;
-    bool all; /* also what is of an epoch before this */
+    size_t limit; /* changes */
+    bool all;     /* also what is of an epoch before this */
 };
 
 static void make_cursor(ten_redis_store *store, void *userdata) {
@@ -311,6 +313,7 @@ static void make_reading(ten_redis_store *store, void *userdata) {
     ten_redis_word(&store->words, reading->space->own[TEN_REDIS_EPOCH]);
     ten_redis_word(&store->words, reading->space->own[TEN_REDIS_FEED]);
     ten_redis_word_number(&store->words, reading->cursor);
+    ten_redis_word_number(&store->words, ten_min_u64(reading->limit, CHANGES_MOST));
     ten_redis_word_number(&store->words, ENTRIES);
     ten_redis_word_number(&store->words, reading->all);
 }
@@ -432,6 +435,7 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
     for (bool more = true; r == TENURE_OK && more && limit > 0;) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         reading.cursor = *cursor;
+        reading.limit = limit;
         r = ten_redis_call(store, "reading the feed", make_reading, &reading, timeout_ms, &reply);
         if (r == TENURE_OK && reply->type == REDIS_REPLY_INTEGER) {
             r = read_cursor(store, &reading, timeout_ms, cursor);
@@ -445,7 +449,7 @@ int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cur
             r = reply->element[i]->type == REDIS_REPLY_STRING
                     ? hand_out_entry(reply->element[i]->str, namespace_name, cursor, &limit, each, userdata)
                     : ten_redis_misunderstood(store);
-        more = r == TENURE_OK && reply->elements == ENTRIES + 1;
+        more = r == TENURE_OK && reply->elements > 1 && *cursor < ten_redis_number(reply->element[0]);
         if (r == TENURE_OK && reading.all && *cursor == 0) /* there are none */
             *cursor = ten_redis_number(reply->element[0]);
     }

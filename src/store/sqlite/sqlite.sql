@@ -229,11 +229,15 @@ SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask FROM instan
 INSERT INTO change (cursor, at_ms, event, reason, namespace, target, instance, actor, token)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
--- By count (cursors leap when an epoch begins, and what came before stays), and those before the first that is young
--- enough: what lies between younger ones stays, because a loss has the time of the lease's end, which may be long ago.
+-- By count (cursors leap when an epoch begins, and what came before stays): ?1 are kept, and up to ?3 if they are not
+-- older than ?4. And those before the first that is not older than ?2: what lies between younger ones stays, because a
+-- loss has the time of the lease's end, which may be long ago.
 -- name: trim_changes
 DELETE FROM change
- WHERE cursor <= max(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?1), 0),
+ WHERE cursor <= max(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?3), 0),
+                     min(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?1), 0),
+                         coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?4 ORDER BY cursor LIMIT 1),
+                                  9223372036854775807)),
                      coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
 
 -- name: change_range

@@ -206,6 +206,8 @@ static int trim_changes(ten_db *db) {
         return db->error->code;
     ten_bind_u64(statement, 1, TEN_FEED_MAX);
     ten_bind_u64(statement, 2, ten_sub_saturating(db->context.wall_ms, TEN_FEED_AGE_MS));
+    ten_bind_u64(statement, 3, TEN_FEED_MOST);
+    ten_bind_u64(statement, 4, ten_sub_saturating(db->context.wall_ms, TEN_FEED_YOUNG_MS));
     return ten_db_run(db, statement);
 }
 
