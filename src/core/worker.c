@@ -21,14 +21,15 @@ void ten_worker_started(ten_worker *worker, uint64_t now_ms) {
     worker->turns = 0;
     worker->is_past_deadlines = false;
     worker->looked_ms = now_ms;
-    worker->silent_ms = worker->renewing_ms = 0;
+    worker->silent_ms = worker->renewing_ms = worker->deaf_ms = 0;
 }
 
 uint64_t ten_worker_look_ms(const ten_worker *worker) {
     return ten_max_u64(worker->rules.ttl_ms / 16, 1);
 }
 
-enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, uint64_t now_ms) {
+enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, bool stopping,
+                                      uint64_t now_ms) {
     /* If the warden itself could not look for longer, then perhaps the worker could not run either. */
     uint64_t watched_ms = ten_min_u64(now_ms - worker->looked_ms, ten_worker_look_ms(worker));
     bool silent = turns != 0 && turns == worker->turns;
@@ -46,12 +47,16 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
      * loop turns. */
     bool renewed = silent && last_end_ms > worker->silent_end_ms;
     worker->renewing_ms = renewed ? worker->renewing_ms + watched_ms : 0;
-    return worker->silent_ms > hung_ms && worker->renewing_ms > WAKING_MS ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
+    worker->deaf_ms = silent && stopping ? worker->deaf_ms + watched_ms : 0;
+    bool useless = worker->silent_ms > hung_ms && worker->renewing_ms > WAKING_MS;
+    return useless || worker->deaf_ms > hung_ms ? TEN_WORKER_HUNG : TEN_WORKER_FINE;
 }
 
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping) {
-    bool no_store = worker->restarted && !end->signalled && end->exit_code == worker->rules.retry_exit;
-    return (end->signalled || no_store) && !stopping && !worker->rules.one_shot;
+    bool no_store = end->exit_code == worker->rules.retry_exit;
+    bool not_begun = !end->begun && end->exit_code != 0;
+    bool crashed = end->signalled || (worker->restarted && (no_store || not_begun));
+    return crashed && !stopping && !worker->rules.one_shot;
 }
 
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end) {

@@ -29,13 +29,15 @@ typedef struct ten_worker {
     uint64_t silent_ms;     /* for how long the loop has not turned, as far as this was watched */
     uint64_t silent_end_ms; /* the latest deadline at the first half of what it takes to be hung */
     uint64_t renewing_ms;   /* for how long it has not turned since that deadline was moved */
+    uint64_t deaf_ms;       /* for how long it has not turned since it was asked to end */
 } ten_worker;
 
 enum ten_worker_state {
     TEN_WORKER_FINE,
     TEN_WORKER_PAST_DEADLINES, /* past its last deadline, and it has not noticed, not even when a call on a slow store
                                   must have ended: it may hold a lock of the store */
-    TEN_WORKER_HUNG,           /* its loop hangs, while its leases may be renewed by another thread: for nothing */
+    TEN_WORKER_HUNG,           /* its loop hangs, while its leases may be renewed by another thread: for nothing; or it
+                                  is stopped, or hangs, and does not hear that it was asked to end */
 };
 
 /* How a worker has ended. */
@@ -44,6 +46,7 @@ typedef struct ten_worker_end {
     int exit_code;          /* 128 + N when it died of signal N */
     bool gone;              /* everything that it started is gone, too */
     bool ready;             /* it had an instance */
+    bool begun;             /* it was in its loop */
     uint64_t keep_until_ms; /* before this its leases are not released; 0: at any time */
 } ten_worker_end;
 
@@ -51,10 +54,12 @@ void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules);
 /* The first one, or another that was wanted. */
 void ten_worker_started(ten_worker *worker, uint64_t now_ms);
 /* Looks at it; to be called at least every ten_worker_look_ms(). last_end_ms: the latest deadline of its leases; 0: it
- * holds none. turns: of its loop; 0: it is not in it. What is not fine is to be killed. */
-enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, uint64_t now_ms);
+ * holds none. turns: of its loop; 0: it is not in it. stopping: it was asked to end. What is not fine is to be killed. */
+enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, bool stopping,
+                                      uint64_t now_ms);
 uint64_t ten_worker_look_ms(const ten_worker *worker);
-/* Whether another one is wanted: it died of a signal, or found no store, and nobody asked for an end. */
+/* Whether another one is wanted, if nobody asked for an end: it died of a signal; or it follows one that did, and found
+ * no store, or could not begin at all. The one before it could begin, so what keeps it from that may pass. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
 /* The exit code of the warden, if no other worker follows. */
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end);

@@ -94,9 +94,14 @@ delegated() {
 }
 remove_group() {
     end_all
-    echo 1 >"$GROUP/cgroup.kill"
-    until_true 5 empty_group
+    until_true 5 ended_group
     find "$GROUP" -depth -type d -exec rmdir {} \;
+}
+ended_group() {
+    echo 1 >"$GROUP/cgroup.kill"
+    find "$GROUP" -name cgroup.procs -exec cat {} + >"$CASE/grouped"
+    while read -r process; do kill -KILL "$process" || :; done <"$CASE/grouped"
+    empty_group
 }
 empty_group() { grep -qx 'populated 0' "$GROUP/cgroup.events"; }
 groups_left() { find "$GROUP" -mindepth 1 -type d; }
@@ -106,10 +111,9 @@ group_form() {
     in_force cgroup
     until_true 5 no_groups_left
 }
-# Set-uid programs that have become root, and are detached, too.
-group_ends_root() {
-    set_uid_poller
-    POLL_OPTIONS='root detach'
+# group_ends OPTIONS: what the poller with these options leaves in its group is ended at a kill, a stop and an ordinary end.
+group_ends() {
+    POLL_OPTIONS=$1
     first_leader a b
     mark kill
     kill -KILL "$(worker_of "$(name_of "$INSTANCE")")"
@@ -127,6 +131,40 @@ group_ends_root() {
     never_two 4
     soon_true 3 no_pollers
     until_true 5 no_groups_left
+}
+# Set-uid programs that have become root, and are detached, too.
+group_ends_root() {
+    set_uid_poller
+    group_ends 'root detach'
+}
+# cgroup.kill does not reach a process whose first thread has ended. These do not end when they are asked to, either.
+group_ends_threads() {
+    SHELL_AROUND=yes
+    LASTS=120000
+    group_ends 'stubborn thread'
+}
+# Of a poll that is over, and of one that timed out, a child has ended that nobody has reaped. The group counts as empty,
+# the next poll comes, and the groups of those before are gone.
+group_with_zombies() {
+    UNDER="$UNDER env HOME=$CASE/home"
+    # shellcheck disable=SC2086
+    $UNDER "$TENURE" target add over late
+    cat >"$CASE/poll" <<'SH'
+echo over
+sleep 0 &
+if [ "$TENURE_TARGET" = late ]; then exec sleep 1000; fi
+exec sleep 0.2
+SH
+    bare_agent a --targets store --timeout 500ms --publish - --poll "exec:exec sh \"$CASE/poll\""
+    until_true 10 said a '"isolation":"cgroup"'
+    until_true 10 polled_with_zombies
+    groups=$(groups_left | wc -l)
+    between 'groups that are there' "$groups" 1 3 # the worker's, and one for each poll that runs
+    stop a
+    until_true 5 no_groups_left
+}
+polled_with_zombies() {
+    [ "$(grep -c '"target":"over".*over' "$CASE/a.out")" -ge 4 ] && [ "$(grep -c '"target":"late".*timed out' "$CASE/a.out")" -ge 3 ]
 }
 # What has gone into another group is found by the walk.
 left_the_group() {
@@ -359,6 +397,10 @@ if has_groups; then
     also 'a delegated control group is used, and nothing of it is left' on_store_of_roles delegated group_form
     also 'a control group ends set-uid programs that have become root, at a kill, a stop and an ordinary end' \
         on_store_of_roles delegated group_ends_root
+    also 'a control group ends programs whose first thread has ended, at a kill, a stop and an ordinary end' \
+        on_store_of_roles delegated group_ends_threads
+    also 'children that nobody has reaped keep no control group and hold up no poll' \
+        on_store_of_roles delegated group_with_zombies
     also 'what has moved into another control group is ended, too' on_store_of_roles delegated left_the_group
     also 'what a killed warden and worker have left in their control group is ended by the next that starts there' \
         on_store_of_roles delegated group_of_the_dead

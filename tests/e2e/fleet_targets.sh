@@ -220,6 +220,26 @@ not_a_file() {
     sound
 }
 
+# A worker that is killed at such a moment is followed by others, until one can read the file.
+killed_without_a_file() {
+    mkdir targets
+    echo t-1 >targets/list
+    TARGETS=t-1
+    file_agents a
+    until_true 10 all_polled
+    mkfifo targets/next
+    mv targets/next targets/list
+    worker=$(worker_of a)
+    kill -KILL "$worker"
+    until_true 10 said a '"event":"worker_crashed"' '"exit_status":2'
+    mark readable
+    echo t-1 >targets/next
+    mv targets/next targets/list
+    until_true 10 polled t-1 readable
+    stop a
+    sound
+}
+
 # hanging_agent NAME: its file does not answer while there is targets/list.hangs.
 hanging_agent() {
     UNDER="env LD_PRELOAD=${HUNG_OPEN_LIBRARY:?the path of the library} HUNG_FILE=$CASE/targets/list"
@@ -287,6 +307,7 @@ it 'a file of targets is read again when it changes or is replaced' file_targets
 it 'a bad line is reported once, with its number, and the rest go on' bad_lines
 it 'a missing file of targets is told at the start' missing_file
 it 'what is no file of targets is told, and what was read before stands' not_a_file
+it 'a worker that is killed while the file of targets cannot be read is followed by one that can' killed_without_a_file
 if [ -z "${TENURE_SANITIZED:-}" ]; then
     it 'a file system that hangs stops neither polls nor the end of an agent' hung_file
 fi

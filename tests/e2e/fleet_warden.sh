@@ -230,6 +230,17 @@ crash_loop() {
     sound
 }
 
+# It holds nothing, so that no deadline ends it; and it does not hear that it is asked to end.
+stopped_with_nothing() {
+    bare_agent a --targets store --poll 'exec:true'
+    until_true 10 instances_are 1
+    let_run 300 # it is in its loop by then
+    freeze "$(worker_of a)"
+    kill -TERM "$(warden_of a)"
+    ended 137 "$(warden_of a)"
+    said a '"event":"worker_killed"' 'its loop hangs' || fail 'the log does not say why it was killed'
+}
+
 if has_namespaces; then
     it 'fault 1: the targets of a killed worker are taken over in a fraction of the TTL, and a new worker joins' on_store worker_killed
     it 'fault 1: no descendant of a killed worker survives, not even a double fork with setsid' on_store worker_killed_detached
@@ -254,5 +265,6 @@ it 'fault 3, no namespaces: the pollers of a stopped worker are ended by the dea
 it 'fault 3, no namespaces: pollers that ignore SIGTERM, and their detached grandchildren, are ended by the deadline, too' \
     on_store without_namespaces worker_stopped 'stubborn detach' wake
 it 'fault 3: a worker that stays stopped is killed and another takes its place' on_store worker_stopped '' sleep
+it 'a stopped worker that holds nothing does not keep the agent from ending' on_store stopped_with_nothing
 it 'a worker that crashes again and again is restarted with growing pauses' on_store crash_loop
 finish

@@ -9,10 +9,11 @@
 # shellcheck source=tests/lib/mqtt.sh
 . "$TENURE_SOURCE/tests/lib/mqtt.sh"
 
-# publishing COUNT SINK: an agent `a` with so many targets; its messages are also in a.out.
+# publishing COUNT SINK [OPTION...]: an agent `a` with so many targets; its messages are also in a.out.
 publishing() {
     targets "$1"
-    bare_agent a --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish - --publish "$2"
+    shift
+    bare_agent a --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish - --publish "$@"
 }
 topic() { echo "mqtt://127.0.0.1:${1:-$BROKER_PORT}/polls/{target}"; }
 # nothing_lost: each message that was printed has arrived.
@@ -177,6 +178,92 @@ hanging() {
     until_true 5 said a '"event":"publish_dropped"'
 }
 
+# ---- a planned handover while messages are unsent
+
+# in_order: of each target, no message follows one of a later token. Both agents have sent some.
+in_order() {
+    arrived | "$PYTHON" -c '
+import json, sys
+last, names = {}, set()
+for line in sys.stdin:
+    message = json.loads(line)
+    target, token = message["target"], message["_version"]
+    names.add(message["instance"].split("-")[0])
+    if token < last.get(target, 0):
+        sys.exit(f"a message of {target} with token {token} came after one with {last[target]}")
+    last[target] = token
+if names != {"a", "b"}:
+    sys.exit(f"messages of {sorted(names)} instead of a and b: nothing was tested")' || fail 'messages are out of order'
+}
+# unsent COUNT WEIGHT: a has this weight and so many targets, and reaches the broker through a proxy that lets nothing pass
+# any more; messages of a wait. b, which reaches the broker, has joined and is ready.
+unsent() {
+    broker_up
+    listener 'polls/+'
+    REDIS_PORT=$BROKER_PORT
+    proxy_start proxy
+    publishing "$1" "$(topic "$(cat proxy.port)")" --weight "$2"
+    until_true 10 has_lines listener.out $((2 * $1))
+    proxy_tell proxy drop both
+    proxy_tell proxy refuse
+    made=$(wc -l <a.out)
+    until_true 10 has_lines a.out $((made + 3 * $1))
+    bare_agent b --targets store --poll 'exec:echo "{\"token\":$TENURE_TOKEN}"' --publish "$(topic)"
+    all_there 2
+}
+came_from() { arrived | grep -qF "\"instance\":\"$1-"; }
+
+# The broker is reached again before a lease has ended: nothing is lost, and the targets go over after that.
+handed_over_unsent() {
+    TTL=60000
+    RENEW=1000
+    unsent 4 1
+    same 'targets that were handed over with messages unsent' "$(held_by b)" 0
+    proxy_tell proxy clear
+    proxy_tell proxy cut
+    until_true 15 spread 2 2 a b
+    until_true 5 came_from b
+    # shellcheck disable=SC2046
+    "$TENURE" target pause $("$TENURE" target ls | cut -f 1)
+    let_run 500
+    until_true 5 all_of_a_came
+    stop a
+    stop b
+    in_order
+    if said a publish_dropped; then fail 'something was dropped'; fi
+    all_of_a_came || fail 'a message of a did not arrive'
+}
+all_of_a_came() {
+    arrived | sort -u >came
+    [ -z "$(sort -u a.out | comm -23 - came)" ]
+}
+
+# It is not: what waits is dropped at the deadline that the lease had when it was made, and only then does b hold the
+# target. None of it is sent when the way is free again.
+drained_unsent() {
+    TTL=4000
+    RENEW=500
+    unsent 1 100
+    same 'targets of b before the drain' "$(held_by b)" 0
+    drained=$(now_ms)
+    "$TENURE" drain "$(instance_of a)"
+    until_true 20 holds b 1
+    waited=$(($(now_ms) - drained))
+    least=$((TTL * 7 / 8 - RENEW - 2 * EVERY - $(late_ms)))
+    echo "handed over $waited ms after the drain (at least $least expected)"
+    [ "$waited" -ge "$least" ] || fail 'handed over with messages unsent'
+    until_true 10 said a '"event":"publish_dropped"'
+    until_true 10 came_from b
+    proxy_tell proxy clear
+    proxy_tell proxy cut
+    seen=$(wc -l <listener.out)
+    until_true 10 has_lines listener.out $((seen + 10))
+    let_run 1500 # a sink that still had something would have tried again by then
+    stop a
+    stop b
+    in_order
+}
+
 # The queue holds 8 MiB, and no more.
 full_queue() {
     TTL=20000
@@ -313,6 +400,8 @@ it 'a broker that was restarted gets what was made meanwhile' restarted
 it 'a broker that is away for longer than a lease stops nothing, and gets nothing after its lease has ended' long_absence
 it 'what a broken connection left unconfirmed is sent again, and nothing is lost' broken_connections
 it 'a broker that hangs stops neither the polls nor the end of the agent, and gets nothing late' hanging
+it 'a target is handed over when its messages have left, and not before' handed_over_unsent
+it 'a target that is drained is handed over when its unsent messages were dropped, and none of them comes' drained_unsent
 it 'what does not fit into the queue is dropped and told' full_queue
 it 'a message that the broker does not take holds up no other' too_large
 it 'with TLS and a certificate of the client the messages get there' encrypted

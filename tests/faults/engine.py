@@ -128,18 +128,20 @@ class Engine:
 
     # ---- operators: a command can fail or hang while the store is in trouble, and is then given again
 
-    def ask(self, planned, tries, then, *words, again=None):
-        """`again` is how to try again; else it is planned anew, for what was true may no longer be. It is done in a thread: a
-        command can hang for as long as the store does, and faults must end in time."""
+    def ask(self, planned, tries, then, *words, again=None, already=None):
+        """`again` is how to try again; else it is planned anew, for what was true may no longer be. `already`: what the
+        command says when an earlier try has done it, and only its answer was lost. It is done in a thread: a command can
+        hang for as long as the store does, and faults must end in time."""
         def done(future):
             try:
                 future.result()
             except (Trouble, OSError) as error:
-                if tries >= RETRIES:
-                    self.problems.append(f"{planned}: not done: {error}")
-                else:
-                    self.at(time.monotonic() + RETRY_S, again or (lambda: self.fire(planned, tries + 1)))
-                return
+                if not already or already not in str(error):
+                    if tries >= RETRIES:
+                        self.problems.append(f"{planned}: not done: {error}")
+                    else:
+                        self.at(time.monotonic() + RETRY_S, again or (lambda: self.fire(planned, tries + 1)))
+                    return
             then(at_us)
         at_us = boot_us()
         self.asked.append((self.operators.submit(self.store.command, *words, timeout=6), done))
@@ -210,7 +212,8 @@ class Engine:
         if self.settings.from_file:
             removed(0)
         else:
-            self.ask(planned, 0, removed, "target", "rm", planned.who, again=lambda: self.remove_target(planned, fired))
+            self.ask(planned, 0, removed, "target", "rm", planned.who, again=lambda: self.remove_target(planned, fired),
+                     already="there is no target")
 
     # ---- the run
 

@@ -369,6 +369,8 @@ static void take_signals(struct leader *leader) {
 
 static void loop(struct leader *leader) {
     struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN}, {.fd = leader->heard_fd, .events = POLLIN}};
+    atomic_store(&leader->shared->state->begun, true);
+    atomic_fetch_add(&leader->shared->state->turns, 1);
     while (leader->term.state != TEN_TERM_OVER) {
         uint64_t next_ms = go_on(leader);
         if (leader->term.state == TEN_TERM_OVER)

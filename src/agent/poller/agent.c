@@ -517,6 +517,8 @@ static bool gives_up(struct ten_agent *agent) {
 
 static void loop(struct ten_agent *agent) {
     struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
+    atomic_store(&agent->shared->state->begun, true);
+    atomic_fetch_add(&agent->shared->state->turns, 1);
     while (!agent->stopped && !agent->refused && !gives_up(agent)) {
         (void)curl_multi_poll(agent->multi, &extra, 1, wait_ms(agent), NULL);
         atomic_fetch_add(&agent->shared->state->turns, 1);

@@ -90,6 +90,45 @@ static bool is_populated(const char *path, ten_trouble *trouble) {
     return populated;
 }
 
+/* One process at a time. A number 0 is that of a process in another PID namespace. */
+static void signal_each(const char *path, int signal, ten_trouble *trouble) {
+    char line[32];
+    FILE *list = fopen(path, "re");
+    if (!list)
+        ten_trouble_note(trouble, 0);
+    while (list && fgets(line, sizeof line, list)) {
+        pid_t pid = (pid_t)strtol(line, NULL, 10);
+        if (pid > 0)
+            (void)ten_process_signal(pid, signal, trouble);
+    }
+    if (list)
+        (void)fclose(list);
+}
+
+/* A group with the groups in it. */
+static void signal_group(const char *path, unsigned depth, int signal, ten_trouble *trouble) {
+    char below[FILE_SIZE];
+    if ((size_t)snprintf(below, sizeof below, "%s/cgroup.procs", path) < sizeof below)
+        signal_each(below, signal, trouble);
+    DIR *groups = depth < NESTED_MAX ? opendir(path) : NULL;
+    if (!groups)
+        return;
+    for (struct dirent *entry; (entry = readdir(groups));)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+            (size_t)snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < sizeof below)
+            signal_group(below, depth + 1, signal, trouble);
+    closedir(groups);
+}
+
+/* The kernel kills all that is in a group, whoever it belongs to, but for processes whose first thread has ended while
+ * others go on (seen with Linux 6.18): they are killed one by one. */
+static void kill_group(const char *path, ten_trouble *trouble) {
+    char file[FILE_SIZE];
+    ten_trouble ignored = {0}; /* whoever may not be signalled is killed by the kernel */
+    bool killed = (size_t)snprintf(file, sizeof file, "%s/cgroup.kill", path) < sizeof file && kill_all(file, trouble);
+    signal_group(path, 0, SIGKILL, killed ? &ignored : trouble);
+}
+
 /* A group with the groups in it. They are empty. */
 static void remove_group(const char *path, unsigned depth) {
     char below[FILE_SIZE];
@@ -110,8 +149,7 @@ unsigned ten_cgroup_end(const char *base, ten_trouble *trouble) {
         return 0;
     snprintf(path, sizeof path, "%s/cgroup.events", base);
     if (is_populated(path, trouble)) {
-        snprintf(path, sizeof path, "%s/cgroup.kill", base);
-        (void)kill_all(path, trouble);
+        kill_group(base, trouble);
         return 1;
     }
     remove_group(base, 0);
@@ -233,29 +271,17 @@ bool ten_cgroup_put(int fd, pid_t pid) {
     return r == 0;
 }
 
-/* One process at a time. */
-static void signal_each(const char *path, int signal, ten_trouble *trouble) {
-    char line[32];
-    FILE *list = fopen(path, "re");
-    if (!list)
-        ten_trouble_note(trouble, 0);
-    while (list && fgets(line, sizeof line, list))
-        (void)ten_process_signal((pid_t)strtol(line, NULL, 10), signal, trouble);
-    if (list)
-        (void)fclose(list);
-}
-
 unsigned ten_cgroup_signal(const char *base, pid_t worker, uint64_t mark, int signal, ten_trouble *trouble) {
     char path[FILE_SIZE];
     name_file(path, base, worker, mark, "/cgroup.events");
     if (!is_populated(path, trouble))
         return 0;
-    name_file(path, base, worker, mark, "/cgroup.kill");
-    bool killed = signal == SIGKILL && kill_all(path, trouble);
-    name_file(path, base, worker, mark, "/cgroup.procs");
+    name_file(path, base, worker, mark, "");
     ten_trouble ignored = {0}; /* whoever may not be asked is killed in the end */
-    if (!killed)
-        signal_each(path, signal, signal == SIGKILL ? trouble : &ignored);
+    if (signal == SIGKILL)
+        kill_group(path, trouble);
+    else
+        signal_group(path, 0, signal, &ignored);
     return 1;
 }
 

@@ -38,6 +38,7 @@ struct ten_shared_poll {
 struct ten_shared_state {
     char instance[TENURE_HOLDER_MAX + 1]; /* "" until the worker has one; complete once `ready` is set */
     atomic_bool ready;
+    atomic_bool begun;               /* the worker is in its loop, or was */
     _Atomic(uint64_t) keep_until_ms; /* boot clock: before this nobody gives its leases back, not even when it died */
     _Atomic(uint64_t) turns; /* of the worker's loop: while they go on, it does not hang; 0: it is not in its loop */
     char cgroup[TEN_CGROUP_PATH_SIZE]; /* of the commands' groups; complete before a place is of that form */

@@ -231,8 +231,9 @@ static uint64_t notify(struct warden *warden) {
 static bool kill_useless(struct warden *warden) {
     static const char *const reasons[] = {
         [TEN_WORKER_PAST_DEADLINES] = "it is past all of its deadlines", [TEN_WORKER_HUNG] = "its loop hangs"};
-    enum ten_worker_state state = ten_worker_look(&warden->rules, atomic_load(warden->shared.beliefs.last_end_ms),
-                                                  atomic_load(&warden->shared.state->turns), ten_now_ms());
+    enum ten_worker_state state =
+        ten_worker_look(&warden->rules, atomic_load(warden->shared.beliefs.last_end_ms),
+                        atomic_load(&warden->shared.state->turns), warden->stop_signals > 0, ten_now_ms());
     if (state == TEN_WORKER_FINE)
         return false;
     TEN_LOG(log_of(warden), TEN_LOG_ERROR, "worker_killed", TEN_TEXT("reason", reasons[state]));
@@ -280,6 +281,7 @@ static ten_worker_end end_of_worker(struct warden *warden) {
                                                                      : WEXITSTATUS(warden->status),
                             .gone = end_descendants(warden, ten_now_ms() + warden->config->ttl_ms),
                             .ready = atomic_load(&state->ready),
+                            .begun = atomic_load(&state->begun),
                             .keep_until_ms = atomic_load(&state->keep_until_ms)};
 }
 

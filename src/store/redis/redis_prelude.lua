@@ -97,6 +97,26 @@ local function begin_epoch(server)
     tell(STORE_RECOVERING, NO_REASON, '0', '', '', '')
 end
 
+-- SWAPDB exchanges databases as often as it is asked to. What was here before lies in another database now, and says that
+-- it is this one: when it comes back, an epoch has to begin. Returns whether there was something. A user who may not
+-- SELECT does not look.
+local function bar_exchanged()
+    local found, moved = false, false
+    for number in string.gmatch(call('INFO', 'keyspace'), 'db(%d+):') do
+        if number ~= DATABASE and not redis.pcall('SELECT', number).err then
+            moved = true
+            if redis.pcall('HGET', EPOCH, 'database') == DATABASE then
+                call('HSET', EPOCH, 'server', 'exchanged')
+                found = true
+            end
+        end
+    end
+    if moved then
+        call('SELECT', DATABASE)
+    end
+    return found
+end
+
 -- Nobody has ever held a lease here, says the caller: it grants at once, from now on.
 local function begin_fresh(server)
     began, longest = 0, 0
@@ -133,7 +153,7 @@ do
     if record[1] ~= server or (record[7] and record[7] ~= DATABASE) then
         -- Something was forgotten, or nothing was ever known: these look the same from here. FRESH says that it is the
         -- latter.
-        if record[1] or FRESH ~= 'fresh' then
+        if bar_exchanged() or record[1] or FRESH ~= 'fresh' then
             begin_epoch(server)
         else
             begin_fresh(server)

@@ -86,6 +86,51 @@ static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **st
     ten_store_close(other.store);
 }
 
+/* While it was away, targets were taken in the other one, of which it knows nothing. */
+static void a_database_that_comes_back_begins_an_epoch(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "t", "a", TTL_MS);
+    redis_command(redis, "SWAPDB 0 1");
+    ten_result granted = acquire_within(place, "t", "b", TTL_MS, HANG_MS);
+    expect_outcome(granted, TEN_OK);
+    redis_command(redis, "SWAPDB 0 1");
+    ten_result result = acquire(place, "t", "c", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+    expect_outcome(renew(place, "t", "b", granted.token, TTL_MS), TEN_OK);
+    expect_holder(read_lease(place, "t"), "b");
+}
+
+/* `fresh` is wrong of a database that has only been exchanged. */
+static void an_empty_database_that_came_for_another_is_not_fresh(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "t", "a", TTL_MS);
+    redis_command(redis, "SWAPDB 0 1");
+    redis_place_open(redis, "fresh=1");
+    ten_result result = acquire(place, "t", "b", TTL_MS);
+    expect_outcome(result, TEN_HELD);
+    assert_true(result.recovering);
+}
+
+/* Fleets in several databases of one server have nothing to do with each other. */
+static void an_epoch_of_one_database_leaves_the_others_alone(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    char url[FIXTURE_URL_SIZE];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/1?timeout=5s&fresh=1", redis->server.port);
+    struct place other = {.store = open_store(url)};
+    snprintf(other.ns, sizeof other.ns, "%s", place->ns);
+    must_acquire(&other, "t", "z", LONG_MS);
+    redis_place_open(redis, "");
+    expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD); /* its epoch begins */
+    must_acquire(&other, "u", "z", LONG_MS);
+    ten_store_close(other.store);
+}
+
 /* ---- the history */
 
 static void the_history_survives_a_restart(void **state) {
@@ -235,6 +280,9 @@ int main(void) {
         REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it),
         REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever),
         REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch),
+        REDIS_CASE(a_database_that_comes_back_begins_an_epoch),
+        REDIS_CASE(an_empty_database_that_came_for_another_is_not_fresh),
+        REDIS_CASE(an_epoch_of_one_database_leaves_the_others_alone),
         REDIS_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
         REDIS_CASE(a_recovery_that_no_replica_has_confirmed_cannot_be_ended),
         REDIS_CASE(the_history_survives_a_restart),

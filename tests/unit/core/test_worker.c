@@ -33,9 +33,9 @@ static void pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run(vo
 static void a_worker_is_useless_half_a_ttl_after_its_last_deadline(void **state) {
     (void)state;
     ten_worker worker = worker_with(false);
-    assert_int_equal(ten_worker_look(&worker, NOW, 0, NOW + TTL / 2), TEN_WORKER_FINE);
-    assert_int_equal(ten_worker_look(&worker, NOW, 0, NOW + TTL / 2 + 1), TEN_WORKER_PAST_DEADLINES);
-    assert_int_equal(ten_worker_look(&worker, 0, 0, UINT64_MAX), TEN_WORKER_FINE); /* it holds nothing */
+    assert_int_equal(ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2), TEN_WORKER_FINE);
+    assert_int_equal(ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2 + 1), TEN_WORKER_PAST_DEADLINES);
+    assert_int_equal(ten_worker_look(&worker, 0, 0, false, UINT64_MAX), TEN_WORKER_FINE); /* it holds nothing */
 }
 
 static void a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease(void **state) {
@@ -45,9 +45,9 @@ static void a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lea
     for (int one_shot = 0; one_shot < 2; one_shot++) {
         ten_worker worker = worker_with(one_shot);
         assert_int_equal(ten_worker_exit_code(&worker, &end), 137);
-        (void)ten_worker_look(&worker, NOW, 0, NOW + TTL / 2);
+        (void)ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2);
         assert_int_equal(ten_worker_exit_code(&worker, &end), 137); /* by somebody else */
-        (void)ten_worker_look(&worker, NOW, 0, NOW + TTL / 2 + 1);
+        (void)ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2 + 1);
         assert_int_equal(ten_worker_exit_code(&worker, &end), one_shot ? LOST : 137);
         assert_int_equal(ten_worker_exit_code(&worker, &exited), 7);
     }
@@ -58,7 +58,7 @@ static enum ten_worker_state watch_loop(ten_worker *worker, uint64_t *now_ms, ui
     enum ten_worker_state state = TEN_WORKER_FINE;
     uint64_t step_ms = ten_worker_look_ms(worker);
     for (uint64_t end_ms = *now_ms + for_ms; state == TEN_WORKER_FINE && *now_ms < end_ms; *now_ms += step_ms)
-        state = ten_worker_look(worker, *now_ms + TTL, worker->turns + turn, *now_ms);
+        state = ten_worker_look(worker, *now_ms + TTL, worker->turns + turn, false, *now_ms);
     return state;
 }
 
@@ -91,8 +91,27 @@ static void a_worker_that_is_stopped_is_left_to_its_deadlines(void **state) {
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
     uint64_t last_end_ms = worker.silent_end_ms + 1; /* a renewal was on its way when it was stopped */
     for (; now_ms <= last_end_ms + TTL / 2; now_ms += 10)
-        assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_FINE);
-    assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_PAST_DEADLINES);
+        assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, false, now_ms), TEN_WORKER_FINE);
+    assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, false, now_ms), TEN_WORKER_PAST_DEADLINES);
+}
+
+/* Stopped as it is, it does not hear of it. One that is continued in time ends by itself. */
+static void a_worker_that_does_not_hear_that_it_is_asked_to_end_is_useless(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    uint64_t now_ms = NOW;
+    assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
+    for (uint64_t end_ms = now_ms + 10 * TTL; now_ms < end_ms; now_ms += 10) /* it holds nothing */
+        assert_int_equal(ten_worker_look(&worker, 0, worker.turns, false, now_ms), TEN_WORKER_FINE);
+    uint64_t asked_ms = now_ms;
+    enum ten_worker_state found = TEN_WORKER_FINE;
+    for (; found == TEN_WORKER_FINE && now_ms < asked_ms + TTL; now_ms += 10)
+        found = ten_worker_look(&worker, 0, worker.turns, true, now_ms);
+    assert_int_equal(found, TEN_WORKER_HUNG);
+    assert_true(now_ms - asked_ms > 2000);
+    worker = worker_with(false);
+    for (uint64_t end_ms = now_ms + 10 * TTL; now_ms < end_ms; now_ms += 10) /* its loop takes its time to end */
+        assert_int_equal(ten_worker_look(&worker, 0, worker.turns + 1, true, now_ms), TEN_WORKER_FINE);
 }
 
 /* Its thread that renews may be the first to run. */
@@ -103,7 +122,7 @@ static void a_worker_that_wakes_before_its_deadlines_has_time_to_turn(void **sta
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
     uint64_t last_end_ms = now_ms + TTL;
     for (uint64_t woken_ms = now_ms + TTL * 3 / 4; now_ms < woken_ms; now_ms += 10)
-        assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, now_ms), TEN_WORKER_FINE);
+        assert_int_equal(ten_worker_look(&worker, last_end_ms, worker.turns, false, now_ms), TEN_WORKER_FINE);
     assert_int_equal(watch_loop(&worker, &now_ms, 500, 0), TEN_WORKER_FINE);
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
 }
@@ -115,7 +134,7 @@ static void a_pause_of_the_warden_is_not_the_workers(void **state) {
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
     now_ms += 100 * TTL;
-    assert_int_equal(ten_worker_look(&worker, now_ms, worker.turns, now_ms), TEN_WORKER_FINE);
+    assert_int_equal(ten_worker_look(&worker, now_ms, worker.turns, false, now_ms), TEN_WORKER_FINE);
     assert_int_equal(watch_loop(&worker, &now_ms, 1000, 0), TEN_WORKER_FINE);
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 0), TEN_WORKER_HUNG);
 }
@@ -141,6 +160,21 @@ static void without_a_store_only_a_worker_that_follows_another_is_followed(void 
     assert_int_equal(ten_worker_pause_ms(&worker, NOW + 10), 100);
     assert_true(ten_worker_is_wanted_again(&worker, &no_store, false));
     assert_false(ten_worker_is_wanted_again(&worker, &no_store, true));
+}
+
+/* Its file of targets is away for a moment, say: the one before it could read it. */
+static void one_that_cannot_begin_is_followed_only_if_it_follows_another(void **state) {
+    (void)state;
+    ten_worker worker = worker_with(false);
+    const ten_worker_end not_begun = {.exit_code = 2, .ready = true};
+    const ten_worker_end begun = {.exit_code = 2, .ready = true, .begun = true};
+    const ten_worker_end nothing_to_do = {.exit_code = 0};
+    assert_false(ten_worker_is_wanted_again(&worker, &not_begun, false));
+    assert_int_equal(ten_worker_pause_ms(&worker, NOW + 10), 100);
+    assert_true(ten_worker_is_wanted_again(&worker, &not_begun, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &not_begun, true));
+    assert_false(ten_worker_is_wanted_again(&worker, &begun, false));
+    assert_false(ten_worker_is_wanted_again(&worker, &nothing_to_do, false));
 }
 
 static void a_worker_that_lived_for_30_s_starts_the_pauses_anew(void **state) {
@@ -177,10 +211,12 @@ int main(void) {
         cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
         cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
         cmocka_unit_test(a_worker_that_is_stopped_is_left_to_its_deadlines),
+        cmocka_unit_test(a_worker_that_does_not_hear_that_it_is_asked_to_end_is_useless),
         cmocka_unit_test(a_worker_that_wakes_before_its_deadlines_has_time_to_turn),
         cmocka_unit_test(a_pause_of_the_warden_is_not_the_workers),
         cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
         cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
+        cmocka_unit_test(one_that_cannot_begin_is_followed_only_if_it_follows_another),
         cmocka_unit_test(a_worker_that_lived_for_30_s_starts_the_pauses_anew),
         cmocka_unit_test(leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them),
     };
