@@ -62,3 +62,13 @@ void fixture_destroy(struct fixture *fixture) {
     if (fixture->kind)
         fixture->kind->destroy(fixture);
 }
+
+void fixture_age_feed_of_database(const char *path) {
+    char line[2 * FIXTURE_PATH_SIZE];
+    snprintf(line, sizeof line,
+             "python3 -c 'import sqlite3, sys; database = sqlite3.connect(sys.argv[1], timeout=30); "
+             "database.execute(\"UPDATE change SET at_ms = at_ms - 120000\"); database.commit()' '%s'",
+             path);
+    if (system(line) != 0)
+        fprintf(stderr, "the feed of %s could not be made older\n", path);
+}

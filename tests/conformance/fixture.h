@@ -28,6 +28,8 @@ typedef struct fixture_kind {
     void (*destroy)(struct fixture *fixture);
     const fixture_disturbance *disturbances;
     size_t disturbance_count;
+    void (*age_feed)(
+        struct fixture *fixture); /* its entries become two minutes older; NULL: their age does not count */
 } fixture_kind;
 
 struct fixture {
@@ -41,6 +43,9 @@ struct fixture {
  */
 int fixture_create(struct fixture *fixture, const char *url);
 void fixture_destroy(struct fixture *fixture);
+
+/* age_feed() of a database of SQLite. */
+void fixture_age_feed_of_database(const char *path);
 
 /* A new directory under $TMPDIR or /tmp, and its removal with everything in it. */
 int fixture_make_directory(char path[FIXTURE_PATH_SIZE]);

@@ -265,6 +265,10 @@ def resync():
             for action in ("put", "remove"):
                 body = {"edits": [{"action": action, "target": {"id": "x%d" % i}} for i in range(1000)]}
                 assert server.ask("POST", "/api/v1/n", body)[0] == 200
+        # What is young stays in the feed; what is old is removed when more is written.
+        with contextlib.closing(sqlite3.connect(server.store[len("sqlite:"):], timeout=30)) as database, database:
+            database.execute("UPDATE change SET at_ms = at_ms - 120000")
+        assert server.ask("POST", "/api/v1/n", body)[0] == 200
         behind = Stream(server, last=1)
         until(10, "the resync", lambda: behind.events)
         assert behind.kinds()[0] == "resync", behind.kinds()[:3]

@@ -57,6 +57,12 @@ static void thaw_server(struct fixture *fixture) {
     (void)thaw_process(server_of(fixture)->pid);
 }
 
+static void age_feed(struct fixture *fixture) {
+    char path[FIXTURE_PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/leases.db", fixture->directory);
+    fixture_age_feed_of_database(path);
+}
+
 static const fixture_disturbance http_disturbances[] = {
     {"every connection is cut", cut_from_server, NULL, true},
     {"the server is killed, and another is there at once", restart_server, NULL, true},
@@ -70,4 +76,5 @@ const fixture_kind http_fixture = {
     .destroy = destroy_http,
     .disturbances = http_disturbances,
     .disturbance_count = TEN_COUNT(http_disturbances),
+    .age_feed = age_feed,
 };

@@ -42,6 +42,12 @@ static void terminate_backends(struct fixture *fixture) {
                                &done));
 }
 
+static void age_feed(struct fixture *fixture) {
+    bool done;
+    free(postgres_server_query(server_of(fixture), "postgres",
+                               "UPDATE tenure.change SET at = at - interval '2 minutes'", &done));
+}
+
 static const fixture_disturbance postgres_disturbances[] = {
     {"the server terminates every connection", terminate_backends, NULL, true},
     {"the server is killed and started again", kill_postgres, start_postgres, false},
@@ -53,4 +59,5 @@ const fixture_kind postgres_fixture = {
     .destroy = destroy_postgres,
     .disturbances = postgres_disturbances,
     .disturbance_count = TEN_COUNT(postgres_disturbances),
+    .age_feed = age_feed,
 };

@@ -38,7 +38,7 @@ static void start_redis(struct fixture *fixture) {
 }
 
 static void say_to_redis(const struct fixture *fixture, const char *command) {
-    char line[FIXTURE_PATH_SIZE];
+    char line[1024];
     snprintf(line, sizeof line, "redis-cli -p %d %s >/dev/null", server_of(fixture)->port, command);
     if (system(line) != 0)
         fprintf(stderr, "cannot run redis-cli\n");
@@ -53,6 +53,19 @@ static void cut_connections(struct fixture *fixture) {
     say_to_redis(fixture, "CLIENT KILL TYPE pubsub");
 }
 
+/* The time is the fourth number of each line of an entry. */
+static void age_feed(struct fixture *fixture) {
+    say_to_redis(fixture,
+                 "EVAL \""
+                 "for _, feed in ipairs(redis.call('KEYS', 'tenure:*:feed')) do "
+                 "local entries = redis.call('ZRANGE', feed, 0, -1, 'WITHSCORES') "
+                 "for i = 1, #entries, 2 do "
+                 "local older = string.gsub(entries[i], '(\\\\n%d+\\\\t%d+\\\\t%d+\\\\t)(%d+)', function(before, at) "
+                 "return before .. string.format('%.0f', at - 120000) end) "
+                 "redis.call('ZREM', feed, entries[i]) redis.call('ZADD', feed, entries[i + 1], older) "
+                 "end end\" 0");
+}
+
 static const fixture_disturbance redis_disturbances[] = {
     {"the server forgets its scripts", forget_scripts, NULL, true},
     {"the server closes every connection", cut_connections, NULL, true},
@@ -65,4 +78,5 @@ const fixture_kind redis_fixture = {
     .destroy = destroy_redis,
     .disturbances = redis_disturbances,
     .disturbance_count = TEN_COUNT(redis_disturbances),
+    .age_feed = age_feed,
 };

@@ -65,6 +65,12 @@ static void delete_side_file(struct fixture *fixture) {
     (void)unlink(path);
 }
 
+static void age_feed(struct fixture *fixture) {
+    char path[FIXTURE_PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/db/leases.db", fixture->directory);
+    fixture_age_feed_of_database(path);
+}
+
 static const fixture_disturbance sqlite_disturbances[] = {
     {"the side file is deleted", delete_side_file, NULL, true},
     {"the directory is moved away and back", move_directory_away, move_directory_back, false},
@@ -77,4 +83,5 @@ const fixture_kind sqlite_fixture = {
     .destroy = destroy_directory,
     .disturbances = sqlite_disturbances,
     .disturbance_count = TEN_COUNT(sqlite_disturbances),
+    .age_feed = age_feed,
 };
