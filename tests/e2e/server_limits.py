@@ -268,6 +268,7 @@ def resync():
         # What is young stays in the feed; what is old is removed when more is written.
         with contextlib.closing(sqlite3.connect(server.store[len("sqlite:"):], timeout=30)) as database, database:
             database.execute("UPDATE change SET at_ms = at_ms - 120000")
+        body = {"edits": [{"action": "put", "target": {"id": "x%d" % i}} for i in range(1000)]}
         assert server.ask("POST", "/api/v1/n", body)[0] == 200
         behind = Stream(server, last=1)
         until(10, "the resync", lambda: behind.events)
