@@ -34,9 +34,9 @@
 #define GIVE_UP_MS  UINT64_C(240000)
 #define REST_MS     UINT64_C(10000)
 #define LOOK_MS     20u
+#define PROGRESS_MS UINT64_C(10000)
 #define JUDGED      512u /* so many targets the judge reads */
 #define OPEN_FILES  16384u
-#define WAIT_ADD_MS 300000u
 
 /* ---- counting calls: the linker leads the driver's answers through here (see meson.build) */
 
@@ -177,24 +177,28 @@ static bool is_settled(const struct fleet *fleet) {
     return view.held == fleet->targets && view.most - view.least <= 1;
 }
 
-/* Milliseconds since `since_us` when that came true; negative: it did not. */
+static void print_progress(const struct fleet *fleet, uint64_t since_us) {
+    struct view view = look(fleet);
+    struct counts counts = count_now();
+    fprintf(stderr,
+            "  %5.1f s: held %zu, %zu to %zu each; calls: apply %" PRIu64 ", feed %" PRIu64 ", list %" PRIu64
+            ", instances %" PRIu64 "; changes %" PRIu64 ", overruns %" PRIu64 "; granted %" PRIu64 ", refused %" PRIu64
+            ", handed %" PRIu64 ", released %" PRIu64 "\n",
+            (double)(ten_boot_us() - since_us) / 1e6, view.held, view.least, view.most, counts.calls[TEN_CALL_APPLY],
+            counts.calls[TEN_CALL_CHANGES], counts.calls[TEN_CALL_LIST], counts.calls[TEN_CALL_INSTANCES],
+            counts.changes, counts.overruns, counts.granted, counts.refused, counts.handed, counts.released);
+}
+
+/* Milliseconds since `since_us` when that came true; negative: it did not. After a while it shows what goes on. */
 static double wait_for(const struct fleet *fleet, bool (*is_true)(const struct fleet *fleet), uint64_t since_us) {
-    uint64_t next_us = ten_boot_us() + 2000000;
+    uint64_t next_us = ten_boot_us() + PROGRESS_MS * 1000;
     while (!is_true(fleet)) {
         uint64_t now_us = ten_boot_us();
         if (now_us - since_us > GIVE_UP_MS * 1000)
             return -1;
-        if (now_us > next_us && getenv("TENURE_BENCH_PROGRESS")) {
-            struct view view = look(fleet);
-            struct counts counts = count_now();
-            fprintf(stderr,
-                    "  %5.1f s: held %zu, %zu to %zu each; apply %" PRIu64 " feed %" PRIu64 " list %" PRIu64
-                    " instances %" PRIu64 " changes %" PRIu64 " overruns %" PRIu64 " granted %" PRIu64
-                    " refused %" PRIu64 " handed %" PRIu64 " released %" PRIu64 "\n",
-                    (double)(now_us - since_us) / 1e6, view.held, view.least, view.most, counts.calls[TEN_CALL_APPLY],
-                    counts.calls[TEN_CALL_CHANGES], counts.calls[TEN_CALL_LIST], counts.calls[TEN_CALL_INSTANCES],
-                    counts.changes, counts.overruns, counts.granted, counts.refused, counts.handed, counts.released);
-            next_us += 2000000;
+        if (now_us > next_us) {
+            print_progress(fleet, since_us);
+            next_us += PROGRESS_MS * 1000;
         }
         ten_sleep_us(LOOK_MS * 1000u);
     }
@@ -291,7 +295,7 @@ struct figures {
     double last_start_ms;               /* until the last instance had been started */
     double stop_ms, left_ms, joined_ms; /* one leaves: until it has; until the rest has settled. One joins */
     double leave_moves, join_moves;     /* leases that changed hands, against those that had to */
-    double rest_calls, rest_cpu, bytes; /* at rest: calls a second and instance, percent of a core of the server */
+    double rest_calls, rest_cpu;        /* at rest: calls a second and instance, percent of a core of the server */
     double start_calls, start_cpu_ms;   /* of an instance; of the server */
     double client_bytes;                /* of memory, for each instance and target */
     double doubles, looks;
@@ -354,8 +358,7 @@ static bool measure_start(struct fleet *fleet, scale_server *server, size_t coun
     return true;
 }
 
-static void measure_rest(const struct fleet *fleet, scale_server *server, size_t count, struct figures *figures) {
-    (void)fleet;
+static void measure_rest(const scale_server *server, size_t count, struct figures *figures) {
     ten_sleep_us(3000000); /* what the start has left to do */
     struct counts before = count_now();
     double cpu_ms = scale_server_cpu_ms(server);
@@ -367,7 +370,7 @@ static void measure_rest(const struct fleet *fleet, scale_server *server, size_t
     figures->rest_cpu = (scale_server_cpu_ms(server) - cpu_ms) / 10 / seconds;
 }
 
-static void measure_leave(struct fleet *fleet, struct judge *judge, size_t count, struct figures *figures) {
+static void measure_leave(struct fleet *fleet, struct judge *judge, struct figures *figures) {
     struct counts before = count_now();
     double must = (double)ten_measure_get(&fleet->instances[0].measures.held);
     uint64_t start_us = ten_boot_us();
@@ -376,7 +379,6 @@ static void measure_leave(struct fleet *fleet, struct judge *judge, size_t count
     pthread_mutex_lock(&judge->lock);
     end(&fleet->instances[0]);
     pthread_mutex_unlock(&judge->lock);
-    (void)count;
     figures->left_ms = wait_for(fleet, is_settled, start_us);
     struct counts after = count_now();
     figures->leave_moves = (double)(after.granted - before.granted) / must;
@@ -408,9 +410,9 @@ static bool run_fleet(scale_server *server, struct figures *figures) {
     bool done =
         measure_start(&fleet, server, count, figures) && pthread_create(&judge.thread, NULL, judge_all, &judge) == 0;
     if (done && figures->settled_ms >= 0) {
-        measure_rest(&fleet, server, count, figures);
+        measure_rest(server, count, figures);
         if (count > 1) {
-            measure_leave(&fleet, &judge, count, figures);
+            measure_leave(&fleet, &judge, figures);
             done = figures->left_ms < 0 || measure_join(&fleet, &judge, count, figures);
         }
     }
@@ -426,7 +428,7 @@ static bool run_case(unsigned count, void *ret_answer) {
     scale_server server;
     const struct rlimit files = {.rlim_cur = OPEN_FILES, .rlim_max = OPEN_FILES};
     (void)setrlimit(RLIMIT_NOFILE, &files);
-    if (!scale_server_start(&server, current.store, current.instances))
+    if (!scale_server_start(&server, current.store))
         return false;
     bool done = run_fleet(&server, ret_answer);
     scale_server_stop(&server);

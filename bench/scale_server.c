@@ -123,8 +123,7 @@ static const struct scale_kind kinds[] = {
 #endif
 };
 
-bool scale_server_start(scale_server *server, const char *store, unsigned instances) {
-    (void)instances;
+bool scale_server_start(scale_server *server, const char *store) {
     *server = (scale_server){0};
     for (size_t i = 0; i < TEN_COUNT(kinds); i++)
         if (strcmp(kinds[i].name, store) == 0)

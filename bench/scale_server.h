@@ -19,7 +19,7 @@ typedef struct scale_server {
 } scale_server;
 
 /* False: failed, and said so. */
-bool scale_server_start(scale_server *server, const char *store, unsigned instances);
+bool scale_server_start(scale_server *server, const char *store);
 void scale_server_stop(scale_server *server);
 /* Of the server and its children; of this process where there is no server. */
 double scale_server_cpu_ms(const scale_server *server);

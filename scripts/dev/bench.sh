@@ -10,15 +10,17 @@ ratio. The rows are also written to a file as JSON.
 
 Options:
   --json FILE   the file (default: bench/results.json)
-  --ids N       ids that each round of the rows `growth` uses (default: 20000)
+  --ids N       ids that each round of the rows `growth` uses (default: 150000)
   -h, --help    show this text
 
 Arguments:
   NAME          only the rows whose names begin with NAME; an unknown NAME is an error that lists them
+  scale [CASE]  whole fleets, which are not among the other rows; CASE: a store, or STORE/INSTANCESxTARGETS
 
 Examples:
   ./dev bench
   ./dev bench redis
+  ./dev bench scale redis/50x10000
 
 Time: a minute for most names; all of them take about half an hour.
 END
@@ -42,11 +44,16 @@ install_peers() {
 
 cmd_bench() {
     json=bench/results.json
-    ids=20000
+    ids=150000
     parse_options bench "$@"
     eval "set -- $OPERANDS"
     require build bench
     build_in "$BUILD_ROOT/build-release" '' --buildtype=release -Dtests=false || die 'the build failed'
+    if [ "${1:-}" = scale ]; then
+        shift
+        TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/scale" --json "$json" "$@"
+        return
+    fi
     for rows in elections peers; do
         case $rows in
         "${1:-}"*) install_peers ;;

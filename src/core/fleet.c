@@ -13,6 +13,7 @@
 
 #define BATCH_MAX_DEFAULT 1000u
 #define RANK_DELAY_MIN_MS 20u
+#define PART_MAX_MS       1000u
 #define FALLBACK_DELAYS   10u /* TTL / 6 */
 
 /* ---- small things */
@@ -212,7 +213,7 @@ void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     fleet->now_ms = now_ms;
     fleet->own_weight = weight;
-    if (fleet->asked_to_drain)
+    if (fleet->asked_to_drain || fleet->stopping)
         weight = 0;
     if (fleet->weight == weight)
         return;
@@ -229,6 +230,13 @@ void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
 
 void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
+    if (!fleet->stopping) {
+        /* The store refuses to hand over to an instance without weight. */
+        fleet->parted = !fleet->announced || fleet->weight == 0;
+        fleet->part_until_ms = now_ms + ten_min_u64(fleet->timing.ttl_ms / 10, PART_MAX_MS);
+        fleet->weight = 0;
+        fleet->next_beat_ms = now_ms;
+    }
     fleet->stopping = true;
     if (fleet->refused && !fleet->left)
         ten_fleet_leave(fleet);

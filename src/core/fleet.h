@@ -4,12 +4,12 @@
  * No clock, no I/O, no threads. It is a part of the driver (core/driver.h), which says when which call is made.
  *
  * How a fleet shares targets. Every instance announces itself and computes the same plan (core/plan.h). The planned
- * instance acquires a target at once; the others wait their turn by rank. So a target that its planned instance does
- * not take goes to the next one, and the instances never ask all at the same time. A holder that is no longer the
- * planned one stops its work and then hands the target over to the planned one, once that has been present for the
- * settle time: nobody else can get it in between. Leases are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how long
- * the other lease lasts, and the next try is at that instant. When the store fails, no lease is believed beyond its
- * deadline, and requests back off.
+ * instance acquires a target at once; the others wait their turn by rank, and longer while the planned one is seen to
+ * take something. So a target that its planned instance does not take goes to the next one, and the instances never ask
+ * all at the same time. A holder that is no longer the planned one stops its work and then hands the target over to the
+ * planned one, once that has been present for the settle time: nobody else can get it in between. Leases are renewed in
+ * batches, the oldest first, together with the heartbeat. A refused acquire says how long the other lease lasts, and the
+ * next try is at that instant. When the store fails, no lease is believed beyond its deadline, and requests back off.
  *
  * The life of each target is a holding (core/holding.h). The fleet decides when it is this instance's turn to acquire
  * one, when there is a reason to release one (then it is closing, and TENURE_EVENT_STOP is reported), and releases it

@@ -216,9 +216,9 @@ static void add_renewals(ten_fleet *fleet) {
     }
 }
 
-/* Nothing is held, worked on or still to be released: the instance may leave. */
-static bool is_stopped(const ten_fleet *fleet) {
-    if (!fleet->stopping || fleet->owned_count > 0)
+/* Nothing is held, worked on, still to be released or handed over to it unheard: the instance may leave. */
+static bool is_stopped(const ten_fleet *fleet, uint64_t now_ms) {
+    if (!fleet->stopping || fleet->owned_count > 0 || (!fleet->parted && now_ms < fleet->part_until_ms))
         return false;
     for (uint32_t i = 0; i < fleet->target_room; i++)
         if (fleet->targets[i].known &&
@@ -256,7 +256,7 @@ const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) 
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);
-    if (is_stopped(fleet)) {
+    if (is_stopped(fleet, now_ms)) {
         add_leave(fleet);
     } else {
         add_heartbeat(fleet);
@@ -294,11 +294,12 @@ uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
     const ten_fleet *fleet = self;
     if (fleet->refused || fleet->left)
         return UINT64_MAX;
-    if (is_stopped(fleet))
+    if (is_stopped(fleet, now_ms))
         return now_ms;
     if (!fleet->announced)
         return ten_fleet_urgent_ms(fleet);
-    return ten_min_u64(ten_fleet_urgent_ms(fleet),
+    uint64_t part_ms = fleet->stopping && now_ms < fleet->part_until_ms ? fleet->part_until_ms : UINT64_MAX;
+    return ten_min_u64(ten_min_u64(ten_fleet_urgent_ms(fleet), part_ms),
                        ten_max_u64(ten_timers_next(&fleet->looks), fleet->stopping ? 0 : fleet->gathering_until_ms));
 }
 

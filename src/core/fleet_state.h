@@ -95,6 +95,8 @@ struct ten_fleet {
     bool listed;   /* the list of instances has been read once */
     bool followed; /* the feed has been, since the start */
     bool stopping;
+    bool parted;            /* since it is stopping, nothing is handed over to it, and it has heard of all that was */
+    uint64_t part_until_ms; /* for which it waits no longer than this */
     bool refused;
     bool left;
     bool asked_to_drain;

@@ -286,8 +286,11 @@ static void want_list(ten_fleet *fleet) {
 static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     uint32_t number = ten_plan_find_instance(fleet->plan, change->instance);
     if (strcmp(change->instance, fleet->instance) == 0) {
-        /* What is asked of this instance comes with the answer to its heartbeat. */
-        if (change->kind == TENURE_EVENT_INSTANCE_CHANGED)
+        /* What is asked of this instance comes with the answer to its heartbeat. While it stops, this is its own
+         * heartbeat without weight: what was handed over to it came before. */
+        if (change->kind == TENURE_EVENT_INSTANCE_CHANGED && fleet->stopping)
+            fleet->parted = true;
+        else if (change->kind == TENURE_EVENT_INSTANCE_CHANGED)
             fleet->next_beat_ms = fleet->now_ms;
     } else if (change->kind == TENURE_EVENT_LEFT) {
         if (number != TEN_NOBODY)

@@ -70,7 +70,7 @@ cut_off() {
     pause_ms 100
     # shellcheck disable=SC2086
     halt a $CUT
-    sound --targets "$TARGETS" --takeovers 24
+    sound --targets "$TARGETS" --takeovers 20
 }
 
 # Its Redis is out of reach, and it is told to stop: its leases end by themselves, so there is nothing to wait for.
