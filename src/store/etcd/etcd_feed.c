@@ -223,7 +223,7 @@ static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t dea
 
 /* ---- forgotten targets ------------------------------------------------------------------------------------- */
 
-/* Takes the changes of these targets out of an entry. *ret_left: others are in it. False: it has none of them. */
+/* Takes what an entry has of the leases of these targets out of it. *ret_left: others are in it. False: it has none of them. */
 static bool blank(json_t *value, const ten_map *targets, bool *ret_left) {
     json_t *changes = json_object_get(value, "changes");
     bool found = false;
@@ -231,7 +231,8 @@ static bool blank(json_t *value, const ten_map *targets, bool *ret_left) {
     for (size_t i = 0; i < json_array_size(changes); i++) {
         const json_t *change = json_array_get(changes, i);
         const char *target = json_string_value(json_object_get(change, "target"));
-        if (target && ten_map_key(targets, target))
+        const char *event = json_string_value(json_object_get(change, "event"));
+        if (target && ten_map_key(targets, target) && event && strncmp(event, "lease_", 6) == 0)
             found = json_array_set_new(changes, i, json_null()) == 0 || found;
         else
             *ret_left |= !json_is_null(change);

@@ -290,6 +290,7 @@ WITH judged AS MATERIALIZED (
 ), untold AS (
     DELETE FROM tenure.change
      WHERE namespace = $1 AND target_id IN (SELECT judged.target_id FROM judged WHERE verdict = 'forgotten')
+       AND event LIKE 'lease%'
 )
 SELECT verdict FROM judged ORDER BY at;
 

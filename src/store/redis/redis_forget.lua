@@ -43,6 +43,9 @@ local function look(keys)
     return call('MGET', unpack(keys)), call('HMGET', TARGETS, unpack(ids))
 end
 
+-- That a target was registered or removed stays: who has not read it yet must hear of it, since it is not told again.
+local OF_LEASES = { [tostring(LEASE_ACQUIRED)] = true, [tostring(LEASE_RELEASED)] = true, [tostring(LEASE_LOST)] = true,
+    [tostring(LEASE_ASKED)] = true }
 local function blank_history()
     local gone = {}
     for _, key in ipairs(dropped) do
@@ -55,8 +58,8 @@ local function blank_history()
         local entries = call('ZRANGE', FEED, at, at + 999, 'WITHSCORES')
         for i = 1, #entries, 2 do
             local found = false
-            local text = string.gsub(entries[i], '\n%d+\t%d+\t%d+\t(%d+)\t([^\t\n]*)[^\n]*', function(at_text, target)
-                if gone[target] then
+            local text = string.gsub(entries[i], '\n(%d+)\t%d+\t%d+\t(%d+)\t([^\t\n]*)[^\n]*', function(kind, at_text, target)
+                if gone[target] and OF_LEASES[kind] then
                     found = true
                     return '\n99\t0\t0\t' .. at_text .. '\t\t\t'
                 end

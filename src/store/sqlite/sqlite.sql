@@ -240,10 +240,11 @@ DELETE FROM change
                                   9223372036854775807)),
                      coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
 
--- What the feed has of targets. An entry whose target is forgotten stays as one that says nothing: the newest cursor tells
+-- What the feed has of leases. That a target was registered or removed stays: who has not read it yet must hear of it,
+-- since it is not told again. An entry whose target is forgotten stays as one that says nothing: the newest cursor tells
 -- an older file from this one, and the oldest who has missed something.
 -- name: list_change_targets
-SELECT cursor, target FROM change WHERE namespace = ?1 AND target <> '';
+SELECT cursor, target FROM change WHERE namespace = ?1 AND target <> '' AND event LIKE 'lease_%';
 
 -- name: blank_change
 UPDATE change SET event = '', reason = '', target = '', instance = '', actor = '', token = 0 WHERE cursor = ?1;

@@ -172,6 +172,24 @@ static void a_forgotten_target_has_no_history_and_the_others_keep_theirs(void **
     assert_int_equal(count_changes(place, "t"), 2); /* it begins anew */
 }
 
+/* It is not told again: a fleet member that has not read it yet would go on with the target. */
+static void that_a_target_was_removed_is_told_although_it_is_forgotten(void **state) {
+    const struct place *place = *state;
+    ten_target_edit edit = {.action = TEN_TARGET_PUT, .target = {.id = "t"}};
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, &edit, 1, CALL_MS), TENURE_OK);
+    use_once(place, "t");
+    struct seen seen;
+    uint64_t cursor = TEN_CURSOR_NOW;
+    read_changes(place->other, place->ns, &cursor, &seen);
+    edit.action = TEN_TARGET_REMOVE;
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, &edit, 1, CALL_MS), TENURE_OK);
+    assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
+    read_changes(place->other, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_TARGET_REMOVED);
+    assert_string_equal(seen.at[0].target, "t");
+}
+
 /* Whatever is taken out of the feed, nobody who follows it has missed anything, and what they know stays in order. */
 static void followers_of_the_feed_go_on_when_targets_are_forgotten(void **state) {
     const struct place *place = *state;
@@ -213,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_late_renewal_of_a_forgotten_lease_is_lost),
     CASE(all_that_is_unregistered_is_forgotten_in_steps),
     CASE(a_forgotten_target_has_no_history_and_the_others_keep_theirs),
+    CASE(that_a_target_was_removed_is_told_although_it_is_forgotten),
     CASE(followers_of_the_feed_go_on_when_targets_are_forgotten),
 };
 
