@@ -27,6 +27,7 @@ struct witness {
     _Atomic(uint64_t) last_token;
     atomic_bool token_fell;
     char reason[32];
+    atomic_uint demotions; /* whose reason is written */
 };
 
 static void on_elected(tenure_election *election, uint64_t token, void *userdata) {
@@ -46,6 +47,14 @@ static void on_demoted(tenure_election *election, uint64_t token, const char *re
     (void)token;
     snprintf(witness->reason, sizeof witness->reason, "%s", reason);
     atomic_fetch_sub(&witness->leaders, 1);
+    atomic_fetch_add(&witness->demotions, 1);
+}
+
+/* on_demoted comes a moment after it has stopped to lead. */
+static void expect_demotion(struct witness *witness, const char *reason) {
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; atomic_load(&witness->demotions) == 0 && ten_now_ms() < end_ms;)
+        ten_sleep_us(1000);
+    assert_string_equal(witness->reason, reason);
 }
 
 static tenure_context *open_context(const char *url) {
@@ -95,7 +104,7 @@ static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
     assert_int_equal(tenure_target_read(context, "web", &info), TENURE_OK);
     assert_string_equal(info.holder, tenure_instance_id(election.context));
     stop(election);
-    assert_string_equal(witness.reason, "shutdown");
+    expect_demotion(&witness, "shutdown");
     assert_int_equal(tenure_target_read(context, "web", &info), TENURE_OK);
     assert_string_equal(info.holder, "");
     tenure_close(context);
@@ -136,7 +145,7 @@ static void a_leader_that_resigns_lets_another_lead(void **state) {
     assert_int_equal(tenure_election_resign(first.election), TENURE_OK);
     assert_false(tenure_election_leads(first.election));
     assert_int_equal(tenure_election_wait(second.election, WAIT_MS), TENURE_OK);
-    assert_string_equal(witness.reason, "resigned");
+    expect_demotion(&witness, "resigned");
     assert_int_equal(witness.most, 1);
     stop(first);
     stop(second);
@@ -173,7 +182,7 @@ static void a_forced_leader_stops_and_says_so(void **state) {
     for (int i = 0; i < 60000 && tenure_election_leads(election.election); i++)
         ten_sleep_us(1000);
     assert_false(tenure_election_leads(election.election));
-    assert_string_equal(witness.reason, "forced");
+    expect_demotion(&witness, "forced");
     tenure_close(context);
     stop(election);
 }
@@ -226,9 +235,7 @@ static void who_leads_is_read_in_the_namespace_of_the_election(void **state) {
     assert_contains(tenure_message(context), "no namespace");
     assert_int_equal(who.token, 77); /* left alone */
     assert_int_equal(tenure_leader_resign(context, NULL, "web", tenure_instance_id(leader.context)), TENURE_OK);
-    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; tenure_election_leads(leader.election) && ten_now_ms() < end_ms;)
-        ten_sleep_us(1000);
-    assert_string_equal(witness.reason, "resigned");
+    expect_demotion(&witness, "resigned");
     tenure_election_close(other);
     tenure_close(context);
     stop(leader);
@@ -340,7 +347,7 @@ static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_ag
     await(&witness.terms, 1); /* it is told a moment later */
     assert_int_equal(rename(directory, away), 0);
     await(&witness.leaders, 0);
-    assert_string_equal(witness.reason, "expired");
+    expect_demotion(&witness, "expired");
     assert_int_equal(rename(away, directory), 0);
     assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
     await(&witness.terms, 2);
