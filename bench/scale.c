@@ -1,5 +1,5 @@
 /*
- * How a fleet settles at size: `./dev bench scale [STORE/INSTANCESxTARGETS]...`. All instances run in one process, each
+ * How a fleet settles at size: `./dev bench scale[/STORE[/INSTANCESxTARGETS]]`. All instances run in one process, each
  * with its own context, thread and connections, at the default TTL, on a private server. The targets are registered
  * before. Measured: the start of all instances, the fleet at rest, one that leaves, and one that joins. A judge reads
  * handles all the while and counts targets in which two instances believe at once.

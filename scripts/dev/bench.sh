@@ -15,12 +15,12 @@ Options:
 
 Arguments:
   NAME          only the rows whose names begin with NAME; an unknown NAME is an error that lists them
-  scale [CASE]  whole fleets, which are not among the other rows; CASE: a store, or STORE/INSTANCESxTARGETS
+  scale[/CASE]  whole fleets, which are not among the other rows; CASE: a store, or STORE/INSTANCESxTARGETS
 
 Examples:
   ./dev bench
   ./dev bench redis
-  ./dev bench scale redis/50x10000
+  ./dev bench scale/redis/50x10000
 
 Time: a minute for most names; all of them take about half an hour.
 END
@@ -49,11 +49,13 @@ cmd_bench() {
     eval "set -- $OPERANDS"
     require build bench
     build_in "$BUILD_ROOT/build-release" '' --buildtype=release -Dtests=false || die 'the build failed'
-    if [ "${1:-}" = scale ]; then
-        shift
-        TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/scale" --json "$json" "$@"
+    case ${1:-} in
+    scale | scale/*)
+        rows=${1#scale}
+        TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/scale" --json "$json" ${rows:+"${rows#/}"}
         return
-    fi
+        ;;
+    esac
     for rows in elections peers; do
         case $rows in
         "${1:-}"*) install_peers ;;
