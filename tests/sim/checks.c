@@ -287,9 +287,7 @@ static void check_coverage(struct sim_world *world, uint32_t number) {
         sim_fail(world, number, "%s should be worked on, but was last at %.3f ms", target->id,
                  (double)target->worked_us / 1000);
     if (!target->registered || target->paused) {
-        const struct sim_process *holder = held ? sim_find_process(world, held->holder) : NULL;
-        /* What was handed over to one that does not want it any more ends by its TTL. */
-        if (holder && believes(world, holder, number))
+        if (held)
             sim_fail(world, number, "%s is paused or removed, but %s still holds it", target->id, held->holder);
     }
 }

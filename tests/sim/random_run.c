@@ -116,8 +116,7 @@ static void check_takeover(struct sim_world *world, struct sim_process *victim, 
     bool *held = sim_allocate(world->target_count, sizeof *held);
     for (uint32_t i = 0; i < world->target_count; i++) {
         const ten_lease_row *row = sim_held(world, i);
-        /* What was handed over to it a moment ago it may not have heard of: that lease ends by its TTL. */
-        held[i] = row && strcmp(row->holder, victim->id) == 0 && sim_is_covered(world, i);
+        held[i] = row && strcmp(row->holder, victim->id) == 0;
         held_count += held[i];
     }
     uint64_t refused = world->refused;
