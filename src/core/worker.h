@@ -53,13 +53,15 @@ typedef struct ten_worker_end {
 void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules);
 /* The first one, or another that was wanted. */
 void ten_worker_started(ten_worker *worker, uint64_t now_ms);
-/* Looks at it; to be called at least every ten_worker_look_ms(). last_end_ms: the latest deadline of its leases; 0: it
- * holds none. turns: of its loop; 0: it is not in it. stopping: it was asked to end. What is not fine is to be killed. */
+/* Judges the worker; call it at least every ten_worker_look_ms(). last_end_ms: the latest deadline of its leases, or 0 if
+ * it holds none. turns: how often its loop has turned, or 0 if it is not in its loop. stopping: it was asked to end. Kill
+ * a worker in any state but TEN_WORKER_FINE. */
 enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, bool stopping,
                                       uint64_t now_ms);
 uint64_t ten_worker_look_ms(const ten_worker *worker);
-/* Whether another one is wanted, if nobody asked for an end: it died of a signal; or it follows one that did, and found
- * no store, or could not begin at all. The one before it could begin, so what keeps it from that may pass. */
+/* Whether to start another worker. Never after an end was asked for. Otherwise if a signal killed the worker, or if it
+ * followed one that a signal killed and found no store or could not start: its predecessor could, so it may be possible
+ * again soon. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
 /* The exit code of the warden, if no other worker follows. */
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end);

@@ -26,7 +26,7 @@ static bool get_number(ten_request *request, const json_t *object, const char *n
         return true;
     if (!json_is_integer(value) || json_integer_value(value) < (json_int_t)least ||
         (uint64_t)json_integer_value(value) > most)
-        return wrong(request, name, "a whole number in its bounds is wanted");
+        return wrong(request, name, "must be a whole number within its bounds");
     *ret_number = (uint64_t)json_integer_value(value);
     return true;
 }
@@ -50,7 +50,7 @@ static bool get_version_anywhere(ten_request *request, const json_t *object, uin
         return get_version(request, object, ret_version);
     unsigned long long number = strtoull(text, NULL, 10);
     if (strspn(text, "0123456789") != strlen(text) || number == 0 || number > TENURE_TOKEN_MAX)
-        return wrong(request, "version", "a whole number in its bounds is wanted");
+        return wrong(request, "version", "must be a whole number within its bounds");
     *ret_version = number;
     return true;
 }
@@ -61,7 +61,7 @@ static bool get_holder(ten_request *request, const json_t *object) {
     const char *holder = value ? json_string_value(value) : ten_request_argument(request, "holder_id");
     ten_error error;
     if (!holder)
-        return wrong(request, "holder_id", "who holds the lease is to be said, as a string");
+        return wrong(request, "holder_id", "must be a string that names the holder of the lease");
     if (strlen(holder) != (value ? json_string_length(value) : strlen(holder)))
         return wrong(request, "holder_id", "it contains a NUL");
     if (ten_id_check_holder(holder, &error) < 0) {
@@ -333,7 +333,7 @@ static enum ten_role role_for(const ten_op *op) {
 static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
     const char *word = json_string_value(json_object_get(item, "op"));
     if (!ten_op_word_parse(word, &op->kind, &op->flags))
-        return wrong(request, "op", "acquire, renew, release, hand or read is wanted");
+        return wrong(request, "op", "must be acquire, renew, release, hand or read");
     if (request->server->has_auth &&
         !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {
         ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
@@ -379,7 +379,7 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     if (names_another && op->holder && ten_id_check_holder(op->holder, &error) < 0)
         return wrong(request, "holder_id", error.message);
     if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
-        return wrong(request, "ask", "an id or a holder_id is wanted");
+        return wrong(request, "ask", "needs an id or a holder_id");
     return true;
 }
 
@@ -422,7 +422,7 @@ static bool get_ops(ten_request *request, const json_t *body) {
     size_t count = json_array_size(items);
     bool require_target = json_is_true(json_object_get(body, "require_target"));
     if (!json_is_array(items) || count == 0 || count > TEN_BATCH_OPS_MAX)
-        return wrong(request, "ops", "an array of 1 to 1000 operations is wanted");
+        return wrong(request, "ops", "must be an array of 1 to 1000 operations");
     request->ops = ten_calloc(count, sizeof *request->ops);
     if (!request->ops) {
         ten_reply_error(request, 503, "unavailable", "out of memory");

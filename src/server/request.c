@@ -193,7 +193,7 @@ static bool check_principal(ten_request *request) {
     const char *token = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
     const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
     if (!principal) {
-        ten_reply_error(request, 401, "unauthorized", token ? "this token is not known" : "a bearer token is wanted");
+        ten_reply_error(request, 401, "unauthorized", token ? "this token is not known" : "a bearer token is required");
         return false;
     }
     request->principal = *principal;
@@ -367,7 +367,7 @@ static void look_at_headers(ten_request *request, const char *path, const char *
     if (!check_framing(request, version) || !check_host(request))
         return;
     if (!ten_connection_is_certified(request)) {
-        ten_reply_error(request, 403, "forbidden", "a client certificate is wanted");
+        ten_reply_error(request, 403, "forbidden", "a client certificate is required");
         return;
     }
     if (request->route.kind == TEN_ROUTE_BAD_PATH)

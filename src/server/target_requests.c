@@ -362,7 +362,7 @@ static bool read_edit(ten_request *request, const json_t *item, struct edits *ed
         return false;
     if (ten_op_action_parse(word, &edits->edits[at].action))
         return true;
-    ten_reply_error(request, 400, "bad_request", "action: put, remove, pause or resume is wanted");
+    ten_reply_error(request, 400, "bad_request", "action: must be put, remove, pause or resume");
     return false;
 }
 
@@ -372,7 +372,7 @@ void ten_server_targets_edit(ten_request *request) {
     size_t count = json_array_size(items);
     struct edits *edits = NULL;
     if (body && (count == 0 || count > TEN_PAGE_MAX))
-        ten_reply_error(request, 400, "bad_request", "edits: an array of 1 to %u is wanted", TEN_PAGE_MAX);
+        ten_reply_error(request, 400, "bad_request", "edits: must be an array of 1 to %u edits", TEN_PAGE_MAX);
     else if (body)
         edits = new_edits(request, count);
     bool good = edits != NULL;

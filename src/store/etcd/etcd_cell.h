@@ -70,7 +70,7 @@ typedef struct ten_etcd_chunk {
     ten_etcd_cell cells[TEN_ETCD_CELLS_MAX];
     size_t count;
     json_t *answer; /* of the read */
-    bool known;     /* what is to be read next: all that is left are second steps, whose first have just been written */
+    bool known; /* nothing has to be read: only second steps are left, and this chunk has just written their first */
     ten_etcd_head head;
     ten_etcd_kv term;
     ten_etcd_kv wait;

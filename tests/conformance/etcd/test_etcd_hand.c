@@ -241,7 +241,7 @@ static void the_next_reply_is_lost(ten_etcd_call *call) {
     etcd_wire.lose_body = "requestPut";
 }
 
-/* The feed of a hand that was not finished: the release is told by whoever has the target next. */
+/* If the second step of a hand never comes, the next holder writes the entry of the release. */
 static void expect_told(const struct place *place, uint64_t cursor, const ten_op *op, const char *next,
                         uint64_t token) {
     struct seen seen;
