@@ -5,9 +5,9 @@
 
 #include "base/util.h"
 
-#define STEP_MS     100u    /* time leaks in steps of this length, an eighth of it in each */
+#define STEP_MS     50u     /* time leaks in steps of this length, an eighth of it in each */
 #define LEAK_PART   8u      /* so the level of a thread that does nothing else is STEP_MS * LEAK_PART */
-#define FULL_US     800000u /* that level */
+#define FULL_US     400000u /* that level */
 #define SHARED_US   (FULL_US / 10 * 9)
 #define TIME_FACTOR 4u
 #define LITTLE_US   (FULL_US / 32) /* who uses no more is never refused */
@@ -160,8 +160,9 @@ bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urg
     let_leak(budget, account, now_ms);
     uint64_t little_us = urgency == TEN_URGENT ? URGENT_US : LITTLE_US;
     uint64_t free_us = ten_sub_saturating(SHARED_US, budget->level_us);
+    uint64_t others_us = ten_sub_saturating(budget->level_us, budget->strangers_us + account->level_us);
     bool may = account->stranger ? budget->strangers_us <= FULL_US / TEN_STRANGERS_PART
-                                 : account->level_us <= ten_max_u64(little_us, TIME_FACTOR * free_us);
+                                 : others_us == 0 || account->level_us <= ten_max_u64(little_us, TIME_FACTOR * free_us);
     account->refused[TEN_RESOURCE_TIME] += !may;
     return may;
 }

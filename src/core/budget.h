@@ -24,6 +24,7 @@
     X(STREAMS, "streams")       /* of events */                                                                        \
     X(NAMESPACES, "namespaces") /* that somebody writes to */                                                          \
     X(FEEDS, "feeds")           /* namespaces that somebody streams */                                                 \
+    X(GAUGES, "gauges")         /* namespaces in the metrics */                                                        \
     X(WAITING, "waiting")       /* operations in the queues before the store */                                        \
     X(TIME, "time")             /* of the thread that speaks HTTP; only refusals are counted under this name */
 
@@ -92,7 +93,8 @@ bool ten_budget_has_room(const ten_budget *budget, const ten_account *account, e
 
 /* The thread has spent so long on a request of this account. */
 void ten_budget_spend(ten_budget *budget, ten_account *account, uint64_t spent_us, uint64_t now_ms);
-/* Whether it may spend more; a refusal is counted. An account that uses little is never refused. */
+/* Whether it may spend more; a refusal is counted. Time that nobody needs is gone, unlike the rest, so a principal that is
+ * alone may use all of it. One that uses little is never refused. */
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms);
 
 /* The place of a job in a queue: what has a lower number goes first. An account's jobs follow each other at the distance

@@ -138,6 +138,16 @@ bool ten_principal_may(const ten_principal *principal, enum ten_role role, const
     return principal->role >= role && fnmatch(principal->namespaces, namespace_name, 0) == 0;
 }
 
+bool ten_auth_still_may(const ten_auth *auth, const ten_principal *principal, enum ten_role role,
+                        const char *namespace_name) {
+    for (size_t i = 0; i < auth->count; i++) {
+        const ten_principal *now = &auth->principals[i];
+        if (strcmp(now->name, principal->name) == 0 && memcmp(now->hash, principal->hash, sizeof now->hash) == 0)
+            return ten_principal_may(now, role, namespace_name);
+    }
+    return false;
+}
+
 bool ten_principal_owns(const ten_principal *principal, const char *holder) {
     return fnmatch(principal->holders, holder, 0) == 0;
 }

@@ -120,7 +120,7 @@ static void go_with_heartbeat(ten_request *request, const ten_op *op) {
     request->job.ops = request->ops;
     request->job.op_count = 1;
     request->job.finish = finish_node;
-    ten_request_wait(request, request->server->leases, true);
+    ten_request_wait(request, request->server->leases, TEN_URGENT);
 }
 
 void ten_server_instance_put(ten_request *request) {

@@ -78,10 +78,10 @@ static bool get_own_holder(ten_request *request, const json_t *object) {
 
 /* ---- one lease */
 
-static void go(ten_request *request, size_t count, bool urgent) {
+static void go(ten_request *request, size_t count, enum ten_urgency urgency) {
     request->job.ops = request->ops;
     request->job.op_count = count;
-    ten_request_wait(request, request->server->leases, urgent);
+    ten_request_wait(request, request->server->leases, urgency);
 }
 
 static ten_op *one_op(ten_request *request, enum ten_op_kind kind, unsigned flags) {
@@ -140,7 +140,7 @@ static void finish_get(ten_job *job, int error, const char *message, const ten_r
 void ten_server_lease_get(ten_request *request) {
     one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET)->holder = NULL;
     request->job.finish = finish_get;
-    go(request, 1, false);
+    go(request, 1, TEN_USUAL);
 }
 
 static void finish_acquire(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -156,7 +156,7 @@ void ten_server_lease_acquire(ten_request *request) {
         if (op->ttl_ms == 0)
             op->ttl_ms = request->server->config->ttl_ms;
         request->job.finish = finish_acquire;
-        go(request, 1, false);
+        go(request, 1, TEN_USUAL);
     }
     json_decref(body);
 }
@@ -177,7 +177,7 @@ void ten_server_lease_renew(ten_request *request) {
     if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
         get_version(request, body, &op->token)) {
         request->job.finish = finish_renew;
-        go(request, 1, true);
+        go(request, 1, TEN_URGENT);
     }
     json_decref(body);
 }
@@ -203,7 +203,7 @@ void ten_server_lease_release(ten_request *request) {
                                          .namespace_name = op->namespace_name,
                                          .target = op->target};
         request->job.finish = finish_release;
-        go(request, 2, true);
+        go(request, 2, TEN_URGENT);
     }
     json_decref(body);
 }
@@ -272,7 +272,7 @@ void ten_server_lease_hand(ten_request *request) {
         !get_version(request, body, &op->token) || !get_hand(request, body, op))
         return;
     request->job.finish = finish_hand;
-    go(request, 1, true);
+    go(request, 1, TEN_URGENT);
 }
 
 /* ---- a batch */
@@ -435,11 +435,23 @@ static bool get_ops(ten_request *request, const json_t *body) {
     return true;
 }
 
+/* A batch that keeps or frees a lease, or is a heartbeat. Its other operations go with it: accounts have equal turns, so
+ * nobody but its own account pays for them. */
+static enum ten_urgency urgency_of(const ten_request *request) {
+    for (size_t i = 0; i < request->job.op_count; i++) {
+        enum ten_op_kind kind = request->ops[i].kind;
+        if (kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE || kind == TEN_OP_HAND || kind == TEN_OP_ANNOUNCE ||
+            kind == TEN_OP_LEAVE)
+            return TEN_URGENT;
+    }
+    return TEN_USUAL;
+}
+
 void ten_server_lease_batch(ten_request *request) {
     json_t *body = ten_body_parse(request);
     request->storage = body; /* the operations point into it */
     if (!body || !get_holder(request, body) || !get_ops(request, body))
         return;
     request->job.finish = finish_batch;
-    go(request, request->job.op_count, request->ops[0].kind == TEN_OP_RENEW);
+    go(request, request->job.op_count, urgency_of(request));
 }

@@ -25,7 +25,8 @@
 #include "server/server_state.h"
 
 #define CONNECTIONS_MAX 4096u
-#define PER_ADDRESS_MAX 1024u
+#define CLOSING_MAX     512u /* more for those that are being closed to make room */
+#define FILES_BESIDE    192u /* descriptors for everything else: the store's, the streams' */
 #define MEMORY_PER_ONE  ((size_t)16 * 1024) /* request line and headers, up to about 8 KiB, and the answer's head */
 #define DRAIN_MS        5000u
 #define LINGER_MS       100u /* for what has been sent, and not yet been read, when the end comes */
@@ -41,6 +42,7 @@ struct loop {
     char *key;
     char *trust;
     unsigned stop_signals;
+    uint64_t connections; /* at most */
     ten_notifier notifier;
 };
 
@@ -181,8 +183,8 @@ static int start_daemon(struct loop *loop, ten_error *error) {
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (config->tls_cert ? MHD_USE_TLS : 0), 0, NULL, NULL,
         ten_request_take, &loop->server, MHD_OPTION_LISTEN_SOCKET, loop->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
         ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, ten_connection_notice, &loop->server,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PER_ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)loop->connections + CLOSING_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!loop->server.daemon)
         return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server%s",
@@ -222,6 +224,7 @@ static void reread_auth(struct loop *loop) {
     }
     ten_auth_free(&server->auth);
     server->auth = auth;
+    ten_connections_check_streams(server);
     TEN_LOG(server->log, TEN_LOG_INFO, "auth_file_read", TEN_NUMBER("count", auth.count));
 }
 
@@ -302,26 +305,34 @@ static int open_signals(struct loop *loop, ten_error *error) {
                                : TENURE_OK;
 }
 
-/* As many descriptors as the system lets it have: a connection each. */
-static void raise_limit(void) {
+/* As many descriptors as the system lets it have: a connection each. Returns how many connections that makes. */
+static uint64_t raise_limit(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return CONNECTIONS_MAX;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
+    uint64_t beside = FILES_BESIDE + ten_min_u64(CLOSING_MAX, limit.rlim_cur / 4);
+    return ten_min_u64(CONNECTIONS_MAX, ten_max_u64(16, ten_sub_saturating(limit.rlim_cur, beside)));
 }
 
 static int open_all(struct loop *loop, ten_error *error) {
     struct ten_server *server = &loop->server;
     const ten_server_config *config = server->config;
     int r = open_signals(loop, error);
-    raise_limit();
+    loop->connections = raise_limit();
     if (r == TENURE_OK)
         r = ten_id_make_instance("serve", server->instance, error);
     if (r == TENURE_OK && config->auth_file) {
         r = ten_auth_read(config->auth_file, &server->auth, error);
         server->has_auth = true;
     }
+    ten_accounts_open(&server->accounts,
+                      &(ten_accounts_limits){.connections = loop->connections, .namespaces = config->namespaces},
+                      server->has_auth);
     if (r == TENURE_OK)
         r = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
                                                      : listen_tcp(loop, config->listen, error);
@@ -361,6 +372,7 @@ static void close_all(struct loop *loop) {
     if (server->finished.last)
         ten_finished_close(&server->finished);
     ten_auth_free(&server->auth);
+    ten_accounts_close(&server->accounts);
     ten_log_close(server->log, 1000);
     ten_close_fd(&loop->listen_fd);
     ten_close_fd(&loop->signal_fd);
