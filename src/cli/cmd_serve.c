@@ -24,7 +24,8 @@ static int check(const ten_session *session, const ten_server_config *config) {
 
 int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     ten_session session;
-    ten_server_config config = {.listen = "127.0.0.1:7480", .request_ms = 30000, .namespaces = 1000, .ttl_max_ms = 86400000};
+    ten_server_config config = {
+        .listen = "127.0.0.1:7480", .request_ms = 30000, .namespaces = 1000, .ttl_max_ms = 86400000};
     ten_option_list hosts = {0};
     const ten_option options[] = {
         {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR", "ADDR:PORT or unix:PATH; default 127.0.0.1:7480",

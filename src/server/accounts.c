@@ -259,8 +259,8 @@ void ten_accounts_log_denied(ten_accounts *accounts, ten_account *account, unsig
                              ten_log *log) {
     uint64_t missed;
     if (ten_line_gate_pass(gate_of(accounts, account, true), LINE_EVERY_MS, ten_now_ms(), &missed))
-        TEN_LOG(log, TEN_LOG_WARN, "request_denied", TEN_TEXT("principal", account->name),
-                TEN_NUMBER("status", status), TEN_TEXT("request", what), TEN_NUMBER("more", missed));
+        TEN_LOG(log, TEN_LOG_WARN, "request_denied", TEN_TEXT("principal", account->name), TEN_NUMBER("status", status),
+                TEN_TEXT("request", what), TEN_NUMBER("more", missed));
 }
 
 static void add_account(ten_account *sum, const ten_account *account) {

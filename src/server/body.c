@@ -38,6 +38,21 @@ static size_t estimate(const char *text, size_t size) {
     return parsed;
 }
 
+bool ten_body_knows(ten_request *request, const struct json_t *object, const char *const *names) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        const char *const *known = names;
+        while (*known && strcmp(*known, name) != 0)
+            known++;
+        if (*known)
+            continue;
+        ten_reply_error(request, 400, "bad_request", "%.60s: this member is unknown", name);
+        return false;
+    }
+    return true;
+}
+
 /* An object; one without a body is empty. NULL: it has been answered. */
 struct json_t *ten_body_parse(ten_request *request) {
     json_error_t problem;

@@ -72,6 +72,11 @@ static void charge_address(struct ten_server *server, ten_connection *ours) {
         shut(server, ours);
 }
 
+static uint64_t patience_ms(const struct ten_server *server, const ten_connection *ours) {
+    bool stranger = ours->place.account && ours->place.account->stranger;
+    return stranger ? ten_min_u64(server->config->request_ms, STRANGER_MS) : server->config->request_ms;
+}
+
 bool ten_connection_charge(const ten_request *request) {
     ten_connection *ours = connection_of(request->connection);
     ten_budget *budget = &request->server->accounts.budget;
@@ -79,16 +84,13 @@ bool ten_connection_charge(const ten_request *request) {
     if (!ours || ours->place.account == account)
         return true;
     ten_budget_return(budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
-    if (ten_budget_resize(budget, &ours->place, account, TEN_RESOURCE_CONNECTIONS, 1, request->urgency))
+    if (ten_budget_resize(budget, &ours->place, account, TEN_RESOURCE_CONNECTIONS, 1, request->urgency)) {
+        ours->deadline_ms = ten_now_ms() + patience_ms(request->server, ours); /* a principal has more time */
         return true;
+    }
     if (ours->address)
         ten_budget_note(budget, &ours->place, ours->address, TEN_RESOURCE_CONNECTIONS, 1);
     return false;
-}
-
-static uint64_t patience_ms(const struct ten_server *server, const ten_connection *ours) {
-    bool stranger = ours->place.account && ours->place.account->stranger;
-    return stranger ? ten_min_u64(server->config->request_ms, STRANGER_MS) : server->config->request_ms;
 }
 
 void ten_connection_notice(void *userdata, struct MHD_Connection *connection, void **context,
@@ -101,7 +103,8 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         if (!ours)
             return;
         ours->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        const union MHD_ConnectionInfo *client = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        const union MHD_ConnectionInfo *client =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         ours->address = ten_accounts_of_address(&server->accounts, client ? client->client_addr : NULL);
         ours->since_ms = ten_now_ms();
         charge_address(server, ours);
@@ -180,8 +183,8 @@ void ten_connections_sweep(struct ten_server *server) {
 void ten_connections_check_streams(struct ten_server *server) {
     for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
         const ten_request *request = ours->streaming;
-        if (!request || !ours->reader || ten_auth_still_may(&server->auth, &request->principal, TEN_ROLE_READ,
-                                                            request->route.namespace_name))
+        if (!request || !ours->reader ||
+            ten_auth_still_may(&server->auth, &request->principal, TEN_ROLE_READ, request->route.namespace_name))
             continue;
         ten_events_cut(ours->reader);
         ours->deadline_ms = 1; /* the next sweep ends it, whether it is read or not */

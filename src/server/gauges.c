@@ -165,8 +165,7 @@ static void write_number(const struct writing *writing, const char *name, const 
     ten_buf_format(writing->to, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
     size_t at = 0;
     for (const struct space *space; (space = next_shown(writing, &at));)
-        ten_buf_format(writing->to, "%s{namespace=\"%s\"} %llu\n", name, space->name,
-                       (unsigned long long)value(space));
+        ten_buf_format(writing->to, "%s{namespace=\"%s\"} %llu\n", name, space->name, (unsigned long long)value(space));
 }
 
 static uint64_t held_of(const struct space *space) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "core/instance_row.h"
 #include "server/server_state.h"
 
 /* ---- members of a body */
@@ -36,7 +37,14 @@ static uint64_t least_ttl_ms(const ten_request *request) {
 }
 
 static bool get_ttl(ten_request *request, const json_t *object, uint64_t *ret_ttl_ms) {
-    return get_number(request, object, "ttl_ms", least_ttl_ms(request), TENURE_TTL_MAX_MS, ret_ttl_ms);
+    uint64_t most_ms = request->server->config->ttl_max_ms;
+    if (!get_number(request, object, "ttl_ms", least_ttl_ms(request), TENURE_TTL_MAX_MS, ret_ttl_ms))
+        return false;
+    if (*ret_ttl_ms <= most_ms)
+        return true;
+    ten_reply_error(request, 400, "bad_request", "ttl_ms: must be at most %llu on this server (tenure serve --max-ttl)",
+                    (unsigned long long)most_ms);
+    return false;
 }
 
 static bool get_version(ten_request *request, const json_t *object, uint64_t *ret_version) {
@@ -77,6 +85,8 @@ static bool get_own_holder(ten_request *request, const json_t *object) {
 }
 
 /* ---- one lease */
+
+static const char *const lease_members[] = {"holder_id", "version", "ttl_ms", "successor_id", NULL};
 
 static void go(ten_request *request, size_t count, enum ten_urgency urgency) {
     request->job.ops = request->ops;
@@ -152,7 +162,8 @@ static void finish_acquire(ten_job *job, int error, const char *message, const t
 void ten_server_lease_acquire(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET);
-    if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms)) {
+    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
+        get_ttl(request, body, &op->ttl_ms)) {
         if (op->ttl_ms == 0)
             op->ttl_ms = request->server->config->ttl_ms;
         request->job.finish = finish_acquire;
@@ -174,8 +185,8 @@ static void finish_renew(ten_job *job, int error, const char *message, const ten
 void ten_server_lease_renew(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RENEW, 0);
-    if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
-        get_version(request, body, &op->token)) {
+    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
+        get_ttl(request, body, &op->ttl_ms) && get_version(request, body, &op->token)) {
         request->job.finish = finish_renew;
         go(request, 1, TEN_URGENT);
     }
@@ -197,7 +208,8 @@ void ten_server_lease_release(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
     op->reason = TEN_REASON_DONE;
-    if (body && get_own_holder(request, body) && get_version_anywhere(request, body, &op->token)) {
+    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
+        get_version_anywhere(request, body, &op->token)) {
         request->first_ops[1] = (ten_op){.kind = TEN_OP_READ,
                                          .flags = TEN_OP_REQUIRE_TARGET,
                                          .namespace_name = op->namespace_name,
@@ -268,8 +280,8 @@ void ten_server_lease_hand(ten_request *request) {
     request->storage = body; /* the operation points into it */
     ten_op *op = one_op(request, TEN_OP_HAND, 0);
     op->reason = TEN_REASON_REBALANCE;
-    if (!body || !get_own_holder(request, body) || !get_ttl(request, body, &op->ttl_ms) ||
-        !get_version(request, body, &op->token) || !get_hand(request, body, op))
+    if (!body || !ten_body_knows(request, body, lease_members) || !get_own_holder(request, body) ||
+        !get_ttl(request, body, &op->ttl_ms) || !get_version(request, body, &op->token) || !get_hand(request, body, op))
         return;
     request->job.finish = finish_hand;
     go(request, 1, TEN_URGENT);
@@ -390,13 +402,17 @@ static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
+    static const char *const members[] = {"op",  "id",     "holder_id", "version",      "ttl_ms", "weight",
+                                          "ask", "reason", "metadata",  "successor_id", NULL};
     uint64_t weight;
     uint64_t ask;
     *op = (ten_op){.namespace_name = request->route.namespace_name};
     if (!json_is_object(item))
         return wrong(request, "ops", "each operation is an object");
+    if (!ten_body_knows(request, item, members))
+        return false;
     if (!get_kind(request, item, op) || !get_id(request, item, op) || !get_subject(request, item, op) ||
-        !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, UINT32_MAX, &weight) ||
+        !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, TEN_WEIGHT_MAX, &weight) ||
         !get_number(request, item, "ask", 0, TEN_ASK_UNDO, &ask))
         return false;
     bool any_ttl = op->kind == TEN_OP_LEAVE || (op->flags & TEN_OP_KEEP);
@@ -414,6 +430,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;
     op->metadata = get_text(item, "metadata");
+    if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
+        return wrong(request, "metadata", "must be at most 4096 bytes");
     return op->kind != TEN_OP_HAND || get_hand(request, item, op);
 }
 
@@ -449,8 +467,9 @@ static enum ten_urgency urgency_of(const ten_request *request) {
 
 void ten_server_lease_batch(ten_request *request) {
     json_t *body = ten_body_parse(request);
+    static const char *const members[] = {"holder_id", "require_target", "ops", NULL};
     request->storage = body; /* the operations point into it */
-    if (!body || !get_holder(request, body) || !get_ops(request, body))
+    if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body) || !get_ops(request, body))
         return;
     request->job.finish = finish_batch;
     go(request, request->job.op_count, urgency_of(request));

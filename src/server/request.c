@@ -13,7 +13,7 @@
 #define STREAM_BLOCK 8192u
 #define LARGE_BODY   ((size_t)16 * 1024)
 #define OUTCOME_SIZE 384u /* of the answer, for an operation */
-#define BESIDE_US    15u /* what a request costs libmicrohttpd */
+#define BESIDE_US    15u  /* what a request costs libmicrohttpd */
 
 static const char *header_of(const ten_request *request, const char *name) {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
@@ -529,21 +529,22 @@ static void take_body(ten_request *request, const char *data, size_t size) {
         return;
     if (request->body.size + size > request->body_max)
         request->too_large = true;
-    else if (request->memory.amount >= request->body.size + size || ten_request_uses(request, request->body.size + size))
+    else if (request->memory.amount >= request->body.size + size ||
+             ten_request_uses(request, request->body.size + size))
         ten_buf_add(&request->body, data, size);
 }
 
 /* A large body is understood only if its account may use more of this thread's time. */
 static bool may_understand(ten_request *request) {
-    if (request->body.size < LARGE_BODY || ten_budget_may_spend(&request->server->accounts.budget, request->account,
-                                                                request->urgency, ten_now_ms()))
+    if (request->body.size < LARGE_BODY ||
+        ten_budget_may_spend(&request->server->accounts.budget, request->account, request->urgency, ten_now_ms()))
         return true;
     ten_request_refuse(request, TEN_RESOURCE_TIME);
     return false;
 }
 
 static enum MHD_Result take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
-                                 const char *version, const char *data, size_t *size, void **taken) {
+                            const char *version, const char *data, size_t *size, void **taken) {
     ten_request *request = *taken;
     if (!request) {
         *taken = request = new_request(server, connection, path, method, version);

@@ -25,8 +25,8 @@
 #include "server/server_state.h"
 
 #define CONNECTIONS_MAX 4096u
-#define CLOSING_MAX     512u /* more for those that are being closed to make room */
-#define FILES_BESIDE    192u /* descriptors for everything else: the store's, the streams' */
+#define CLOSING_MAX     512u                /* more for those that are being closed to make room */
+#define FILES_BESIDE    192u                /* descriptors for everything else: the store's, the streams' */
 #define MEMORY_PER_ONE  ((size_t)16 * 1024) /* request line and headers, up to about 8 KiB, and the answer's head */
 #define DRAIN_MS        5000u
 #define LINGER_MS       100u /* for what has been sent, and not yet been read, when the end comes */

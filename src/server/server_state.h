@@ -20,6 +20,8 @@
 #define TEN_BATCH_BODY_MAX ((size_t)1024 * 1024)
 #define TEN_BATCH_OPS_MAX  1000u
 #define TEN_PAGE_MAX       10000u
+#define TEN_PAGE_SIZE      ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
+#define TEN_WEIGHT_MAX     1000000u
 #define TEN_HEADER_MAX     8192u
 #define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
 #define TEN_SWEEP_MS       250u
@@ -35,7 +37,7 @@ typedef struct ten_connection {
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
-    bool certified;           /* its client has shown a certificate of --client-ca */
+    bool certified;                      /* its client has shown a certificate of --client-ca */
 } ten_connection;
 
 struct ten_server {
@@ -84,7 +86,7 @@ typedef struct ten_request {
     ten_buf body;
     size_t body_max;
     bool too_large;
-    bool unread;  /* answered before its body has come, which is not waited for */
+    bool unread; /* answered before its body has come, which is not waited for */
     /* For the store. */
     ten_op first_ops[2];
     ten_op *ops;   /* those, or of a batch its own */
@@ -189,5 +191,7 @@ void ten_server_target_edits_free(void *storage);
 /* body.c: a request's body as JSON */
 struct json_t;
 struct json_t *ten_body_parse(ten_request *request);
+/* Whether an object has only these members, up to a NULL; false: it has been answered. */
+bool ten_body_knows(ten_request *request, const struct json_t *object, const char *const *names);
 
 #endif

@@ -135,7 +135,7 @@ def bodies():
 def answers():
     with Server("--auth-file", auth_file()) as server:
         for first in range(5):
-            edits = [{"action": "put", "target": {"id": "%d-%d" % (first, i), "spec": "x" * 900}} for i in range(1000)]
+            edits = [{"action": "put", "target": {"id": "%d-%d" % (first, i), "spec": "x" * 9000}} for i in range(110)]
             assert server.ask("POST", "/api/v1/a", {"edits": edits}, bearer("admin"))[0] == 200
         team = Team(server)
         links = [small_window(server) for _ in range(24)]

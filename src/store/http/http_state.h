@@ -27,14 +27,14 @@ typedef struct ten_http_store {
     ten_http_settings settings;
     CURL *easy;
     struct curl_slist *headers;
-    ten_buf body;    /* of the last answer */
-    ten_buf out;     /* of the request */
-    char cursor[64]; /* the header that says how far the feed was read */
-    bool more;       /* a header names the next page */
+    ten_buf body;      /* of the last answer */
+    ten_buf out;       /* of the request */
+    char cursor[64];   /* the header that says how far the feed was read */
+    bool more;         /* a header names the next page */
     uint64_t retry_ms; /* a header says when to try again */
-    long status;     /* of the last answer */
-    json_t *answer;  /* of the last call: its results point into it */
-    json_t **kept;   /* of a call of several requests, the earlier ones */
+    long status;       /* of the last answer */
+    json_t *answer;    /* of the last call: its results point into it */
+    json_t **kept;     /* of a call of several requests, the earlier ones */
     size_t kept_count;
     bool hands;        /* the server can hand a lease over, */
     uint64_t asked_ms; /* by what it said at this time (boot clock); 0: it was not asked */
