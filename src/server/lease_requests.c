@@ -377,13 +377,14 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE) && !names_another &&
                     json_is_null(json_object_get(item, "holder_id"));
     ten_error error;
-    op->actor = names_another ? request->holder : NULL;
+    op->actor = names_another ? request->actor : NULL;
     op->holder = names_another ? get_text(item, "holder_id") : request->holder;
     if (op->kind == TEN_OP_READ || by_token)
         op->holder = NULL;
     else if (!names_another && !ten_request_owns(request, request->holder))
         return false;
-    if (by_token && request->server->has_auth && request->principal.role != TEN_ROLE_ADMIN) {
+    if (by_token && request->server->has_auth &&
+        (request->principal.role != TEN_ROLE_ADMIN || strcmp(request->principal.holders, "*") != 0)) {
         ten_reply_error(request, 403, "forbidden", "%s may not act for a holder that it does not name",
                         request->principal.name);
         return false;
@@ -395,10 +396,16 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     return true;
 }
 
-static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
+/* What a holder says of its own release. Only the store can say that a lease was forced, expired or taken. */
+static bool get_reason(ten_request *request, const json_t *item, ten_op *op) {
     enum ten_reason reason = ten_reason_parse(get_text(item, "reason"));
     enum ten_reason usual = op->kind == TEN_OP_HAND ? TEN_REASON_REBALANCE : TEN_REASON_DONE;
-    return reason == TEN_REASON_NONE ? usual : reason;
+    bool is_stores = reason == TEN_REASON_FORCED || reason == TEN_REASON_EXPIRED || reason == TEN_REASON_TAKEN ||
+                     reason == TEN_REASON_STORE;
+    if (is_stores && !is_forced(op) && op->kind == TEN_OP_RELEASE)
+        return wrong(request, "reason", "a holder cannot give this reason for its release");
+    op->reason = reason == TEN_REASON_NONE ? usual : reason;
+    return true;
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
@@ -426,7 +433,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->ttl_ms = request->server->config->ttl_ms;
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
-    op->reason = get_reason(item, op);
+    if (!get_reason(request, item, op))
+        return false;
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;
     op->metadata = get_text(item, "metadata");
@@ -453,6 +461,33 @@ static bool get_ops(ten_request *request, const json_t *body) {
     return true;
 }
 
+/* Who forces or asks, for the history: the principal, beside what the client calls itself; without auth only that. */
+static void name_actor(ten_request *request) {
+    const char *principal = request->principal.name;
+    if (!request->server->has_auth || strcmp(principal, request->holder) == 0)
+        snprintf(request->actor, sizeof request->actor, "%s", request->holder);
+    else
+        snprintf(request->actor, sizeof request->actor, "%s (as %.*s)", principal,
+                 (int)(sizeof request->actor - strlen(principal) - 8), request->holder);
+}
+
+/* Forced releases, handoffs that are asked for, drains: a line for each batch. */
+static void log_forced(const ten_request *request) {
+    const ten_op *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < request->job.op_count; i++) {
+        if (role_for(&request->ops[i]) != TEN_ROLE_ADMIN)
+            continue;
+        first = first ? first : &request->ops[i];
+        count++;
+    }
+    if (first)
+        TEN_LOG(request->server->log, TEN_LOG_INFO, "admin_request", TEN_TEXT("actor", request->actor),
+                TEN_TEXT("namespace", request->route.namespace_name),
+                TEN_TEXT("op", first->kind == TEN_OP_ASK ? "ask" : "force"),
+                TEN_TEXT("target", first->target ? first->target : ""), TEN_NUMBER("count", count));
+}
+
 /* A batch that keeps or frees a lease, or is a heartbeat. Its other operations go with it: accounts have equal turns, so
  * nobody but its own account pays for them. */
 static enum ten_urgency urgency_of(const ten_request *request) {
@@ -469,8 +504,12 @@ void ten_server_lease_batch(ten_request *request) {
     json_t *body = ten_body_parse(request);
     static const char *const members[] = {"holder_id", "require_target", "ops", NULL};
     request->storage = body; /* the operations point into it */
-    if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body) || !get_ops(request, body))
+    if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body))
         return;
+    name_actor(request);
+    if (!get_ops(request, body))
+        return;
+    log_forced(request);
     request->job.finish = finish_batch;
     go(request, request->job.op_count, urgency_of(request));
 }

@@ -92,6 +92,7 @@ typedef struct ten_request {
     ten_op *ops;   /* those, or of a batch its own */
     void *storage; /* the parsed body, which the operations point into */
     char holder[TENURE_HOLDER_MAX + 1];
+    char actor[TENURE_HOLDER_MAX + 1]; /* of a batch: who forces or asks */
     struct ten_list_request {
         enum tenure_filter filter;
         bool current; /* without what is free and not registered */

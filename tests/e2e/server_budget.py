@@ -276,6 +276,33 @@ def denials():
         assert sent < 64 * MIB, "a body without end was read from a client without a token"
 
 
+@case("the history and the log name the principal, and mark what a client calls itself")
+def actors():
+    lines = LINES + ["chief admin a* chief-* " + digest("chief-token")]
+    with Server("--auth-file", auth_file(lines)) as server:
+        def batch(token, holder, **op):
+            return server.ask("POST", "/api/v1/a/leases", {"holder_id": holder, "ops": [op]}, bearer(token))
+        assert server.ask("PUT", "/api/v1/a/t", {}, bearer("admin"))[0] == 201
+        assert server.ask("POST", "/api/v1/a/t/lease", {"holder_id": "a-1"}, bearer("holder"))[0] == 201
+        # By its token alone a lease is everybody's, so only who owns every holder may name none.
+        for kind in ("renew", "release"):
+            refused(batch("chief-token", "chief-1", op=kind, id="t", version=1, holder_id=None), 403, "forbidden")
+        assert batch("admin", "x", op="renew", id="t", version=1, holder_id=None)[0] == 200
+        for reason in ("forced", "expired", "taken", "store"):
+            refused(batch("holder", "a-1", op="release", id="t", reason=reason), 400, "bad_request", "reason")
+        assert batch("chief-token", "boss-of-ops", op="force_now", id="t")[2][0]["outcome"] == "ok"
+        last = server.ask("GET", "/api/v1/a/history", None, bearer("admin"))[2][-1]
+        assert (last["reason"], last["actor"]) == ("forced", "chief (as boss-of-ops)"), last
+        line = next(json.loads(line) for line in server.said().splitlines() if "admin_request" in line)
+        assert line["actor"] == "chief (as boss-of-ops)" and line["target"] == "t" and line["op"] == "force", line
+    with Server("--auth-file", auth_file(["oops admin * * " + digest("")]), wait=False) as server:
+        assert server.process.wait(60) != 0 and "empty token" in server.said(), server.said()
+    group = auth_file()
+    os.chmod(group, 0o660)
+    with Server("--auth-file", group, wait=False) as server:
+        assert server.process.wait(60) != 0 and "g-w" in server.said(), server.said()
+
+
 class Limiting(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     left, seen = 2, []
