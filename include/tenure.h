@@ -559,6 +559,7 @@ TENURE_API bool tenure_member_is_held(tenure_member *member, const char *target)
 typedef struct tenure_handle {
     const void *belief;
     uint64_t generation;
+    uint64_t process; /* it is held in the process that made it only, not in a child of fork() */
 } tenure_handle;
 TENURE_API int tenure_member_handle(tenure_member *member, const char *target, tenure_handle *ret_handle);
 TENURE_API bool tenure_handle_is_held(tenure_handle handle);
@@ -587,7 +588,7 @@ enum tenure_member_state {
 typedef struct tenure_member_info {
     size_t size;
     enum tenure_member_state state; /* as seen from this instance */
-    uint64_t token;
+    uint64_t token;                 /* of its lease; when not held, the newest that this instance has heard of; or 0 */
     uint64_t acquired_at_ms; /* Unix time; 0 unless held or uncertain */
     uint64_t renewed_at_ms;  /* Unix time */
     char target[TENURE_TARGET_MAX + 1];

@@ -127,8 +127,8 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms);
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet);
 /* Whether this is the number of a target. A number that was given up may become another target's. */
 bool ten_fleet_knows(const ten_fleet *fleet, uint32_t target);
-/* What may be believed about the target; the holding belongs to the fleet. */
-const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
+/* What may be believed about the target. */
+ten_holding ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
 /* Whether new work on the target may start now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);

@@ -26,20 +26,19 @@ static bool make_room(void *userdata, uint32_t number) {
 static void publish(void *userdata, uint32_t number) {
     tenure_member *member = userdata;
     ten_belief *belief = ten_beliefs_at(member->beliefs, number);
-    const ten_holding *holding = ten_fleet_holding(member->fleet, number);
+    ten_holding holding = ten_fleet_holding(member->fleet, number);
     if (!belief)
         return; /* the fleet has no such number: see targets_max */
     bool known = ten_fleet_knows(member->fleet, number);
     ten_belief_set(belief, 0, false);
     if (!known) /* handles on the target that it was are about none any more */
         atomic_fetch_add_explicit(&belief->generation, 1, memory_order_release);
-    atomic_store_explicit(&belief->process, member->object.process, memory_order_relaxed);
-    atomic_store_explicit(&belief->token, holding->token, memory_order_relaxed);
-    ten_belief_set(belief, holding->deadline_ms, ten_holding_may_work(holding, ten_member_now_ms(member)));
+    atomic_store_explicit(&belief->token, holding.token, memory_order_relaxed);
+    ten_belief_set(belief, holding.deadline_ms, ten_holding_may_work(&holding, ten_member_now_ms(member)));
     uint64_t last_end_ms = atomic_load_explicit(member->beliefs->last_end_ms, memory_order_relaxed);
     if (ten_fleet_owned_count(member->fleet) == 0)
         last_end_ms = 0;
-    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding->deadline_ms),
+    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding.deadline_ms),
                           memory_order_release);
 }
 

@@ -167,7 +167,7 @@ static void a_token_whose_deadline_passed_is_not_believed_again_after_the_target
     number = ten_fleet_put_target(fleet, now_ms, "t", false);
     for (int i = 0; i < 5; i++) {
         releases += answer_with(fleet, ++now_ms, 2, TEN_OP_RELEASE);
-        assert_false(ten_fleet_may_work(fleet, number, now_ms) && ten_fleet_holding(fleet, number)->token == 2 &&
+        assert_false(ten_fleet_may_work(fleet, number, now_ms) && ten_fleet_holding(fleet, number).token == 2 &&
                      releases == 0);
     }
     assert_true(releases > 0);
