@@ -589,8 +589,8 @@ typedef struct tenure_member_info {
     size_t size;
     enum tenure_member_state state; /* as seen from this instance */
     uint64_t token;                 /* of its lease; when not held, the newest that this instance has heard of; or 0 */
-    uint64_t acquired_at_ms; /* Unix time; 0 unless held or uncertain */
-    uint64_t renewed_at_ms;  /* Unix time */
+    uint64_t acquired_at_ms;        /* Unix time; 0 unless held or uncertain */
+    uint64_t renewed_at_ms;         /* Unix time */
     char target[TENURE_TARGET_MAX + 1];
     char holder[TENURE_HOLDER_MAX + 1];  /* as far as this instance has heard; "" */
     char planned[TENURE_HOLDER_MAX + 1]; /* whom the plan names; "": nobody is there */

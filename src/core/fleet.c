@@ -53,7 +53,7 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     ten_fleet_leave_order(fleet, number);
     target->unclaimed = false;
-    held->keep_until_ms = 0;
+    held->keep_ms = 0;
     /* While a request about it is in flight, its number and its id are still needed. What has expired is released
      * first: if the target is put again, its token must not be believed again. */
     bool needed = held->busy || held->holding.flight != TEN_FLIGHT_NONE || held->holding.expired;

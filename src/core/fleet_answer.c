@@ -34,8 +34,9 @@ static void note_granted(ten_fleet *fleet, uint32_t number) {
         /* This instance released it for the planned holder, which did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
-        ten_fleet_held(fleet, number)->keep_until_ms =
-            fleet->now_ms + (ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes);
+        struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+        uint64_t keep_ms = ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes;
+        held->keep_ms = (uint32_t)ten_min_u64(fleet->now_ms - held->holding.acquired_ms + keep_ms, UINT32_MAX);
     }
     target->handed_over = false;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_ACQUIRED,

@@ -5,14 +5,15 @@
 #include "base/alloc.h"
 #include "core/fleet_state.h"
 
-#define ROOM_MIN 16u
+#define ROOM_MIN  16u
+#define ROOM_PART 16u /* a large array is moved by the kernel, not copied: it grows often, and wastes little */
 
 /* ---- places */
 
 static bool make_room(ten_fleet *fleet) {
     if (fleet->held_free || fleet->held_bound < fleet->held_room)
         return true;
-    uint32_t room = fleet->held_room + fleet->held_room / 4 + ROOM_MIN;
+    uint32_t room = fleet->held_room + fleet->held_room / ROOM_PART + ROOM_MIN;
     struct ten_fleet_held *held = ten_realloc(fleet->held, room * sizeof *held);
     if (!held)
         return false;

@@ -11,6 +11,11 @@
 
 /* ---- what a target needs now */
 
+static uint64_t keep_until_ms(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    return held->keep_ms ? held->holding.acquired_ms + held->keep_ms : 0;
+}
+
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
     if (target->removed || target->paused)
@@ -24,7 +29,7 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
         return TEN_REASON_NONE;
-    if (fleet->now_ms < ten_fleet_held(fleet, number)->keep_until_ms)
+    if (fleet->now_ms < keep_until_ms(fleet, number))
         return TEN_REASON_NONE;
     if (fleet->now_ms < fleet->recovering_until_ms)
         return TEN_REASON_NONE; /* the store does not grant leases to other instances yet */
@@ -38,7 +43,7 @@ static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     uint64_t settled_ms =
         ten_max_u64(fleet->instances[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
-    return ten_max_u64(settled_ms, ten_fleet_held(fleet, number)->keep_until_ms);
+    return ten_max_u64(settled_ms, keep_until_ms(fleet, number));
 }
 
 static bool is_other_instance(uint32_t holder) {

@@ -44,12 +44,12 @@ struct ten_fleet_target {
 /* What this instance has to do with a target: it holds it, a request about it is in flight, or work is under way. */
 struct ten_fleet_held {
     ten_holding holding;
-    uint64_t keep_until_ms; /* a fallback holder keeps it until then, whatever the plan says */
-    uint32_t older;         /* held targets in the order in which their last renewals were sent */
+    uint32_t keep_ms; /* for so long from its acquire a fallback holder keeps it, whatever the plan says */
+    uint32_t older;   /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
-    uint32_t busy; /* how much work is under way */
-    bool in_order; /* in the list of held targets */
-    bool used;     /* else it is free, and `newer` is the next free one plus 1 */
+    uint32_t busy : 30; /* how much work is under way */
+    bool in_order : 1;  /* in the list of held targets */
+    bool used : 1;      /* else it is free, and `newer` is the next free one plus 1 */
 };
 
 /* What is known about one instance; its number is the plan's. */

@@ -19,7 +19,7 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
         /* It has another planned holder now, about which past failures to take it say nothing. */
         target->strikes = 0;
         if (target->held)
-            ten_fleet_held(fleet, number)->keep_until_ms = 0;
+            ten_fleet_held(fleet, number)->keep_ms = 0;
         /* A live holder hands it over, so trying can wait. The lease of a dead one expires when it expires. */
         if (target->when_ms && target->holder < TEN_OUTSIDER)
             target->when_ms = ten_max_u64(target->when_ms, fleet->now_ms + fleet->timing.ttl_ms);
