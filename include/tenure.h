@@ -119,7 +119,8 @@ extern "C" {
     X(TENURE_E_STALE, -20, false, "the token is stale")                                                                \
     X(TENURE_E_CLOSED, -21, false, "the handle was closed")                                                            \
     X(TENURE_E_CALLBACK, -22, false, "not allowed in a callback")                                                      \
-    X(TENURE_E_UNKNOWN_INSTANCE, -23, false, "unknown instance")
+    X(TENURE_E_UNKNOWN_INSTANCE, -23, false, "unknown instance")                                                       \
+    X(TENURE_E_TOO_MANY, -24, false, "too many targets")
 
 enum tenure_error {
     TENURE_OK = 0,
@@ -520,6 +521,10 @@ typedef struct tenure_member_options {
     uint64_t settle_ms;         /* 2,000: how long an instance has to be present before targets are handed to it */
     tenure_event_fn on_event;   /* NULL: pull with tenure_member_next_event() */
     void *userdata;             /* for on_event */
+    /* 4,000,000: how many targets the member is willing to know, about 120 bytes each. If more are registered when it
+     * joins, it takes none: TENURE_EVENT_REFUSED with TENURE_E_TOO_MANY. Those that come later and are too many are left
+     * to others: TENURE_EVENT_ACQUIRE_FAILED with that error. */
+    uint32_t max_targets;
 } tenure_member_options;
 
 /* Joins the fleet. */

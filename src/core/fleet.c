@@ -42,6 +42,7 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
     ten_timers_clear(&fleet->looks, number);
     ten_fleet_drop(fleet, number);
+    fleet->known_count -= fleet->targets[number].known;
     fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
     ten_fleet_changed(fleet, number);
     if (ten_plan_target_id(fleet->plan, number))
@@ -103,12 +104,18 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     return true;
 }
 
-/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory. */
+bool ten_fleet_is_full(const ten_fleet *fleet) {
+    return fleet->known_count >= fleet->targets_max;
+}
+
+/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory, or one too many. */
 static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
+    if (ten_fleet_is_full(fleet) && ten_plan_find_target(fleet->plan, id) == TEN_NOBODY)
+        return TEN_NOBODY;
     uint32_t number = ten_plan_add_target(fleet->plan, id);
     if (number == TEN_NOBODY)
         return TEN_NOBODY;
-    if (number >= fleet->targets_max || !make_room(fleet, number)) {
+    if (!make_room(fleet, number)) {
         ten_plan_remove_target(fleet->plan, number);
         return TEN_NOBODY;
     }
@@ -116,6 +123,7 @@ static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
     if (!target->known) {
         *target = (struct ten_fleet_target){
             .known = true, .holder = TEN_NOBODY, .when_ms = fleet->now_ms, .unplanned = unplanned};
+        fleet->known_count++;
         ten_fleet_changed(fleet, number);
     }
     target->removed = false;

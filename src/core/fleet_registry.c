@@ -30,6 +30,7 @@ void ten_fleet_registrations_end(void *self, uint64_t now_ms) {
 
 void ten_fleet_begin_listing(void *self) {
     ten_fleet *fleet = self;
+    fleet->overflow_told = false;
     for (uint32_t i = 0; i < fleet->target_bound; i++)
         fleet->targets[i].heard = fleet->targets[i].listed = false;
 }
@@ -41,6 +42,22 @@ static bool is_new(const ten_fleet *fleet, const ten_row *row) {
            fleet->targets[number].paused != row->target.paused;
 }
 
+/* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on: all
+ * instances would stop at the same moment. */
+static void refuse(ten_fleet *fleet, const char *id) {
+    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .error = TENURE_E_TOO_MANY, .count = fleet->targets_max};
+    if (fleet->stopping || fleet->overflow_told)
+        return;
+    fleet->overflow_told = true;
+    if (fleet->read_once) {
+        ten_event_queue_put_about(fleet->events, event, id, NULL);
+        return;
+    }
+    event.kind = TENURE_EVENT_REFUSED;
+    ten_event_queue_put(fleet->events, event);
+    ten_fleet_stop(fleet, fleet->now_ms);
+}
+
 void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
@@ -48,6 +65,8 @@ void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
         if (is_new(fleet, row)) /* a fleet that reads again what it knows goes on meanwhile */
             gather(fleet);
         uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
+        if (number == TEN_NOBODY && ten_fleet_is_full(fleet))
+            refuse(fleet, row->target.id);
         if (number != TEN_NOBODY) { /* else it comes back with the next listing */
             fleet->targets[number].registered = fleet->targets[number].listed = true;
             fleet->targets[number].missing = false;
@@ -77,6 +96,7 @@ static bool mark_missing(ten_fleet *fleet) {
 bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
+    fleet->read_once = true;
     ten_fleet_note_unlisted(fleet);
     ten_fleet_registrations_end(fleet, now_ms);
     return mark_missing(fleet);

@@ -81,6 +81,7 @@ struct ten_fleet {
     struct ten_fleet_target *targets;
     uint32_t target_bound; /* all numbers are below this */
     uint32_t target_room;
+    uint32_t known_count;
     uint32_t targets_max;
     struct ten_fleet_held *held;
     uint32_t held_bound;
@@ -119,6 +120,8 @@ struct ten_fleet {
     bool asked_to_drain;
 
     bool registry;
+    bool read_once;              /* a listing of the registry was complete */
+    bool overflow_told;          /* since the last one: there are more targets than this instance is willing to know */
     uint64_t gathering_until_ms; /* registrations are being read; 0: they are not. See fleet_registry.c */
 
     ten_fleet_unowned unowned;

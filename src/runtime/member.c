@@ -9,12 +9,13 @@
 #include "base/random.h"
 #include "runtime/member_state.h"
 
-#define SETTLE_MS   2000u
-#define BATCH_MAX   1000u
-#define PAGE_SIZE   1000u
-#define FEED_SIZE   4000u
-#define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
-#define STOP_MIN_MS 1000u
+#define SETTLE_MS       2000u
+#define BATCH_MAX       1000u
+#define PAGE_SIZE       1000u
+#define FEED_SIZE       4000u
+#define FEED_PART       480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
+#define STOP_MIN_MS     1000u
+#define TARGETS_DEFAULT 4000000u
 
 /* ---- what changes; with the lock */
 
@@ -28,7 +29,7 @@ static void publish(void *userdata, uint32_t number) {
     ten_belief *belief = ten_beliefs_at(member->beliefs, number);
     ten_holding holding = ten_fleet_holding(member->fleet, number);
     if (!belief)
-        return; /* the fleet has no such number: see targets_max */
+        return; /* the fleet has no such number: see max_targets */
     bool known = ten_fleet_knows(member->fleet, number);
     ten_belief_set(belief, 0, false);
     if (!known) /* handles on the target that it was are about none any more */
@@ -93,9 +94,17 @@ static void measure_fleet(void *owner) {
                        unowned.count, unowned.since_ms);
 }
 
+/* Not what is one too many for the fleet. */
+static bool knows(const tenure_member *member, const char *target) {
+    ten_carrier_lock(member->carrier);
+    bool known = ten_plan_find_target(ten_fleet_plan(member->fleet), target) != TEN_PLAN_NONE;
+    ten_carrier_unlock(member->carrier);
+    return known;
+}
+
 static void take_row(void *owner, const ten_row *row) {
     const tenure_member *member = owner;
-    if (member->targets_from_store && row->registered && member->extras.on_target)
+    if (member->targets_from_store && row->registered && member->extras.on_target && knows(member, row->target.id))
         member->extras.on_target(&row->target, false, member->extras.userdata);
 }
 
@@ -154,7 +163,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
                                .batch_max = BATCH_MAX,
                                .registry = member->targets_from_store,
                                .hands = member->task.channel->store->capabilities.hands,
-                               .targets_max = member->beliefs->room,
+                               .targets_max = options->max_targets ? options->max_targets : TARGETS_DEFAULT,
                                .events = &member->task.events,
                                .make_room = make_room,
                                .changed = publish,
@@ -203,6 +212,9 @@ static int check_options(tenure_context *context, const tenure_member_options *o
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the fleet member");
     if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
+    if (r == TENURE_OK && options->max_targets > TEN_BELIEFS_MAX)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "max_targets must be at most %u, and is %u", TEN_BELIEFS_MAX,
+                               options->max_targets);
     if (r == TENURE_OK && options->settle_ms > TENURE_TTL_MAX_MS)
         r = ten_last_error_say(context, TENURE_E_INVALID,
                                "settle_ms must be at most 31622400000 (366 days), and is %llu",

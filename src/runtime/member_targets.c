@@ -30,10 +30,14 @@ static int unknown(const tenure_member *member, const char *target) {
 }
 
 static int no_room(const tenure_member *member, const char *target) {
-    return ten_last_error_say(member, TENURE_E_NOMEM,
-                              "out of memory for the target %s, or it is more than the %u targets that a fleet member "
-                              "can have",
-                              target, member->beliefs->room);
+    ten_carrier_lock(member->carrier);
+    bool full = ten_fleet_is_full(member->fleet);
+    ten_carrier_unlock(member->carrier);
+    if (!full)
+        return ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for the target %s", target);
+    return ten_last_error_say(member, TENURE_E_TOO_MANY,
+                              "%s is one more than the targets that this fleet member may have; raise max_targets",
+                              target);
 }
 
 int tenure_member_put(tenure_member *member, const char *target, unsigned flags) {
