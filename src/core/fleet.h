@@ -23,6 +23,13 @@
 #include "core/plan.h"
 #include "core/timing.h"
 
+/* How a fleet member is driven, and what it asks for at once. */
+#define TEN_FLEET_BATCH     1000u /* operations of a request */
+#define TEN_FLEET_PAGE      4000u /* rows of a listing */
+#define TEN_FLEET_FEED      4000u /* changes */
+#define TEN_FLEET_FEED_PART 480u  /* of a TTL: the feed is read no more often. Nobody has to hear of a change sooner */
+#define TEN_FLEET_SETTLE_MS 2000u
+
 typedef struct ten_fleet ten_fleet;
 
 typedef struct ten_fleet_config {

@@ -8,6 +8,7 @@
 
 #define STRIKES_MAX      10u
 #define KEEP_MIN_MS      100u
+#define KEEP_MAX_TTLS    4u   /* what was slow to take its targets is tried again */
 #define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
 /* ---- the answer */
@@ -35,7 +36,8 @@ static void note_granted(ten_fleet *fleet, uint32_t number) {
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
         struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-        uint64_t keep_ms = ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes;
+        uint64_t keep_ms = ten_min_u64(ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes,
+                                       ten_max_u64(KEEP_MAX_TTLS * fleet->timing.ttl_ms, fleet->settle_ms));
         held->keep_ms = (uint32_t)ten_min_u64(fleet->now_ms - held->holding.acquired_ms + keep_ms, UINT32_MAX);
     }
     target->handed_over = false;

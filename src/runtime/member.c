@@ -9,11 +9,6 @@
 #include "base/random.h"
 #include "runtime/member_state.h"
 
-#define SETTLE_MS       2000u
-#define BATCH_MAX       1000u
-#define PAGE_SIZE       1000u
-#define FEED_SIZE       4000u
-#define FEED_PART       480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
 #define STOP_MIN_MS     1000u
 #define TARGETS_DEFAULT 4000000u
 
@@ -136,9 +131,9 @@ static void make_driver(tenure_member *member) {
                                 .events = &member->task.events,
                                 .seed = ten_random_u64(),
                                 .backoff_max_ms = member->timing.renew_ms / 4,
-                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / FEED_PART, 1),
-                                .feed_size = FEED_SIZE,
-                                .page_size = PAGE_SIZE,
+                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / TEN_FLEET_FEED_PART, 1),
+                                .feed_size = TEN_FLEET_FEED,
+                                .page_size = TEN_FLEET_PAGE,
                                 .registrations = member->targets_from_store};
     ten_driver_init(&member->task.driver, &config, ten_member_now_ms(member));
 }
@@ -156,11 +151,11 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     ten_fleet_config config = {.namespace_name = member->namespace_name,
                                .instance = member->instance,
                                .timing = member->timing,
-                               .settle_ms = options->settle_ms ? options->settle_ms : SETTLE_MS,
+                               .settle_ms = options->settle_ms ? options->settle_ms : TEN_FLEET_SETTLE_MS,
                                .weight = options->weight ? options->weight : 1,
                                .seed = ten_random_u64(),
                                .metadata = member->metadata,
-                               .batch_max = BATCH_MAX,
+                               .batch_max = TEN_FLEET_BATCH,
                                .registry = member->targets_from_store,
                                .hands = member->task.channel->store->capabilities.hands,
                                .targets_max = options->max_targets ? options->max_targets : TARGETS_DEFAULT,
@@ -186,7 +181,7 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     memcpy(member->instance, context->instance, sizeof member->instance);
     snprintf(member->namespace_name, sizeof member->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : context->namespace_name);
-    int r = ten_task_open(task, member->carrier, BATCH_MAX + 2, error);
+    int r = ten_task_open(task, member->carrier, TEN_FLEET_BATCH + 2, error);
     if (r < 0)
         return r;
     task->hooks = &hooks;
