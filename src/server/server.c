@@ -23,6 +23,7 @@
 #include "base/io.h"
 #include "base/notify.h"
 #include "server/server_state.h"
+#include "server/tls.h"
 
 #define CONNECTIONS_MAX 4096u
 #define CLOSING_MAX     512u                /* more for those that are being closed to make room */
@@ -38,8 +39,6 @@ struct loop {
     int listen_fd;
     int signal_fd;
     char *socket_path; /* to be removed at the end */
-    char *cert;
-    char *key;
     char *trust;
     unsigned stop_signals;
     uint64_t connections; /* at most */
@@ -158,6 +157,16 @@ static int read_file(const char *path, char **ret_text, ten_error *error) {
     return TENURE_OK;
 }
 
+static int read_identity(struct ten_server *server, ten_error *error) {
+    bool exposed = false;
+    const ten_server_config *config = server->config;
+    int r = ten_tls_read(config->tls_cert, config->tls_key, &exposed, error);
+    if (r == TENURE_OK && exposed)
+        TEN_LOG(server->log, TEN_LOG_WARN, "key_exposed", TEN_TEXT("file", config->tls_key),
+                TEN_TEXT("error", "every user can read the key: chmod o-rw"));
+    return r;
+}
+
 static int start_daemon(struct loop *loop, ten_error *error) {
     const ten_server_config *config = loop->server.config;
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
@@ -165,15 +174,11 @@ static int start_daemon(struct loop *loop, ten_error *error) {
     unsigned idle_s = (unsigned)ten_max_u64(1, (config->request_ms + 999) / 1000);
     int r = TENURE_OK;
     if (config->tls_cert) {
-        r = read_file(config->tls_cert, &loop->cert, error);
-        if (r == TENURE_OK)
-            r = read_file(config->tls_key, &loop->key, error);
+        r = read_identity(&loop->server, error);
         if (r == TENURE_OK && config->client_ca)
             r = read_file(config->client_ca, &loop->trust, error);
         if (r < 0)
             return r;
-        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, loop->cert};
-        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, loop->key};
         tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES};
         if (loop->trust)
             tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, loop->trust};
@@ -185,10 +190,10 @@ static int start_daemon(struct loop *loop, ten_error *error) {
         ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, ten_connection_notice, &loop->server,
         MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)loop->connections + CLOSING_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls,
+        config->tls_cert ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, ten_tls_retrieve, MHD_OPTION_END);
     if (!loop->server.daemon)
-        return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server%s",
-                        config->tls_cert ? ": do the certificate and its key belong together?" : "");
+        return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server");
     loop->listen_fd = -1; /* its own now */
     return TENURE_OK;
 }
@@ -228,13 +233,27 @@ static void reread_auth(struct loop *loop) {
     TEN_LOG(server->log, TEN_LOG_INFO, "auth_file_read", TEN_NUMBER("count", auth.count));
 }
 
+/* The old one stays if the new one cannot be used. */
+static void reread_identity(struct loop *loop) {
+    struct ten_server *server = &loop->server;
+    ten_error error;
+    if (!server->config->tls_cert)
+        return;
+    if (read_identity(server, &error) < 0)
+        TEN_LOG(server->log, TEN_LOG_ERROR, "certificate_refused", TEN_TEXT("error", error.message));
+    else
+        TEN_LOG(server->log, TEN_LOG_INFO, "certificate_read", TEN_TEXT("file", server->config->tls_cert));
+}
+
 static void take_signals(struct loop *loop) {
     struct signalfd_siginfo info;
     while (ten_read_some(loop->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGHUP)
+        if (info.ssi_signo == SIGHUP) {
             reread_auth(loop);
-        else
+            reread_identity(loop);
+        } else {
             loop->stop_signals++;
+        }
     }
 }
 
@@ -379,9 +398,8 @@ static void close_all(struct loop *loop) {
     if (loop->socket_path)
         (void)unlink(loop->socket_path);
     ten_free(loop->socket_path);
-    ten_free(loop->cert);
-    ten_free(loop->key);
     ten_free(loop->trust);
+    ten_tls_free();
 }
 
 int ten_server_run(const ten_server_config *config, void (*ready)(const char *address), ten_error *error) {
@@ -392,6 +410,10 @@ int ten_server_run(const ten_server_config *config, void (*ready)(const char *ad
         ready(loop.server.address);
         ten_notifier_ready(&loop.notifier);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_started", TEN_TEXT("address", loop.server.address));
+        if (config->insecure)
+            TEN_LOG(
+                loop.server.log, TEN_LOG_WARN, "insecure", TEN_TEXT("address", loop.server.address),
+                TEN_TEXT("error", "--insecure: whoever reaches this address may do everything without TLS and auth"));
         serve(&loop);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_stopped", TEN_TEXT("address", loop.server.address));
     }
