@@ -12,7 +12,8 @@
 #include "server/server_state.h"
 #include "server/shares.h"
 
-#define MOVING_MAX 100u /* that are named, of each instance; the rest is counted */
+#define NOT_READY_EVERY_MS 10000u
+#define MOVING_MAX         100u /* that are named, of each instance; the rest is counted */
 
 /* One instance as it is answered. */
 struct node {
@@ -257,12 +258,20 @@ static int ping(ten_job *job, ten_store *store) {
 
 static void finish_ready(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
+    struct ten_server *server = request->server;
+    uint64_t missed;
     (void)results;
+    /* Where the store is, and what is wrong with it, is nothing for everybody. */
+    if (error < 0 && server->has_auth) {
+        ten_reply_error(request, 503, "unavailable", "the store does not answer; the server's log says why");
+        if (ten_line_gate_pass(&server->ready_gate, NOT_READY_EVERY_MS, ten_now_ms(), &missed))
+            TEN_LOG(server->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", message), TEN_NUMBER("more", missed));
+        return;
+    }
     if (error < 0) {
         ten_reply_store_error(request, error, message);
         return;
     }
-    const struct ten_server *server = request->server;
     ten_reply_status(request, 200);
     ten_json_open(&request->reply);
     ten_json_text(&request->reply, "status", "ready");

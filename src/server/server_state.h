@@ -57,7 +57,8 @@ struct ten_server {
     bool draining;
     ten_connection *first_connection;
     uint64_t swept_ms;
-    size_t requests; /* under way */
+    size_t requests;          /* under way */
+    ten_line_gate ready_gate; /* of the lane of the listings */
     ten_accounts accounts;
 };
 

@@ -303,6 +303,36 @@ def actors():
         assert server.process.wait(60) != 0 and "g-w" in server.said(), server.said()
 
 
+@case("clients that never finish a request do not keep an agent's metrics from being read")
+def exporter():
+    with tempfile.TemporaryDirectory(dir=WORK.name) as place:
+        with open(place + "/targets", "w", encoding="ascii") as file:
+            file.write("t\n")
+        with open(place + "/log", "wb") as log, subprocess.Popen(
+                [TENURE, "agent", "--store", "sqlite:%s/l.db" % place, "--targets", "file:%s/targets" % place, "--poll",
+                 "exec:true", "--metrics", "0", "--log-format", "json"], stderr=log, stdout=subprocess.DEVNULL) as agent:
+            def address():
+                with open(place + "/log", encoding="utf-8") as file:
+                    lines = [json.loads(line) for line in file if "metrics_served" in line]
+                return lines and ("127.0.0.1", int(lines[0]["address"].rsplit(":", 1)[1]))
+            try:
+                at = until(10, "it serves metrics", address)
+                links = [socket.create_connection(at, 60) for _ in range(40)]
+                for link in links:
+                    try:
+                        link.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+                    except OSError:
+                        pass
+                with socket.create_connection(at, 60) as link:
+                    link.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    assert b" 200 " in first_line(link)
+                for link in links:
+                    link.close()
+            finally:
+                agent.send_signal(signal.SIGTERM)
+                agent.wait(60)
+
+
 class Limiting(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     left, seen = 2, []

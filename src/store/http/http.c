@@ -59,7 +59,11 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
 static int refused(ten_http_store *store) {
     const json_t *error = json_object_get(store->answer, "error");
     const char *message = ten_http_text(error, "message");
-    const char *said = message ? message : "it said nothing more";
+    char said[400];
+    snprintf(said, sizeof said, "%s", message ? message : "it said nothing more");
+    for (char *at = said; *at; at++) /* whoever answers may be no server of ours */
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
     ten_error *told = &store->base.error;
     const char *where = store->settings.base;
     if (store->status == 400 || store->status == 413)
