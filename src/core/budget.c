@@ -10,6 +10,7 @@
 #define FULL_US     400000u /* that level */
 #define SHARED_US   (FULL_US / 10 * 9)
 #define TIME_FACTOR 4u
+#define NOBODY_US   64u            /* what rounding may leave of an account that is not there */
 #define LITTLE_US   (FULL_US / 32) /* who uses no more is never refused */
 #define URGENT_US   (FULL_US / 8)  /* the same for renewals, heartbeats and releases */
 
@@ -161,8 +162,9 @@ bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urg
     uint64_t little_us = urgency == TEN_URGENT ? URGENT_US : LITTLE_US;
     uint64_t free_us = ten_sub_saturating(SHARED_US, budget->level_us);
     uint64_t others_us = ten_sub_saturating(budget->level_us, budget->strangers_us + account->level_us);
-    bool may = account->stranger ? budget->strangers_us <= FULL_US / TEN_STRANGERS_PART
-                                 : others_us == 0 || account->level_us <= ten_max_u64(little_us, TIME_FACTOR * free_us);
+    bool may = account->stranger
+                   ? budget->strangers_us <= FULL_US / TEN_STRANGERS_PART
+                   : others_us <= NOBODY_US || account->level_us <= ten_max_u64(little_us, TIME_FACTOR * free_us);
     account->refused[TEN_RESOURCE_TIME] += !may;
     return may;
 }

@@ -138,7 +138,7 @@ def answers():
             edits = [{"action": "put", "target": {"id": "%d-%d" % (first, i), "spec": "x" * 9000}} for i in range(110)]
             assert server.ask("POST", "/api/v1/a", {"edits": edits}, bearer("admin"))[0] == 200
         team = Team(server)
-        links = [small_window(server) for _ in range(24)]
+        links = [small_window(server) for _ in range(18)]
         for link in links:
             link.sendall(head("GET", "/api/v1/a?limit=10000", "reader"))
         until(10, "it is refused more", lambda: metric(server, "tenure_principal_refused_total", "eye", "memory"))
