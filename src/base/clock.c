@@ -56,12 +56,6 @@ uint64_t ten_boot_us(void) {
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-uint64_t ten_thread_us(void) {
-    struct timespec now;
-    TEN_INVARIANT(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 void ten_rfc3339(uint64_t wall_ms, char text[TEN_RFC3339_SIZE]) {
     time_t seconds = (time_t)(wall_ms / 1000u);
     struct tm parts;

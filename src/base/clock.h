@@ -42,9 +42,6 @@ static inline uint64_t ten_wall_ms(const ten_clock *clock) {
 /* The system's boot clock in microseconds, for measuring how long a call took. */
 uint64_t ten_boot_us(void);
 
-/* The processor's time that this thread has used, in microseconds. */
-uint64_t ten_thread_us(void);
-
 /* The moment that long from now on CLOCK_MONOTONIC, for pthread_cond_timedwait(); without end means a year. */
 struct timespec ten_monotonic_end(uint64_t wait_ms);
 

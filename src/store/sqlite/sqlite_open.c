@@ -231,7 +231,7 @@ static int use_wal(ten_db *db) {
             ten_sleep_us(1000);
     } while (r == TENURE_E_TIMEOUT && ten_boot_us() < db->end_us);
     if (r == TENURE_OK)
-        r = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF");
+        r = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF");
     db->lasting = true;
     return r;
 }
