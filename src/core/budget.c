@@ -147,24 +147,28 @@ static void let_leak(ten_budget *budget, ten_account *account, uint64_t now_ms) 
     uint64_t steps = take_steps(&budget->level_ms, now_ms);
     leak(&budget->level_us, steps);
     leak(&budget->strangers_us, steps);
-    leak(&account->level_us, take_steps(&account->level_ms, now_ms));
+    uint64_t own_steps = take_steps(&account->level_ms, now_ms);
+    leak(&account->level_us, own_steps);
+    leak(&account->urgent_us, own_steps);
 }
 
-void ten_budget_spend(ten_budget *budget, ten_account *account, uint64_t spent_us, uint64_t now_ms) {
+void ten_budget_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t spent_us,
+                      uint64_t now_ms) {
     let_leak(budget, account, now_ms);
     budget->level_us += spent_us;
     budget->strangers_us += account->stranger ? spent_us : 0;
     account->level_us += spent_us;
+    account->urgent_us += urgency == TEN_URGENT ? spent_us : 0;
 }
 
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms) {
     let_leak(budget, account, now_ms);
     uint64_t little_us = urgency == TEN_URGENT ? URGENT_US : LITTLE_US;
+    uint64_t used_us = urgency == TEN_URGENT ? account->urgent_us : account->level_us;
     uint64_t free_us = ten_sub_saturating(SHARED_US, budget->level_us);
     uint64_t others_us = ten_sub_saturating(budget->level_us, budget->strangers_us + account->level_us);
-    bool may = account->stranger
-                   ? budget->strangers_us <= FULL_US / TEN_STRANGERS_PART
-                   : others_us <= NOBODY_US || account->level_us <= ten_max_u64(little_us, TIME_FACTOR * free_us);
+    bool may = account->stranger ? budget->strangers_us <= FULL_US / TEN_STRANGERS_PART
+                                 : others_us <= NOBODY_US || used_us <= ten_max_u64(little_us, TIME_FACTOR * free_us);
     account->refused[TEN_RESOURCE_TIME] += !may;
     return may;
 }

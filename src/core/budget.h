@@ -48,8 +48,9 @@ typedef struct ten_account {
     uint64_t used[TEN_RESOURCE_COUNT];
     uint64_t reserved[TEN_RESOURCE_COUNT]; /* of the reserve */
     uint64_t refused[TEN_RESOURCE_COUNT];
-    uint64_t level_us; /* time spent on it, leaking */
-    uint64_t level_ms; /* when that was reckoned */
+    uint64_t level_us;  /* time spent on it, leaking */
+    uint64_t urgent_us; /* of that, on what may be urgent */
+    uint64_t level_ms;  /* when that was reckoned */
     uint64_t turns[TEN_ACCOUNT_QUEUES];
 } ten_account;
 
@@ -92,9 +93,11 @@ bool ten_budget_has_room(const ten_budget *budget, const ten_account *account, e
                          uint64_t amount, enum ten_urgency urgency);
 
 /* The thread has spent so long on a request of this account. */
-void ten_budget_spend(ten_budget *budget, ten_account *account, uint64_t spent_us, uint64_t now_ms);
+void ten_budget_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t spent_us,
+                      uint64_t now_ms);
 /* Whether it may spend more; a refusal is counted. Time that nobody needs is gone, unlike the rest, so a principal that is
- * alone may use all of it. One that uses little is never refused. */
+ * alone may use all of it. One that uses little is never refused; for what is urgent only urgent time counts, so nobody
+ * keeps himself from renewing. */
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms);
 
 /* The place of a job in a queue: what has a lower number goes first. An account's jobs follow each other at the distance

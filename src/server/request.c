@@ -581,8 +581,8 @@ enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection
     enum MHD_Result result = take(server, connection, path, method, version, data, size, taken);
     const ten_request *request = *taken;
     if (request)
-        ten_budget_spend(&request->server->accounts.budget, request->account, ten_boot_us() - began_us + beside_us,
-                         ten_now_ms());
+        ten_budget_spend(&request->server->accounts.budget, request->account, request->urgency,
+                         ten_boot_us() - began_us + beside_us, ten_now_ms());
     return result;
 }
 

@@ -59,9 +59,19 @@ def memory_mib(server):
 
 
 def metric(server, name, principal, limit, token="admin"):
-    text = server.ask("GET", "/metrics", None, bearer(token))[2]
+    def ask():  # on a busy machine this principal may have used its time
+        status, _, found = server.ask("GET", "/metrics", None, bearer(token))
+        return found if status == 200 else None
+    text = until(10, "the metrics can be read", ask)
     start = '%s{principal="%s",limit="%s"} ' % (name, principal, limit)
     return next((int(line[len(start):]) for line in text.splitlines() if line.startswith(start)), None)
+
+
+def logged(server, event):
+    """Lines of the log, which are written a moment later."""
+    def found():
+        return [json.loads(line) for line in server.said().splitlines(True) if '"%s"' % event in line and line.endswith("\n")]
+    return until(10, event + " is logged", found)
 
 
 def head(method, path, token, size=0):
@@ -123,7 +133,7 @@ def bodies():
         answer = server.ask("POST", "/api/v1/a/leases", "{" + " " * (MIB - 10), bearer("reader"))
         refused(answer, 429, "rate_limited", "eye", "memory")
         assert int(answer[1]["retry-after"]) >= 1
-        lines = [json.loads(line) for line in server.said().splitlines() if "limit_reached" in line]
+        lines = logged(server, "limit_reached")
         assert 1 <= len(lines) <= 5 and lines[0]["principal"] == "eye" and lines[0]["limit"] == "memory", lines
         for link in links:
             link.close()
@@ -136,7 +146,7 @@ def answers():
     with Server("--auth-file", auth_file()) as server:
         for first in range(5):
             edits = [{"action": "put", "target": {"id": "%d-%d" % (first, i), "spec": "x" * 9000}} for i in range(110)]
-            assert server.ask("POST", "/api/v1/a", {"edits": edits}, bearer("admin"))[0] == 200
+            until(10, "it is written", lambda: server.ask("POST", "/api/v1/a", {"edits": edits}, bearer("admin"))[0] == 200)
         team = Team(server)
         links = [small_window(server) for _ in range(18)]
         for link in links:
@@ -259,7 +269,8 @@ def denials():
         for _ in range(50):
             assert server.ask("GET", "/api/v1/b", None, bearer("reader"))[0] == 403
             assert server.ask("GET", "/api/v1/b", None, bearer("wrong"))[0] == 401
-        lines = [json.loads(line) for line in server.said().splitlines() if "request_denied" in line]
+        until(10, "both are logged", lambda: len(logged(server, "request_denied")) >= 2)
+        lines = logged(server, "request_denied")
         assert {(line["principal"], line["status"]) for line in lines} == {("eye", 403), ("unauthenticated", 401)}, lines
         assert len(lines) <= 8, lines
         assert lines[0]["request"] == "GET targets in b", lines
@@ -293,7 +304,7 @@ def actors():
         assert batch("chief-token", "boss-of-ops", op="force_now", id="t")[2][0]["outcome"] == "ok"
         last = server.ask("GET", "/api/v1/a/history", None, bearer("admin"))[2][-1]
         assert (last["reason"], last["actor"]) == ("forced", "chief (as boss-of-ops)"), last
-        line = next(json.loads(line) for line in server.said().splitlines() if "admin_request" in line)
+        line = logged(server, "admin_request")[0]
         assert line["actor"] == "chief (as boss-of-ops)" and line["target"] == "t" and line["op"] == "force", line
     with Server("--auth-file", auth_file(["oops admin * * " + digest("")]), wait=False) as server:
         assert server.process.wait(60) != 0 and "empty token" in server.said(), server.said()

@@ -110,6 +110,7 @@
     X(BUDGET_TIME_FOR_FIRST, "an account that uses little time is refused because others use much")                    \
     X(BUDGET_TIME_UNBOUNDED, "one account can keep the thread busy all the time")                                      \
     X(BUDGET_TIME_KEPT, "the time that an account has used is never forgotten")                                        \
+    X(BUDGET_OWN_WAY, "a principal that uses much time keeps itself from renewing")                                    \
     X(BUDGET_FIRST_COME, "a queue lets jobs go in the order of their arrival, whoever sent them")                      \
     X(BUDGET_NEWEST_GOES, "of the connections without a token the newest is closed first")                             \
     X(BUDGET_LOGS_ALL, "each refusal is a line in the log")

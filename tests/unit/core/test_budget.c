@@ -117,7 +117,7 @@ static void the_threads_time_is_shared(void **state) {
     while (now_us < end_us) {
         for (size_t i = 0; i < 3; i++) {
             if (ten_budget_may_spend(&budget, &hogs[i], TEN_USUAL, now_us / 1000)) {
-                ten_budget_spend(&budget, &hogs[i], 10000, now_us / 1000);
+                ten_budget_spend(&budget, &hogs[i], TEN_USUAL, 10000, now_us / 1000);
                 spent[i] += 10000;
                 now_us += 10000;
             }
@@ -131,8 +131,15 @@ static void the_threads_time_is_shared(void **state) {
         assert_true(hogs[i].refused[TEN_RESOURCE_TIME] > 0);
     }
     assert_int_equal(fleet.refused[TEN_RESOURCE_TIME], 0);
+    /* Who does much of something else can renew all the same; who calls much urgent is refused that, too. */
+    ten_budget_spend(&budget, &fleet, TEN_URGENT, 200, now_us / 1000);
+    ten_budget_spend(&budget, &hogs[0], TEN_USUAL, 1000000, now_us / 1000);
+    assert_false(ten_budget_may_spend(&budget, &hogs[0], TEN_USUAL, now_us / 1000));
+    assert_true(ten_budget_may_spend(&budget, &hogs[0], TEN_URGENT, now_us / 1000));
+    ten_budget_spend(&budget, &hogs[0], TEN_URGENT, 1000000, now_us / 1000);
+    assert_false(ten_budget_may_spend(&budget, &hogs[0], TEN_URGENT, now_us / 1000));
     /* A while later nothing is left of that. */
-    assert_true(ten_budget_may_spend(&budget, &hogs[0], TEN_USUAL, now_us / 1000 + 2000));
+    assert_true(ten_budget_may_spend(&budget, &hogs[0], TEN_USUAL, now_us / 1000 + 10000));
 }
 
 static void a_principal_alone_has_all_the_time(void **state) {
@@ -141,9 +148,9 @@ static void a_principal_alone_has_all_the_time(void **state) {
     ten_account only = {0};
     ten_account stranger = {.stranger = true};
     for (uint64_t now_ms = 1000; now_ms < 6000; now_ms += 10) {
-        ten_budget_spend(&budget, &stranger, 100, now_ms);
+        ten_budget_spend(&budget, &stranger, TEN_USUAL, 100, now_ms);
         assert_true(ten_budget_may_spend(&budget, &only, TEN_USUAL, now_ms));
-        ten_budget_spend(&budget, &only, 10000, now_ms);
+        ten_budget_spend(&budget, &only, TEN_USUAL, 10000, now_ms);
     }
 }
 
@@ -238,7 +245,7 @@ static void ask_greedily(struct life *life) {
                                 below(life, 4) == 0 ? TEN_URGENT : TEN_USUAL);
     for (int i = 0; i < 3; i++)
         if (ten_budget_may_spend(&life->budget, &life->greedy[who], TEN_USUAL, life->now_ms))
-            ten_budget_spend(&life->budget, &life->greedy[who], 20000, life->now_ms);
+            ten_budget_spend(&life->budget, &life->greedy[who], TEN_USUAL, 20000, life->now_ms);
 }
 
 /* The fleet asks for little. What it asks for is in the reserve that others have left, whatever they do. */
@@ -249,7 +256,7 @@ static void renew(struct life *life) {
     ten_budget_return(&life->budget, &grant, WHAT);
     complain(life, !ten_budget_may_spend(&life->budget, &life->fleet, TEN_URGENT, life->now_ms),
              "a renewal was refused time");
-    ten_budget_spend(&life->budget, &life->fleet, 200, life->now_ms);
+    ten_budget_spend(&life->budget, &life->fleet, TEN_URGENT, 200, life->now_ms);
 }
 
 static const char *live(uint64_t seed) {
@@ -277,12 +284,15 @@ static const char *live_alone(void) {
     uint64_t busy_ms = 0;
     for (int step = 0; step < 5000; step++, life.now_ms++) {
         if (step % 50 == 0)
-            ten_budget_spend(&life.budget, &life.fleet, 50, life.now_ms);
+            ten_budget_spend(&life.budget, &life.fleet, TEN_URGENT, 50, life.now_ms);
         if (ten_budget_may_spend(&life.budget, &life.greedy[0], TEN_USUAL, life.now_ms)) {
-            ten_budget_spend(&life.budget, &life.greedy[0], 1000, life.now_ms);
+            ten_budget_spend(&life.budget, &life.greedy[0], TEN_USUAL, 1000, life.now_ms);
             busy_ms++;
         }
     }
+    ten_budget_spend(&life.budget, &life.greedy[0], TEN_USUAL, 1000000, life.now_ms);
+    complain(&life, !ten_budget_may_spend(&life.budget, &life.greedy[0], TEN_URGENT, life.now_ms),
+             "a principal kept itself from renewing");
     complain(&life, busy_ms > 4500, "one account had all of the thread's time");
     complain(&life, busy_ms < 2500, "a greedy account had too little of the thread's time");
     complain(&life, grab(&life.budget, &life.grants[0][0], &life.greedy[0], TEN_USUAL) > TOTAL * 4 / 5,
