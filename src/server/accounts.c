@@ -20,6 +20,7 @@
 #define WAITING_RESERVE    40000u
 #define CONNECTION_RESERVE 16u /* one part in so many of all */
 #define WRITTEN_MS         (UINT64_C(3600) * 1000)
+#define ADDRESSES_KEPT     1000u
 #define LINE_EVERY_MS      10000u
 
 /* An account comes first: a pointer to it is one to its entry. */
@@ -140,6 +141,9 @@ static void disown(ten_accounts *accounts, ten_map *uses, enum ten_resource reso
 void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account) {
     struct entry *entry = (struct entry *)account;
     if (!entry || --entry->connections > 0)
+        return;
+    /* What it has used is remembered, or its next connection would find that somebody else had. */
+    if (!account->stranger && accounts->addresses.count <= ADDRESSES_KEPT)
         return;
     disown(accounts, &accounts->written, TEN_RESOURCE_NAMESPACES, account);
     disown(accounts, &accounts->streamed, TEN_RESOURCE_FEEDS, account);

@@ -396,16 +396,12 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     return true;
 }
 
-/* What a holder says of its own release. Only the store can say that a lease was forced, expired or taken. */
-static bool get_reason(ten_request *request, const json_t *item, ten_op *op) {
+/* What a holder says of its own release. That somebody has forced it is not its to say: the history would lack who. */
+static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
     enum ten_reason reason = ten_reason_parse(get_text(item, "reason"));
     enum ten_reason usual = op->kind == TEN_OP_HAND ? TEN_REASON_REBALANCE : TEN_REASON_DONE;
-    bool is_stores = reason == TEN_REASON_FORCED || reason == TEN_REASON_EXPIRED || reason == TEN_REASON_TAKEN ||
-                     reason == TEN_REASON_STORE;
-    if (is_stores && !is_forced(op) && op->kind == TEN_OP_RELEASE)
-        return wrong(request, "reason", "a holder cannot give this reason for its release");
-    op->reason = reason == TEN_REASON_NONE ? usual : reason;
-    return true;
+    bool unknown = reason == TEN_REASON_NONE || (reason == TEN_REASON_FORCED && !is_forced(op));
+    return unknown ? usual : reason;
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
@@ -433,8 +429,7 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->ttl_ms = request->server->config->ttl_ms;
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
-    if (!get_reason(request, item, op))
-        return false;
+    op->reason = get_reason(item, op);
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;
     op->metadata = get_text(item, "metadata");
