@@ -42,7 +42,7 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
         {"max-namespaces", TEN_OPTION_NUMBER, &config.namespaces, "N",
          "how many namespaces may be written to at the same time; default 1000", NULL, NULL},
         {"max-ttl", TEN_OPTION_PERIOD, &config.ttl_max_ms, "D",
-         "the longest TTL of a lease or a heartbeat; default 24h", NULL, NULL},
+         "the longest TTL of a lease or a heartbeat; default 24h", "TENURE_MAX_TTL", NULL},
         {"insecure", TEN_OPTION_FLAG, &config.insecure, NULL, "listen where others can reach it, without TLS and auth",
          NULL, NULL},
         {.name = NULL},
