@@ -164,9 +164,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
 void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
 /* Now and then: cuts the feed when it has become too long. A failure is left to the next time. */
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
-/* Takes the changes of these targets since a revision out of the feed. */
-int ten_etcd_feed_blank(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, uint64_t since,
-                        uint64_t deadline_ms);
+int ten_etcd_forget_history(ten_store *store, const char *namespace_name, uint64_t timeout_ms);
 int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms);
 
