@@ -60,6 +60,15 @@ def runs(pid):
     return False
 
 
+def takes(pid, number):
+    """Whether a process has blocked a signal, to take it when it comes to it: a program that has not begun dies of it."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith("SigBlk:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
 def freeze(pid):
     """Stops a process, and returns when it stands still: a signal only asks. False: it was gone already."""
     if not send(pid, signal.SIGSTOP):
