@@ -113,6 +113,7 @@ def hang_source(host):
     os.chmod(pipe, 0o666)
     os.link(pipe, host.path("targets.new"))
     os.rename(host.path("targets.new"), host.path("targets"))
+    host.source_hung = True
     must(ask(host, signal.SIGHUP), f"the agent of {host.name}")
 
 

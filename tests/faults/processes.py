@@ -9,6 +9,7 @@ import time
 
 TIGHT_S = 0.02
 PATIENCE_S = 90  # for what takes a second on a quiet machine: it is waited for no longer than it takes
+USAGE = 2     # the exit code of a program that was not called as it should be
 NO_STORE = 3  # the exit code of a program that found its store out of reach
 
 
