@@ -434,6 +434,8 @@ int ten_etcd_forget_history(ten_store *base, const char *namespace_name, uint64_
 /* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
  * the revision at which they wrote. */
 static bool is_due(const ten_etcd_store *store) {
+    if (store->trimmed_in == store->call) /* a batch has many transactions, and its caller waits for all of them */
+        return false;
     return store->fed >= TRIM_EVERY || ten_hash_mix(store->head.revision) % TRIM_CHANCE < store->fed_last;
 }
 
@@ -442,6 +444,7 @@ void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint6
         return;
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
+    store->trimmed_in = store->call;
     if (trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS)))
         store->fed = 0;
     store->head = head;

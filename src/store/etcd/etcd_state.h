@@ -93,11 +93,12 @@ typedef struct ten_etcd_store {
     ten_etcd_txn txn;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;      /* changes since the feed was last looked at for its length, */
-    size_t fed_last; /* and those of the last entry */
-    bool listed;     /* instances, at least once */
-    bool is_full;    /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
-    bool answers;    /* the last request had an answer */
+    size_t fed;          /* changes since the feed was last looked at for its length, */
+    size_t fed_last;     /* and those of the last entry */
+    uint64_t trimmed_in; /* the call in which it was last looked at */
+    bool listed;         /* instances, at least once */
+    bool is_full;        /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
+    bool answers;        /* the last request had an answer */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 

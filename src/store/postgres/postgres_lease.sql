@@ -195,16 +195,7 @@ WITH here AS MATERIALIZED (
                 THEN (SELECT count(*) FROM events)
                 ELSE ('tenure: something changed meanwhile: ' || count(*) || ' to be judged again')::bigint END AS count
       FROM judged
-), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
-                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
-                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
-                          (SELECT cursor - 1 FROM tenure.change
-                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
-                            ORDER BY cursor LIMIT 1)),
-                    (SELECT cursor - 1 FROM tenure.change
-                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
-                      ORDER BY cursor LIMIT 1)) AS bound
+-- use: oldest
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
@@ -218,10 +209,7 @@ WITH here AS MATERIALIZED (
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), coalesce(ended_at, now), event, reason,
            target_id, instance, actor, version
       FROM events, moved, here
-), trimmed AS (
-    DELETE FROM tenure.change
-     WHERE namespace = $1
-       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
+-- use: trimmed
 )
 SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred,
        registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
