@@ -60,13 +60,13 @@ static bool use_batch(ten_store *store, size_t round, size_t first, size_t count
                           .holder = "worker",
                           .ttl_ms = GROUND_TTL_MS};
     }
-    if (!ground_apply(store, ops, results, count))
+    if (!ground_apply_within(store, ops, results, count, TIMEOUT_MS))
         return false;
     for (size_t i = 0; i < count; i++) {
         ops[i].kind = TEN_OP_RELEASE;
         ops[i].token = results[i].token;
     }
-    return ground_apply(store, ops, results, count);
+    return ground_apply_within(store, ops, results, count, TIMEOUT_MS);
 }
 
 static bool use_all(ten_store *store, size_t round) {

@@ -217,8 +217,8 @@ static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn
             r = ten_redis_receive(store, what, deadline_ms, &reply);
     }
     if (r == TENURE_OK && !reply)
-        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the script cache was flushed repeatedly (NOSCRIPT)",
-                     what);
+        r = ten_fail(&store->base.error, TENURE_E_STORE,
+                     "%s: the script cache was flushed repeatedly (NOSCRIPT); stop what runs SCRIPT FLUSH", what);
     if (r < 0)
         ten_redis_disconnect(store);
     else

@@ -541,7 +541,8 @@ int ten_redis_recovery(ten_store *base, const char *namespace_name, uint64_t ttl
     if (actor && ten_redis_number(reply->element[1]) > 0)
         return ten_fail(&base->error, TENURE_E_HELD,
                         "the recovery of %s cannot be ended yet: no write of this master was confirmed by %llu "
-                        "replicas, so a former master may still grant and renew leases",
+                        "replicas, so a former master may still grant and renew leases; let the replicas follow this "
+                        "master, and try again",
                         namespace_name, (unsigned long long)store->wait_replicas);
     *ret_left_ms = ten_redis_number(reply->element[0]);
     return TENURE_OK;

@@ -49,7 +49,8 @@ static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
         if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
             found = ten_fail_memory(db->error, "the lease on %s", op->target);
         else if (row->token > TENURE_TOKEN_MAX)
-            found = ten_fail(db->error, TENURE_E_STORE, "%s: the token of %s is out of range; the database is damaged",
+            found = ten_fail(db->error, TENURE_E_STORE,
+                             "%s: the token of %s is out of range: the database is damaged; restore a backup of it",
                              db->path, op->target);
         row->ends_ms = ten_column_u64(statement, 2);
         row->ttl_ms = ten_column_u64(statement, 3);
