@@ -231,7 +231,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- By count (cursors leap when an epoch begins, and what came before stays): ?1 are kept, and up to ?3 if they are not
 -- older than ?4. And those before the first that is not older than ?2: what lies between younger ones stays, because a
--- loss has the time of the lease's end, which may be long ago. 5,000 at most, so that nobody waits for long.
+-- loss has the time of the lease's end, which may be long ago. 20,000 at most, so that nobody waits for long.
 -- name: trim_changes
 DELETE FROM change
  WHERE cursor <= max(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?3), 0),
@@ -239,7 +239,7 @@ DELETE FROM change
                          coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?4 ORDER BY cursor LIMIT 1),
                                   9223372036854775807)),
                      coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0))
-   AND cursor <= coalesce((SELECT cursor FROM change ORDER BY cursor LIMIT 1 OFFSET 4999), 9223372036854775807);
+   AND cursor <= coalesce((SELECT cursor FROM change ORDER BY cursor LIMIT 1 OFFSET 19999), 9223372036854775807);
 
 -- What the feed has of leases. That a target was registered or removed stays: who has not read it yet must hear of it,
 -- since it is not told again. An entry whose target is forgotten stays as one that says nothing: the newest cursor tells
