@@ -85,7 +85,8 @@ struct trimming {
     ten_etcd_kv trimmed;
     const json_t *entries; /* the oldest ones */
     size_t size;
-    uint64_t count; /* of all entries */
+    uint64_t count;   /* of all entries */
+    uint64_t removed; /* changes */
 };
 
 static int read_mark(struct trimming *trimming, const struct ten_etcd_range *range) {
@@ -242,11 +243,13 @@ static int take_step(struct trimming *trimming, uint64_t *surplus, bool *ret_mor
     if (r == TENURE_OK && removed > 0)
         r = cut(trimming, removed, &succeeded);
     *surplus = ten_sub_saturating(*surplus, removed);
+    trimming->removed += changes;
     *ret_more = r == TENURE_OK && succeeded && removed > 0;
     return r;
 }
 
-/* In steps, so that no answer is larger than the link takes, and nobody waits for long. False: there is more to do. */
+/* In steps, so that no answer is larger than the link takes, and nobody waits for long; but twice as much goes as came, or
+ * a feed that is behind would never be done. False: there is more to do. */
 static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
     struct trimming trimming = {.store = store, .namespace_name = namespace_name, .deadline_ms = deadline_ms};
     uint64_t surplus = 0;
@@ -258,7 +261,7 @@ static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t dea
     do {
         if (r == TENURE_OK)
             r = take_step(&trimming, &surplus, &more);
-    } while (r == TENURE_OK && more && ten_now_ms() < until_ms);
+    } while (r == TENURE_OK && more && (ten_now_ms() < until_ms || trimming.removed < 2 * store->fed));
     json_decref(trimming.answer);
     ten_etcd_kv_free(&trimming.trimmed);
     return r < 0 || !more;
@@ -445,8 +448,8 @@ void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint6
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
     store->trimmed_in = store->call;
-    if (trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS)))
-        store->fed = 0;
+    bool done = trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS));
+    store->fed = done ? 0 : TRIM_EVERY;
     store->head = head;
     store->base.error = error;
 }
