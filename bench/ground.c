@@ -51,7 +51,11 @@ ten_store *ground_open(const char *path) {
 }
 
 bool ground_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count) {
-    if (ten_store_apply(store, ops, results, count, GROUND_TIMEOUT_MS) < 0) {
+    return ground_apply_within(store, ops, results, count, GROUND_TIMEOUT_MS);
+}
+
+bool ground_apply_within(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    if (ten_store_apply(store, ops, results, count, timeout_ms) < 0) {
         fprintf(stderr, "bench: %s\n", store->error.message);
         return false;
     }

@@ -29,6 +29,7 @@ void ground_path(char path[GROUND_PATH_SIZE], const char *directory, const char 
 
 ten_store *ground_open(const char *path); /* NULL: failed, and said so */
 bool ground_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count); /* all TEN_OK */
+bool ground_apply_within(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
 
 /* Acquires `count` targets for a holder with this number. */
 bool ground_acquire(ten_store *store, unsigned holder, size_t count, ground_leases *ret_leases);

@@ -34,7 +34,6 @@
 #define WARM       2u /* rounds until the feed is full, and tables have the room that a round needs */
 #define BATCH      250u
 #define TIMEOUT_MS UINT64_C(30000)
-#define ETCD_IDS   20000u
 #define MOST       1.1 /* a later round against the first two */
 
 size_t growth_ids = 150000; /* two changes each: more than a feed keeps */
@@ -61,13 +60,13 @@ static bool use_batch(ten_store *store, size_t round, size_t first, size_t count
                           .holder = "worker",
                           .ttl_ms = GROUND_TTL_MS};
     }
-    if (!ground_apply(store, ops, results, count))
+    if (!ground_apply_within(store, ops, results, count, TIMEOUT_MS))
         return false;
     for (size_t i = 0; i < count; i++) {
         ops[i].kind = TEN_OP_RELEASE;
         ops[i].token = results[i].token;
     }
-    return ground_apply(store, ops, results, count);
+    return ground_apply_within(store, ops, results, count, TIMEOUT_MS);
 }
 
 static bool use_all(ten_store *store, size_t round) {
@@ -173,11 +172,17 @@ static double etcd_size(const struct subject *subject) {
 static bool measure(bench_report *report, const struct subject *subject) {
     double full[ROUNDS] = {0};
     double sizes[ROUNDS] = {0};
+    double used_s[ROUNDS] = {0};
+    double forgot_s[ROUNDS] = {0};
     bool done = subject->store != NULL;
     for (size_t round = 0; done && round < ROUNDS; round++) {
+        uint64_t begin_ms = ten_now_ms();
         done = use_all(subject->store, round);
+        used_s[round] = (double)(ten_now_ms() - begin_ms) / 1e3;
         full[round] = done ? subject->size(subject) : 0;
+        begin_ms = ten_now_ms();
         done = done && forget_all(subject->store);
+        forgot_s[round] = (double)(ten_now_ms() - begin_ms) / 1e3;
         sizes[round] = done ? subject->size(subject) : 0;
         done = done && sizes[round] > 0;
     }
@@ -189,10 +194,17 @@ static bool measure(bench_report *report, const struct subject *subject) {
                       .goal = MOST};
     bench_row *row = done ? bench_add(report, head, sizes + WARM, first, ROUNDS - WARM) : NULL;
     if (row) {
-        ten_buf_format(&row->more, ",\"ids_a_round\":%zu,\"bytes_before_forgetting\":%.0f", growth_ids,
-                       full[ROUNDS - 1]);
+        ten_buf_format(&row->more,
+                       ",\"ids_a_round\":%zu,\"bytes_before_forgetting\":%.0f,\"use_s\":[%.1f,%.1f],\"forget_s\":%.1f",
+                       growth_ids, full[ROUNDS - 1], used_s[0], used_s[ROUNDS - 1], forgot_s[ROUNDS - 1]);
         bench_print_row(row);
-        printf("    %zu ids a round; before forgetting", growth_ids);
+        printf("    %zu ids a round, used in", growth_ids);
+        for (size_t round = 0; round < ROUNDS; round++)
+            printf(" %.1f", used_s[round]);
+        printf(" s, forgotten in");
+        for (size_t round = 0; round < ROUNDS; round++)
+            printf(" %.1f", forgot_s[round]);
+        printf(" s; before forgetting");
         for (size_t round = 0; round < ROUNDS; round++)
             printf(" %.2f", full[round] / 1e6);
         printf(" MB, after");
@@ -275,10 +287,7 @@ bool growth_measure_etcd(bench_report *report, const char *directory) {
         return false;
     snprintf(url, sizeof url, "etcd://127.0.0.1:%d", server.port);
     struct subject subject = {.name = "growth/etcd", .size = etcd_size, .store = open_url(url)};
-    size_t ids = growth_ids; /* it is slow, and its feed is shorter */
-    growth_ids = growth_ids < ETCD_IDS ? growth_ids : ETCD_IDS;
     bool done = measure(report, &subject);
-    growth_ids = ids;
     etcd_stop(&server);
     return done;
 }

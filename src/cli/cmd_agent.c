@@ -84,6 +84,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
+    ten_session_hold_hangup();
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
     if (!ten_session_check(&session, &exit_code))

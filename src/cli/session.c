@@ -142,6 +142,13 @@ static void catch_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+void ten_session_hold_hangup(void) {
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    sigprocmask(SIG_BLOCK, &hangup, NULL);
+}
+
 /* ---- start and end */
 
 bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,

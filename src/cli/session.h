@@ -69,6 +69,8 @@ int ten_session_usage(const ten_session *session, const char *format, ...) TEN_P
 
 /* The signal that has asked the command to end, or 0. It also cancelled the context's waiting. */
 int ten_session_signal(void);
+/* For commands that reload at SIGHUP, first of all: one that comes during the start waits until it can be taken. */
+void ten_session_hold_hangup(void);
 
 /* The help of one command, on standard output. */
 void ten_session_help(const ten_command *command, const ten_option *own);

@@ -248,18 +248,31 @@ int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, si
     return r;
 }
 
-int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
-                     uint64_t timeout_ms) {
+static int forget_items(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
+                        uint64_t timeout_ms, size_t *ret_forgotten) {
     if (!store->ops->forget)
         return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "a store on %s cannot forget targets", store->ops->name);
-    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     int r = TENURE_OK;
+    *ret_forgotten = 0;
     for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = (size_t)ten_min_u64(count - at, TEN_FORGET_STEP);
-        r = store->ops->forget(store, namespace_name, items + at, some,
-                               ten_max_u64(ten_sub_saturating(deadline_ms, ten_now_ms()), 1));
+        r = store->ops->forget(store, namespace_name, items + at, some, timeout_ms);
+        for (size_t i = at; r == TENURE_OK && i < at + some; i++)
+            *ret_forgotten += items[i].outcome == TEN_FORGET_DONE;
     }
     return r;
+}
+
+/* Once for all that was forgotten: each pass goes through the whole feed. */
+static int forget_history(ten_store *store, const char *namespace_name, uint64_t timeout_ms) {
+    return store->ops->forget_history ? store->ops->forget_history(store, namespace_name, timeout_ms) : TENURE_OK;
+}
+
+int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
+                     uint64_t timeout_ms) {
+    size_t forgotten = 0;
+    int r = forget_items(store, namespace_name, items, count, timeout_ms, &forgotten);
+    return r == TENURE_OK && forgotten > 0 ? forget_history(store, namespace_name, timeout_ms) : r;
 }
 
 struct unregistered {
@@ -280,6 +293,8 @@ static int note_unregistered(const ten_row *row, void *userdata) {
 
 int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
                                   size_t *ret_forgotten, uint64_t timeout_ms) {
+    if (store->ops->forget_unregistered)
+        return store->ops->forget_unregistered(store, namespace_name, after, ret_forgotten, timeout_ms);
     ten_forget items[TEN_FORGET_STEP];
     struct unregistered *found = ten_calloc(1, sizeof *found);
     if (!found)
@@ -293,13 +308,11 @@ int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, 
     for (size_t i = 0; i < found->count; i++)
         items[i] = (ten_forget){.id = found->ids[i]};
     if (r == TENURE_OK)
-        r = ten_store_forget(store, namespace_name, items, found->count, timeout_ms);
-    for (size_t i = 0; r == TENURE_OK && i < found->count; i++)
-        *ret_forgotten += items[i].outcome == TEN_FORGET_DONE;
-    if (found->looked_at == TEN_FORGET_STEP)
-        memcpy(after, found->last, sizeof found->last);
-    else
-        after[0] = '\0';
+        r = forget_items(store, namespace_name, items, found->count, timeout_ms, ret_forgotten);
+    bool more = found->looked_at == TEN_FORGET_STEP;
+    if (r == TENURE_OK && !more)
+        r = forget_history(store, namespace_name, timeout_ms);
+    snprintf(after, TENURE_TARGET_MAX + 1, "%s", more ? found->last : "");
     ten_free(found);
     return r;
 }

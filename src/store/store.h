@@ -98,12 +98,18 @@ typedef struct ten_store_ops {
     int (*edit_targets)(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                         uint64_t timeout_ms);
     /* Forgets the counters of targets that are free and not registered: they are no longer known and no longer listed. The
-     * namespace remembers the highest token that it forgot, and every target that has no counter starts above it. What
-     * the feed has of them is taken out; its other entries and all cursors stay as they are. Each id has an outcome of
-     * its own; of one that is not forgotten nothing changes. NULL: the store cannot.
+     * namespace remembers the highest token that it forgot, and every target that has no counter starts above it. Each id
+     * has an outcome of its own; of one that is not forgotten nothing changes. NULL: the store cannot.
      * A store also forgets by itself, in steps, what has been free and unregistered for TEN_FEED_AGE_MS, or is not in
      * the feed any more. */
     int (*forget)(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
+    /* A pass through the feed, after something was forgotten: takes out what it has of the leases of targets that have no
+     * counter and are not registered. Its other entries and all cursors stay as they are. It goes in steps, none of
+     * which keeps others waiting for long; each has the time-out. NULL: forget() has done it. */
+    int (*forget_history)(ten_store *store, const char *namespace_name, uint64_t timeout_ms);
+    /* ten_store_forget_unregistered(), where the store can do that by itself. NULL: with list() and forget(). */
+    int (*forget_unregistered)(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
+                               size_t *ret_forgotten, uint64_t timeout_ms);
     /* One page: up to query->limit rows with ids after query->after. A caller that pages through sees every target that
      * was there throughout exactly once. */
     int (*list)(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
@@ -163,11 +169,11 @@ int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t curs
                      void *userdata);
 
 #define TEN_FORGET_STEP 250u /* ids that one call of forget() takes at most */
-/* forget() of any number of ids, in steps. */
+/* forget() of any number of ids, in steps, and what the feed has of them. Each step has the time-out. */
 int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
                      uint64_t timeout_ms);
 /* One step through the namespace: looks at up to TEN_FORGET_STEP free targets after `after` and forgets those that are
- * not registered. `after` moves on; "" afterwards: there are no more. */
+ * not registered. `after` moves on; "" afterwards: there are no more, and the feed has nothing of them. */
 int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
                                   size_t *ret_forgotten, uint64_t timeout_ms);
 

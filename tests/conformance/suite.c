@@ -158,6 +158,12 @@ uint64_t use_once(const struct place *place, const char *target) {
     return token;
 }
 
+struct place elsewhere_of(const struct place *place) {
+    struct place elsewhere = {.store = place->other, .other = place->store};
+    memcpy(elsewhere.ns, place->ns, sizeof elsewhere.ns);
+    return elsewhere;
+}
+
 void use_many(const struct place *place, const char *prefix, size_t count) {
     ten_op *ops = calloc(count, sizeof *ops);
     ten_result *results = calloc(count, sizeof *results);

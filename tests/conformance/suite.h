@@ -34,6 +34,8 @@ struct place {
     ten_store *other; /* a second handle on the same store */
     char ns[TENURE_NAMESPACE_MAX + 1];
 };
+/* The same place by its second handle. */
+struct place elsewhere_of(const struct place *place);
 
 int place_setup(void **state);
 int place_teardown(void **state);

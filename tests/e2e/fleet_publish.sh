@@ -107,6 +107,17 @@ reopened() {
     same 'messages in both sinks' "$(cat "$CASE/results.1" "$CASE/results" | wc -l)" "$(wc -l <"$CASE/a.out")"
 }
 
+# The warden passes a SIGHUP on to a worker that has not come to take signals yet.
+reloaded_early() {
+    targets 1
+    UNDER="python3 $TENURE_SOURCE/tests/lib/hung_up.py"
+    bare_agent a --targets store --poll 'exec:echo 1' --publish "file:$CASE/results"
+    UNDER=
+    until_true 10 has_lines "$CASE/results" 2
+    stop a
+    same 'workers that crashed' "$(times_said a worker_crashed)" 0
+}
+
 # closed_stream N [M]: lease work goes on with standard output or standard error closed.
 closed_stream() {
     LASTS=20
@@ -140,8 +151,9 @@ it 'http: answers, errors, over 1 MiB, a hanging server, a refused connection, n
 it 'spec: a command that a target brings along is refused without --trust-targets' untrusted
 it 'spec: with --trust-targets it is run' trusted
 it 'several sinks get every message, and SIGHUP reopens files' reopened
+it 'a SIGHUP that comes while a worker starts ends nobody' reloaded_early
 it 'lease work goes on with standard output closed' closed_stream '>&-'
 it 'lease work goes on with standard error closed' closed_stream '2>&-'
-it 'lease work goes on when nobody reads standard error' blocked_stream "2>'$TAP_DIR/7/full'"
-it 'lease work goes on when nobody reads standard output' blocked_stream ">'$TAP_DIR/8/full'"
+it 'lease work goes on when nobody reads standard error' blocked_stream "2>'$TAP_DIR/8/full'"
+it 'lease work goes on when nobody reads standard output' blocked_stream ">'$TAP_DIR/9/full'"
 finish

@@ -76,7 +76,7 @@ class Engine:
         try:
             begin(planned, tries)
         except Trouble as trouble:
-            if tries >= (4 * RETRIES if self.store.slow_to_heal else RETRIES):
+            if tries >= (16 * RETRIES if self.store.slow_to_heal else RETRIES):
                 self.problems.append(f"{planned}: not done: {trouble}")
             else:
                 self.at(time.monotonic() + RETRY_S, self.fire, planned, tries + 1)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from processes import NO_STORE, PATIENCE_S, children_of, end, running_with, send, start
+from processes import NO_STORE, PATIENCE_S, USAGE, children_of, end, running_with, send, start
 from proxy import Proxies
 
 LEDGER_TARGETS = 6
@@ -89,6 +89,7 @@ class Host:
         self.wanted = False     # its agent is to run: nobody has ended it, nor asked it to end
         self.clock_file = None  # what libfaketime is to say of the wall clock
         self.slow_clock = None  # its rate
+        self.source_hung = False  # the file of its targets was not one while its agent may have been starting
         self.environment = {}   # of its agent alone
         addresses = settings.store.addresses()
         self.proxies = Proxies(settings.directory, f"proxy-{name}-", addresses) if addresses else None
@@ -182,6 +183,11 @@ class Host:
             return None
         if self.agent.returncode == NO_STORE:
             self.start_agent()
+            return None
+        if self.agent.returncode == USAGE and self.source_hung:  # to an agent that starts it is a mistake of its user
+            if os.path.islink(self.path("targets")):
+                self.source_hung = False
+                self.start_agent()
             return None
         self.wanted = False
         return f"the agent of {self.name} has ended by itself, with {self.agent.returncode}"

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 
-from processes import NO_STORE, PATIENCE_S, Trouble, end, freeze, send
+from processes import NO_STORE, PATIENCE_S, Trouble, end, freeze, send, takes, wait_until
 
 
 class Kind:
@@ -28,6 +28,12 @@ def worker_of(host):
     worker = host.worker()
     must(worker, f"the worker of {host.name}")
     return worker
+
+
+def ask(host, number):
+    """A signal that the agent takes. An init system sends none before the program has begun, either."""
+    wait_until(PATIENCE_S, f"the agent of {host.name} takes signals", lambda: takes(host.agent.pid, number) or not host.runs())
+    return send(host.agent.pid, number)
 
 
 def kill_worker(host):
@@ -107,7 +113,8 @@ def hang_source(host):
     os.chmod(pipe, 0o666)
     os.link(pipe, host.path("targets.new"))
     os.rename(host.path("targets.new"), host.path("targets"))
-    must(send(host.agent.pid, signal.SIGHUP), f"the agent of {host.name}")
+    host.source_hung = True
+    must(ask(host, signal.SIGHUP), f"the agent of {host.name}")
 
 
 def heal_source(host):
@@ -116,12 +123,12 @@ def heal_source(host):
         pipe = os.open(host.path("pipe"), os.O_WRONLY | os.O_NONBLOCK)
         with os.fdopen(pipe, "wb") as out:
             out.write(file.read())
-    send(host.agent.pid, signal.SIGHUP)
+    ask(host, signal.SIGHUP)
 
 
 def ask_to_stop(host):
     host.wanted = False
-    must(send(host.agent.pid, signal.SIGTERM), f"the agent of {host.name}")
+    must(ask(host, signal.SIGTERM), f"the agent of {host.name}")
 
 
 def replace(host):

@@ -9,6 +9,7 @@ import time
 
 TIGHT_S = 0.02
 PATIENCE_S = 90  # for what takes a second on a quiet machine: it is waited for no longer than it takes
+USAGE = 2     # the exit code of a program that was not called as it should be
 NO_STORE = 3  # the exit code of a program that found its store out of reach
 
 
@@ -57,6 +58,15 @@ def runs(pid):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stat:
             if stat.read().rpartition(")")[2].split()[0] not in "TtZX":
                 return True
+    return False
+
+
+def takes(pid, number):
+    """Whether a process has blocked a signal, to take it when it comes to it: a program that has not begun dies of it."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith("SigBlk:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
     return False
 
 

@@ -145,7 +145,7 @@ class RestoredEtcd(Etcd):
     renewing = ()
     recovers_ms = 30000
     takeovers = 0.3
-    pause_s = 20.0
+    pause_s = 45.0  # longer than newcomers wait: else nobody ever enters
 
     def tool(self, *words):
         return ask_program(["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", f"http://127.0.0.1:{self.ports[0]}", *words])

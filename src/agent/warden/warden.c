@@ -67,8 +67,25 @@ static void free_shared(struct warden *warden) {
     ten_beliefs_free(&warden->shared.beliefs);
 }
 
+/* The signals that the warden takes and passes on. */
+static void taken_signals(const struct warden *warden, sigset_t *ret_signals) {
+    sigemptyset(ret_signals);
+    sigaddset(ret_signals, SIGTERM);
+    sigaddset(ret_signals, SIGINT);
+    sigaddset(ret_signals, SIGHUP);
+    sigaddset(ret_signals, SIGCHLD);
+    if (warden->config->pass_signals) {
+        sigaddset(ret_signals, SIGQUIT);
+        sigaddset(ret_signals, SIGUSR1);
+        sigaddset(ret_signals, SIGUSR2);
+        sigaddset(ret_signals, SIGWINCH);
+    }
+}
+
+/* The worker's loop takes the same signals. Until it does they wait: a SIGHUP that is meant to reload must not end a
+ * worker that has just been started. */
 static _Noreturn void be_worker(struct warden *warden, pid_t parent) {
-    sigset_t none;
+    sigset_t signals;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (!warden->config->pass_signals) /* a stop of the warden's group, by the terminal or not, leaves it alone */
         (void)setpgid(0, 0);
@@ -76,8 +93,8 @@ static _Noreturn void be_worker(struct warden *warden, pid_t parent) {
         _exit(1); /* the warden died before this could be noticed */
     ten_close_fd(&warden->signal_fd);
     ten_notifier_close(&warden->notifier);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    taken_signals(warden, &signals);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
     _exit(warden->config->work(&warden->shared, warden->config->userdata));
 }
 
@@ -322,17 +339,7 @@ int ten_warden_run(const ten_warden_config *config) {
     (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how the worker ended */
     sigset_t signals;
     sigset_t before;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    sigaddset(&signals, SIGCHLD);
-    if (config->pass_signals) {
-        sigaddset(&signals, SIGQUIT);
-        sigaddset(&signals, SIGUSR1);
-        sigaddset(&signals, SIGUSR2);
-        sigaddset(&signals, SIGWINCH);
-    }
+    taken_signals(&warden, &signals);
     /* The terminal's stop keys stop nobody who has to watch a deadline. */
     (void)signal(SIGTSTP, SIG_IGN);
     (void)signal(SIGTTIN, SIG_IGN);

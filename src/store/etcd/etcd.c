@@ -181,6 +181,7 @@ const ten_store_ops ten_etcd_ops = {
     .apply = ten_etcd_apply,
     .edit_targets = ten_etcd_edit_targets,
     .forget = ten_etcd_forget,
+    .forget_history = ten_etcd_forget_history,
     .list = ten_etcd_list,
     .read_targets = ten_etcd_read_targets,
     .list_instances = ten_etcd_list_instances,

@@ -323,7 +323,8 @@ static int apply_chunk(ten_etcd_chunk *chunk) {
     for (unsigned rounds = 0; r == TENURE_OK && !is_settled(chunk); rounds++) {
         if (ten_now_ms() >= chunk->deadline_ms)
             return ten_fail(&chunk->store->base.error, TENURE_E_TIMEOUT,
-                            "others were always faster: no turn came at etcd within the time-out");
+                            "etcd did not finish the batch within the time-out: it is slow, or other clients keep "
+                            "changing the same keys; try again, or use a longer --timeout");
         if (rounds > CALM_ROUNDS)
             ten_sleep_us(ten_random_u64() % (1000u * ten_min_u64(rounds, 20)));
         r = one_round(chunk);

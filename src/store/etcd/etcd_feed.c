@@ -18,12 +18,15 @@
 #define PLACES      1024u
 #define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
 #define PAGE        20000u /* entries, each of one change at least */
-#define BLANK_PAGE  1000u
+#define BLANK_PAGE  100u
 #define BLANK_MAX   100u /* entries that one transaction rewrites */
-#define TRIM_EVERY  500u /* changes of one handle; and so many entries are looked at for their age */
+#define LOOK_MAX    60u  /* targets that one transaction looks at: two keys each */
+#define TRIM_EVERY  500u /* changes of one handle */
 #define TRIM_CHANCE 200u /* of so many changes of whatever handles one leads to a look, too */
+#define TRIM_WHOLE  64u  /* of so many looks one begins at the very first key */
 #define SLACK       500u
 #define STEP        400u /* changes that are removed at a time, and no more entries */
+#define STEP_LEAST  32u  /* entries that a step reads, at least */
 #define TRIM_MS     250u /* no caller waits longer for the feed; what is left to do is done next time */
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
@@ -64,19 +67,29 @@ static uint64_t count_of(const char *key) {
     return last ? strtoull(last + 1, NULL, 10) : 1;
 }
 
+/* The key before every entry that was created at this revision or later. */
+static void key_before(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
+                       uint64_t revision) {
+    char name[24];
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, name);
+}
+
 /* A trimming: what is known of the feed and of the mark up to which it was cut. */
 struct trimming {
     ten_etcd_store *store;
     const char *namespace_name;
     uint64_t deadline_ms;
+    char from[TEN_ETCD_KEY_MAX + 1]; /* no entry is before it */
     json_t *answer;
     ten_etcd_kv trimmed;
     const json_t *entries; /* the oldest ones */
     size_t size;
-    uint64_t count; /* of all entries */
+    uint64_t count;   /* of all entries */
+    uint64_t removed; /* changes */
 };
 
-static int read_oldest(struct trimming *trimming, const struct ten_etcd_range *range) {
+static int read_mark(struct trimming *trimming, const struct ten_etcd_range *range) {
     ten_etcd_store *store = trimming->store;
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
@@ -87,11 +100,29 @@ static int read_oldest(struct trimming *trimming, const struct ten_etcd_range *r
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
     ten_etcd_get(&store->txn, key);
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_get_all(&store->txn, key, range);
+    if (range)
+        ten_etcd_get_all(&store->txn, key, range);
     int r = ten_etcd_commit(store, false, trimming->deadline_ms, &succeeded, &trimming->answer);
+    if (r == TENURE_OK)
+        trimming->trimmed = ten_etcd_kv_at(trimming->answer, 0, &store->scratch);
+    return r;
+}
+
+/* etcd walks over keys that were removed, too, until they are compacted, which may be never. So the reading begins at
+ * the mark; but now and then at the very first key, for an entry whose writer was late by more revisions than that. */
+static int find_begin(struct trimming *trimming) {
+    int r = read_mark(trimming, NULL);
+    uint64_t revision = ten_etcd_number(trimming->trimmed.value, "revision");
+    bool whole = ten_hash_mix(trimming->store->head.revision) % TRIM_WHOLE == 0;
+    key_before(trimming->store, trimming->from, trimming->namespace_name, whole ? 0 : revision);
+    return r;
+}
+
+static int read_oldest(struct trimming *trimming, size_t limit, bool keys_only) {
+    int r =
+        read_mark(trimming, &(struct ten_etcd_range){.from = trimming->from, .limit = limit, .keys_only = keys_only});
     if (r < 0)
         return r;
-    trimming->trimmed = ten_etcd_kv_at(trimming->answer, 0, &store->scratch);
     trimming->entries = ten_etcd_kvs(trimming->answer, 1);
     trimming->size = json_array_size(trimming->entries);
     trimming->count = ten_etcd_count(trimming->answer, 1);
@@ -145,8 +176,7 @@ static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
     if (r < 0 || !text || !ten_base64_decode(&store->scratch, text))
         return r;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_delete_between(&store->txn, key, ten_buf_string(&store->scratch));
+    ten_etcd_delete_between(&store->txn, trimming->from, ten_buf_string(&store->scratch));
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
     ten_etcd_compare(&store->txn, key, trimming->trimmed.revision);
     snprintf(value, sizeof value, "{\"revision\":%llu}", (unsigned long long)revision);
@@ -163,7 +193,7 @@ static uint64_t changes_of(const struct trimming *trimming, size_t entry) {
 
 /* How many of the oldest entries are too many: what is kept has TEN_FEED_MAX changes or a few more. */
 static int count_surplus(struct trimming *trimming, uint64_t *ret_surplus) {
-    int r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
+    int r = read_oldest(trimming, 1, true);
     *ret_surplus = 0;
     if (r < 0)
         return r;
@@ -172,7 +202,7 @@ static int count_surplus(struct trimming *trimming, uint64_t *ret_surplus) {
         *ret_surplus = trimming->count - TEN_FEED_MAX;
         return TENURE_OK;
     }
-    r = read_oldest(trimming, &(struct ten_etcd_range){.keys_only = true, .limit = TEN_FEED_MAX + 4 * SLACK});
+    r = read_oldest(trimming, TEN_FEED_MAX + 4 * SLACK, true);
     if (r < 0)
         return r;
     uint64_t kept = 0;
@@ -183,17 +213,29 @@ static int count_surplus(struct trimming *trimming, uint64_t *ret_surplus) {
     return TENURE_OK;
 }
 
-/* Removes up to so many of the oldest entries, as many as are a step; those that are too old are always too many. */
+/* How many of the oldest entries are too many however young they are, if the others have as many changes each. */
+static uint64_t count_excess(const struct trimming *trimming) {
+    uint64_t changes = 0;
+    for (size_t i = 0; i < trimming->size; i++)
+        changes += changes_of(trimming, i);
+    return changes ? ten_sub_saturating(trimming->count, TEN_FEED_MOST * trimming->size / changes) : 0;
+}
+
+/* Removes up to so many of the oldest entries, as many as are a step, and none that is young. Those that are too old are
+ * always too many. */
 static int take_step(struct trimming *trimming, uint64_t *surplus, bool *ret_more) {
     ten_etcd_store *store = trimming->store;
-    uint64_t oldest_ms = ten_sub_saturating(ten_wall_ms(store->base.clock), TEN_FEED_AGE_MS);
+    uint64_t now_ms = ten_wall_ms(store->base.clock);
     uint64_t changes = 0;
     size_t removed = 0;
     bool succeeded = true;
-    int r = read_oldest(trimming, &(struct ten_etcd_range){.limit = STEP + 1});
+    int r = read_oldest(trimming, ten_min_u64(ten_max_u64(*surplus, STEP_LEAST), STEP) + 1, false);
+    uint64_t excess = r == TENURE_OK ? count_excess(trimming) : 0;
     for (bool more = true; r == TENURE_OK && more && removed + 1 < trimming->size && changes < STEP;) {
         ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(trimming->entries, removed), &store->scratch);
-        more = removed < *surplus || ten_etcd_number(entry.value, "at_ms") < oldest_ms;
+        uint64_t at_ms = ten_etcd_number(entry.value, "at_ms"); /* by its writer's clock, which may be ahead */
+        uint64_t kept_ms = removed < *surplus ? TEN_FEED_YOUNG_MS : TEN_FEED_AGE_MS;
+        more = removed < excess || at_ms + kept_ms < now_ms || (removed < *surplus && at_ms > now_ms);
         ten_etcd_kv_free(&entry);
         changes += changes_of(trimming, removed);
         removed += more;
@@ -201,21 +243,25 @@ static int take_step(struct trimming *trimming, uint64_t *surplus, bool *ret_mor
     if (r == TENURE_OK && removed > 0)
         r = cut(trimming, removed, &succeeded);
     *surplus = ten_sub_saturating(*surplus, removed);
+    trimming->removed += changes;
     *ret_more = r == TENURE_OK && succeeded && removed > 0;
     return r;
 }
 
-/* In steps, so that no answer is larger than the link takes, and nobody waits for long. False: there is more to do. */
+/* In steps, so that no answer is larger than the link takes, and nobody waits for long; but twice as much goes as came, or
+ * a feed that is behind would never be done. False: there is more to do. */
 static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
     struct trimming trimming = {.store = store, .namespace_name = namespace_name, .deadline_ms = deadline_ms};
     uint64_t surplus = 0;
     bool more = true;
-    int r = count_surplus(&trimming, &surplus);
+    int r = find_begin(&trimming);
+    if (r == TENURE_OK)
+        r = count_surplus(&trimming, &surplus);
     uint64_t until_ms = ten_now_ms() + TRIM_MS;
     do {
         if (r == TENURE_OK)
             r = take_step(&trimming, &surplus, &more);
-    } while (r == TENURE_OK && more && ten_now_ms() < until_ms);
+    } while (r == TENURE_OK && more && (ten_now_ms() < until_ms || trimming.removed < 2 * store->fed));
     json_decref(trimming.answer);
     ten_etcd_kv_free(&trimming.trimmed);
     return r < 0 || !more;
@@ -223,16 +269,91 @@ static bool trim(ten_etcd_store *store, const char *namespace_name, uint64_t dea
 
 /* ---- forgotten targets ------------------------------------------------------------------------------------- */
 
-/* Takes what an entry has of the leases of these targets out of it. *ret_left: others are in it. False: it has none of them. */
-static bool blank(json_t *value, const ten_map *targets, bool *ret_left) {
+/* A pass through the feed. */
+struct blanking {
+    ten_etcd_store *store;
+    const char *namespace_name;
+    uint64_t deadline_ms;
+    uint64_t until;    /* what was created after this revision is left alone: a target may have been used again */
+    ten_map looked_at; /* targets; a value: it is forgotten, */
+    ten_map unseen;    /* and those that are still to be looked at */
+};
+
+/* The target of a change of its lease; NULL: it is something else. */
+static const char *leased_in(const json_t *change) {
+    const char *target = json_string_value(json_object_get(change, "target"));
+    const char *event = json_string_value(json_object_get(change, "event"));
+    bool good = target && target[0] && strlen(target) <= TENURE_TARGET_MAX && event && strncmp(event, "lease_", 6) == 0;
+    return good ? target : NULL;
+}
+
+static bool note_unseen(struct blanking *blanking, const json_t *entries) {
+    bool good = true;
+    for (size_t i = 0; good && i < json_array_size(entries); i++) {
+        ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(entries, i), &blanking->store->scratch);
+        const json_t *changes = entry.created <= blanking->until ? json_object_get(entry.value, "changes") : NULL;
+        for (size_t j = 0; good && j < json_array_size(changes); j++) {
+            const char *target = leased_in(json_array_get(changes, j));
+            if (target && !ten_map_key(&blanking->looked_at, target))
+                good = ten_map_put(&blanking->unseen, target, NULL);
+        }
+        ten_etcd_kv_free(&entry);
+    }
+    return good;
+}
+
+/* Those that have neither a fence nor a registration are forgotten. */
+static int look_at(struct blanking *blanking, const char *const *targets, size_t count) {
+    ten_etcd_store *store = blanking->store;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_t *answer = NULL;
+    ten_etcd_txn_clear(&store->txn);
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_key_of(store, key, blanking->namespace_name, TEN_ETCD_FENCE, targets[i]);
+        ten_etcd_get(&store->txn, key);
+        ten_etcd_key_of(store, key, blanking->namespace_name, TEN_ETCD_TARGET, targets[i]);
+        ten_etcd_get(&store->txn, key);
+    }
+    int r = count > 0 ? ten_etcd_commit(store, false, blanking->deadline_ms, &succeeded, &answer) : TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        bool known =
+            json_array_size(ten_etcd_kvs(answer, 2 * i)) + json_array_size(ten_etcd_kvs(answer, 2 * i + 1)) > 0;
+        if (!ten_map_put(&blanking->looked_at, targets[i], known ? NULL : blanking))
+            r = ten_etcd_no_memory(store);
+    }
+    json_decref(answer);
+    return r;
+}
+
+static int look_at_unseen(struct blanking *blanking) {
+    const char *targets[LOOK_MAX];
+    size_t count = 0;
+    int r = TENURE_OK;
+    const ten_map_entry *entry;
+    for (size_t at = 0; r == TENURE_OK && (entry = ten_map_next(&blanking->unseen, &at));) {
+        targets[count++] = entry->key;
+        if (count == LOOK_MAX) {
+            r = look_at(blanking, targets, count);
+            count = 0;
+        }
+    }
+    if (r == TENURE_OK)
+        r = look_at(blanking, targets, count);
+    ten_map_free(&blanking->unseen);
+    return r;
+}
+
+/* Takes what an entry has of the leases of forgotten targets out of it. *ret_left: others are in it. False: it has none of
+ * them. That a target was registered or removed stays: it is not told again. */
+static bool blank(json_t *value, const ten_map *looked_at, bool *ret_left) {
     json_t *changes = json_object_get(value, "changes");
     bool found = false;
     *ret_left = false;
     for (size_t i = 0; i < json_array_size(changes); i++) {
         const json_t *change = json_array_get(changes, i);
-        const char *target = json_string_value(json_object_get(change, "target"));
-        const char *event = json_string_value(json_object_get(change, "event"));
-        if (target && ten_map_key(targets, target) && event && strncmp(event, "lease_", 6) == 0)
+        const char *target = leased_in(change);
+        if (target && ten_map_get(looked_at, target))
             found = json_array_set_new(changes, i, json_null()) == 0 || found;
         else
             *ret_left |= !json_is_null(change);
@@ -241,11 +362,12 @@ static bool blank(json_t *value, const ten_map *targets, bool *ret_left) {
 }
 
 /* Adds what becomes of an entry to the transaction. */
-static int blank_entry(ten_etcd_store *store, const json_t *item, const ten_map *targets) {
+static int blank_entry(struct blanking *blanking, const json_t *item) {
+    ten_etcd_store *store = blanking->store;
     bool left;
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
-    bool found = blank(entry.value, targets, &left);
+    bool found = entry.created <= blanking->until && blank(entry.value, &blanking->looked_at, &left);
     char *text = found && left ? json_dumps(entry.value, JSON_COMPACT) : NULL;
     ten_etcd_kv_free(&entry);
     const char *name = json_string_value(json_object_get(item, "key"));
@@ -266,23 +388,27 @@ static int blank_entry(ten_etcd_store *store, const json_t *item, const ten_map 
 }
 
 /* A page of entries after a key. If somebody else has changed one of them meanwhile, the key stays: once more. */
-static int blank_page(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, char *after,
-                      uint64_t deadline_ms, bool *ret_more) {
+static int blank_page(struct blanking *blanking, char *after, bool *ret_more) {
+    ten_etcd_store *store = blanking->store;
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded = true;
     json_t *answer = NULL;
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
+    ten_etcd_key_of(store, key, blanking->namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.after = after, .limit = BLANK_PAGE});
-    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    int r = ten_etcd_commit(store, false, blanking->deadline_ms, &succeeded, &answer);
     const json_t *entries = ten_etcd_kvs(answer, 0);
     size_t count = json_array_size(entries);
+    if (blanking->until == 0)
+        blanking->until = store->head.revision;
+    if (r == TENURE_OK)
+        r = note_unseen(blanking, entries) ? look_at_unseen(blanking) : ten_etcd_no_memory(store);
     size_t at = 0;
     ten_etcd_txn_clear(&store->txn);
     for (; r == TENURE_OK && at < count && store->txn.operation_count < BLANK_MAX; at++)
-        r = blank_entry(store, json_array_get(entries, at), targets);
+        r = blank_entry(blanking, json_array_get(entries, at));
     if (r == TENURE_OK && store->txn.operation_count > 0)
-        r = ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL);
+        r = ten_etcd_commit(store, true, blanking->deadline_ms, &succeeded, NULL);
     *ret_more = at < count || ten_etcd_has_more(answer, 0) || !succeeded;
     const char *last = at > 0 ? json_string_value(json_object_get(json_array_get(entries, at - 1), "key")) : NULL;
     if (r == TENURE_OK && succeeded && last && ten_base64_decode(&store->scratch, last))
@@ -291,15 +417,18 @@ static int blank_page(ten_etcd_store *store, const char *namespace_name, const t
     return r;
 }
 
-int ten_etcd_feed_blank(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, uint64_t since,
-                        uint64_t deadline_ms) {
+/* The whole feed at once: every page is a request of its own, and has the time-out. */
+int ten_etcd_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
+    struct blanking blanking = {.store = (ten_etcd_store *)base, .namespace_name = namespace_name};
     char after[TEN_ETCD_KEY_MAX + 1];
-    char name[24];
     int r = TENURE_OK;
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(since, READ_BEHIND));
-    ten_etcd_key_of(store, after, namespace_name, TEN_ETCD_FEED, name);
-    for (bool more = true; r == TENURE_OK && more;)
-        r = blank_page(store, namespace_name, targets, after, deadline_ms, &more);
+    key_before(blanking.store, after, namespace_name, 0);
+    for (bool more = true; r == TENURE_OK && more;) {
+        blanking.deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
+        r = blank_page(&blanking, after, &more);
+    }
+    ten_map_free(&blanking.looked_at);
+    ten_map_free(&blanking.unseen);
     return r;
 }
 
@@ -308,6 +437,8 @@ int ten_etcd_feed_blank(ten_etcd_store *store, const char *namespace_name, const
 /* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
  * the revision at which they wrote. */
 static bool is_due(const ten_etcd_store *store) {
+    if (store->trimmed_in == store->call) /* a batch has many transactions, and its caller waits for all of them */
+        return false;
     return store->fed >= TRIM_EVERY || ten_hash_mix(store->head.revision) % TRIM_CHANCE < store->fed_last;
 }
 
@@ -316,8 +447,9 @@ void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint6
         return;
     ten_etcd_head head = store->head;
     ten_error error = store->base.error;
-    if (trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS)))
-        store->fed = 0;
+    store->trimmed_in = store->call;
+    bool done = trim(store, namespace_name, ten_min_u64(deadline_ms, ten_now_ms() + 8 * TRIM_MS));
+    store->fed = done ? 0 : TRIM_EVERY;
     store->head = head;
     store->base.error = error;
 }
@@ -356,7 +488,6 @@ static int read_entry(struct reading *reading, const ten_etcd_kv *entry) {
 static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_t revision, size_t limit) {
     char key[TEN_ETCD_KEY_MAX + 1];
     char from[TEN_ETCD_KEY_MAX + 1];
-    char name[24];
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
     ten_etcd_get(&store->txn, key);
@@ -364,9 +495,8 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     ten_etcd_get(&store->txn, key);
     if (revision == UINT64_MAX)
         return;
-    snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
-    ten_etcd_key_of(store, from, namespace_name, TEN_ETCD_FEED, name);
+    key_before(store, from, namespace_name, revision);
     ten_etcd_get_all(&store->txn, key,
                      &(struct ten_etcd_range){.from = from,
                                               .limit = ten_min_u64(limit, PAGE) + 1, /* the cursor's own entry */

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "store/etcd/etcd_cell.h"
 
-#define FORGOTTEN_MAX 24u /* in one transaction: three comparisons each */
+#define FORGOTTEN_MAX 40u /* in one transaction: three comparisons each */
 #define CALM_TRIES    2u  /* conflicts without a pause */
 #define PAUSE_US      10000u
 
@@ -24,8 +24,7 @@ static const enum ten_etcd_kind kinds[KEYS] = {TEN_ETCD_FENCE, TEN_ETCD_LEASE, T
 struct forgetting {
     ten_etcd_chunk chunk;
     uint64_t revision; /* what has changed since is not forgotten */
-    ten_map targets;   /* that were forgotten, */
-    uint64_t since;    /* and the revision at which the first of them was first leased */
+    ten_map targets;   /* that were forgotten */
     bool settled;      /* the outcomes are final */
 };
 
@@ -84,7 +83,6 @@ static int remove_fence(struct forgetting *forgetting, const char *id, const ten
         if (k == FENCE)
             ten_etcd_delete(&store->txn, key);
     }
-    forgetting->since = ten_min_u64(forgetting->since, fence->created);
     return ten_map_put(&forgetting->targets, id, NULL) ? TENURE_OK : ten_etcd_no_memory(store);
 }
 
@@ -140,7 +138,6 @@ static struct forgetting *begin(ten_etcd_store *store, const char *namespace_nam
     forgetting->chunk.namespace_name = namespace_name;
     forgetting->chunk.deadline_ms = deadline_ms;
     forgetting->revision = revision;
-    forgetting->since = UINT64_MAX;
     return forgetting;
 }
 
@@ -182,7 +179,6 @@ static int forget_named(struct forgetting *forgetting, ten_forget *items, size_t
     return r;
 }
 
-/* The history goes last: it is that of targets that are forgotten. */
 int ten_etcd_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
@@ -192,8 +188,6 @@ int ten_etcd_forget(ten_store *base, const char *namespace_name, ten_forget *ite
         some = ten_min_u64(count - at, FORGOTTEN_MAX);
         r = forget_named(forgetting, items + at, some);
     }
-    if (r == TENURE_OK && forgetting->targets.count > 0)
-        r = ten_etcd_feed_blank(store, namespace_name, &forgetting->targets, forgetting->since, deadline_ms);
     if (forgetting)
         end(forgetting);
     return r;

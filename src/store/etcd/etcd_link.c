@@ -177,7 +177,9 @@ static enum ending refused(const ten_etcd_link *link, const struct flight *fligh
     const char *where = flight->endpoint;
     said = said ? said : "it said nothing more";
     if (code == GRPC_UNAUTHENTICATED || strstr(said, "auth token") || strstr(said, "revision in header is old")) {
-        call->error = ten_fail(error, TENURE_E_DENIED, "etcd at %s does not know us: %s", where, said);
+        call->error = ten_fail(
+            error, TENURE_E_DENIED,
+            "etcd at %s does not accept the login: %s (check the user in the URL, and password_file)", where, said);
         return NOT_KNOWN;
     }
     if (code == GRPC_NOT_FOUND) {
@@ -191,10 +193,13 @@ static enum ending refused(const ten_etcd_link *link, const struct flight *fligh
                                "etcd at %s does not allow that: %s (the user needs readwrite on the prefix %s/)", where,
                                said, link->settings->prefix);
     else if (strstr(said, "authentication failed") || strstr(said, "user name is empty"))
-        call->error = ten_fail(error, TENURE_E_DENIED, "etcd at %s refuses user and password: %s", where, said);
+        call->error = ten_fail(
+            error, TENURE_E_DENIED,
+            "etcd at %s refuses user and password: %s (check the user in the URL, and password_file)", where, said);
     else if (code == GRPC_EXHAUSTED)
-        call->error =
-            ten_fail(error, TENURE_E_FULL, "etcd at %s has no room: %s (see etcdctl alarm list)", where, said);
+        call->error = ten_fail(error, TENURE_E_FULL,
+                               "etcd at %s has no room: %s (compact and defragment it, then run etcdctl alarm disarm)",
+                               where, said);
     else if (status == 404)
         call->error =
             ten_fail(error, TENURE_E_UNSUPPORTED, "%s has no /v3 gateway: is it an etcd, and at least 3.4?", where);

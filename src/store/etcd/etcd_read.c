@@ -112,6 +112,7 @@ int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_targe
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     int r = TENURE_OK;
+    store->call++;
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         size_t some = run_length(edits + at, count - at);
         bool succeeded = false;

@@ -93,11 +93,12 @@ typedef struct ten_etcd_store {
     ten_etcd_txn txn;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;      /* changes since the feed was last looked at for its length, */
-    size_t fed_last; /* and those of the last entry */
-    bool listed;     /* instances, at least once */
-    bool is_full;    /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
-    bool answers;    /* the last request had an answer */
+    size_t fed;          /* changes since the feed was last looked at for its length, */
+    size_t fed_last;     /* and those of the last entry */
+    uint64_t trimmed_in; /* the call in which it was last looked at */
+    bool listed;         /* instances, at least once */
+    bool is_full;        /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
+    bool answers;        /* the last request had an answer */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 
@@ -164,9 +165,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
 void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
 /* Now and then: cuts the feed when it has become too long. A failure is left to the next time. */
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
-/* Takes the changes of these targets since a revision out of the feed. */
-int ten_etcd_feed_blank(ten_etcd_store *store, const char *namespace_name, const ten_map *targets, uint64_t since,
-                        uint64_t deadline_ms);
+int ten_etcd_forget_history(ten_store *store, const char *namespace_name, uint64_t timeout_ms);
 int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms);
 

@@ -276,6 +276,7 @@ const ten_store_ops ten_http_ops = {
     .apply = ten_http_apply,
     .edit_targets = ten_http_edit_targets,
     .forget = ten_http_forget,
+    .forget_unregistered = ten_http_forget_unregistered,
     .list = ten_http_list,
     .read_targets = ten_http_read_targets,
     .list_instances = ten_http_list_instances,

@@ -97,6 +97,28 @@ int ten_http_forget(ten_store *base, const char *namespace_name, ten_forget *ite
     return r;
 }
 
+/* The server looks at as many as its time-out allows. */
+int ten_http_forget_unregistered(ten_store *base, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
+                                 size_t *ret_forgotten, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    char path[TENURE_NAMESPACE_MAX + 32];
+    snprintf(path, sizeof path, "/api/v1/%s/forget", namespace_name);
+    ten_buf_clear(&store->out);
+    ten_json_open(&store->out);
+    ten_json_bool(&store->out, "unregistered", true);
+    ten_json_text(&store->out, "after", after[0] ? after : NULL);
+    ten_json_close(&store->out);
+    if (store->out.failed)
+        return ten_fail_memory(&store->base.error, "a request");
+    int r = ten_http_ask(store, "POST", path, store->out.data, ten_now_ms() + timeout_ms);
+    if (r < 0)
+        return r;
+    const char *next = ten_http_text(store->answer, "after");
+    snprintf(after, TENURE_TARGET_MAX + 1, "%s", next ? next : "");
+    *ret_forgotten = ten_http_number(store->answer, "forgotten");
+    return TENURE_OK;
+}
+
 /* ---- listings */
 
 static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {

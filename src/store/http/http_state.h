@@ -60,6 +60,8 @@ int ten_http_apply(ten_store *store, const ten_op *ops, ten_result *results, siz
 int ten_http_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                           uint64_t timeout_ms);
 int ten_http_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
+int ten_http_forget_unregistered(ten_store *base, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
+                                 size_t *ret_forgotten, uint64_t timeout_ms);
 int ten_http_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_http_read_targets(ten_store *store, const char *namespace_name, const char *const *ids, size_t count,
                           ten_row_fn each, void *userdata, uint64_t timeout_ms);

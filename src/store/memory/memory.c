@@ -263,7 +263,6 @@ static int forget_one(struct ten_memory_store *store, const char *namespace_name
     if (!ten_memory_set_forgotten(store->core, namespace_name, forgotten))
         return ten_fail_memory(&store->base.error, "the memory store");
     ten_memory_remove(store->core, entry);
-    ten_memory_feed_blank(store->core, namespace_name, item->id);
     return TENURE_OK;
 }
 
@@ -277,6 +276,15 @@ static int memory_forget(ten_store *base, const char *namespace_name, ten_forget
         r = forget_one(store, namespace_name, &items[i]);
     pthread_mutex_unlock(&store->core->lock);
     return r;
+}
+
+static int memory_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
+    struct ten_memory_store *store = (struct ten_memory_store *)base;
+    (void)timeout_ms;
+    pthread_mutex_lock(&store->core->lock);
+    ten_memory_feed_blank(store->core, namespace_name);
+    pthread_mutex_unlock(&store->core->lock);
+    return TENURE_OK;
 }
 
 /* ---- listings ------------------------------------------------------------------------------------------ */
@@ -533,6 +541,7 @@ const ten_store_ops ten_memory_ops = {
     .apply = memory_apply,
     .edit_targets = memory_edit_targets,
     .forget = memory_forget,
+    .forget_history = memory_forget_history,
     .list = memory_list,
     .read_targets = memory_read_targets,
     .list_instances = memory_list_instances,

@@ -155,13 +155,13 @@ bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint
     return true;
 }
 
-void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_name, const char *id) {
+void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_name) {
     for (size_t i = 0; core->feed && i < core->feed_room; i++) {
         ten_change *change = &core->feed[i].change;
         bool of_lease = change->kind == TENURE_EVENT_ACQUIRED || change->kind == TENURE_EVENT_RELEASED ||
                         change->kind == TENURE_EVENT_LOST || change->kind == TENURE_EVENT_ASKED;
-        if (of_lease && change->target && strcmp(change->target, id) == 0 &&
-            strcmp(change->namespace_name, namespace_name) == 0)
+        if (of_lease && change->target && strcmp(change->namespace_name, namespace_name) == 0 &&
+            !ten_memory_find(core, namespace_name, change->target))
             *change = (ten_change){.cursor = change->cursor};
     }
 }

@@ -87,8 +87,9 @@ void ten_memory_remove_instance(struct ten_memory_core *core, struct ten_memory_
 bool ten_memory_begin_epoch(struct ten_memory_core *core, uint64_t until_ms, uint64_t wall_ms);
 /* Appends to the feed; false: out of memory. */
 bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint64_t wall_ms);
-/* Takes what the feed has of a target out of it: an entry without a target stays, for the cursors' sake. */
-void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_name, const char *id);
+/* Takes what the feed has of leases of targets that are not there out of it: an entry without a target stays, for the
+ * cursors' sake. */
+void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_name);
 void ten_memory_wake_all(struct ten_memory_core *core);
 
 #endif

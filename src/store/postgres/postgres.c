@@ -307,6 +307,7 @@ const ten_store_ops ten_postgres_ops = {
     .apply = ten_postgres_apply,
     .edit_targets = ten_postgres_edit,
     .forget = ten_postgres_forget,
+    .forget_history = ten_postgres_forget_history,
     .list = ten_postgres_list,
     .read_targets = ten_postgres_read_targets,
     .list_instances = ten_postgres_list_instances,

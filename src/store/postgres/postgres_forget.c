@@ -12,6 +12,8 @@
 #define AGED_EVERY 250u /* acquires between two steps, on average */
 #define AGED_STEP  500u /* leases that a step looks at: twice as many as were acquired */
 
+#define HISTORY_STEP 5000u /* changes */
+
 struct forgetting {
     const char *namespace_name;
     ten_forget *items;
@@ -63,6 +65,42 @@ int ten_postgres_forget(ten_store *base, const char *namespace_name, ten_forget 
     ten_postgres_work work = {
         .what = "forgetting targets", .send = send_forgetting, .take = take_forgetting, .userdata = &forgetting};
     return ten_postgres_transact(store, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
+}
+
+struct history {
+    const char *namespace_name;
+    uint64_t place;
+};
+
+static int send_history(ten_postgres_store *store, void *userdata) {
+    const struct history *history = userdata;
+    char place[TEN_DIGITS_SIZE];
+    char step[TEN_DIGITS_SIZE];
+    const char *values[] = {history->namespace_name, ten_digits(place, history->place), ten_digits(step, HISTORY_STEP)};
+    return ten_postgres_send(store, PG_FORGET_HISTORY, TEN_COUNT(values), values);
+}
+
+static int take_history(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
+    struct history *history = userdata;
+    (void)statement;
+    if (PQntuples(result) != 1)
+        return ten_postgres_misunderstood(store);
+    history->place = ten_postgres_number(result, 0, 0);
+    return TENURE_OK;
+}
+
+int ten_postgres_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
+    struct history history = {.namespace_name = namespace_name};
+    ten_postgres_work work = {.what = "forgetting the history of targets",
+                              .lists = true,
+                              .send = send_history,
+                              .take = take_history,
+                              .userdata = &history};
+    int r;
+    do
+        r = ten_postgres_transact((ten_postgres_store *)base, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
+    while (r == TENURE_OK && history.place > 0);
+    return r;
 }
 
 /* ---- what nobody has used for long --------------------------------------------------------------------- */

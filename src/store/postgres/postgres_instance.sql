@@ -85,16 +85,7 @@ WITH here AS MATERIALIZED (
            (SELECT $4::bigint FROM here
              WHERE $2::text = 'announce' AND began_at + $4::bigint * interval '1 millisecond' > now
                AND (longest_ms = 0 OR began_at + longest_ms * interval '1 millisecond' > now)) AS shown_ms
-), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
-                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
-                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
-                          (SELECT cursor - 1 FROM tenure.change
-                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
-                            ORDER BY cursor LIMIT 1)),
-                    (SELECT cursor - 1 FROM tenure.change
-                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
-                      ORDER BY cursor LIMIT 1)) AS bound
+-- use: oldest
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
@@ -107,9 +98,6 @@ WITH here AS MATERIALIZED (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY part, instance), now, event, reason, '', instance, actor, 0
       FROM events, moved, here
-), trimmed AS (
-    DELETE FROM tenure.change
-     WHERE namespace = $1
-       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
+-- use: trimmed
 )
 SELECT verdict, fleet_ttl_ms, CASE verdict WHEN 'joined' THEN 0 ELSE ask END FROM judged;

@@ -199,16 +199,7 @@ WITH here AS MATERIALIZED (
                 THEN (SELECT count(*) FROM events)
                 ELSE ('tenure: something changed meanwhile: ' || count(*) || ' to be judged again')::bigint END AS count
       FROM judged
-), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
-                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
-                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
-                          (SELECT cursor - 1 FROM tenure.change
-                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
-                            ORDER BY cursor LIMIT 1)),
-                    (SELECT cursor - 1 FROM tenure.change
-                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
-                      ORDER BY cursor LIMIT 1)) AS bound
+-- use: oldest
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count, longest_ms = greatest(longest_ms, shown_ms),
@@ -222,10 +213,7 @@ WITH here AS MATERIALIZED (
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at, part), coalesce(ended_at, now), event, reason,
            target_id, instance, actor, version
       FROM events, moved, here
-), trimmed AS (
-    DELETE FROM tenure.change
-     WHERE namespace = $1
-       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
+-- use: trimmed
 )
 SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred,
        registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
@@ -267,8 +255,8 @@ UPDATE tenure.store SET identity = ''
 INSERT INTO tenure.lease (namespace, target_id, version, expires_at, ttl_ms, kept, acquired_at, barred, ask)
 VALUES ($1, '', 0, 'epoch', 0, false, 'epoch', false, 0) ON CONFLICT DO NOTHING;
 
--- Forgets targets ($2) of the namespace ($1), and what the feed has of them; their rows and the one without a target are
--- locked. For each, in order: what has become of it. What has changed since the locks were taken stays.
+-- Forgets targets ($2) of the namespace ($1); their rows and the one without a target are locked. For each, in order:
+-- what has become of it. What has changed since the locks were taken stays.
 -- name: forget
 WITH judged AS MATERIALIZED (
     SELECT at, op.target_id, version, lease.xmin AS row_version,
@@ -291,12 +279,26 @@ WITH judged AS MATERIALIZED (
     DELETE FROM tenure.lease USING judged
      WHERE lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = judged.target_id
        AND verdict = 'forgotten' AND lease.xmin = row_version
-), untold AS (
-    DELETE FROM tenure.change
-     WHERE namespace = $1 AND target_id IN (SELECT judged.target_id FROM judged WHERE verdict = 'forgotten')
-       AND event LIKE 'lease%'
 )
 SELECT verdict FROM judged ORDER BY at;
+
+-- A step through the feed of the namespace ($1) behind a cursor ($2), of $3 changes: what it has of leases of targets that
+-- have no row and are not registered is removed. That a target was registered or removed stays. The cursor of the last
+-- change of the step; 0: it was the end.
+-- name: forget_history
+WITH step AS MATERIALIZED (
+    SELECT coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1 AND cursor > $2::bigint
+                      ORDER BY cursor LIMIT 1 OFFSET $3::bigint - 1), 0) AS last
+), untold AS (
+    DELETE FROM tenure.change
+     WHERE namespace = $1 AND cursor > $2::bigint
+       AND cursor <= (SELECT CASE last WHEN 0 THEN 9223372036854775807 ELSE last END FROM step)
+       AND event LIKE 'lease%' AND target_id <> ''
+       AND NOT EXISTS (SELECT FROM tenure.lease
+                        WHERE lease.namespace = $1 AND lease.target_id = change.target_id COLLATE "C" AND version > 0)
+       AND NOT EXISTS (SELECT FROM tenure.target WHERE target.namespace = $1 AND target.id = change.target_id COLLATE "C")
+)
+SELECT last FROM step;
 
 -- The next $1 leases behind the place of the search: whether each has been free and unregistered for long.
 -- name: list_aged

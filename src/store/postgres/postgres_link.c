@@ -114,7 +114,7 @@ static int too_late(const ten_postgres_link *link, ten_error *error) {
 static int check_confirmed(const ten_postgres_link *link, ten_error *error) {
     return link->unconfirmed ? ten_fail(error, TENURE_E_TIMEOUT,
                                         "%s: the wait for a synchronous standby was cancelled, so the change does not "
-                                        "count",
+                                        "count; pg_stat_replication shows which standbys are there",
                                         link->name)
                              : TENURE_OK;
 }

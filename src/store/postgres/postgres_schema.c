@@ -84,13 +84,16 @@ static int check_version(ten_postgres_store *store, const struct found *found, u
         return r;
     uint64_t version = PQntuples(result) == 1 ? ten_postgres_number(result, 0, 0) : 0;
     if (version > SCHEMA_VERSION)
-        return ten_fail(&store->base.error, TENURE_E_SCHEMA,
-                        "the schema tenure of the database %s has version %llu, this program knows %u: use a newer one",
-                        found->database, (unsigned long long)version, SCHEMA_VERSION);
+        return ten_fail(
+            &store->base.error, TENURE_E_SCHEMA,
+            "the schema tenure of the database %s has version %llu, this program knows %u: upgrade this program",
+            found->database, (unsigned long long)version, SCHEMA_VERSION);
     if (version == 0)
-        return ten_fail(&store->base.error, TENURE_E_STORE,
-                        "tenure.store of the database %s has lost its row: the schema tenure is damaged",
-                        found->database);
+        return ten_fail(
+            &store->base.error, TENURE_E_STORE,
+            "tenure.store of the database %s has lost its row: restore the schema tenure from a backup; or, when no "
+            "program uses it, drop it, and it is made anew",
+            found->database);
     return TENURE_OK;
 }
 

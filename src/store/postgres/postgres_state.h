@@ -84,6 +84,7 @@ int ten_postgres_edit(ten_store *base, const char *namespace_name, ten_target_ed
                       uint64_t timeout_ms);
 int ten_postgres_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count,
                         uint64_t timeout_ms);
+int ten_postgres_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms);
 /* After so many acquires: perhaps a step of forgetting what has been free and unregistered for long. A failure costs
  * nothing: a later step looks at the same targets. */
 void ten_postgres_forget_aged(ten_postgres_store *store, size_t acquires, uint64_t deadline_ms);

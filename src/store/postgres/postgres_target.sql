@@ -28,16 +28,7 @@ WITH edit AS MATERIALIZED (
     SELECT CASE WHEN EXISTS (SELECT FROM tenure.namespace WHERE name = $1) THEN count(*)
                 ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END AS count
       FROM events
-), oldest AS MATERIALIZED (
-    SELECT greatest((SELECT cursor FROM tenure.change WHERE namespace = $1 ORDER BY cursor DESC LIMIT 1 OFFSET 250000),
-                    least(coalesce((SELECT cursor FROM tenure.change WHERE namespace = $1
-                                     ORDER BY cursor DESC LIMIT 1 OFFSET 10000), 0),
-                          (SELECT cursor - 1 FROM tenure.change
-                            WHERE namespace = $1 AND at >= clock_timestamp() - interval '1 minute'
-                            ORDER BY cursor LIMIT 1)),
-                    (SELECT cursor - 1 FROM tenure.change
-                      WHERE namespace = $1 AND at >= clock_timestamp() - interval '30 days'
-                      ORDER BY cursor LIMIT 1)) AS bound
+-- use: oldest
 ), moved AS (
     UPDATE tenure.namespace
        SET cursor = cursor + count,
@@ -49,10 +40,7 @@ WITH edit AS MATERIALIZED (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
     SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
       FROM events, moved
-), trimmed AS (
-    DELETE FROM tenure.change
-     WHERE namespace = $1
-       AND cursor <= (SELECT bound FROM oldest, moved WHERE cursor / 1000 > (cursor - count) / 1000)
+-- use: trimmed
 )
 SELECT found FROM edit, told ORDER BY at;
 

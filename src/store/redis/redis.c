@@ -19,6 +19,7 @@ static const struct {
     [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},   [TEN_REDIS_FORGET] = {LUA_FORGET, true},
     [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true}, [TEN_REDIS_LIST] = {LUA_LIST, false},
     [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},  [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
+    [TEN_REDIS_BLANK] = {LUA_BLANK, true},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -216,8 +217,8 @@ static int call_once(ten_redis_store *store, const char *what, ten_redis_make_fn
             r = ten_redis_receive(store, what, deadline_ms, &reply);
     }
     if (r == TENURE_OK && !reply)
-        r = ten_fail(&store->base.error, TENURE_E_STORE, "%s: the script cache was flushed repeatedly (NOSCRIPT)",
-                     what);
+        r = ten_fail(&store->base.error, TENURE_E_STORE,
+                     "%s: the script cache was flushed repeatedly (NOSCRIPT); stop what runs SCRIPT FLUSH", what);
     if (r < 0)
         ten_redis_disconnect(store);
     else
@@ -304,6 +305,7 @@ const ten_store_ops ten_redis_ops = {
     .apply = ten_redis_apply,
     .edit_targets = ten_redis_edit,
     .forget = ten_redis_forget,
+    .forget_history = ten_redis_forget_history,
     .list = ten_redis_list,
     .read_targets = ten_redis_read_targets,
     .list_instances = ten_redis_list_instances,

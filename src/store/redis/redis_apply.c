@@ -402,7 +402,9 @@ static int run_calls(struct batch *batch) {
             r = exchange(batch, &forgotten, &again);
     }
     if (r == TENURE_OK && (forgotten || again))
-        r = ten_fail(&batch->store->base.error, TENURE_E_STORE, "the script cache was flushed repeatedly (NOSCRIPT)");
+        r = ten_fail(&batch->store->base.error, TENURE_E_STORE,
+                     "%s: the script cache was flushed repeatedly (NOSCRIPT); stop what runs SCRIPT FLUSH",
+                     ten_redis_settings_name(batch->store->settings));
     return r;
 }
 
@@ -452,9 +454,10 @@ static int wait_for_replicas(struct batch *batch) {
     int r = ask_replicas(batch, &count);
     if (r == TENURE_OK && count < store->wait_replicas)
         return ten_fail(&store->base.error, TENURE_E_TIMEOUT,
-                        "%llu of the %llu replicas that wait_replicas asks for have acknowledged the change in time; "
-                        "it does not count",
-                        (unsigned long long)count, (unsigned long long)store->wait_replicas);
+                        "%s: %llu of the %llu replicas that wait_replicas asks for have acknowledged the change in "
+                        "time, so it does not count; start the others, or lower wait_replicas",
+                        ten_redis_settings_name(store->settings), (unsigned long long)count,
+                        (unsigned long long)store->wait_replicas);
     const char *last = NULL;
     for (size_t i = 0; r == TENURE_OK && i < batch->call_count; i++) {
         const char *namespace_name = batch->ops[batch->calls[i].first].namespace_name;

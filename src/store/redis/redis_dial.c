@@ -360,7 +360,8 @@ static int check_fitness(const ten_redis_link *link, ten_error *error) {
             "to noeviction, or use another Redis",
             link->name, server->eviction[0] ? server->eviction : "unknown");
     if (server->is_loading)
-        return ten_fail(error, TENURE_E_UNREACHABLE, "%s is reading its data after a start", link->name);
+        return ten_fail(error, TENURE_E_UNREACHABLE, "%s is reading its data after a start; try again when it is done",
+                        link->name);
     if (server->is_replica)
         return ten_fail(error, TENURE_E_UNREACHABLE, "%s is a read-only replica; leases need its master", link->name);
     return TENURE_OK;
@@ -398,7 +399,9 @@ static int take_leader(ten_redis_settings *settings, const ten_redis_link *link,
         return ten_redis_refusal(reply, link->name, error);
     if (!known || port == 0 || port > UINT16_MAX || reply->element[0]->len >= TEN_REDIS_HOST_SIZE ||
         !ten_utf8_is_printable(reply->element[0]->str, reply->element[0]->len))
-        return ten_fail(error, TENURE_E_UNREACHABLE, "%s has no master named '%s'", link->name, settings->master);
+        return ten_fail(error, TENURE_E_UNREACHABLE,
+                        "%s has no master named '%s'; SENTINEL MASTERS lists those that it has", link->name,
+                        settings->master);
     if (strcmp(settings->leader.name, reply->element[0]->str) == 0 && settings->leader.port == port)
         return TENURE_OK;
     settings->leader = (ten_redis_host){.port = (uint16_t)port};

@@ -1,8 +1,7 @@
 -- name: FORGET
 -- Forgets the counters of targets that are free and not registered: of the ids that are given, or, without any, of some
 -- that have been so for the age of the feed. Every token that a target without a counter gets is above the highest that
--- was forgotten. What the feed has of those that were named is taken out: an entry keeps its cursor and its lines, and a
--- line of theirs says nothing any more (no kind has its number).
+-- was forgotten. What the feed has of them is BLANK's to take out.
 --
 -- KEYS: the lease key of each id. Reply: a word for each: "forgotten", "held", "registered", "unknown", "recovering".
 
@@ -41,38 +40,6 @@ local function look(keys)
         ids[i] = id_of(key)
     end
     return call('MGET', unpack(keys)), call('HMGET', TARGETS, unpack(ids))
-end
-
--- That a target was registered or removed stays: who has not read it yet must hear of it, since it is not told again.
-local OF_LEASES = { [tostring(LEASE_ACQUIRED)] = true, [tostring(LEASE_RELEASED)] = true, [tostring(LEASE_LOST)] = true,
-    [tostring(LEASE_ASKED)] = true }
-local function blank_history()
-    local gone = {}
-    for _, key in ipairs(dropped) do
-        gone[escape(id_of(key))] = true
-    end
-    if not next(gone) then
-        return
-    end
-    for at = 0, FEED_MAX, 1000 do
-        local entries = call('ZRANGE', FEED, at, at + 999, 'WITHSCORES')
-        for i = 1, #entries, 2 do
-            local found = false
-            local text = string.gsub(entries[i], '\n(%d+)\t%d+\t%d+\t(%d+)\t([^\t\n]*)[^\n]*', function(kind, at_text, target)
-                if gone[target] and OF_LEASES[kind] then
-                    found = true
-                    return '\n99\t0\t0\t' .. at_text .. '\t\t\t'
-                end
-            end)
-            if found then
-                call('ZREM', FEED, entries[i])
-                call('ZADD', FEED, entries[i + 1], text)
-            end
-        end
-        if #entries < 2000 then
-            return
-        end
-    end
 end
 
 -- One step through the counters. A target is forgotten when it was seen free and unregistered long ago, and has not been
@@ -122,7 +89,6 @@ if #KEYS > OUR_KEYS then
         end
         replies[i] = word
     end
-    blank_history()
 elseif not waits then
     forget_aged()
 end

@@ -30,7 +30,7 @@ end
 
 -- What is held or registered, without going through every id that was ever leased; nil: that would not be less work. A
 -- lease that another program made by hand may be missing.
-local CURRENT_MAX = 5000
+local CURRENT_MAX = 1000 -- each costs a microsecond or more, and everybody waits meanwhile
 local function current_ids()
     local count = call('HLEN', HELD) + call('HLEN', TARGETS)
     if filter ~= 'current' or count > CURRENT_MAX or count * 2 > call('ZCARD', IDS) then

@@ -130,6 +130,40 @@ int ten_redis_forget(ten_store *base, const char *namespace_name, ten_forget *it
     return r;
 }
 
+struct blanking {
+    const ten_redis_space *space;
+    uint64_t place;
+    uint64_t last;
+};
+
+static void make_blanking(ten_redis_store *store, void *userdata) {
+    const struct blanking *blanking = userdata;
+    ten_redis_script_in(store, TEN_REDIS_BLANK, blanking->space, 0);
+    ten_redis_arguments(store, blanking->space);
+    ten_redis_word_number(&store->words, blanking->place);
+    ten_redis_word_number(&store->words, blanking->last);
+}
+
+/* The whole feed at once: every step is a call of its own, and has the time-out. */
+int ten_redis_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
+    ten_redis_store *store = self(base);
+    struct blanking blanking = {0};
+    int r = ten_redis_space_get(&store->layout, namespace_name, &blanking.space, &base->error);
+    do {
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        if (r == TENURE_OK)
+            r = ten_redis_call(store, "forgetting the history of targets", make_blanking, &blanking, timeout_ms,
+                               &reply);
+        if (r == TENURE_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2))
+            r = ten_redis_misunderstood(store);
+        if (r == TENURE_OK) {
+            blanking.place = ten_redis_number(reply->element[0]);
+            blanking.last = ten_redis_number(reply->element[1]);
+        }
+    } while (r == TENURE_OK && blanking.place != blanking.last);
+    return r;
+}
+
 /* ---- targets with their leases ------------------------------------------------------------------------- */
 
 struct listing {
@@ -507,7 +541,8 @@ int ten_redis_recovery(ten_store *base, const char *namespace_name, uint64_t ttl
     if (actor && ten_redis_number(reply->element[1]) > 0)
         return ten_fail(&base->error, TENURE_E_HELD,
                         "the recovery of %s cannot be ended yet: no write of this master was confirmed by %llu "
-                        "replicas, so a former master may still grant and renew leases",
+                        "replicas, so a former master may still grant and renew leases; let the replicas follow this "
+                        "master, and try again",
                         namespace_name, (unsigned long long)store->wait_replicas);
     *ret_left_ms = ten_redis_number(reply->element[0]);
     return TENURE_OK;

@@ -21,6 +21,7 @@ enum ten_redis_script {
     TEN_REDIS_SWEEP,
     TEN_REDIS_CONFIRM,
     TEN_REDIS_FORGET,
+    TEN_REDIS_BLANK,
     TEN_REDIS_RECOVERY,
     TEN_REDIS_LIST,
     TEN_REDIS_LIST_INSTANCES,
@@ -124,6 +125,7 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
 int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                    uint64_t timeout_ms);
 int ten_redis_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
+int ten_redis_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms);
 int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_redis_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
                            ten_row_fn each, void *userdata, uint64_t timeout_ms);

@@ -49,7 +49,8 @@ static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
         if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
             found = ten_fail_memory(db->error, "the lease on %s", op->target);
         else if (row->token > TENURE_TOKEN_MAX)
-            found = ten_fail(db->error, TENURE_E_STORE, "%s: the token of %s is out of range; the database is damaged",
+            found = ten_fail(db->error, TENURE_E_STORE,
+                             "%s: the token of %s is out of range: the database is damaged; restore a backup of it",
                              db->path, op->target);
         row->ends_ms = ten_column_u64(statement, 2);
         row->ttl_ms = ten_column_u64(statement, 3);
@@ -453,16 +454,21 @@ static int sqlite_forget(ten_store *base, const char *namespace_name, ten_forget
     int r = ten_db_begin_write(db, true, timeout_ms);
     if (r < 0)
         return r;
-    ten_map forgotten = {0};
-    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = forget_one(db, namespace_name, &items[i]);
-        if (r == TENURE_OK && items[i].outcome == TEN_FORGET_DONE && !ten_map_put(&forgotten, items[i].id, NULL))
-            r = ten_fail_memory(&base->error, "forgetting targets");
-    }
-    if (r == TENURE_OK)
-        r = ten_db_forget_history(db, namespace_name, &forgotten);
-    ten_map_free(&forgotten);
     return ten_db_end(db, r);
+}
+
+static int sqlite_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
+    ten_db *db = &self(base)->db;
+    uint64_t place = 0;
+    int r;
+    do {
+        r = ten_db_begin_write(db, true, timeout_ms);
+        if (r == TENURE_OK)
+            r = ten_db_end(db, ten_db_forget_history(db, namespace_name, &place));
+    } while (r == TENURE_OK && place > 0);
+    return r;
 }
 
 /* ---- listings ------------------------------------------------------------------------------------------ */
@@ -559,6 +565,7 @@ const ten_store_ops ten_sqlite_ops = {
     .apply = sqlite_apply,
     .edit_targets = sqlite_edit_targets,
     .forget = sqlite_forget,
+    .forget_history = sqlite_forget_history,
     .list = sqlite_list,
     .read_targets = sqlite_read_targets,
     .list_instances = sqlite_list_instances,

@@ -231,23 +231,28 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- By count (cursors leap when an epoch begins, and what came before stays): ?1 are kept, and up to ?3 if they are not
 -- older than ?4. And those before the first that is not older than ?2: what lies between younger ones stays, because a
--- loss has the time of the lease's end, which may be long ago.
+-- loss has the time of the lease's end, which may be long ago. 20,000 at most, so that nobody waits for long.
 -- name: trim_changes
 DELETE FROM change
  WHERE cursor <= max(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?3), 0),
                      min(coalesce((SELECT cursor FROM change ORDER BY cursor DESC LIMIT 1 OFFSET ?1), 0),
                          coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?4 ORDER BY cursor LIMIT 1),
                                   9223372036854775807)),
-                     coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0));
+                     coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0))
+   AND cursor <= coalesce((SELECT cursor FROM change ORDER BY cursor LIMIT 1 OFFSET 19999), 9223372036854775807);
 
 -- What the feed has of leases. That a target was registered or removed stays: who has not read it yet must hear of it,
 -- since it is not told again. An entry whose target is forgotten stays as one that says nothing: the newest cursor tells
 -- an older file from this one, and the oldest who has missed something.
--- name: list_change_targets
-SELECT cursor, target FROM change WHERE namespace = ?1 AND target <> '' AND event LIKE 'lease_%';
+-- name: blank_changes
+UPDATE change SET event = '', reason = '', target = '', instance = '', actor = '', token = 0
+ WHERE cursor > ?2 AND cursor <= ?3 AND namespace = ?1 AND target <> '' AND event LIKE 'lease_%'
+   AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.namespace = ?1 AND lease.target = change.target)
+   AND NOT EXISTS (SELECT 1 FROM target WHERE target.namespace = ?1 AND target.id = change.target);
 
--- name: blank_change
-UPDATE change SET event = '', reason = '', target = '', instance = '', actor = '', token = 0 WHERE cursor = ?1;
+-- The cursor of the ?2th change after a cursor (?1); 0: there are no more.
+-- name: next_changes
+SELECT coalesce((SELECT cursor FROM change WHERE cursor > ?1 ORDER BY cursor LIMIT 1 OFFSET ?2 - 1), 0);
 
 -- name: change_range
 -- As two: both at once would go through the whole table.

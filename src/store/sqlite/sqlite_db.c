@@ -123,7 +123,11 @@ int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms) {
         if (r != AGAIN)
             return r;
     }
-    return ten_fail(db->error, TENURE_E_STORE, "%s is being replaced again and again", db->given_path);
+    return ten_fail(
+        db->error, TENURE_E_STORE,
+        "%s was replaced several times during one call: stop what replaces it (a backup or a synchronization), and "
+        "try again",
+        db->given_path);
 }
 
 int ten_db_begin_read(ten_db *db, uint64_t timeout_ms) {

@@ -53,8 +53,8 @@ enum ten_sql {
     TEN_SQL_LIST_INSTANCES,
     TEN_SQL_ADD_CHANGE,
     TEN_SQL_TRIM_CHANGES,
-    TEN_SQL_LIST_CHANGE_TARGETS,
-    TEN_SQL_BLANK_CHANGE,
+    TEN_SQL_BLANK_CHANGES,
+    TEN_SQL_NEXT_CHANGES,
     TEN_SQL_CHANGE_RANGE,
     TEN_SQL_LIST_CHANGES,
     TEN_SQL_EPOCH_SINCE,
@@ -157,8 +157,9 @@ int ten_db_get_forgotten(ten_db *db, const char *namespace_name);
 int ten_db_forget(ten_db *db, const char *namespace_name, const char *target, uint64_t token);
 /* One step of forgetting what has been free and unregistered for long; part of the transaction. */
 int ten_db_forget_aged(ten_db *db);
-/* Takes what the feed has of these targets out of it. */
-int ten_db_forget_history(ten_db *db, const char *namespace_name, const ten_map *targets);
+/* A step of forget_history() behind that cursor, which moves on; 0 afterwards: it was the last. Part of the
+ * transaction. */
+int ten_db_forget_history(ten_db *db, const char *namespace_name, uint64_t *place);
 
 /* Binding and reading. Texts must live until the statement is reset; NULL is NULL. */
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text);

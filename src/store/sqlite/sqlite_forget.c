@@ -7,7 +7,8 @@
 
 #include "store/sqlite/sqlite_db.h"
 
-#define AGED_STEP 512u /* leases that are looked at in one step: more than are made between two */
+#define AGED_STEP    512u  /* leases that are looked at in one step: more than are made between two */
+#define HISTORY_STEP 5000u /* changes */
 
 int ten_db_get_forgotten(ten_db *db, const char *namespace_name) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_FORGOTTEN);
@@ -35,28 +36,23 @@ int ten_db_forget(ten_db *db, const char *namespace_name, const char *target, ui
     return ten_db_run(db, removal);
 }
 
-static int blank_change(ten_db *db, uint64_t cursor) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BLANK_CHANGE);
-    if (!statement)
+int ten_db_forget_history(ten_db *db, const char *namespace_name, uint64_t *place) {
+    sqlite3_stmt *next = ten_db_statement(db, TEN_SQL_NEXT_CHANGES);
+    sqlite3_stmt *blank = ten_db_statement(db, TEN_SQL_BLANK_CHANGES);
+    if (!next || !blank)
         return db->error->code;
-    ten_bind_u64(statement, 1, cursor);
-    return ten_db_run(db, statement);
-}
-
-int ten_db_forget_history(ten_db *db, const char *namespace_name, const ten_map *targets) {
-    sqlite3_stmt *statement = targets->count ? ten_db_statement(db, TEN_SQL_LIST_CHANGE_TARGETS) : NULL;
-    if (!statement)
-        return targets->count ? db->error->code : TENURE_OK;
-    ten_bind_text(statement, 1, namespace_name);
-    int r = TENURE_OK;
-    int found;
-    while (r == TENURE_OK && (found = ten_db_step(db, statement)) > 0) {
-        const char *target = ten_column_text(statement, 1);
-        if (target && ten_map_key(targets, target))
-            r = blank_change(db, ten_column_u64(statement, 0));
-    }
-    sqlite3_reset(statement);
-    return r < 0 ? r : found;
+    ten_bind_u64(next, 1, *place);
+    ten_bind_u64(next, 2, HISTORY_STEP);
+    int found = ten_db_step(db, next);
+    uint64_t end = found > 0 ? ten_column_u64(next, 0) : 0;
+    sqlite3_reset(next);
+    if (found < 0)
+        return found;
+    ten_bind_text(blank, 1, namespace_name);
+    ten_bind_u64(blank, 2, *place);
+    ten_bind_u64(blank, 3, end ? end : INT64_MAX);
+    *place = end;
+    return ten_db_run(db, blank);
 }
 
 /* ---- what nobody has used for long ---------------------------------------------------------------------- */

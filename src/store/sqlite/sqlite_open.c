@@ -86,7 +86,8 @@ static int check_directory(ten_db *db) {
     char directory[4096];
     size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
     if (size >= sizeof directory)
-        return ten_fail(db->error, TENURE_E_INVALID, "the path of the store is too long");
+        return ten_fail(db->error, TENURE_E_INVALID,
+                        "the path of the store is longer than %zu bytes: name a shorter one", sizeof directory - 1);
     memcpy(directory, db->given_path, size);
     directory[size] = '\0';
     return check_filesystem(db, directory);
@@ -102,8 +103,8 @@ static int check_names(ten_db *db, const struct stat *info) {
                         db->path, (unsigned long)info->st_nlink);
     if (statx(AT_FDCWD, db->path, 0, STATX_BASIC_STATS, &mount) == 0 && (mount.stx_attributes & STATX_ATTR_MOUNT_ROOT))
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
-                        "%s is mounted as a single file, so its locks are not those of the file beside which it lies: "
-                        "mount its directory instead",
+                        "%s is mounted as a single file, and the files beside it that carry its locks are not: mount "
+                        "its directory instead",
                         db->path);
     return TENURE_OK;
 }
@@ -114,11 +115,15 @@ static int check_boot_id(ten_db *db) {
     struct statfs found;
     if (db->boot_id[0] == '\0')
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
-                        "this system has no boot id (" TEN_BOOT_ID_PATH "), so a reboot could not be noticed");
+                        "%s cannot be used: this system has no boot id (" TEN_BOOT_ID_PATH
+                        "), so a reboot would not be noticed; mount /proc, or use a store with a server (Redis, "
+                        "PostgreSQL, etcd, or tenure serve)",
+                        db->path);
     if (db->clock == &ten_system_clock && statfs(TEN_BOOT_ID_PATH, &found) == 0 && found.f_type != PROC_SUPER_MAGIC)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
-                        "this container has a boot id of its own (" TEN_BOOT_ID_PATH
-                        " is not the kernel's), so %s could not be shared safely: use a store with a server",
+                        "%s cannot be used: this container has a boot id of its own (" TEN_BOOT_ID_PATH
+                        " is not the kernel's), so others would take it for a reboot; do not mount over that file, or "
+                        "use a store with a server (Redis, PostgreSQL, etcd, or tenure serve)",
                         db->path);
     return TENURE_OK;
 }
@@ -196,7 +201,7 @@ static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_whole) {
     if (*ret_version > TEN_COUNT(migrations))
         return ten_fail(db->error, TENURE_E_SCHEMA,
                         "%s has schema version %llu, and this version of Tenure (" TENURE_VERSION
-                        ") knows up to %d: use the newer one",
+                        ") knows up to %d: upgrade this program",
                         db->path, (unsigned long long)*ret_version, SCHEMA_VERSION);
     return TENURE_OK;
 }

@@ -50,8 +50,8 @@ static const char *const texts[TEN_SQL_COUNT] = {
     [TEN_SQL_LIST_INSTANCES] = SQL_LIST_INSTANCES,
     [TEN_SQL_ADD_CHANGE] = SQL_ADD_CHANGE,
     [TEN_SQL_TRIM_CHANGES] = SQL_TRIM_CHANGES,
-    [TEN_SQL_LIST_CHANGE_TARGETS] = SQL_LIST_CHANGE_TARGETS,
-    [TEN_SQL_BLANK_CHANGE] = SQL_BLANK_CHANGE,
+    [TEN_SQL_BLANK_CHANGES] = SQL_BLANK_CHANGES,
+    [TEN_SQL_NEXT_CHANGES] = SQL_NEXT_CHANGES,
     [TEN_SQL_CHANGE_RANGE] = SQL_CHANGE_RANGE,
     [TEN_SQL_LIST_CHANGES] = SQL_LIST_CHANGES,
     [TEN_SQL_EPOCH_SINCE] = SQL_EPOCH_SINCE,
@@ -107,10 +107,12 @@ int ten_db_failed(ten_db *db, int code) {
     int error = has_no_room(db, code) ? TENURE_E_FULL : error_code(code);
     switch (error) {
     case TENURE_E_TIMEOUT:
-        return ten_fail(db->error, error, "%s was locked by another process for the whole time-out of %llu ms",
-                        shown_path(db), (unsigned long long)((db->end_us - db->start_us) / 1000u));
+        return ten_fail(
+            db->error, error,
+            "%s was locked by another process for the whole time-out of %llu ms; 'fuser FILE' names those that use it",
+            shown_path(db), (unsigned long long)((db->end_us - db->start_us) / 1000u));
     case TENURE_E_FULL:
-        return ten_fail(db->error, error, "no room on the disk of %s; nothing was changed", shown_path(db));
+        return ten_fail(db->error, error, "no room on the disk of %s: make some; nothing was changed", shown_path(db));
     default:
         return ten_fail(db->error, error, "%s: %s", shown_path(db),
                         (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database"

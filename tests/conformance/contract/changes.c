@@ -247,13 +247,16 @@ static void overflow_feed(const struct place *place, uint64_t before) {
                                             .ttl_ms = j % 2 ? 0 : LONG_MS};
     }
     size_t written = 0;
+    uint64_t begin_ms = now_ms();
     for (; written <= TEN_FEED_MAX + FEED_SURPLUS + 1000; written += OPS)
         change_all(place, ops, results, OPS);
-    /* What is young stays, at the start of a large fleet. */
+    /* What is young stays, at the start of a large fleet; on a busy machine it may have become old meanwhile. */
     if (suite_fixture.kind && suite_fixture.kind->age_feed) {
-        assert_in_range(count_kept(place, before), written, written + 10);
+        if (now_ms() - begin_ms < TEN_FEED_YOUNG_MS)
+            assert_in_range(count_kept(place, before), written, written + 10);
         suite_fixture.kind->age_feed(&suite_fixture);
-        change_all(place, ops, results, OPS);
+        for (int i = 0; i < 8 && (i == 0 || count_kept(place, before) > TEN_FEED_MAX + FEED_SURPLUS); i++)
+            change_all(place, ops, results, OPS); /* a trimming has a bound */
     }
     free(ops);
     free(results);

@@ -3,11 +3,14 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/encode.h"
 #include "base/util.h"
 #include "conformance/fixture.h"
 #include "lib/etcd_server.h"
 #include "lib/freeze.h"
+#include "store/etcd/etcd_state.h"
 
 static etcd_server *server_of(const struct fixture *fixture) {
     return fixture->server;
@@ -57,6 +60,51 @@ static void compact_etcd(struct fixture *fixture) {
         fprintf(stderr, "cannot compact etcd\n");
 }
 
+/* Adds an entry of a feed, as if written two minutes before, to the transaction. */
+static void put_older(ten_etcd_store *store, const json_t *item, char key[TEN_ETCD_KEY_MAX + 1]) {
+    const char *name = json_string_value(json_object_get(item, "key"));
+    if (!name || !ten_base64_decode(&store->scratch, name))
+        return;
+    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s", ten_buf_string(&store->scratch));
+    ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
+    json_t *at = json_object_get(entry.value, "at_ms");
+    if (strstr(key, "/feed/") && at && json_integer_set(at, json_integer_value(at) - 120000) == 0) {
+        char *text = json_dumps(entry.value, JSON_COMPACT);
+        ten_etcd_put(&store->txn, key, text ? text : "", 0);
+        free(text);
+    }
+    ten_etcd_kv_free(&entry);
+}
+
+static void age_feed(struct fixture *fixture) {
+    ten_store *base;
+    ten_error error;
+    if (ten_store_open(fixture->url, NULL, &base, &error) < 0)
+        return;
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    char after[TEN_ETCD_KEY_MAX + 1] = "";
+    bool more = true;
+    while (more) {
+        bool succeeded;
+        json_t *answer = NULL;
+        uint64_t deadline_ms = ten_now_ms() + 30000;
+        ten_etcd_txn_clear(&store->txn);
+        ten_etcd_get_all(&store->txn, "tenure/",
+                         &(struct ten_etcd_range){.after = after[0] ? after : NULL, .limit = 100});
+        if (ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer) < 0)
+            break;
+        const json_t *items = ten_etcd_kvs(answer, 0);
+        ten_etcd_txn_clear(&store->txn);
+        for (size_t i = 0; i < json_array_size(items); i++)
+            put_older(store, json_array_get(items, i), after);
+        more = ten_etcd_has_more(answer, 0);
+        if (store->txn.operation_count > 0 && ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL) < 0)
+            more = false;
+        json_decref(answer);
+    }
+    ten_store_close(base);
+}
+
 static const fixture_disturbance etcd_disturbances[] = {
     {"the server compacts its history", compact_etcd, NULL, true},
     {"the server is killed and started again", kill_etcd, start_etcd, false},
@@ -69,4 +117,5 @@ const fixture_kind etcd_fixture = {
     .destroy = destroy_etcd,
     .disturbances = etcd_disturbances,
     .disturbance_count = TEN_COUNT(etcd_disturbances),
+    .age_feed = age_feed,
 };

@@ -11,6 +11,7 @@
 #include "store/etcd/etcd_state.h"
 
 extern etcd_server etcd_member;
+extern const fixture_kind etcd_fixture;
 
 int etcd_group_setup(void **state);
 int etcd_group_teardown(void **state);

@@ -172,20 +172,27 @@ static void an_expired_instance_of_a_large_fleet_is_reported_in_the_feed(void **
 /* ---- the length of the feed */
 
 /* As many entries as wanted, of one change each, as if written one by one from that revision on. */
-static void fill_feed(const struct place *place, size_t first, size_t count) {
+static void fill_feed_at(const struct place *place, size_t first, size_t count, uint64_t at_ms) {
     ten_etcd_store *store = (ten_etcd_store *)place->other;
     char key[TEN_ETCD_KEY_MAX + 1];
     char name[40];
+    char value[80];
+    snprintf(value, sizeof value, "{\"at_ms\":%llu,\"changes\":[]}", (unsigned long long)at_ms);
     for (size_t at = 0; at < count;) {
         bool succeeded;
         ten_etcd_txn_clear(&store->txn);
         for (size_t i = 0; i < 120 && at < count; i++, at++) {
             snprintf(name, sizeof name, "%016zx-00000000-1", first + at);
             ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, name);
-            ten_etcd_put(&store->txn, key, "{\"at_ms\":4000000000000,\"changes\":[]}", 0);
+            ten_etcd_put(&store->txn, key, value, 0);
         }
         assert_int_equal(ten_etcd_commit(store, true, now_ms() + CALL_MS, &succeeded, NULL), TENURE_OK);
     }
+}
+
+/* By a clock that is far ahead: that is not young. */
+static void fill_feed(const struct place *place, size_t first, size_t count) {
+    fill_feed_at(place, first, count, UINT64_C(4000000000000));
 }
 
 static size_t feed_length(const struct place *place) {
@@ -229,6 +236,41 @@ static size_t fence_count(const struct place *place) {
     return count / 2; /* an empty line after each */
 }
 
+/* What the feed has of the last minute stays, up to a bound, however much that is: at the start of a large fleet. */
+static void what_is_young_stays_in_the_feed(void **state) {
+    const struct place *place = *state;
+    fill_feed_at(place, 0, TEN_FEED_MAX + 3000, ten_wall_ms(place->store->clock));
+    for (size_t i = 0; i < 5; i++) {
+        ((ten_etcd_store *)place->store)->fed = 1000; /* the feed is looked at */
+        expect_outcome(release(place, "u", "a", must_acquire(place, "u", "a", LONG_MS)), TEN_OK);
+    }
+    assert_in_range(feed_length(place), TEN_FEED_MAX + 3000, TEN_FEED_MAX + 3010);
+}
+
+/* etcd walks over what was removed, too, until it is compacted. */
+static void a_feed_that_was_trimmed_is_read_from_where_it_was_cut(void **state) {
+    const struct place *place = *state;
+    ten_etcd_store *store = (ten_etcd_store *)place->store;
+    unsigned whole = 0;
+    for (size_t i = 0; i < 20; i++) {
+        char key[TEN_ETCD_KEY_MAX + 1];
+        char mark[40];
+        bool succeeded;
+        expect_outcome(release(place, "u", "a", must_acquire(place, "u", "a", LONG_MS)), TEN_OK);
+        snprintf(mark, sizeof mark, "{\"revision\":%llu}", (unsigned long long)store->head.revision + 9999);
+        ten_etcd_key_of(store, key, place->ns, TEN_ETCD_TRIMMED, NULL);
+        ten_etcd_txn_clear(&store->txn);
+        ten_etcd_put(&store->txn, key, mark, 0);
+        assert_int_equal(ten_etcd_commit(store, true, now_ms() + CALL_MS, &succeeded, NULL), TENURE_OK);
+        store->fed = 1000;
+        etcd_wire.most_keys = 0;
+        must_acquire(place, "u", "a", LONG_MS);
+        whole += etcd_wire.most_keys > 1; /* of the feed; else one of each range that an acquire reads */
+        expect_outcome(release(place, "u", "a", 0), TEN_OK);
+    }
+    assert_in_range(whole, 0, 10); /* one of 64 looks begins at the very first key */
+}
+
 /* Its last change has left the feed. */
 static void what_is_free_and_not_registered_leaves_nothing_behind(void **state) {
     const struct place *place = *state;
@@ -240,6 +282,9 @@ static void what_is_free_and_not_registered_leaves_nothing_behind(void **state) 
     assert_int_equal(many_renew(place, many), 0);
     assert_int_equal(fence_count(place), 300);
     uint64_t token = many->ops[5].token;
+    struct fixture fixture = {0};
+    etcd_url(fixture.url, "");
+    etcd_fixture.age_feed(&fixture); /* what is young stays */
     fill_feed(place, (size_t)1 << 40, TEN_FEED_MAX + 1000);
     uint64_t until_ms = now_ms() + HANG_MS;
     for (size_t count = 300; count > 3 && now_ms() < until_ms; count = fence_count(place)) {
@@ -268,6 +313,8 @@ int main(void) {
         ETCD_CASE(listing_a_large_fleet_is_one_request),
         ETCD_CASE(an_expired_instance_of_a_large_fleet_is_reported_in_the_feed),
         ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once),
+        ETCD_CASE(what_is_young_stays_in_the_feed),
+        ETCD_CASE(a_feed_that_was_trimmed_is_read_from_where_it_was_cut),
         ETCD_CASE(what_is_free_and_not_registered_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);

@@ -10,12 +10,6 @@
 #define LATE_MS UINT64_C(2500) /* by how much etcd may be late */
 #define BUSY_MS UINT64_C(2000) /* and a busy machine */
 
-static struct place elsewhere_of(const struct place *place) {
-    struct place elsewhere = {.store = place->other, .other = place->store};
-    memcpy(elsewhere.ns, place->ns, sizeof elsewhere.ns);
-    return elsewhere;
-}
-
 static ten_op announcing(const struct place *place, const char *instance) {
     return (ten_op){
         .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = instance, .ttl_ms = LONG_MS, .weight = 1};

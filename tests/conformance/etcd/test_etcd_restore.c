@@ -10,12 +10,6 @@
 
 static unsigned restores;
 
-static struct place elsewhere_of(const struct place *place) {
-    struct place elsewhere = {.store = place->other, .other = place->store};
-    memcpy(elsewhere.ns, place->ns, sizeof elsewhere.ns);
-    return elsewhere;
-}
-
 static struct place opened(const struct place *place) {
     char url[FIXTURE_URL_SIZE];
     etcd_url(url, "");

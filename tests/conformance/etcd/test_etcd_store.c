@@ -13,13 +13,6 @@
 #define LATE_MS UINT64_C(1500) /* by how much etcd may be late */
 #define BUSY_MS UINT64_C(1000) /* and a busy machine */
 
-/* The same place by its second handle. */
-static struct place elsewhere_of(const struct place *place) {
-    struct place elsewhere = {.store = place->other, .other = place->store};
-    memcpy(elsewhere.ns, place->ns, sizeof elsewhere.ns);
-    return elsewhere;
-}
-
 /* From `since_ms` on nobody renewed the target: it ends, not before its TTL and not long after. */
 static void expect_end(const struct place *place, const char *target, uint64_t since_ms) {
     struct place rival = elsewhere_of(place);

@@ -24,12 +24,6 @@ static void revoke_lease_of(const struct place *place, const char *target) {
     assert_int_equal(etcd_key_fact(place, target, "lease"), 0);
 }
 
-static struct place elsewhere_of(const struct place *place) {
-    struct place elsewhere = {.store = place->other, .other = place->store};
-    memcpy(elsewhere.ns, place->ns, sizeof elsewhere.ns);
-    return elsewhere;
-}
-
 static void a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder(void **state) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);

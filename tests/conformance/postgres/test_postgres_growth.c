@@ -156,6 +156,29 @@ static void a_batch_reads_about_as_many_leases_as_it_has(void **state) {
     PQfinish(connection);
 }
 
+/* How far it is to be trimmed is looked for with every thousandth change: that reads all of it. */
+static void a_change_does_not_read_the_feed(void **state) {
+    enum { FEED = 20000 };
+    struct postgres_place *postgres = *state;
+    const struct place *place = open_place(state);
+    put_target(place, "t");
+    (void)postgres_text(
+        postgres,
+        "WITH many AS (INSERT INTO tenure.change SELECT namespace, cursor + n, at, event, reason, target_id, "
+        "instance, actor, version FROM tenure.change, generate_series(1, %u) AS n RETURNING 1), "
+        "moved AS (UPDATE tenure.namespace SET cursor = cursor + %u) SELECT count(*) FROM many",
+        FEED, FEED);
+    PGconn *connection = prepare(postgres, PG_EDIT_TARGETS);
+    char execution[200];
+    uint64_t least = UINT64_MAX;
+    snprintf(execution, sizeof execution, "EXECUTE it('%s', '{put}', '{t}', '{u}', '{e}', '{s}', '{0}', '{f}')",
+             place->ns);
+    for (int i = 0; i < 2; i++) /* one of them may be the thousandth */
+        least = ten_min_u64(least, (uint64_t)most_rows(connection, execution));
+    assert_in_range(least, 1, 100);
+    PQfinish(connection);
+}
+
 /* ---- what keeps dead rows (the clock makes a transaction old) */
 
 struct snapshots {
@@ -275,6 +298,7 @@ int main(void) {
         POSTGRES_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
         POSTGRES_CASE(a_page_reads_about_as_many_targets_as_it_shows),
         POSTGRES_CASE(a_batch_reads_about_as_many_leases_as_it_has),
+        POSTGRES_CASE(a_change_does_not_read_the_feed),
         POSTGRES_CASE(a_slot_that_nobody_uses_and_a_standby_that_keep_dead_rows_are_named),
         /* The last one: the clock stays where it sets it. */
         POSTGRES_CASE(a_transaction_that_keeps_dead_rows_is_named_with_what_to_do),

@@ -67,14 +67,20 @@ static void without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever(
 
 /* ---- databases */
 
-static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **state) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
+/* The same namespace in database 1, in which z holds t. */
+static struct place open_other(const struct redis_place *redis) {
     char url[FIXTURE_URL_SIZE];
     snprintf(url, sizeof url, "redis://127.0.0.1:%d/1?timeout=5s&fresh=1", redis->server.port);
     struct place other = {.store = open_store(url)};
-    snprintf(other.ns, sizeof other.ns, "%s", place->ns);
+    snprintf(other.ns, sizeof other.ns, "%s", redis->place.ns);
     must_acquire(&other, "t", "z", LONG_MS);
+    return other;
+}
+
+static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    struct place other = open_other(redis);
     redis_place_open(redis, "fresh=1");
     uint64_t token = must_acquire(place, "t", "a", TTL_MS);
     redis_command(redis, "SWAPDB 0 1");
@@ -120,11 +126,7 @@ static void an_empty_database_that_came_for_another_is_not_fresh(void **state) {
 static void an_epoch_of_one_database_leaves_the_others_alone(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
-    char url[FIXTURE_URL_SIZE];
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d/1?timeout=5s&fresh=1", redis->server.port);
-    struct place other = {.store = open_store(url)};
-    snprintf(other.ns, sizeof other.ns, "%s", place->ns);
-    must_acquire(&other, "t", "z", LONG_MS);
+    struct place other = open_other(redis);
     redis_place_open(redis, "");
     expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD); /* its epoch begins */
     must_acquire(&other, "u", "z", LONG_MS);
@@ -247,6 +249,27 @@ static void marks_of_ended_leases_are_wiped_however_many_there_are(void **state)
     assert_string_equal(redis_text(redis, "EXISTS tenure:%s:marks", place->ns), "0");
 }
 
+/* No script goes through a long feed at once: everybody would wait for it. */
+static void the_history_of_what_is_forgotten_goes_in_steps(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    ten_forget item = {.id = "t"};
+    redis_place_open(redis, "fresh=1");
+    use_once(place, "t");
+    for (int i = 0; i < 12; i++) /* 600 changes each */
+        use_many(place, "busy", 300);
+    use_once(place, "t");
+    unsigned before = calls_of(redis, "evalsha");
+    assert_int_equal(ten_store_forget(place->store, place->ns, &item, 1, CALL_MS), TENURE_OK);
+    assert_int_equal(item.outcome, TEN_FORGET_DONE);
+    assert_in_range(calls_of(redis, "evalsha") - before, 4, 20);
+    struct seen seen = {0};
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 1, see_change, &seen, CALL_MS),
+                     TENURE_OK);
+    assert_string_equal(seen.at[0].target, "busy0");
+}
+
 static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -289,6 +312,7 @@ int main(void) {
         REDIS_CASE(a_server_that_begins_to_evict_is_refused_while_it_is_in_use),
         REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second),
         REDIS_CASE(marks_of_ended_leases_are_wiped_however_many_there_are),
+        REDIS_CASE(the_history_of_what_is_forgotten_goes_in_steps),
         REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
