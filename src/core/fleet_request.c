@@ -147,24 +147,37 @@ static void look_at_held(ten_fleet *fleet, uint32_t number) {
         add_release(fleet, number, reason);
 }
 
+/* The store says that this instance holds it, and it is not wanted. Release it: the other instances assume that a holder
+ * works on what it holds. */
+static void release_stray(ten_fleet *fleet, uint32_t number) {
+    ten_holding *holding = &fleet->targets[number].holding;
+    ten_holding_disown(holding, holding->known_token, TEN_REASON_DONE);
+    add_release(fleet, number, TEN_REASON_DONE);
+}
+
+static void look_at_removed(ten_fleet *fleet, uint32_t number) {
+    ten_holding *holding = &fleet->targets[number].holding;
+    if (holding->stray) {
+        release_stray(fleet, number);
+    } else if (holding->expired) {
+        ten_holding_disown(holding, holding->token, TEN_REASON_EXPIRED);
+        add_release(fleet, number, TEN_REASON_EXPIRED);
+    } else {
+        ten_fleet_forget(fleet, number);
+    }
+}
+
 static void look_at_free(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (target->removed && !target->busy) {
-        if (!target->holding.expired) {
-            ten_fleet_forget(fleet, number);
-            return;
-        }
-        ten_holding_disown(&target->holding, target->holding.token, TEN_REASON_EXPIRED);
-        add_release(fleet, number, TEN_REASON_EXPIRED);
+        look_at_removed(fleet, number);
         return;
     }
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !target->busy;
     if (target->holding.stray && !now) {
-        /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
-         * not wanted now. Release it: the other instances assume that a holder works on what it holds. */
-        ten_holding_disown(&target->holding, target->holding.known_token, TEN_REASON_DONE);
-        add_release(fleet, number, TEN_REASON_DONE);
+        /* An acquire of this instance reached the store after it had given up waiting for the answer. */
+        release_stray(fleet, number);
     } else if (now) {
         add_op(fleet, number, ten_holding_acquire(&target->holding, &fleet->timing));
     } else if (at_ms != UINT64_MAX && !target->busy) {
