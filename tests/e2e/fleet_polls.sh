@@ -69,7 +69,17 @@ failures() {
     message_of 'kill -SEGV $$'
     case $(field error) in *'signal 11'*) ;; *) fail "the error is $(field error)" ;; esac
     message_of '/nowhere/at/all'
-    case $(field error) in *'exit status 127'*) ;; *) fail "the error is $(field error)" ;; esac
+    case $(field error) in 'exit status 127: the shell did not find the command') ;; *)
+        fail "the error is $(field error)" ;;
+    esac
+    # More than the kernel allows for one variable.
+    printf '{"id":"t-1","spec":"%s"}\n' "$(head -c 140000 /dev/zero | tr '\0' x)" >"$CASE/long"
+    rm -f "$CASE/a.out"
+    bare_agent a --targets "file:$CASE/long" --poll exec:true --publish -
+    until_true 10 has_lines "$CASE/a.out" 1
+    stop a
+    first_message "$CASE/a.out" t-1
+    case $(field error) in *'its environment is too long; shorten the target'*) ;; *) fail "$(field error)" ;; esac
     message_of 'head -c 1048577 /dev/zero | tr "\0" x'
     same ok "$(field ok)" false
     case $(field error) in *'1 MiB'*) ;; *) fail "the error is $(field error)" ;; esac
