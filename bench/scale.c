@@ -1,8 +1,9 @@
 /*
  * How a fleet settles at size: `./dev bench scale[/STORE[/INSTANCESxTARGETS]]`. All instances run in one process, each
  * with its own context, thread and connections, at the default TTL, on a private server. The targets are registered
- * before. Measured: the start of all instances, the fleet at rest, one that leaves, and one that joins. A judge reads
- * handles all the while and counts targets in which two instances believe at once.
+ * before. Measured: the start of all instances, the fleet at rest, one that leaves, one that joins, and one that is
+ * killed: that runs in a process of its own. A judge reads handles all the while and counts targets in which two
+ * instances believe at once.
  *
  * The reference of a row is a bare loop that acquires as many targets on the same store with one client, in batches of
  * 1,000: what the store takes for that alone.
@@ -13,9 +14,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -294,10 +297,12 @@ struct figures {
     double owned_ms, settled_ms;        /* from the first start */
     double last_start_ms;               /* until the last instance had been started */
     double stop_ms, left_ms, joined_ms; /* one leaves: until it has; until the rest has settled. One joins */
+    double killed_ms;                   /* one is killed: from the end of its leases until the rest has settled */
     double leave_moves, join_moves;     /* leases that changed hands, against those that had to */
-    double rest_calls, rest_cpu;        /* at rest: calls a second and instance, percent of a core of the server */
-    double start_calls, start_cpu_ms;   /* of an instance; of the server */
-    double client_bytes;                /* of memory, for each instance and target */
+    double kill_moves;
+    double rest_calls, rest_cpu;      /* at rest: calls a second and instance, percent of a core of the server */
+    double start_calls, start_cpu_ms; /* of an instance; of the server */
+    double client_bytes;              /* of memory, for each instance and target */
     double doubles, looks;
 };
 
@@ -399,6 +404,77 @@ static bool measure_join(struct fleet *fleet, struct judge *judge, size_t at, st
     return true;
 }
 
+/* ---- one that is killed */
+
+#define VICTIM    "victim"
+#define VICTIM_MS UINT64_C(22000)
+
+/* `scale --member URL`: an instance, until it is killed. */
+static int be_member(const char *url) {
+    struct instance instance = {0};
+    tenure_options options = {.size = sizeof options, .instance_name = VICTIM};
+    tenure_member_options member = {.size = sizeof member, .flags = TENURE_TARGETS_FROM_STORE};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (tenure_open(url, &options, &instance.context) != TENURE_OK ||
+        tenure_member_open(instance.context, &member, &instance.member) != TENURE_OK)
+        return !fail("an instance does not start");
+    for (;;)
+        pause();
+}
+
+static pid_t start_victim(const char *url) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/proc/self/exe", "scale", "--member", url, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+/* The victim has its share: the others have the rest. */
+static bool is_settled_beside(const struct fleet *fleet) {
+    struct view view = look(fleet);
+    size_t count = 1;
+    for (size_t i = 0; i < fleet->room; i++)
+        count += fleet->instances[i].member != NULL;
+    size_t share = fleet->targets / count;
+    return view.held <= fleet->targets - share && view.held + share + 1 >= fleet->targets &&
+           view.most - view.least <= 1;
+}
+
+static int find_victim(const tenure_instance *instance, void *userdata) {
+    if (strncmp(instance->instance, VICTIM "-", strlen(VICTIM "-")) == 0)
+        *(uint64_t *)userdata = instance->remaining_ms;
+    return 0;
+}
+
+static bool measure_kill(struct fleet *fleet, struct figures *figures) {
+    tenure_context *context = NULL;
+    uint64_t remaining_ms = 0;
+    pid_t victim = start_victim(fleet->url);
+    figures->killed_ms = -1;
+    if (victim < 0 || wait_for(fleet, is_settled_beside, ten_boot_us()) < 0)
+        return fail("the instance that is to be killed has not got its share");
+    ten_sleep_us(VICTIM_MS * 1000); /* its heartbeat and its renewals go together by then */
+    for (size_t i = 0; !context && i < fleet->room; i++)
+        context = fleet->instances[i].context;
+    struct counts before = count_now();
+    double must = (double)(fleet->targets - look(fleet).held);
+    kill(victim, SIGKILL);
+    uint64_t start_us = ten_boot_us();
+    (void)waitpid(victim, NULL, 0);
+    if (tenure_instance_list(context, find_victim, &remaining_ms) < 0 || remaining_ms == 0)
+        return fail("the instance that was killed is not listed");
+    uint64_t end_us = ten_boot_us() + remaining_ms * 1000;
+    double settled_ms = wait_for(fleet, is_settled, start_us);
+    struct counts after = count_now();
+    double ended_ms = (double)(end_us - start_us) / 1e3;
+    if (settled_ms >= 0)
+        figures->killed_ms = settled_ms > ended_ms ? settled_ms - ended_ms : 0;
+    figures->kill_moves = must > 0 ? (double)(after.granted - before.granted) / must : 0;
+    return true;
+}
+
 static bool run_fleet(scale_server *server, struct figures *figures) {
     size_t count = current.instances;
     struct fleet fleet = {.url = server->url, .targets = current.targets, .room = count + 1};
@@ -414,6 +490,8 @@ static bool run_fleet(scale_server *server, struct figures *figures) {
         if (count > 1) {
             measure_leave(&fleet, &judge, figures);
             done = figures->left_ms < 0 || measure_join(&fleet, &judge, count, figures);
+            if (done && figures->left_ms >= 0 && figures->joined_ms >= 0)
+                done = measure_kill(&fleet, figures);
         }
     }
     atomic_store(&judge.over, true);
@@ -478,25 +556,29 @@ static bool report_case(bench_report *report, const struct scale_case *it, const
         done = add_row(report, format_name(it, "/leave"), "until it has stopped", change_goal,
                        or_late(figures->left_ms), figures->stop_ms, BENCH_WAIT) &&
                add_row(report, format_name(it, "/join"), "until the leave had settled", change_goal,
-                       or_late(figures->joined_ms), or_late(figures->left_ms), BENCH_WAIT);
+                       or_late(figures->joined_ms), or_late(figures->left_ms), BENCH_WAIT) &&
+               add_row(report, format_name(it, "/kill"), "until the join had settled; from the end of its leases",
+                       change_goal, or_late(figures->killed_ms), or_late(figures->joined_ms), BENCH_WAIT);
     if (!done)
         return false;
     bench_row *row = &report->rows[report->count - 1];
     ten_buf_format(&row->more,
                    ",\"instances\":%u,\"targets\":%u,\"owned_ms\":%.0f,\"settled_ms\":%.0f,\"last_start_ms\":%.0f,"
-                   "\"stop_ms\":%.0f,\"leave_moves\":%.2f,\"join_moves\":%.2f,\"rest_calls_per_second\":%.2f,"
+                   "\"stop_ms\":%.0f,\"leave_ms\":%.0f,\"join_ms\":%.0f,\"kill_ms\":%.0f,"
+                   "\"leave_moves\":%.2f,\"join_moves\":%.2f,\"kill_moves\":%.2f,\"rest_calls_per_second\":%.2f,"
                    "\"rest_server_percent\":%.3f,\"start_calls\":%.0f,\"start_server_ms\":%.0f,\"client_bytes\":%.0f",
                    it->instances, it->targets, figures->owned_ms, figures->settled_ms, figures->last_start_ms,
-                   figures->stop_ms, figures->leave_moves, figures->join_moves, figures->rest_calls, figures->rest_cpu,
+                   figures->stop_ms, figures->left_ms, figures->joined_ms, figures->killed_ms, figures->leave_moves,
+                   figures->join_moves, figures->kill_moves, figures->rest_calls, figures->rest_cpu,
                    figures->start_calls, figures->start_cpu_ms, figures->client_bytes);
     printf("    all owned %.1f s, settled %.1f s after the first start (last start %.1f s); %.0f calls an instance, "
            "%.1f s of the server\n"
            "    at rest %.2f calls a second and instance, %.2f %% of a core of the server; %.0f bytes for each "
            "instance and target\n"
-           "    leave: %.2f of what must move, join: %.2f; %.0f looks of the judge\n",
+           "    leave: %.2f of what must move, join: %.2f, kill: %.2f; %.0f looks of the judge\n",
            figures->owned_ms / 1e3, figures->settled_ms / 1e3, figures->last_start_ms / 1e3, figures->start_calls,
            figures->start_cpu_ms / 1e3, figures->rest_calls, figures->rest_cpu, figures->client_bytes,
-           figures->leave_moves, figures->join_moves, figures->looks);
+           figures->leave_moves, figures->join_moves, figures->kill_moves, figures->looks);
     fflush(stdout);
     return true;
 }
@@ -541,6 +623,8 @@ int main(int argc, char **argv) {
     double load = 0;
     const char *json = NULL;
     bool done = true, named = false;
+    if (argc == 3 && strcmp(argv[1], "--member") == 0)
+        return be_member(argv[2]);
     (void)uname(&system);
     (void)getloadavg(&load, 1);
     snprintf(report.machine, sizeof report.machine, "%ld cores, load %.1f, %s %s, tenure %s",

@@ -331,7 +331,7 @@ static const struct {
     {"plan-10", plan_measure_10},
     {"plan-100", plan_measure_100},
     {"is-owned", fleet_measure_owned},
-    {"lease-bytes", fleet_measure_bytes},
+    {"target-bytes", fleet_measure_bytes},
     {"renewal-allocations", fleet_measure_allocations},
     {"idle", fleet_measure_idle},
     {"guard", guard_measure},

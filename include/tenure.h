@@ -119,7 +119,8 @@ extern "C" {
     X(TENURE_E_STALE, -20, false, "the token is stale")                                                                \
     X(TENURE_E_CLOSED, -21, false, "the handle was closed")                                                            \
     X(TENURE_E_CALLBACK, -22, false, "not allowed in a callback")                                                      \
-    X(TENURE_E_UNKNOWN_INSTANCE, -23, false, "unknown instance")
+    X(TENURE_E_UNKNOWN_INSTANCE, -23, false, "unknown instance")                                                       \
+    X(TENURE_E_TOO_MANY, -24, false, "too many targets")
 
 enum tenure_error {
     TENURE_OK = 0,
@@ -520,6 +521,10 @@ typedef struct tenure_member_options {
     uint64_t settle_ms;         /* 2,000: how long an instance has to be present before targets are handed to it */
     tenure_event_fn on_event;   /* NULL: pull with tenure_member_next_event() */
     void *userdata;             /* for on_event */
+    /* 4,000,000: how many targets the member is willing to know, about 120 bytes each. If more are registered when it
+     * joins, it takes none: TENURE_EVENT_REFUSED with TENURE_E_TOO_MANY. Those that come later and are too many are left
+     * to others: TENURE_EVENT_ACQUIRE_FAILED with that error. */
+    uint32_t max_targets;
 } tenure_member_options;
 
 /* Joins the fleet. */
@@ -559,6 +564,7 @@ TENURE_API bool tenure_member_is_held(tenure_member *member, const char *target)
 typedef struct tenure_handle {
     const void *belief;
     uint64_t generation;
+    uint64_t process; /* it is held in the process that made it only, not in a child of fork() */
 } tenure_handle;
 TENURE_API int tenure_member_handle(tenure_member *member, const char *target, tenure_handle *ret_handle);
 TENURE_API bool tenure_handle_is_held(tenure_handle handle);
@@ -587,9 +593,9 @@ enum tenure_member_state {
 typedef struct tenure_member_info {
     size_t size;
     enum tenure_member_state state; /* as seen from this instance */
-    uint64_t token;
-    uint64_t acquired_at_ms; /* Unix time; 0 unless held or uncertain */
-    uint64_t renewed_at_ms;  /* Unix time */
+    uint64_t token;                 /* of its lease; when not held, the newest that this instance has heard of; or 0 */
+    uint64_t acquired_at_ms;        /* Unix time; 0 unless held or uncertain */
+    uint64_t renewed_at_ms;         /* Unix time */
     char target[TENURE_TARGET_MAX + 1];
     char holder[TENURE_HOLDER_MAX + 1];  /* as far as this instance has heard; "" */
     char planned[TENURE_HOLDER_MAX + 1]; /* whom the plan names; "": nobody is there */

@@ -51,7 +51,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
     ten_session session;
-    ten_agent_config config = {.every_ms = 10000, .timeout_ms = 10000};
+    ten_agent_config config = {.every_ms = 10000, .timeout_ms = 10000, .max_targets = 4000000};
     const char *poll = NULL;
     ten_option_list sinks = {0};
     uint32_t weight = 1;
@@ -70,6 +70,8 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         {"every", TEN_OPTION_PERIOD, &config.every_ms, "D", "time between polls of a target; default 10s", NULL, NULL},
         {"timeout", TEN_OPTION_PERIOD, &config.timeout_ms, "D", "longest time of one poll; default 10s", NULL, NULL},
         {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's part of the targets; default 1", NULL, NULL},
+        {"max-targets", TEN_OPTION_NUMBER, &config.max_targets, "N",
+         "refuse to start with more targets than this; default 4000000", NULL, NULL},
         {"settle", TEN_OPTION_PERIOD, &settle_ms, "D",
          "how long an instance must be there before it is handed targets; default 2s", NULL, NULL},
         {"grace", TEN_OPTION_PERIOD, &grace_ms, "D", "end a poll this long before its deadline; default TTL / 10", NULL,
@@ -92,6 +94,8 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         return exit_code;
     if (weight == 0)
         return ten_session_usage(&session, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
+    if (config.max_targets == 0 || config.max_targets > TEN_SHARED_TARGETS)
+        return ten_session_usage(&session, "--max-targets is a number from 1 to %u", TEN_SHARED_TARGETS);
     configure(&config, &session, settle_ms, grace_ms, weight, &sinks);
     config.stop_when_uncertain = on_uncertain == 1;
     config.isolation = (enum ten_isolation_wish)namespaces;

@@ -83,6 +83,7 @@ int ten_exit_code(int error) {
         return TEN_EXIT_DONE;
     case TENURE_E_INVALID:
     case TENURE_E_TTL:
+    case TENURE_E_TOO_MANY:
         return TEN_EXIT_USAGE;
     case TENURE_E_TIMEOUT:
     case TENURE_E_UNREACHABLE:

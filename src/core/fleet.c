@@ -25,7 +25,7 @@ uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below) {
 
 void ten_fleet_tell(ten_fleet *fleet, uint32_t number, tenure_event event) {
     if (!event.token)
-        event.token = fleet->targets[number].holding.token;
+        event.token = ten_fleet_holding(fleet, number).token;
     ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), NULL);
 }
 
@@ -37,40 +37,12 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
     ten_timers_set(&fleet->looks, number, fleet->now_ms);
 }
 
-/* ---- held targets, the oldest renewal first */
-
-void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->in_order)
-        return;
-    if (target->older != TEN_NOBODY)
-        fleet->targets[target->older].newer = target->newer;
-    else
-        fleet->oldest = target->newer;
-    if (target->newer != TEN_NOBODY)
-        fleet->targets[target->newer].older = target->older;
-    else
-        fleet->newest = target->older;
-    target->in_order = false;
-    fleet->owned_count--;
-}
-
-void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
-    ten_fleet_leave_order(fleet, number);
-    target->older = fleet->newest;
-    target->newer = TEN_NOBODY;
-    if (fleet->newest != TEN_NOBODY)
-        fleet->targets[fleet->newest].newer = number;
-    else
-        fleet->oldest = number;
-    fleet->newest = number;
-    target->in_order = true;
-    fleet->owned_count++;
-}
+/* ---- the end of a lease */
 
 void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
     ten_timers_clear(&fleet->looks, number);
+    ten_fleet_drop(fleet, number);
+    fleet->known_count -= fleet->targets[number].known;
     fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
     ten_fleet_changed(fleet, number);
     if (ten_plan_target_id(fleet->plan, number))
@@ -79,12 +51,13 @@ void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
 
 void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     ten_fleet_leave_order(fleet, number);
     target->unclaimed = false;
-    target->keep_until_ms = 0;
+    held->keep_ms = 0;
     /* While a request about it is in flight, its number and its id are still needed. What has expired is released
      * first: if the target is put again, its token must not be believed again. */
-    bool needed = target->busy || target->holding.flight != TEN_FLIGHT_NONE || target->holding.expired;
+    bool needed = held->busy || held->holding.flight != TEN_FLIGHT_NONE || held->holding.expired;
     if (target->removed && !needed)
         ten_fleet_forget(fleet, number);
     else
@@ -99,13 +72,14 @@ void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     target->end_reason = (uint8_t)reason;
     if (target->holder == fleet->self) {
         target->holder = TEN_NOBODY;
-        target->free_ms = fleet->now_ms;
+        target->when_ms = fleet->now_ms;
     }
     ten_fleet_fail(fleet, number);
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY && ten_holding_expire(&fleet->targets[fleet->oldest].holding, fleet->now_ms))
+    while (fleet->oldest != TEN_NOBODY &&
+           ten_holding_expire(&ten_fleet_held(fleet, fleet->oldest)->holding, fleet->now_ms))
         ten_fleet_lost(fleet, fleet->oldest, TEN_REASON_EXPIRED);
 }
 
@@ -115,34 +89,41 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     if (!ten_timers_reserve(&fleet->looks, number + 1) ||
         (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
         return false;
-    if (number < fleet->target_room)
-        return true;
-    uint32_t room = fleet->target_room ? fleet->target_room * 2 : 16;
-    while (room <= number)
-        room *= 2;
-    struct ten_fleet_target *targets = ten_realloc(fleet->targets, room * sizeof *targets);
-    if (!targets)
-        return false;
-    for (uint32_t i = fleet->target_room; i < room; i++)
-        targets[i] = (struct ten_fleet_target){.holder = TEN_NOBODY};
-    fleet->targets = targets;
-    fleet->target_room = room;
+    if (number >= fleet->target_room) {
+        uint32_t room = fleet->target_room ? fleet->target_room * 2 : 16;
+        while (room <= number)
+            room *= 2;
+        struct ten_fleet_target *targets = ten_realloc(fleet->targets, room * sizeof *targets);
+        if (!targets)
+            return false;
+        fleet->targets = targets;
+        fleet->target_room = room;
+    }
+    while (fleet->target_bound <= number)
+        fleet->targets[fleet->target_bound++] = (struct ten_fleet_target){.holder = TEN_NOBODY};
     return true;
 }
 
-/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory. */
+bool ten_fleet_is_full(const ten_fleet *fleet) {
+    return fleet->known_count >= fleet->targets_max;
+}
+
+/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory, or one too many. */
 static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
+    if (ten_fleet_is_full(fleet) && ten_plan_find_target(fleet->plan, id) == TEN_NOBODY)
+        return TEN_NOBODY;
     uint32_t number = ten_plan_add_target(fleet->plan, id);
     if (number == TEN_NOBODY)
         return TEN_NOBODY;
-    if (number >= fleet->targets_max || !make_room(fleet, number)) {
+    if (!make_room(fleet, number)) {
         ten_plan_remove_target(fleet->plan, number);
         return TEN_NOBODY;
     }
     struct ten_fleet_target *target = &fleet->targets[number];
     if (!target->known) {
         *target = (struct ten_fleet_target){
-            .known = true, .holder = TEN_NOBODY, .free_ms = fleet->now_ms, .unplanned = unplanned};
+            .known = true, .holder = TEN_NOBODY, .when_ms = fleet->now_ms, .unplanned = unplanned};
+        fleet->known_count++;
         ten_fleet_changed(fleet, number);
     }
     target->removed = false;
@@ -176,14 +157,16 @@ void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number)
 
 void ten_fleet_begin_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
-    fleet->targets[number].busy++;
+    TEN_INVARIANT(ten_fleet_held(fleet, number));
+    ten_fleet_held(fleet, number)->busy++;
 }
 
 bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
-    if (fleet->targets[number].busy == 0)
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    if (!held || held->busy == 0)
         return false;
-    if (--fleet->targets[number].busy == 0)
+    if (--held->busy == 0)
         ten_fleet_look(fleet, number);
     return true;
 }
@@ -196,7 +179,7 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
     fleet->targets[number].claimed = true;
     ten_plan_set_aside(fleet->plan, number, fleet->targets[number].unplanned || fleet->targets[number].paused);
     fleet->targets[number].unclaimed = false;
-    fleet->targets[number].held_until_ms = 0;
+    fleet->targets[number].when_ms = ten_min_u64(fleet->targets[number].when_ms, now_ms);
     ten_fleet_look(fleet, number);
     return number;
 }
@@ -204,7 +187,7 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
 void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
     fleet->targets[number].claimed = false;
-    fleet->targets[number].unclaimed = ten_holding_is_held(&fleet->targets[number].holding);
+    fleet->targets[number].unclaimed = ten_fleet_is_held(fleet, number);
     if (fleet->targets[number].unplanned)
         fleet->targets[number].removed = true; /* nothing else keeps it here */
     ten_fleet_look(fleet, number);
@@ -228,7 +211,7 @@ void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     if (fleet->weight == weight)
         return;
     /* It may acquire again, as a fallback too: decide about all targets. */
-    for (uint32_t i = 0; fleet->weight == 0 && i < fleet->target_room; i++)
+    for (uint32_t i = 0; fleet->weight == 0 && i < fleet->target_bound; i++)
         if (fleet->targets[i].known)
             ten_fleet_look(fleet, i);
     fleet->weight = weight;
@@ -250,7 +233,7 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
     fleet->stopping = true;
     if (fleet->refused && !fleet->left)
         ten_fleet_leave(fleet);
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = fleet->targets[number].newer)
+    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
         ten_fleet_look(fleet, number);
 }
 
@@ -271,7 +254,6 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->hands = config->hands;
     fleet->metadata = config->metadata;
     fleet->registry = config->registry;
-    fleet->listing = 1;
     fleet->events = config->events;
     fleet->make_room = config->make_room;
     fleet->changed = config->changed;
@@ -299,6 +281,7 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_plan_free(fleet->plan);
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
+    ten_free(fleet->held);
     ten_free(fleet->instances);
     ten_free(fleet->ops);
     ten_free(fleet->op_targets);
@@ -310,27 +293,23 @@ bool ten_fleet_is_announced(const ten_fleet *fleet) {
 }
 
 bool ten_fleet_is_busy(const ten_fleet *fleet) {
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = fleet->targets[number].newer)
-        if (fleet->targets[number].busy)
+    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
+        if (ten_fleet_held(fleet, number)->busy)
             return true;
     return false;
 }
 
 bool ten_fleet_knows(const ten_fleet *fleet, uint32_t number) {
-    return number < fleet->target_room && fleet->targets[number].known;
+    return number < fleet->target_bound && fleet->targets[number].known;
 }
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
     return fleet->plan;
 }
 
-const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target) {
-    return &fleet->targets[target].holding;
-}
-
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t number, uint64_t now_ms) {
-    const struct ten_fleet_target *target = &fleet->targets[number];
-    return target->known && ten_holding_may_work(&target->holding, now_ms);
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    return held && fleet->targets[number].known && ten_holding_may_work(&held->holding, now_ms);
 }
 
 size_t ten_fleet_owned_count(const ten_fleet *fleet) {
@@ -343,7 +322,7 @@ const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {
 }
 
 void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms) {
-    const ten_holding *holding = &fleet->targets[target].holding;
-    *ret_acquired_ms = ten_holding_is_held(holding) ? holding->acquired_ms : 0;
-    *ret_renewed_ms = ten_holding_is_held(holding) ? holding->sent_ms : 0;
+    bool held = ten_fleet_is_held(fleet, target);
+    *ret_acquired_ms = held ? ten_fleet_held(fleet, target)->holding.acquired_ms : 0;
+    *ret_renewed_ms = held ? ten_fleet_held(fleet, target)->holding.sent_ms : 0;
 }

@@ -23,6 +23,13 @@
 #include "core/plan.h"
 #include "core/timing.h"
 
+/* How a fleet member is driven, and what it asks for at once. */
+#define TEN_FLEET_BATCH     1000u /* operations of a request */
+#define TEN_FLEET_PAGE      4000u /* rows of a listing */
+#define TEN_FLEET_FEED      4000u /* changes */
+#define TEN_FLEET_FEED_PART 480u  /* of a TTL: the feed is read no more often. Nobody has to hear of a change sooner */
+#define TEN_FLEET_SETTLE_MS 2000u
+
 typedef struct ten_fleet ten_fleet;
 
 typedef struct ten_fleet_config {
@@ -37,7 +44,7 @@ typedef struct ten_fleet_config {
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
     bool registry;              /* the targets are those of the store's registry */
     bool hands;                 /* the store can hand a lease over (TEN_OP_HAND) */
-    uint32_t targets_max;       /* the numbers of targets are below this; 0: no bound */
+    uint32_t targets_max;       /* it knows no more targets than this, and their numbers are below it; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
     bool (*make_room)(void *userdata, uint32_t target);
@@ -51,7 +58,8 @@ typedef struct ten_fleet_config {
  * The events that a fleet reports: TENURE_EVENT_ACQUIRED (reason: how the previous lease ended, as far as is known),
  * _ACQUIRE_FAILED, _RENEWED (of a large request only a count, without a target), _RENEW_FAILED, _LOST, _STOP (start no
  * more work; the target is released when no work is left), _RELEASED, _JOINED, _LEFT, _PLAN_CHANGED, _RECOVERING,
- * _REFUSED (another TTL in the fleet, or declared gone; remaining_ms: the fleet's TTL. Final), _STOPPED, _UNOWNED and
+ * _REFUSED (another TTL in the fleet, declared gone, or more registered targets than it may know; remaining_ms: the
+ * fleet's TTL; count: of targets. Final), _STOPPED, _UNOWNED and
  * _TARGET_REMOVED (it is no longer registered).
  */
 
@@ -105,8 +113,10 @@ void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);
 
 /* ---- what the program wants */
 
-/* Adds a target, or pauses or resumes one. Returns its number; TEN_PLAN_NONE: out of memory. */
+/* Adds a target, or pauses or resumes one. Returns its number; TEN_PLAN_NONE: out of memory, or see next. */
 uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused);
+/* Whether it has as many targets as it may. */
+bool ten_fleet_is_full(const ten_fleet *fleet);
 void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t target);
 /* Work on the target begins or ends. The target is not released before all work on it has ended. False: none was under
  * way. */
@@ -127,8 +137,8 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms);
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet);
 /* Whether this is the number of a target. A number that was given up may become another target's. */
 bool ten_fleet_knows(const ten_fleet *fleet, uint32_t target);
-/* What may be believed about the target; the holding belongs to the fleet. */
-const ten_holding *ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
+/* What may be believed about the target. */
+ten_holding ten_fleet_holding(const ten_fleet *fleet, uint32_t target);
 /* Whether new work on the target may start now. */
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t target, uint64_t now_ms);
 size_t ten_fleet_owned_count(const ten_fleet *fleet);

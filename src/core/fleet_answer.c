@@ -8,6 +8,7 @@
 
 #define STRIKES_MAX      10u
 #define KEEP_MIN_MS      100u
+#define KEEP_MAX_TTLS    4u   /* what was slow to take its targets is tried again */
 #define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
 /* ---- the answer */
@@ -20,7 +21,7 @@ static uint64_t jittered(ten_fleet *fleet, uint64_t interval_ms) {
 static void note_confirmed(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     target->holder = fleet->self;
-    target->held_until_ms = 0;
+    target->when_ms = 0;
     target->barren = false;
     ten_fleet_enter_order(fleet, number);
     ten_fleet_changed(fleet, number);
@@ -34,7 +35,10 @@ static void note_granted(ten_fleet *fleet, uint32_t number) {
         /* This instance released it for the planned holder, which did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
-        target->keep_until_ms = fleet->now_ms + (ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes);
+        struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+        uint64_t keep_ms = ten_min_u64(ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes,
+                                       ten_max_u64(KEEP_MAX_TTLS * fleet->timing.ttl_ms, fleet->settle_ms));
+        held->keep_ms = (uint32_t)ten_min_u64(fleet->now_ms - held->holding.acquired_ms + keep_ms, UINT32_MAX);
     }
     target->handed_over = false;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_ACQUIRED,
@@ -65,22 +69,22 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
     const char *holder = result->outcome == TEN_HELD ? result->holder : NULL;
     target->barren = result->outcome != TEN_HELD;
     if (result->outcome == TEN_HELD) {
-        target->holder = result->recovering ? TEN_OUTSIDER : holder_number(fleet, result->holder);
-        target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
-        target->heard = fleet->listing;
+        target->holder = result->recovering || !holder ? TEN_OUTSIDER : holder_number(fleet, holder);
+        target->when_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+        target->heard = true;
         if (target->holder < fleet->instance_room)
             fleet->instances[target->holder].active_ms = fleet->now_ms;
         target->handed = false; /* it was tried after the first term: the holder has confirmed it */
         event.error = TENURE_E_HELD;
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
-            fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, target->held_until_ms);
+            fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, target->when_ms);
         }
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
         target->holder = TEN_OUTSIDER;
-        target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
+        target->when_ms = fleet->now_ms + fleet->timing.ttl_ms;
     }
     ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), holder);
     if (result->outcome == TEN_ERROR && result->error == TENURE_E_GONE)
@@ -90,41 +94,38 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
 static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
     target->holder = holder_number(fleet, result->holder);
-    target->held_until_ms = result->holder ? fleet->now_ms + ten_max_u64(result->remaining_ms, 1) : 0;
-    target->free_ms = fleet->now_ms;
-    target->heard = fleet->listing;
+    target->when_ms = fleet->now_ms + (result->holder ? ten_max_u64(result->remaining_ms, 1) : 0);
+    target->heard = true;
     ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    enum ten_reason reason = (enum ten_reason)target->holding.reason;
+    enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN;
     target->holder = TEN_NOBODY;
-    target->held_until_ms = 0;
     /* The planned holder has the first turn; this instance waits from now on by its rank. */
-    target->free_ms = fleet->now_ms;
+    target->when_ms = fleet->now_ms;
     ten_fleet_fail(fleet, number);
 }
 
 /* The planned holder has it. Should it not take it, its lease ends, and this instance may get its turn. */
 static void note_handed(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    enum ten_reason reason = (enum ten_reason)target->holding.reason;
+    enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = target->handed = true;
-    target->heard = fleet->listing;
+    target->heard = true;
     target->holder = holder_number(fleet, result->holder);
-    target->held_until_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
-    target->free_ms = fleet->now_ms;
+    target->when_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
     ten_fleet_fail(fleet, number);
 }
 
 static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    ten_holding *holding = &fleet->targets[number].holding;
+    ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
     switch (ten_holding_answer(holding, &fleet->timing, fleet->sent_ms, fleet->now_ms, result)) {
     case TEN_HOLDING_GRANTED:
@@ -193,7 +194,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
  * not held; the next try gets the same lease if this one was granted. A release is repeated, so that the others do not
  * have to wait for the lease to expire. */
 static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
-    if (ten_holding_unanswered(&fleet->targets[number].holding)) {
+    if (ten_holding_unanswered(&ten_fleet_held(fleet, number)->holding)) {
         ten_fleet_changed(fleet, number);
         ten_fleet_tell(fleet, number, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error});
     }

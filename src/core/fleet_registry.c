@@ -30,7 +30,9 @@ void ten_fleet_registrations_end(void *self, uint64_t now_ms) {
 
 void ten_fleet_begin_listing(void *self) {
     ten_fleet *fleet = self;
-    fleet->listing++;
+    fleet->overflow_told = false;
+    for (uint32_t i = 0; i < fleet->target_bound; i++)
+        fleet->targets[i].heard = fleet->targets[i].listed = false;
 }
 
 /* Whether a registration changes what is planned. */
@@ -40,6 +42,22 @@ static bool is_new(const ten_fleet *fleet, const ten_row *row) {
            fleet->targets[number].paused != row->target.paused;
 }
 
+/* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on: all
+ * instances would stop at the same moment. */
+static void refuse(ten_fleet *fleet, const char *id) {
+    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .error = TENURE_E_TOO_MANY, .count = fleet->targets_max};
+    if (fleet->stopping || fleet->overflow_told)
+        return;
+    fleet->overflow_told = true;
+    if (fleet->read_once) {
+        ten_event_queue_put_about(fleet->events, event, id, NULL);
+        return;
+    }
+    event.kind = TENURE_EVENT_REFUSED;
+    ten_event_queue_put(fleet->events, event);
+    ten_fleet_stop(fleet, fleet->now_ms);
+}
+
 void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
@@ -47,40 +65,41 @@ void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
         if (is_new(fleet, row)) /* a fleet that reads again what it knows goes on meanwhile */
             gather(fleet);
         uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
-        if (number != TEN_NOBODY) /* else it comes back with the next listing */
-            fleet->targets[number].listing = fleet->listing;
+        if (number == TEN_NOBODY && ten_fleet_is_full(fleet))
+            refuse(fleet, row->target.id);
+        if (number != TEN_NOBODY) { /* else it comes back with the next listing */
+            fleet->targets[number].registered = fleet->targets[number].listed = true;
+            fleet->targets[number].missing = false;
+        }
     }
     ten_fleet_note_row(fleet, row);
 }
 
 static void remove_registration(ten_fleet *fleet, uint32_t number) {
-    fleet->targets[number].listing = 0;
+    fleet->targets[number].registered = fleet->targets[number].missing = false;
     ten_event_queue_put_about(fleet->events, (tenure_event){.kind = TENURE_EVENT_TARGET_REMOVED},
                               ten_plan_target_id(fleet->plan, number), NULL);
     ten_fleet_remove_target(fleet, fleet->now_ms, number);
 }
 
-/* Registrations that the last complete listing did not have: removes them, or only says whether there are any. */
-static bool sweep(ten_fleet *fleet, bool remove) {
+/* Marks the registrations that a complete listing did not have. True: there are some. */
+static bool mark_missing(ten_fleet *fleet) {
     bool found = false;
-    for (uint32_t i = 0; i < fleet->target_room; i++) {
-        const struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || target->listing == 0 || target->listing >= fleet->complete_listing)
-            continue;
-        found = true;
-        if (remove)
-            remove_registration(fleet, i);
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        target->missing = target->registered && !target->listed;
+        found |= target->missing;
     }
     return found;
 }
 
 bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
     ten_fleet *fleet = self;
-    fleet->complete_listing = fleet->listing;
     fleet->now_ms = now_ms;
+    fleet->read_once = true;
     ten_fleet_note_unlisted(fleet);
     ten_fleet_registrations_end(fleet, now_ms);
-    return sweep(fleet, false);
+    return mark_missing(fleet);
 }
 
 uint64_t ten_fleet_believe_listing(void *self, uint64_t now_ms) {
@@ -88,7 +107,9 @@ uint64_t ten_fleet_believe_listing(void *self, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     if (now_ms < fleet->recovering_until_ms)
         return fleet->recovering_until_ms;
-    (void)sweep(fleet, true);
+    for (uint32_t i = 0; i < fleet->target_bound; i++)
+        if (fleet->targets[i].missing)
+            remove_registration(fleet, i);
     return UINT64_MAX;
 }
 

@@ -11,6 +11,11 @@
 
 /* ---- what a target needs now */
 
+static uint64_t keep_until_ms(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    return held->keep_ms ? held->holding.acquired_ms + held->keep_ms : 0;
+}
+
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
     if (target->removed || target->paused)
@@ -24,7 +29,7 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
         return TEN_REASON_NONE;
-    if (fleet->now_ms < target->keep_until_ms)
+    if (fleet->now_ms < keep_until_ms(fleet, number))
         return TEN_REASON_NONE;
     if (fleet->now_ms < fleet->recovering_until_ms)
         return TEN_REASON_NONE; /* the store does not grant leases to other instances yet */
@@ -38,7 +43,7 @@ static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     uint64_t settled_ms =
         ten_max_u64(fleet->instances[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
-    return ten_max_u64(settled_ms, fleet->targets[number].keep_until_ms);
+    return ten_max_u64(settled_ms, keep_until_ms(fleet, number));
 }
 
 static bool is_other_instance(uint32_t holder) {
@@ -65,15 +70,15 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     if (target->removed || target->paused || fleet->stopping || !fleet->announced || target->unclaimed)
         return UINT64_MAX;
     if (target->claimed)
-        return target->held_until_ms;
+        return target->holder == TEN_NOBODY ? 0 : target->when_ms;
     if (target->unplanned || fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
     /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. But
      * what was handed over to this instance is its own already. */
-    uint64_t first_ms = target->holding.stray ? 0 : fleet->start_ms + fleet->settle_ms;
-    uint64_t free_ms = target->holder == TEN_NOBODY ? target->free_ms : target->held_until_ms;
+    uint64_t first_ms = ten_fleet_holding(fleet, number).stray ? 0 : fleet->start_ms + fleet->settle_ms;
+    uint64_t free_ms = target->when_ms;
     if (is_other_instance(target->holder)) {
         /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries
          * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. Who
@@ -98,7 +103,7 @@ static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
 }
 
 static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    add_op(fleet, number, ten_holding_release(&fleet->targets[number].holding, reason, 0));
+    add_op(fleet, number, ten_holding_release(&ten_fleet_held(fleet, number)->holding, reason, 0));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
@@ -114,18 +119,19 @@ static const char *successor_of(const ten_fleet *fleet, uint32_t number, enum te
 }
 
 static void add_hand(ten_fleet *fleet, uint32_t number, enum ten_reason reason, const char *successor) {
-    add_op(fleet, number, ten_holding_hand(&fleet->targets[number].holding, reason, successor, fleet->timing.ttl_ms));
+    ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
+    add_op(fleet, number, ten_holding_hand(holding, reason, successor, fleet->timing.ttl_ms));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
 
 /* A target that is held: closes it if there is a reason to release it, and releases it when its work has stopped. */
 static void look_at_held(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     enum ten_reason reason = reason_to_release(fleet, number);
     if (reason == TEN_REASON_NONE) {
-        if (target->holding.state == TEN_HOLDING_CLOSING) {
-            ten_holding_reopen(&target->holding);
+        if (held->holding.state == TEN_HOLDING_CLOSING) {
+            ten_holding_reopen(&held->holding);
             ten_fleet_changed(fleet, number);
         }
         uint64_t at_ms = handover_ms(fleet, number);
@@ -133,12 +139,12 @@ static void look_at_held(ten_fleet *fleet, uint32_t number) {
             ten_timers_set(&fleet->looks, number, at_ms);
         return;
     }
-    if (target->holding.state != TEN_HOLDING_CLOSING) {
-        ten_holding_close(&target->holding);
+    if (held->holding.state != TEN_HOLDING_CLOSING) {
+        ten_holding_close(&held->holding);
         ten_fleet_changed(fleet, number);
         ten_fleet_tell_end(fleet, number, TENURE_EVENT_STOP, reason);
     }
-    if (target->busy)
+    if (held->busy)
         return;
     const char *successor = successor_of(fleet, number, reason);
     if (successor)
@@ -147,55 +153,61 @@ static void look_at_held(ten_fleet *fleet, uint32_t number) {
         add_release(fleet, number, reason);
 }
 
-/* The store says that this instance holds it, and it is not wanted. Release it: the other instances assume that a holder
- * works on what it holds. */
-static void release_stray(ten_fleet *fleet, uint32_t number) {
-    ten_holding *holding = &fleet->targets[number].holding;
-    ten_holding_disown(holding, holding->known_token, TEN_REASON_DONE);
-    add_release(fleet, number, TEN_REASON_DONE);
+/* What is in the store under this token is not wanted: releases it. */
+static void disown(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t number, uint64_t token,
+                   enum ten_reason reason) {
+    ten_holding_disown(&held->holding, token, reason);
+    add_release(fleet, number, reason);
 }
 
 static void look_at_removed(ten_fleet *fleet, uint32_t number) {
-    ten_holding *holding = &fleet->targets[number].holding;
-    if (holding->stray) {
-        release_stray(fleet, number);
-    } else if (holding->expired) {
-        ten_holding_disown(holding, holding->token, TEN_REASON_EXPIRED);
-        add_release(fleet, number, TEN_REASON_EXPIRED);
-    } else {
+    bool stray = ten_fleet_holding(fleet, number).stray;
+    struct ten_fleet_held *held = stray ? ten_fleet_hold(fleet, number) : ten_fleet_held(fleet, number);
+    if (held && stray) /* handed over to this instance, for example */
+        disown(fleet, held, number, held->holding.known_token, TEN_REASON_DONE);
+    else if (held && held->holding.expired)
+        disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
+    else
         ten_fleet_forget(fleet, number);
-    }
 }
 
 static void look_at_free(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed && !target->busy) {
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    bool busy = held && held->busy;
+    if (fleet->targets[number].removed && !busy) {
         look_at_removed(fleet, number);
         return;
     }
     uint64_t at_ms = turn_ms(fleet, number);
-    bool now = at_ms <= fleet->now_ms && !target->busy;
-    if (target->holding.stray && !now) {
-        /* An acquire of this instance reached the store after it had given up waiting for the answer. */
-        release_stray(fleet, number);
-    } else if (now) {
-        add_op(fleet, number, ten_holding_acquire(&target->holding, &fleet->timing));
-    } else if (at_ms != UINT64_MAX && !target->busy) {
-        ten_timers_set(&fleet->looks, number, at_ms);
+    bool now = at_ms <= fleet->now_ms && !busy;
+    bool stray = ten_fleet_holding(fleet, number).stray;
+    if (!now && !stray) {
+        if (at_ms != UINT64_MAX && !busy)
+            ten_timers_set(&fleet->looks, number, at_ms);
+        return;
     }
+    held = ten_fleet_hold(fleet, number);
+    if (!held) /* out of memory: try again later */
+        ten_timers_set(&fleet->looks, number, fleet->now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1));
+    else if (now)
+        add_op(fleet, number, ten_holding_acquire(&held->holding, &fleet->timing));
+    else /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
+          * not wanted now. The other instances assume that a holder works on what it holds. */
+        disown(fleet, held, number, held->holding.known_token, TEN_REASON_DONE);
 }
 
 /* Decides what one target needs now; may add an operation to the request. */
 static void look_at(ten_fleet *fleet, uint32_t number) {
-    const struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->known || target->holding.flight != TEN_FLIGHT_NONE)
+    if (!fleet->targets[number].known || ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
         return;
-    if (target->holding.state == TEN_HOLDING_RELEASING)
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    if (held && held->holding.state == TEN_HOLDING_RELEASING)
         add_release(fleet, number, TEN_REASON_NONE);
-    else if (ten_holding_is_held(&target->holding))
+    else if (held && ten_holding_is_held(&held->holding))
         look_at_held(fleet, number);
     else
         look_at_free(fleet, number);
+    ten_fleet_let_go(fleet, number);
 }
 
 /* ---- the request */
@@ -218,14 +230,14 @@ static void add_renewals(ten_fleet *fleet) {
     uint64_t due_ms = fleet->now_ms + (fleet->op_count > 0 ? fleet->timing.renew_ms / 2 : 0);
     uint32_t number = fleet->oldest;
     while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
-        struct ten_fleet_target *target = &fleet->targets[number];
-        if (target->holding.sent_ms + fleet->timing.renew_ms > due_ms)
+        struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+        if (held->holding.sent_ms + fleet->timing.renew_ms > due_ms)
             return;
-        if (target->holding.flight == TEN_FLIGHT_NONE) {
+        if (held->holding.flight == TEN_FLIGHT_NONE) {
             due_ms = ten_max_u64(due_ms, soon_ms);
-            add_op(fleet, number, ten_holding_renew(&target->holding, &fleet->timing, 0));
+            add_op(fleet, number, ten_holding_renew(&held->holding, &fleet->timing, 0));
         }
-        number = target->newer;
+        number = held->newer;
     }
 }
 
@@ -233,9 +245,8 @@ static void add_renewals(ten_fleet *fleet) {
 static bool is_stopped(const ten_fleet *fleet, uint64_t now_ms) {
     if (!fleet->stopping || fleet->owned_count > 0 || (!fleet->parted && now_ms < fleet->part_until_ms))
         return false;
-    for (uint32_t i = 0; i < fleet->target_room; i++)
-        if (fleet->targets[i].known &&
-            (fleet->targets[i].busy || fleet->targets[i].holding.state == TEN_HOLDING_RELEASING))
+    for (uint32_t i = 0; i < fleet->held_bound; i++)
+        if (fleet->held[i].used && (fleet->held[i].busy || fleet->held[i].holding.state == TEN_HOLDING_RELEASING))
             return false;
     return true;
 }
@@ -300,7 +311,8 @@ uint64_t ten_fleet_urgent_ms(const void *self) {
         return UINT64_MAX;
     if (fleet->oldest == TEN_NOBODY || !fleet->announced)
         return fleet->next_beat_ms;
-    return ten_min_u64(fleet->next_beat_ms, fleet->targets[fleet->oldest].holding.sent_ms + fleet->timing.renew_ms);
+    return ten_min_u64(fleet->next_beat_ms,
+                       ten_fleet_held(fleet, fleet->oldest)->holding.sent_ms + fleet->timing.renew_ms);
 }
 
 uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
@@ -318,5 +330,5 @@ uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
 
 uint64_t ten_fleet_deadline_ms(const void *self) {
     const ten_fleet *fleet = self;
-    return fleet->oldest == TEN_NOBODY ? UINT64_MAX : fleet->targets[fleet->oldest].holding.deadline_ms;
+    return fleet->oldest == TEN_NOBODY ? UINT64_MAX : ten_fleet_held(fleet, fleet->oldest)->holding.deadline_ms;
 }

@@ -1,7 +1,8 @@
 /*
- * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, held targets, events),
- * fleet_request.c (what to send next), fleet_answer.c (what an answer means), fleet_view.c (the other instances, who
- * holds what, the plan), fleet_registry.c (which targets there are) and fleet_unowned.c (targets without a holder).
+ * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, events), fleet_held.c (the
+ * targets that this instance has to do with), fleet_request.c (what to send next), fleet_answer.c (what an answer means),
+ * fleet_view.c (the other instances, who holds what, the plan), fleet_registry.c (which targets there are) and
+ * fleet_unowned.c (targets without a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
@@ -12,32 +13,43 @@
 #define TEN_NOBODY   TEN_PLAN_NONE
 #define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not in the list of instances */
 
-/* What is known about one target; its number is the plan's. */
+/* What is known about one target; its number is the plan's. There may be millions, so it is packed: 36 bytes. */
 struct ten_fleet_target {
-    ten_holding holding;
-    uint64_t free_ms;       /* when it became free, as far as is known */
-    uint64_t held_until_ms; /* when the holder's lease ends, by a refusal or a listing; 0: not known */
-    uint64_t unowned_ms;    /* since when it has no holder; 0: it has one */
-    uint64_t keep_until_ms; /* a fallback holder keeps it until then, whatever the plan says */
-    uint32_t listing;       /* the listing that last had its registration; 0: none */
-    uint32_t heard;         /* the listing in which, or after which, another holder was last heard of */
-    uint32_t holder;        /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t older;         /* held targets in the order in which their last renewals were sent */
-    uint32_t newer;
-    uint32_t busy;      /* how much work is under way */
-    uint8_t strikes;    /* how often the planned instance did not take it */
-    uint8_t end_reason; /* why the previous lease ended, as far as is known */
-    bool known : 1;     /* the number is in use */
+    uint64_t known_token; /* as in its holding, while `held` is 0 */
+    uint64_t when_ms;     /* holder TEN_NOBODY: since when it is free, as far as is known. Another instance: until when
+                             that has it, by a refusal or a listing */
+    uint64_t unowned_ms;  /* since when it has no holder; 0: it has one */
+    uint32_t holder;      /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t held;        /* its place in fleet->held, plus 1; 0: this instance has nothing to do with it */
+    uint8_t strikes;      /* how often the planned instance did not take it */
+    uint8_t end_reason;   /* why the previous lease ended, as far as is known */
+    bool spent : 1;       /* as in its holding, while `held` is 0; also `stray` */
+    bool stray : 1;
+    bool known : 1; /* the number is in use */
     bool paused : 1;
     bool removed : 1; /* forgotten when it is no longer held */
     bool claimed : 1;
     bool unplanned : 1;   /* it was claimed, but never put: it has no part in the plan */
     bool unclaimed : 1;   /* to be released even if it is planned for this instance */
     bool handed_over : 1; /* this instance released it for the planned holder */
-    bool in_order : 1;    /* in the list of held targets */
     bool unowned_told : 1;
-    bool barren : 1; /* the last acquire was refused, and not because there is a holder */
-    bool handed : 1; /* its holder did not acquire it: it was handed over to it, and may not have heard of that */
+    bool barren : 1;     /* the last acquire was refused, and not because there is a holder */
+    bool handed : 1;     /* its holder did not acquire it: it was handed over to it, and may not have heard of that */
+    bool heard : 1;      /* another holder was heard of since the last listing began */
+    bool registered : 1; /* in the store's registry, as far as is known */
+    bool listed : 1;     /* its registration was read since the last listing began */
+    bool missing : 1;    /* the last complete listing did not have its registration, nor was that read since */
+} __attribute__((packed, aligned(4)));
+
+/* What this instance has to do with a target: it holds it, a request about it is in flight, or work is under way. */
+struct ten_fleet_held {
+    ten_holding holding;
+    uint32_t keep_ms; /* for so long from its acquire a fallback holder keeps it, whatever the plan says */
+    uint32_t older;   /* held targets in the order in which their last renewals were sent */
+    uint32_t newer;
+    uint32_t busy : 30; /* how much work is under way */
+    bool in_order : 1;  /* in the list of held targets */
+    bool used : 1;      /* else it is free, and `newer` is the next free one plus 1 */
 };
 
 /* What is known about one instance; its number is the plan's. */
@@ -67,8 +79,14 @@ struct ten_fleet {
     ten_plan *plan;
     uint32_t self; /* in the plan; TEN_NOBODY until announced */
     struct ten_fleet_target *targets;
+    uint32_t target_bound; /* all numbers are below this */
     uint32_t target_room;
+    uint32_t known_count;
     uint32_t targets_max;
+    struct ten_fleet_held *held;
+    uint32_t held_bound;
+    uint32_t held_room;
+    uint32_t held_free; /* the first free one, plus 1; 0: none is */
     struct ten_fleet_instance *instances;
     uint32_t instance_room;
     ten_timers looks; /* when to decide about a target again */
@@ -102,8 +120,8 @@ struct ten_fleet {
     bool asked_to_drain;
 
     bool registry;
-    uint32_t listing;            /* counts the listings */
-    uint32_t complete_listing;   /* the last one that was complete */
+    bool read_once;              /* a listing of the registry was complete */
+    bool overflow_told;          /* since the last one: there are more targets than this instance is willing to know */
     uint64_t gathering_until_ms; /* registrations are being read; 0: they are not. See fleet_registry.c */
 
     ten_fleet_unowned unowned;
@@ -123,9 +141,6 @@ static inline void ten_fleet_changed(const ten_fleet *fleet, uint32_t target) {
 /* Reports an event about a target: its id and the token of its lease are filled in. */
 void ten_fleet_tell(ten_fleet *fleet, uint32_t target, tenure_event event);
 void ten_fleet_tell_end(ten_fleet *fleet, uint32_t target, enum tenure_event_kind kind, enum ten_reason reason);
-/* The list of held targets, in the order in which their last renewals were sent: appends to it, and removes from it. */
-void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
-void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 /* The target is no longer held, for whatever reason: takes it out of the list and decides anew. */
 void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
@@ -138,6 +153,38 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t target);
 uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
 /* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
 void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
+
+/* fleet_held.c */
+/* NULL: this instance has nothing to do with it. Valid until the next ten_fleet_hold(). */
+static inline struct ten_fleet_held *ten_fleet_held(const ten_fleet *fleet, uint32_t target) {
+    uint32_t held = fleet->targets[target].held;
+    return held ? &fleet->held[held - 1] : NULL;
+}
+
+static inline bool ten_fleet_is_held(const ten_fleet *fleet, uint32_t target) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, target);
+    return held && ten_holding_is_held(&held->holding);
+}
+
+static inline enum ten_flight ten_fleet_flight(const ten_fleet *fleet, uint32_t target) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, target);
+    return held ? (enum ten_flight)held->holding.flight : TEN_FLIGHT_NONE;
+}
+
+static inline uint64_t ten_fleet_known_token(const ten_fleet *fleet, uint32_t target) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, target);
+    return held ? held->holding.known_token : fleet->targets[target].known_token;
+}
+
+/* This instance has something to do with the target from now on. NULL: out of memory. */
+struct ten_fleet_held *ten_fleet_hold(ten_fleet *fleet, uint32_t target);
+/* Frees what ten_fleet_hold() made, if nothing needs it any more; or in any case. */
+void ten_fleet_let_go(ten_fleet *fleet, uint32_t target);
+void ten_fleet_drop(ten_fleet *fleet, uint32_t target);
+void ten_fleet_set_holding(ten_fleet *fleet, uint32_t target, const ten_holding *holding);
+/* The list of held targets, in the order in which their last renewals were sent: appends to it, and removes from it. */
+void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
+void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 
 /* fleet_request.c */
 /* When a heartbeat or a renewal is due. */

@@ -12,11 +12,12 @@ static bool is_wanted(const struct ten_fleet_target *target) {
 }
 
 /* As far as this instance knows. A live instance renews what it holds. */
-static bool has_holder(const ten_fleet *fleet, const struct ten_fleet_target *target) {
-    if (ten_holding_is_held(&target->holding))
+static bool has_holder(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_target *target = &fleet->targets[number];
+    if (ten_fleet_is_held(fleet, number))
         return true;
     if (target->holder == TEN_OUTSIDER)
-        return target->held_until_ms > fleet->now_ms && !target->barren;
+        return target->when_ms > fleet->now_ms && !target->barren;
     return target->holder != TEN_NOBODY && target->holder != fleet->self;
 }
 
@@ -36,17 +37,17 @@ static bool is_mine_to_tell(const ten_fleet *fleet, uint32_t number) {
 
 void ten_fleet_look_for_unowned(ten_fleet *fleet) {
     ten_fleet_unowned found = {0};
-    for (uint32_t i = 0; i < fleet->target_room; i++) {
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        if (target->holding.flight == TEN_FLIGHT_ACQUIRE)
+        if (ten_fleet_flight(fleet, i) == TEN_FLIGHT_ACQUIRE)
             continue; /* its answer comes next */
-        if (!is_wanted(target) || has_holder(fleet, target)) {
+        if (!is_wanted(target) || has_holder(fleet, i)) {
             target->unowned_ms = 0;
             target->unowned_told = false;
             continue;
         }
         if (target->unowned_ms == 0)
-            target->unowned_ms = ten_max_u64(ten_min_u64(target->free_ms, fleet->now_ms), 1);
+            target->unowned_ms = ten_max_u64(ten_min_u64(target->when_ms, fleet->now_ms), 1);
         found.count++;
         found.since_ms = found.since_ms ? ten_min_u64(found.since_ms, target->unowned_ms) : target->unowned_ms;
         uint64_t free_ms = fleet->now_ms - target->unowned_ms;
@@ -55,7 +56,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         target->unowned_told = true;
         ten_fleet_tell(fleet, i,
                        (tenure_event){.kind = TENURE_EVENT_UNOWNED,
-                                      .token = target->holding.known_token,
+                                      .token = ten_fleet_known_token(fleet, i),
                                       .reason = ten_reason_name((enum ten_reason)target->end_reason),
                                       .free_ms = free_ms});
     }
@@ -71,6 +72,6 @@ size_t ten_fleet_planned_count(const ten_fleet *fleet) {
 }
 
 uint64_t ten_fleet_margin_ms(const ten_fleet *fleet, uint64_t now_ms) {
-    return fleet->oldest == TEN_NOBODY ? 0
-                                       : ten_sub_saturating(fleet->targets[fleet->oldest].holding.deadline_ms, now_ms);
+    uint64_t deadline_ms = ten_fleet_deadline_ms(fleet);
+    return deadline_ms == UINT64_MAX ? 0 : ten_sub_saturating(deadline_ms, now_ms);
 }

@@ -14,14 +14,15 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
     (void)from;
     (void)to;
     fleet->moved_count++;
-    if (number < fleet->target_room && fleet->targets[number].known) {
+    if (number < fleet->target_bound && fleet->targets[number].known) {
+        struct ten_fleet_target *target = &fleet->targets[number];
         /* It has another planned holder now, about which past failures to take it say nothing. */
-        fleet->targets[number].strikes = 0;
-        fleet->targets[number].keep_until_ms = 0;
+        target->strikes = 0;
+        if (target->held)
+            ten_fleet_held(fleet, number)->keep_ms = 0;
         /* A live holder hands it over, so trying can wait. The lease of a dead one expires when it expires. */
-        if (fleet->targets[number].held_until_ms && fleet->targets[number].holder < TEN_OUTSIDER)
-            fleet->targets[number].held_until_ms =
-                ten_max_u64(fleet->targets[number].held_until_ms, fleet->now_ms + fleet->timing.ttl_ms);
+        if (target->when_ms && target->holder < TEN_OUTSIDER)
+            target->when_ms = ten_max_u64(target->when_ms, fleet->now_ms + fleet->timing.ttl_ms);
         ten_fleet_look(fleet, number);
     }
 }
@@ -86,14 +87,13 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
 
 /* What a dead instance held is free now or in a moment: its leases were renewed with its heartbeats. */
 static void free_targets_of(ten_fleet *fleet, uint32_t number) {
-    for (uint32_t i = 0; i < fleet->target_room; i++) {
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
         if (!target->known || target->holder != number)
             continue;
         target->holder = TEN_NOBODY;
         target->end_reason = TEN_REASON_EXPIRED;
-        target->held_until_ms = 0;
-        target->free_ms = fleet->now_ms;
+        target->when_ms = fleet->now_ms;
         ten_fleet_look(fleet, i);
     }
 }
@@ -153,7 +153,7 @@ void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
     fleet->last_list_ms = now_ms;
     fleet->next_list_ms = next_list_ms(fleet);
     ten_fleet_settle(fleet);
-    for (uint32_t i = 0; first && i < fleet->target_room; i++)
+    for (uint32_t i = 0; first && i < fleet->target_bound; i++)
         if (fleet->targets[i].known)
             ten_fleet_look(fleet, i);
 }
@@ -161,7 +161,7 @@ void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
 /* ---- who holds what */
 
 static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    ten_holding_lose(&fleet->targets[number].holding);
+    ten_holding_lose(&ten_fleet_held(fleet, number)->holding);
     ten_fleet_lost(fleet, number, reason);
 }
 
@@ -169,16 +169,17 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
                         bool handed) {
     struct ten_fleet_target *target = &fleet->targets[number];
     bool mine = holder && strcmp(holder, fleet->instance) == 0;
-    enum ten_holding_news news = ten_holding_hear(&target->holding, token, mine);
+    ten_holding holding = ten_fleet_holding(fleet, number);
+    enum ten_holding_news news = ten_holding_hear(&holding, token, mine);
+    ten_fleet_set_holding(fleet, number, &holding);
     if (news == TEN_HOLDING_OUTDATED)
         return;
     if (mine) {
-        if (target->holding.stray)
+        if (holding.stray)
             ten_fleet_look(fleet, number);
-        if (target->holding.stray && news == TEN_HOLDING_NEWER) { /* handed over to this instance, perhaps */
+        if (holding.stray && news == TEN_HOLDING_NEWER) { /* handed over to this instance, perhaps */
             target->holder = TEN_NOBODY;
-            target->held_until_ms = 0;
-            target->free_ms = fleet->now_ms;
+            target->when_ms = fleet->now_ms;
         }
         return;
     }
@@ -186,16 +187,14 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     if (instance != TEN_NOBODY && news == TEN_HOLDING_NEWER)
         fleet->instances[instance].active_ms = fleet->now_ms;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
-    target->held_until_ms = holder ? fleet->now_ms + ten_max_u64(remaining_ms, 1) : 0;
-    target->heard = fleet->listing;
+    target->when_ms = fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0);
+    target->heard = true;
     target->barren = false;
     target->handed = handed;
     /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
     if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
         target->strikes = 0;
-    if (!holder)
-        target->free_ms = fleet->now_ms;
-    if (ten_holding_is_held(&target->holding))
+    if (ten_fleet_is_held(fleet, number))
         lose(fleet, number, TEN_REASON_TAKEN);
     else
         ten_fleet_look(fleet, number);
@@ -205,20 +204,18 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
  * missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be had. */
 static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (token < target->holding.known_token || ten_holding_is_held(&target->holding) || target->barren ||
+    if (token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number) || target->barren ||
         target->holder == TEN_NOBODY || fleet->now_ms < fleet->recovering_until_ms)
         return;
     target->holder = TEN_NOBODY;
     target->end_reason = TEN_REASON_NONE;
-    target->held_until_ms = 0;
-    target->free_ms = fleet->now_ms;
+    target->when_ms = fleet->now_ms;
     ten_fleet_look(fleet, number);
 }
 
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
-    if (number == TEN_NOBODY || !fleet->targets[number].known ||
-        fleet->targets[number].holding.flight != TEN_FLIGHT_NONE)
+    if (number == TEN_NOBODY || !fleet->targets[number].known || ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
         return;
     if (row->holder)
         note_holder(fleet, number, row->holder, row->token, row->remaining_ms, false);
@@ -229,35 +226,36 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
 /* A listing has no row for what is free and not registered. Should somebody have taken it since its page was read, an
  * acquire is refused, and says who holds it. */
 void ten_fleet_note_unlisted(ten_fleet *fleet) {
-    for (uint32_t i = 0; i < fleet->target_room; i++) {
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
         const struct ten_fleet_target *target = &fleet->targets[i];
-        if (target->known && target->heard < fleet->listing && target->holding.flight == TEN_FLIGHT_NONE)
-            note_free(fleet, i, target->holding.known_token);
+        if (target->known && !target->heard && ten_fleet_flight(fleet, i) == TEN_FLIGHT_NONE)
+            note_free(fleet, i, ten_fleet_known_token(fleet, i));
     }
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (change->token < target->holding.known_token || ten_holding_is_held(&target->holding))
+    if (change->token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number))
         return;
     target->holder = TEN_NOBODY;
     target->end_reason = (uint8_t)change->reason;
-    target->held_until_ms = 0;
-    target->free_ms = fleet->now_ms;
+    target->when_ms = fleet->now_ms;
     ten_fleet_look(fleet, number);
 }
 
 /* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends. */
 static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    target->holding.known_token = token;
-    if (ten_holding_is_held(&target->holding))
+    ten_holding holding = ten_fleet_holding(fleet, number);
+    ten_holding_know(&holding, token);
+    ten_fleet_set_holding(fleet, number, &holding);
+    if (ten_fleet_is_held(fleet, number))
         lose(fleet, number, TEN_REASON_FORCED);
     if (!target->known)
         return;
     target->holder = TEN_OUTSIDER;
-    target->held_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
-    target->heard = fleet->listing;
+    target->when_ms = fleet->now_ms + fleet->timing.ttl_ms;
+    target->heard = true;
     ten_fleet_look(fleet, number);
 }
 
@@ -270,12 +268,11 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
         number = ten_fleet_put_unwanted(fleet, change->target);
     if (number == TEN_NOBODY || !fleet->targets[number].known)
         return;
-    struct ten_fleet_target *target = &fleet->targets[number];
     if (change->kind == TENURE_EVENT_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms, handed);
     } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
-    } else if (change->reason == TEN_REASON_FORCED && change->token >= target->holding.known_token) {
+    } else if (change->reason == TEN_REASON_FORCED && change->token >= ten_fleet_known_token(fleet, number)) {
         note_forced(fleet, number, change->token);
     }
 }
@@ -313,13 +310,12 @@ static void begin_epoch(ten_fleet *fleet) {
         fleet->next_list_ms = fleet->now_ms;
     fleet->start_ms = fleet->now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
     fleet->recovering_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
-    for (uint32_t i = 0; i < fleet->target_room; i++) {
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || ten_holding_is_held(&target->holding))
+        if (!target->known || ten_fleet_is_held(fleet, i))
             continue;
         target->holder = TEN_NOBODY;
-        target->held_until_ms = 0;
-        target->free_ms = fleet->now_ms;
+        target->when_ms = fleet->now_ms;
         ten_fleet_look(fleet, i);
     }
 }

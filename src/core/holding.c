@@ -33,7 +33,7 @@ static void check(const ten_holding *holding) {
     bool believing = is_believing((enum ten_holding_state)holding->state);
     TEN_INVARIANT((holding->deadline_ms != 0) == believing);
     TEN_INVARIANT(believing || !holding->uncertain);
-    TEN_INVARIANT(!believing || holding->token > holding->spent_token);
+    TEN_INVARIANT(!believing || !holding->spent);
 }
 
 static void move(ten_holding *holding, enum ten_holding_state to) {
@@ -46,8 +46,17 @@ static void move(ten_holding *holding, enum ten_holding_state to) {
     check(holding);
 }
 
+void ten_holding_know(ten_holding *holding, uint64_t token) {
+    if (token <= holding->known_token)
+        return;
+    holding->known_token = token;
+    holding->spent = false;
+}
+
+/* A token below the highest that was seen needs no mark. */
 static void spend(ten_holding *holding, uint64_t token) {
-    holding->spent_token = ten_max_u64(holding->spent_token, token);
+    ten_holding_know(holding, token);
+    holding->spent |= token == holding->known_token;
 }
 
 /* ---- reading */
@@ -128,16 +137,17 @@ static enum ten_holding_outcome answer_acquire(ten_holding *holding, const ten_t
                                                uint64_t now_ms, const ten_result *result) {
     if (result->outcome != TEN_OK) {
         if (result->outcome == TEN_HELD)
-            holding->known_token = ten_max_u64(holding->known_token, result->token);
+            ten_holding_know(holding, result->token);
         return TEN_HOLDING_REFUSED;
     }
-    if (result->token <= holding->spent_token || result->token < holding->known_token) {
+    if (result->token < holding->known_token || (result->token == holding->known_token && holding->spent)) {
         ten_holding_disown(holding, result->token, TEN_REASON_STORE);
         return TEN_HOLDING_SPENT;
     }
     if (!believe(holding, timing, sent_ms, now_ms, result))
         return TEN_HOLDING_LATE;
-    holding->token = holding->known_token = result->token;
+    ten_holding_know(holding, result->token);
+    holding->token = result->token;
     holding->acquired_ms = sent_ms;
     holding->expired = holding->stray = false;
     move(holding, TEN_HOLDING_HELD);
@@ -163,7 +173,7 @@ static enum ten_holding_outcome answer_renewal(ten_holding *holding, const ten_t
 static enum ten_holding_outcome answer_hand(ten_holding *holding, const ten_result *result) {
     if (result->outcome != TEN_OK && result->outcome != TEN_LOST)
         return TEN_HOLDING_UNHANDED;
-    holding->known_token = ten_max_u64(holding->known_token, result->token);
+    ten_holding_know(holding, result->token);
     move(holding, TEN_HOLDING_NONE);
     return result->outcome == TEN_OK ? TEN_HOLDING_HANDED : TEN_HOLDING_RELEASED;
 }
@@ -245,7 +255,7 @@ enum ten_holding_news ten_holding_hear(ten_holding *holding, uint64_t token, boo
     if (token < holding->known_token || (held && token <= holding->token))
         return TEN_HOLDING_OUTDATED;
     bool newer = token > holding->known_token;
-    holding->known_token = token;
+    ten_holding_know(holding, token);
     /* An acquire of this instance, whose answer was lost. It is acquired again, or released. */
     holding->stray = mine && !held && holding->flight != TEN_FLIGHT_ACQUIRE && (newer || holding->stray);
     return newer ? TEN_HOLDING_NEWER : TEN_HOLDING_KNOWN;

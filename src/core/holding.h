@@ -53,13 +53,13 @@ typedef struct ten_holding {
     uint64_t sent_ms;     /* when the last confirmed request was sent */
     uint64_t acquired_ms; /* the same for the acquire */
     uint64_t known_token; /* the highest seen, whoever it was granted to */
-    uint64_t spent_token; /* the highest that is spent */
     uint8_t state;        /* enum ten_holding_state; every change goes through one function */
     uint8_t flight;       /* enum ten_flight: the request that has not been answered */
     uint8_t reason;       /* enum ten_reason, while releasing */
     bool uncertain : 1;
     bool expired : 1; /* its deadline has passed, and it was not released since: the store may still have it */
     bool stray : 1;   /* the store says that this instance holds it, under known_token, but it has no such grant */
+    bool spent : 1;   /* known_token is spent. Lower ones are never believed again in any case */
 } ten_holding;
 
 /* ---- reading */
@@ -110,6 +110,8 @@ bool ten_holding_unanswered(ten_holding *holding);
 
 /* ---- what else happens */
 
+/* The store has granted this token to somebody. */
+void ten_holding_know(ten_holding *holding, uint64_t token);
 /* Gives up a lease whose deadline has passed. True: it has just expired. */
 bool ten_holding_expire(ten_holding *holding, uint64_t now_ms);
 /* The lease has ended: another instance took it, or it was forced. */

@@ -16,8 +16,7 @@ static uint64_t hash_id(const char *id) {
 }
 
 void ten_plan_targets_free(struct ten_plan_targets *targets) {
-    for (uint32_t i = 0; i < targets->bound; i++)
-        ten_free(targets->ids[i]);
+    ten_names_free(&targets->names);
     ten_free(targets->ids);
     ten_free(targets->hashes);
     ten_free(targets->holders);
@@ -110,7 +109,7 @@ uint32_t ten_plan_targets_find(const struct ten_plan_targets *targets, const cha
 uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) {
     if (!grow_index(targets) || !grow_columns(targets))
         return TEN_PLAN_NONE;
-    char *copy = ten_strdup(id);
+    char *copy = ten_names_add(&targets->names, id);
     if (!copy)
         return TEN_PLAN_NONE;
     uint32_t number = targets->first_free ? targets->first_free - 1 : targets->bound++;
@@ -130,7 +129,7 @@ uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) 
 void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number) {
     remove_from_index(targets, number);
     targets->aside_count -= targets->aside[number];
-    ten_free(targets->ids[number]);
+    ten_names_remove(&targets->names, targets->ids[number]);
     targets->ids[number] = NULL;
     targets->holders[number] = TEN_PLAN_NONE;
     targets->told_holders[number] = TEN_PLAN_NONE;

@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/names.h"
+
 struct ten_plan_targets {
+    ten_names names;
     char **ids;             /* NULL: a free number */
     uint64_t *hashes;       /* mixed; of a free number: the next free number + 1, or 0 */
     uint32_t *holders;      /* an instance's number or TEN_PLAN_NONE, which free numbers have too */

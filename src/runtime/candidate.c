@@ -53,7 +53,6 @@ static uint64_t now_ms(const tenure_election *election) {
 static void publish(void *owner) {
     tenure_election *election = owner;
     const ten_holding *holding = &election->core.holding;
-    atomic_store_explicit(&election->belief->process, election->object.process, memory_order_relaxed);
     atomic_store_explicit(&election->belief->token, holding->token, memory_order_relaxed);
     ten_belief_set(election->belief, holding->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
     if (election->last_end_ms)

@@ -9,12 +9,8 @@
 #include "base/random.h"
 #include "runtime/member_state.h"
 
-#define SETTLE_MS   2000u
-#define BATCH_MAX   1000u
-#define PAGE_SIZE   1000u
-#define FEED_SIZE   4000u
-#define FEED_PART   480u /* an eighth of a rank delay: nobody has to hear of a change sooner */
-#define STOP_MIN_MS 1000u
+#define STOP_MIN_MS     1000u
+#define TARGETS_DEFAULT 4000000u
 
 /* ---- what changes; with the lock */
 
@@ -26,20 +22,19 @@ static bool make_room(void *userdata, uint32_t number) {
 static void publish(void *userdata, uint32_t number) {
     tenure_member *member = userdata;
     ten_belief *belief = ten_beliefs_at(member->beliefs, number);
-    const ten_holding *holding = ten_fleet_holding(member->fleet, number);
+    ten_holding holding = ten_fleet_holding(member->fleet, number);
     if (!belief)
-        return; /* the fleet has no such number: see targets_max */
+        return; /* the fleet has no such number: see max_targets */
     bool known = ten_fleet_knows(member->fleet, number);
     ten_belief_set(belief, 0, false);
     if (!known) /* handles on the target that it was are about none any more */
         atomic_fetch_add_explicit(&belief->generation, 1, memory_order_release);
-    atomic_store_explicit(&belief->process, member->object.process, memory_order_relaxed);
-    atomic_store_explicit(&belief->token, holding->token, memory_order_relaxed);
-    ten_belief_set(belief, holding->deadline_ms, ten_holding_may_work(holding, ten_member_now_ms(member)));
+    atomic_store_explicit(&belief->token, holding.token, memory_order_relaxed);
+    ten_belief_set(belief, holding.deadline_ms, ten_holding_may_work(&holding, ten_member_now_ms(member)));
     uint64_t last_end_ms = atomic_load_explicit(member->beliefs->last_end_ms, memory_order_relaxed);
     if (ten_fleet_owned_count(member->fleet) == 0)
         last_end_ms = 0;
-    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding->deadline_ms),
+    atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding.deadline_ms),
                           memory_order_release);
 }
 
@@ -94,9 +89,17 @@ static void measure_fleet(void *owner) {
                        unowned.count, unowned.since_ms);
 }
 
+/* Not what is one too many for the fleet. */
+static bool knows(const tenure_member *member, const char *target) {
+    ten_carrier_lock(member->carrier);
+    bool known = ten_plan_find_target(ten_fleet_plan(member->fleet), target) != TEN_PLAN_NONE;
+    ten_carrier_unlock(member->carrier);
+    return known;
+}
+
 static void take_row(void *owner, const ten_row *row) {
     const tenure_member *member = owner;
-    if (member->targets_from_store && row->registered && member->extras.on_target)
+    if (member->targets_from_store && row->registered && member->extras.on_target && knows(member, row->target.id))
         member->extras.on_target(&row->target, false, member->extras.userdata);
 }
 
@@ -128,9 +131,9 @@ static void make_driver(tenure_member *member) {
                                 .events = &member->task.events,
                                 .seed = ten_random_u64(),
                                 .backoff_max_ms = member->timing.renew_ms / 4,
-                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / FEED_PART, 1),
-                                .feed_size = FEED_SIZE,
-                                .page_size = PAGE_SIZE,
+                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / TEN_FLEET_FEED_PART, 1),
+                                .feed_size = TEN_FLEET_FEED,
+                                .page_size = TEN_FLEET_PAGE,
                                 .registrations = member->targets_from_store};
     ten_driver_init(&member->task.driver, &config, ten_member_now_ms(member));
 }
@@ -148,14 +151,14 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     ten_fleet_config config = {.namespace_name = member->namespace_name,
                                .instance = member->instance,
                                .timing = member->timing,
-                               .settle_ms = options->settle_ms ? options->settle_ms : SETTLE_MS,
+                               .settle_ms = options->settle_ms ? options->settle_ms : TEN_FLEET_SETTLE_MS,
                                .weight = options->weight ? options->weight : 1,
                                .seed = ten_random_u64(),
                                .metadata = member->metadata,
-                               .batch_max = BATCH_MAX,
+                               .batch_max = TEN_FLEET_BATCH,
                                .registry = member->targets_from_store,
                                .hands = member->task.channel->store->capabilities.hands,
-                               .targets_max = member->beliefs->room,
+                               .targets_max = options->max_targets ? options->max_targets : TARGETS_DEFAULT,
                                .events = &member->task.events,
                                .make_room = make_room,
                                .changed = publish,
@@ -178,7 +181,7 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     memcpy(member->instance, context->instance, sizeof member->instance);
     snprintf(member->namespace_name, sizeof member->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : context->namespace_name);
-    int r = ten_task_open(task, member->carrier, BATCH_MAX + 2, error);
+    int r = ten_task_open(task, member->carrier, TEN_FLEET_BATCH + 2, error);
     if (r < 0)
         return r;
     task->hooks = &hooks;
@@ -204,6 +207,9 @@ static int check_options(tenure_context *context, const tenure_member_options *o
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the fleet member");
     if (r == TENURE_OK && options->namespace_name && ten_id_check_namespace(options->namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
+    if (r == TENURE_OK && options->max_targets > TEN_BELIEFS_MAX)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "max_targets must be at most %u, and is %u", TEN_BELIEFS_MAX,
+                               options->max_targets);
     if (r == TENURE_OK && options->settle_ms > TENURE_TTL_MAX_MS)
         r = ten_last_error_say(context, TENURE_E_INVALID,
                                "settle_ms must be at most 31622400000 (366 days), and is %llu",

@@ -30,10 +30,14 @@ static int unknown(const tenure_member *member, const char *target) {
 }
 
 static int no_room(const tenure_member *member, const char *target) {
-    return ten_last_error_say(member, TENURE_E_NOMEM,
-                              "out of memory for the target %s, or it is more than the %u targets that a fleet member "
-                              "can have",
-                              target, member->beliefs->room);
+    ten_carrier_lock(member->carrier);
+    bool full = ten_fleet_is_full(member->fleet);
+    ten_carrier_unlock(member->carrier);
+    if (!full)
+        return ten_last_error_say(member, TENURE_E_NOMEM, "out of memory for the target %s", target);
+    return ten_last_error_say(member, TENURE_E_TOO_MANY,
+                              "%s is one more than the targets that this fleet member may have; raise max_targets",
+                              target);
 }
 
 int tenure_member_put(tenure_member *member, const char *target, unsigned flags) {
@@ -134,7 +138,7 @@ int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret
     bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now);
     if (owned) {
         ten_fleet_begin_work(member->fleet, now, number);
-        *ret_token = ten_fleet_holding(member->fleet, number)->token;
+        *ret_token = ten_fleet_holding(member->fleet, number).token;
     }
     ten_carrier_unlock(member->carrier);
     if (number == TEN_PLAN_NONE)
@@ -180,20 +184,18 @@ static const ten_belief *belief_of(tenure_handle handle) {
 }
 
 /* The generation is read again behind what it is about. */
-static bool is_before(tenure_handle handle, const ten_belief *belief, uint64_t until_ms) {
-    return until_ms != 0 && ten_now_ms() < until_ms &&
-           ten_fork_is(atomic_load_explicit(&belief->process, memory_order_relaxed)) && belief_of(handle);
+static bool is_before(tenure_handle handle, uint64_t until_ms) {
+    return until_ms != 0 && ten_now_ms() < until_ms && ten_fork_is(handle.process) && belief_of(handle);
 }
 
 bool tenure_handle_is_held(tenure_handle handle) {
     const ten_belief *belief = belief_of(handle);
-    return belief && is_before(handle, belief, ten_belief_work_until_ms(belief));
+    return belief && is_before(handle, ten_belief_work_until_ms(belief));
 }
 
 uint64_t tenure_handle_token(tenure_handle handle) {
     const ten_belief *belief = belief_of(handle);
-    bool held = belief && ten_belief_ends_ms(belief) != 0 &&
-                ten_fork_is(atomic_load_explicit(&belief->process, memory_order_relaxed));
+    bool held = belief && ten_belief_ends_ms(belief) != 0 && ten_fork_is(handle.process);
     uint64_t token = held ? atomic_load_explicit(&belief->token, memory_order_acquire) : 0;
     return held && belief_of(handle) ? token : 0;
 }
@@ -201,7 +203,7 @@ uint64_t tenure_handle_token(tenure_handle handle) {
 uint64_t tenure_handle_remaining_ms(tenure_handle handle) {
     const ten_belief *belief = belief_of(handle);
     uint64_t ends_ms = belief ? ten_belief_ends_ms(belief) : 0;
-    return ends_ms && is_before(handle, belief, ends_ms) ? ten_sub_saturating(ends_ms, ten_now_ms()) : 0;
+    return ends_ms && is_before(handle, ends_ms) ? ten_sub_saturating(ends_ms, ten_now_ms()) : 0;
 }
 
 int tenure_member_handle(tenure_member *member, const char *target, tenure_handle *ret_handle) {
@@ -214,7 +216,8 @@ int tenure_member_handle(tenure_member *member, const char *target, tenure_handl
     uint32_t number = find(member, target);
     if (number != TEN_PLAN_NONE) {
         const ten_belief *belief = ten_beliefs_at(member->beliefs, number);
-        *ret_handle = (tenure_handle){.belief = belief, .generation = atomic_load(&belief->generation)};
+        *ret_handle = (tenure_handle){
+            .belief = belief, .generation = atomic_load(&belief->generation), .process = member->object.process};
     }
     ten_carrier_unlock(member->carrier);
     return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
@@ -239,15 +242,15 @@ static enum tenure_member_state state_of(const ten_holding *holding, const char 
 /* With the lock. */
 static void fill_info(const tenure_member *member, uint32_t number, const char *target, tenure_member_info *info) {
     const ten_plan *plan = ten_fleet_plan(member->fleet);
-    const ten_holding *holding = ten_fleet_holding(member->fleet, number);
+    ten_holding holding = ten_fleet_holding(member->fleet, number);
     const char *holder = ten_fleet_holder_of(member->fleet, number);
     uint32_t planned = ten_plan_holder(plan, number);
     uint64_t acquired_ms;
     uint64_t renewed_ms;
     ten_fleet_times(member->fleet, number, &acquired_ms, &renewed_ms);
     *info = (tenure_member_info){.size = sizeof *info,
-                                 .state = state_of(holding, holder),
-                                 .token = holding->token,
+                                 .state = state_of(&holding, holder),
+                                 .token = ten_holding_is_held(&holding) ? holding.token : holding.known_token,
                                  .acquired_at_ms = unix_ms(member, acquired_ms),
                                  .renewed_at_ms = unix_ms(member, renewed_ms)};
     snprintf(info->target, sizeof info->target, "%s", target);
@@ -283,7 +286,7 @@ static bool copy_names(const tenure_member *member, bool owned, ten_copies *copi
         if (!owned)
             name = ten_plan_instance_id(plan, i);
         else if (ten_fleet_knows(member->fleet, i) &&
-                 ten_fleet_holding(member->fleet, i)->deadline_ms > ten_member_now_ms(member))
+                 ten_fleet_holding(member->fleet, i).deadline_ms > ten_member_now_ms(member))
             name = ten_plan_target_id(plan, i);
         if (name && (!ten_copies_keep(copies, &name) || !ten_copies_add(copies, &name, sizeof name)))
             return false;

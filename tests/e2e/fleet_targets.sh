@@ -298,6 +298,29 @@ unusable_target() {
     repeated 'polls of t-1' "$(grep -c '"target":"t-1"' a.out)" 5 100 200
 }
 
+# More targets than an agent is willing to know: refused at the start, and left to others later.
+too_many_targets() {
+    targets 5
+    for source in store "file:$CASE/list"; do
+        printf 't-%s\n' 1 2 3 4 5 >list
+        run timeout 20 "$TENURE" agent --targets "$source" --poll 'exec:true' --max-targets 4
+        same "exit code for $source" "$STATUS" 2
+        err_has 'more targets than the 4' '--max-targets'
+        for target in t-1 t-5; do is_free $target || fail "$target was acquired"; done
+        bare_agent a --targets "$source" --poll "exec:exec $POLLER $CASE/polls poll 20" --every 100ms --max-targets 5
+        mark start
+        until_true 10 polled t-5 start
+        if [ "$source" = store ]; then "$TENURE" target add t-6; else echo t-6 >>list; fi
+        until_true 10 said a 't-6' '"error":'
+        mark more
+        until_true 5 polled t-5 more
+        stop a
+        if polled t-6; then fail 't-6 is polled'; fi
+        "$TENURE" target rm t-6 >/dev/null 2>&1 || :
+    done
+    sound
+}
+
 it 'targets added, paused, resumed and removed in the store take effect within a second' store_targets
 it 'a changed command and interval take effect within a second' changed_at_runtime
 it 'a target removed and added again while it is polled is polled on' removed_and_added_in_a_poll 0
@@ -311,5 +334,6 @@ it 'a worker that is killed while the file of targets cannot be read is followed
 if [ -z "${TENURE_SANITIZED:-}" ]; then
     it 'a file system that hangs stops neither polls nor the end of an agent' hung_file
 fi
+it 'more targets than --max-targets are refused at the start, and left to others later' too_many_targets
 it 'targets that cannot be polled fail by themselves, and are not a line a poll' unusable_target
 finish

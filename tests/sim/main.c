@@ -4,6 +4,7 @@
  *   sim [--seeds N] [--first S] [--mutant NAME] [--jobs N] [--verbose]     random runs
  *   sim --mutants                                                          each planted bug has to be found
  *   sim --scenarios [--large]                                              what seeds are too small for
+ *   sim --scale INSTANCESxTARGETS [--real N] [--first S]                   a large fleet, with faults if all are real
  *   sim --elections ...                                                    the same of elections instead of fleets
  *   sim --leases ...                                                       and of leases that programs acquire
  */
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "scale.h"
 #include "sim.h"
 
 #include "lib/machine.h"
@@ -156,6 +158,8 @@ struct options {
     bool mutants;
     bool scenarios;
     bool large; /* those scenarios too that take a minute */
+    const char *scale;
+    uint64_t real;
 };
 
 /* ---- child processes */
@@ -338,6 +342,21 @@ static void set_mutant(const char *name) {
     exit(2);
 }
 
+/* "200x20000", with --real N */
+static int run_scale(const struct options *options) {
+    unsigned instances = 0, targets = 0;
+    if (sscanf(options->scale, "%ux%u", &instances, &targets) != 2 || instances == 0 || targets == 0) {
+        fputs("sim: --scale wants INSTANCESxTARGETS, for example 200x20000\n", stderr);
+        return 2;
+    }
+    uint32_t real = options->real ? (uint32_t)ten_min_u64(options->real, instances) : instances;
+    printf("1..1\n# %u instances, %u of them real, %u targets, seed %llu\n", instances, real, targets,
+           (unsigned long long)options->first);
+    bool done = sim_scale(instances, targets, real, real == instances && instances >= 4, options->first);
+    printf("%s 1 - a large fleet settles, and nothing has two holders\n", done ? "ok" : "not ok");
+    return !done;
+}
+
 int main(int argc, char **argv) {
     struct options options = {.part = &fleets, .seeds = 100, .first = 1, .jobs = 2};
     share_out_mutants();
@@ -358,6 +377,10 @@ int main(int argc, char **argv) {
             options.scenarios = true;
         else if (strcmp(argv[i], "--large") == 0)
             options.large = true;
+        else if (strcmp(argv[i], "--scale") == 0 && i + 1 < argc)
+            options.scale = argv[++i];
+        else if (strcmp(argv[i], "--real") == 0)
+            options.real = number_after(argv, argc, &i);
         else if (strcmp(argv[i], "--elections") == 0)
             options.part = &elections;
         else if (strcmp(argv[i], "--leases") == 0)
@@ -365,13 +388,15 @@ int main(int argc, char **argv) {
         else {
             fputs(
                 "usage: sim [--elections | --leases] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
-                "--mutants | --scenarios [--large]\n",
+                "--mutants | --scenarios [--large] | --scale INSTANCESxTARGETS [--real N] [--first S]\n",
                 stderr);
             return 2;
         }
     }
     if (options.verbose)
         setvbuf(stdout, NULL, _IOLBF, 0); /* so that nothing is missing should an invariant break */
+    if (options.scale)
+        return run_scale(&options);
     if (options.mutants)
         return all_mutants(&options);
     return options.scenarios ? all_scenarios(&options) : random_runs(&options);

@@ -129,8 +129,11 @@ void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32
 }
 
 static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
-    uint32_t number = process->pieces[target].number;
-    return number == SIM_NOBODY ? NULL : ten_fleet_holding(process->fleet, number);
+    struct sim_piece *piece = &process->pieces[target];
+    if (piece->number == SIM_NOBODY)
+        return NULL;
+    piece->lease = ten_fleet_holding(process->fleet, piece->number);
+    return &piece->lease;
 }
 
 static void describe(const struct sim_process *process, uint64_t now_ms) {

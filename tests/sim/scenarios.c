@@ -139,8 +139,8 @@ static void run_suspend(struct sim_world *world) {
     sim_pause(world, sleeper, 3 * sim_ttl_us(world));
     sim_run_until(world, world->now_us + 3 * sim_ttl_us(world) - 1, suspend);
     for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
-        if (ten_holding_is_confirmed(ten_fleet_holding(sleeper->fleet, sleeper->pieces[i].number),
-                                     sim_local_ms(sleeper, world->now_us)))
+        ten_holding lease = ten_fleet_holding(sleeper->fleet, sleeper->pieces[i].number);
+        if (ten_holding_is_confirmed(&lease, sim_local_ms(sleeper, world->now_us)))
             sim_fail(world, i, "%s slept for 3 TTL, but believes in %s", sleeper->id, world->targets[i].id);
         if (!sim_is_covered(world, i))
             sim_fail(world, i, "%s slept for 3 TTL, but nobody took %s over", sleeper->id, world->targets[i].id);

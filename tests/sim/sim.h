@@ -98,8 +98,9 @@ struct sim_outgoing {
 
 /* What one process does about one target. */
 struct sim_piece {
-    uint32_t number;  /* the fleet's; SIM_NOBODY: not known there */
-    ten_work machine; /* of a member */
+    uint32_t number;   /* the fleet's; SIM_NOBODY: not known there */
+    ten_holding lease; /* as the fleet last said */
+    ten_work machine;  /* of a member */
     struct sim_outgoing outgoing[SIM_OUTGOING_MAX];
     uint64_t sent; /* messages so far */
     enum sim_child child;

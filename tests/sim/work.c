@@ -5,10 +5,10 @@
 #include "sim.h"
 
 static ten_work_lease lease_of(const struct sim_process *process, const struct sim_piece *piece, uint64_t now_ms) {
-    const ten_holding *lease = ten_fleet_holding(process->fleet, piece->number);
-    return (ten_work_lease){.token = lease->token,
-                            .ends_ms = lease->deadline_ms,
-                            .confirmed = ten_holding_is_held(lease) && !lease->uncertain,
+    ten_holding lease = ten_fleet_holding(process->fleet, piece->number);
+    return (ten_work_lease){.token = lease.token,
+                            .ends_ms = lease.deadline_ms,
+                            .confirmed = ten_holding_is_held(&lease) && !lease.uncertain,
                             .closing = !ten_fleet_may_work(process->fleet, piece->number, now_ms)};
 }
 

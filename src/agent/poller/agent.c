@@ -241,7 +241,10 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target) {
     note_turn(agent);
     struct ten_agent_target *copy = copy_target(target);
-    if (!copy || tenure_member_put(agent->member, target->id, target->paused ? TENURE_PAUSED : 0) < 0) {
+    int r = copy ? tenure_member_put(agent->member, target->id, target->paused ? TENURE_PAUSED : 0) : TENURE_E_NOMEM;
+    if (r == TENURE_E_TOO_MANY && !agent->source_read)
+        agent->refused = r;
+    if (r < 0) {
         TEN_LOG(agent->log, TEN_LOG_ERROR, "target_refused", TEN_TEXT("target", target->id),
                 TEN_TEXT("error", copy ? tenure_message(agent->member) : "out of memory"));
         free_target(copy);
@@ -601,6 +604,7 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                                      .weight = config->weight,
                                      .namespace_name = config->context.namespace_name,
                                      .settle_ms = config->settle_ms,
+                                     .max_targets = config->max_targets,
                                      .on_event = on_event,
                                      .userdata = agent};
     ten_member_extras extras = {.beliefs = &agent->shared->beliefs,
@@ -667,6 +671,19 @@ static void close_agent(struct ten_agent *agent) {
     pthread_mutex_destroy(&agent->event_lock);
 }
 
+static int fail_refused(const struct ten_agent *agent, ten_error *error) {
+    int refused = agent->refused;
+    if (refused == TENURE_E_TTL)
+        return ten_fail(error, refused,
+                        "the instances of this namespace use another TTL: all of a fleet use the same --ttl");
+    if (refused == TENURE_E_TOO_MANY)
+        return ten_fail(error, refused,
+                        "there are more targets than the %u that this instance is willing to hold; raise --max-targets "
+                        "(each takes about 120 bytes of memory beside its id), or spread them over several namespaces",
+                        agent->config->max_targets);
+    return ten_fail(error, refused, "this instance was declared gone");
+}
+
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
     struct ten_agent agent = {
         .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .event_fd = -1, .source_fd = -1};
@@ -695,10 +712,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         loop(&agent);
         atomic_store(&shared->state->turns, 0);
         if (agent.refused)
-            r = ten_fail(error, agent.refused,
-                         agent.refused == TENURE_E_TTL
-                             ? "the instances of this namespace use another TTL: all of a fleet use the same --ttl"
-                             : "this instance was declared gone");
+            r = fail_refused(&agent, error);
         else if (agent.stopped)
             TEN_LOG(agent.log, TEN_LOG_INFO, "agent_stopped", TEN_NUMBER("polls", agent.poll_count));
         else

@@ -15,6 +15,7 @@ typedef struct ten_agent_config {
     const char *store;      /* NULL: the default */
     tenure_options context; /* its namespace is that of the fleet */
     uint32_t weight;        /* these two as in tenure_member_options */
+    uint32_t max_targets;
     uint64_t settle_ms;
     uint64_t grace_ms;   /* ending a process starts this long before the deadline */
     const char *targets; /* `store`, `file:PATH`, `redis-keys:PREFIX`, `redis-set:KEY[,PREFIX]` or a URL */

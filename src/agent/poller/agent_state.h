@@ -109,6 +109,7 @@ struct ten_agent {
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
     atomic_bool stopped;
     atomic_int refused;
+    bool source_read; /* all targets of a source that is not the store have been read once */
     ten_measures measures;
     ten_exporter *exporter; /* NULL: nobody asks */
     uint64_t dropped;       /* messages that no sink took */

@@ -88,6 +88,9 @@ static void take_event(const ten_source_event *event, void *userdata) {
     case TEN_SOURCE_FAILED:
         TEN_LOG(agent->log, TEN_LOG_ERROR, "target_source_failed", source, TEN_TEXT("error", event->problem));
         break;
+    case TEN_SOURCE_READ:
+        agent->source_read = true;
+        break;
     case TEN_SOURCE_OK:
         TEN_LOG(agent->log, TEN_LOG_INFO, "target_source_ok", source, TEN_NUMBER("count", event->count));
         break;

@@ -190,6 +190,8 @@ void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms) 
         (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_untold}, NULL, NULL);
     if (complete)
         ten_target_list_end(&feed->list, now_ms, tell_gone, feed);
+    if (complete && !feed->read_once)
+        feed->read_once = leave(feed, &(ten_source_event){.kind = TEN_SOURCE_READ}, NULL, NULL);
 }
 
 void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error) {

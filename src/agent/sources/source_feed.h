@@ -18,6 +18,7 @@ enum ten_source_event_kind {
     TEN_SOURCE_GONE,     /* target.id */
     TEN_SOURCE_BAD,      /* cannot be used, told once: entry and problem; count: the line in its file, or 0 */
     TEN_SOURCE_MORE_BAD, /* count more of them */
+    TEN_SOURCE_READ,     /* everything has been read for the first time */
     TEN_SOURCE_FAILED,   /* problem; told when it begins */
     TEN_SOURCE_OK        /* it can be read again: count of targets */
 };
@@ -37,6 +38,7 @@ typedef void (*ten_source_event_fn)(const ten_source_event *event, void *userdat
 typedef struct ten_source_feed {
     ten_target_list list; /* this and what follows is the thread's */
     int problem;          /* the one that was told; 0: none */
+    bool read_once;       /* TEN_SOURCE_READ was told */
     unsigned bad_told;    /* in this pass */
     uint64_t bad_untold;
     unsigned line;                      /* of the file that is being read; 0: it is not a file */

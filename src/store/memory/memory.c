@@ -410,8 +410,8 @@ static int memory_list_instances(ten_store *base, const char *namespace_name, te
 /* An epoch's entry is among the last ones. */
 static bool has_epoch_since(const struct ten_memory_core *core, uint64_t cursor) {
     bool found = cursor > core->last_cursor;
-    for (size_t i = 0; !found && i < ten_min_u64(core->last_cursor - cursor, TEN_FEED_MAX); i++)
-        found = core->feed[(core->last_cursor - i) % TEN_FEED_MAX].change.kind == TENURE_EVENT_RECOVERING;
+    for (size_t i = 0; !found && i < ten_min_u64(core->last_cursor - cursor, core->feed_room); i++)
+        found = core->feed[(core->last_cursor - i) % core->feed_room].change.kind == TENURE_EVENT_RECOVERING;
     return found;
 }
 
@@ -422,7 +422,7 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
     (void)timeout_ms;
     int result = TENURE_OK;
     pthread_mutex_lock(&core->lock);
-    uint64_t oldest = core->last_cursor > TEN_FEED_MAX ? core->last_cursor - TEN_FEED_MAX : 0;
+    uint64_t oldest = ten_sub_saturating(core->last_cursor, core->feed_room);
     if (*cursor == TEN_CURSOR_NOW) {
         *cursor = core->last_cursor;
     } else if (*cursor == TEN_CURSOR_OLDEST) {
@@ -433,7 +433,7 @@ static int memory_changes(ten_store *base, const char *namespace_name, uint64_t 
         result = ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata);
     }
     for (size_t given = 0; result == 0 && given < limit && *cursor < core->last_cursor;) {
-        const ten_change *change = &core->feed[++*cursor % TEN_FEED_MAX].change;
+        const ten_change *change = &core->feed[++*cursor % core->feed_room].change;
         if (!change->target)
             continue; /* it was forgotten */
         bool all = !namespace_name || change->namespace_name[0] == '\0';

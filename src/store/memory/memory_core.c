@@ -137,7 +137,7 @@ static char *add_feed_text(char *at, const char *text, const char **ret_text) {
 bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint64_t wall_ms) {
     ten_change change = *event;
     if (!core->feed)
-        core->feed = ten_calloc(TEN_FEED_MAX, sizeof *core->feed);
+        core->feed = ten_calloc(core->feed_room, sizeof *core->feed);
     size_t size =
         strlen(change.namespace_name) + strlen(change.target) + strlen(change.instance) + strlen(change.actor) + 4;
     char *texts = core->feed ? ten_malloc(size) : NULL;
@@ -149,14 +149,14 @@ bool ten_memory_feed(struct ten_memory_core *core, const ten_change *event, uint
     add_feed_text(at, change.actor, &change.actor);
     change.cursor = ++core->last_cursor;
     change.at_ms = change.at_ms ? change.at_ms : wall_ms;
-    struct ten_memory_feed_entry *place = &core->feed[change.cursor % TEN_FEED_MAX];
+    struct ten_memory_feed_entry *place = &core->feed[change.cursor % core->feed_room];
     ten_free(place->texts);
     *place = (struct ten_memory_feed_entry){.change = change, .texts = texts};
     return true;
 }
 
 void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_name, const char *id) {
-    for (size_t i = 0; core->feed && i < TEN_FEED_MAX; i++) {
+    for (size_t i = 0; core->feed && i < core->feed_room; i++) {
         ten_change *change = &core->feed[i].change;
         bool of_lease = change->kind == TENURE_EVENT_ACQUIRED || change->kind == TENURE_EVENT_RELEASED ||
                         change->kind == TENURE_EVENT_LOST || change->kind == TENURE_EVENT_ASKED;
@@ -189,7 +189,7 @@ static void free_core(struct ten_memory_core *core) {
         free_entry(found->value);
     for (size_t at = 0; (found = ten_map_next(&core->instances, &at));)
         free_member(found->value);
-    for (size_t i = 0; core->feed && i < TEN_FEED_MAX; i++)
+    for (size_t i = 0; core->feed && i < core->feed_room; i++)
         ten_free(core->feed[i].texts);
     ten_map_free(&core->entries);
     ten_map_free(&core->instances);
@@ -218,6 +218,7 @@ static struct ten_memory_core *get_locked(const char *name) {
     }
     pthread_mutex_init(&core->lock, NULL);
     core->references = 1;
+    core->feed_room = TEN_FEED_MAX;
     core->next = cores;
     cores = core;
     return core;

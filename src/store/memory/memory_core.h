@@ -49,7 +49,8 @@ struct ten_memory_core {
     struct ten_memory_entry **sorted; /* by namespace and id, when `in_order` */
     size_t sorted_room;
     bool in_order;
-    struct ten_memory_feed_entry *feed; /* cursor c lies at c % TEN_FEED_MAX */
+    struct ten_memory_feed_entry *feed; /* cursor c lies at c % feed_room */
+    size_t feed_room;                   /* TEN_FEED_MAX; a test may want more, and sets it before the first entry */
     uint64_t last_cursor;
     ten_map forgotten;            /* namespace: the highest token that it forgot, as a pointer */
     uint64_t token_floor;         /* new tokens are at least this; 0: no epoch has begun */

@@ -36,6 +36,8 @@ static bool wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
     return ten_fleet_part.instances_ms(fleet) <= now_ms;
 }
 
+static uint32_t targets_max; /* of the fleets of a test */
+
 static ten_fleet *new_fleet_of(const char *instance) {
     ten_fleet_config config = {.namespace_name = "poll",
                                .instance = instance,
@@ -44,6 +46,7 @@ static ten_fleet *new_fleet_of(const char *instance) {
                                .rank_delay_ms = 20,
                                .weight = 1,
                                .registry = true,
+                               .targets_max = targets_max,
                                .events = &reported};
     ten_timing_defaults(&config.timing);
     ten_fleet *fleet = ten_fleet_new(&config, 1000);
@@ -167,7 +170,7 @@ static void a_token_whose_deadline_passed_is_not_believed_again_after_the_target
     number = ten_fleet_put_target(fleet, now_ms, "t", false);
     for (int i = 0; i < 5; i++) {
         releases += answer_with(fleet, ++now_ms, 2, TEN_OP_RELEASE);
-        assert_false(ten_fleet_may_work(fleet, number, now_ms) && ten_fleet_holding(fleet, number)->token == 2 &&
+        assert_false(ten_fleet_may_work(fleet, number, now_ms) && ten_fleet_holding(fleet, number).token == 2 &&
                      releases == 0);
     }
     assert_true(releases > 0);
@@ -441,6 +444,77 @@ static void a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later(void 
     ten_fleet_free(fleet);
 }
 
+static size_t count_told(enum tenure_event_kind kind, int error) {
+    tenure_event event;
+    size_t count = 0;
+    while (ten_event_queue_take(&reported, &event))
+        count += event.kind == kind && event.error == error;
+    return count;
+}
+
+static int limit_targets(void **state) {
+    targets_max = 5;
+    return open_queue(state);
+}
+
+static int unlimit_targets(void **state) {
+    targets_max = 0;
+    return free_queue(state);
+}
+
+/* It has announced itself: it leaves again, or the others would plan with it. */
+static void an_instance_that_is_not_willing_to_know_all_targets_leaves_and_takes_none(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    list_registry(fleet, 1000, 8);
+    ten_fleet_end_listing(fleet, 1000);
+    assert_int_equal(count_told(TENURE_EVENT_REFUSED, TENURE_E_TOO_MANY), 1);
+    bool left = false;
+    for (uint64_t now_ms = 1001; now_ms < 1000 + 2 * TTL_MS; now_ms++) {
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        ten_result results[4] = {{.outcome = TEN_OK, .ttl_ms = TTL_MS}};
+        for (size_t i = 0; ops && i < count; i++) {
+            assert_int_not_equal(ops[i].kind, TEN_OP_ACQUIRE);
+            left |= ops[i].kind == TEN_OP_LEAVE;
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    }
+    assert_true(left);
+    ten_fleet_free(fleet);
+}
+
+/* All instances of a fleet would stop at the same moment. */
+static void an_instance_at_work_goes_on_when_there_are_too_many_targets(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    list_registry(fleet, 1000, 5);
+    ten_fleet_end_listing(fleet, 1000);
+    size_t acquires = 0;
+    for (uint64_t now_ms = 1001; now_ms < 1200; now_ms++)
+        acquires += answer(fleet, now_ms);
+    assert_int_equal(acquires, 5);
+    list_registry(fleet, 1200, 8);
+    ten_fleet_end_listing(fleet, 1200);
+    assert_int_equal(count_told(TENURE_EVENT_ACQUIRE_FAILED, TENURE_E_TOO_MANY), 1);
+    assert_int_equal(ten_fleet_owned_count(fleet), 5);
+    /* One goes, and there is room for another. */
+    ten_fleet_unregistered(fleet, 1210, "t-0");
+    for (uint64_t now_ms = 1210; now_ms < 1230; now_ms++)
+        acquires += answer(fleet, now_ms);
+    ten_fleet_row(fleet, 1230, &(ten_row){.target = {.id = "t-7"}, .registered = true});
+    ten_fleet_registrations_end(fleet, 1230);
+    for (uint64_t now_ms = 1230; now_ms < 1400; now_ms++)
+        acquires += answer(fleet, now_ms);
+    assert_int_equal(acquires, 6);
+    ten_fleet_free(fleet);
+}
+
 /* And no overrun of the feed postpones that. */
 static void a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so(void **state) {
     (void)state;
@@ -549,6 +623,10 @@ int main(void) {
         FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so),
         FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile),
         FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once),
+        cmocka_unit_test_setup_teardown(an_instance_that_is_not_willing_to_know_all_targets_leaves_and_takes_none,
+                                        limit_targets, unlimit_targets),
+        cmocka_unit_test_setup_teardown(an_instance_at_work_goes_on_when_there_are_too_many_targets, limit_targets,
+                                        unlimit_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

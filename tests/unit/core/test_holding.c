@@ -185,7 +185,7 @@ static void a_renewal_that_the_store_refuses_is_a_loss(void **state) {
     for (size_t i = 0; i < TEN_COUNT(from); i++) {
         assert_int_equal(renew(&from[i], SENT, SENT, (ten_result){.outcome = TEN_LOST}), TEN_HOLDING_LOST);
         assert_not_believed(&from[i]);
-        assert_int_equal(from[i].spent_token, 0); /* it was not released: the store's word counts */
+        assert_false(from[i].spent); /* it was not released: the store's word counts */
     }
 }
 
@@ -400,7 +400,7 @@ static void a_broken_holding_aborts(void **state) {
     ten_holding endless = {.state = TEN_HOLDING_HELD, .token = 1};
     assert_aborts(renew_it, &endless);
     ten_holding spent = held();
-    spent.spent_token = spent.token;
+    spent.spent = true;
     assert_aborts(renew_it, &spent);
     ten_holding strange = held();
     strange.state = TEN_HOLDING_RELEASING;

@@ -1,0 +1,116 @@
+/*
+ * The fleet: the targets that this instance has to do with, apart from all that it knows of. Of the others it keeps only
+ * what a later grant needs: the highest token seen, and whether that is spent. Called by the fleet's other files.
+ */
+#include "base/alloc.h"
+#include "core/fleet_state.h"
+
+#define ROOM_MIN  16u
+#define ROOM_PART 16u /* a large array is moved by the kernel, not copied: it grows often, and wastes little */
+
+/* ---- places */
+
+static bool make_room(ten_fleet *fleet) {
+    if (fleet->held_free || fleet->held_bound < fleet->held_room)
+        return true;
+    uint32_t room = fleet->held_room + fleet->held_room / ROOM_PART + ROOM_MIN;
+    struct ten_fleet_held *held = ten_realloc(fleet->held, room * sizeof *held);
+    if (!held)
+        return false;
+    fleet->held = held;
+    fleet->held_room = room;
+    return true;
+}
+
+static uint32_t take_place(ten_fleet *fleet) {
+    if (!fleet->held_free)
+        return fleet->held_bound++;
+    uint32_t place = fleet->held_free - 1;
+    fleet->held_free = fleet->held[place].newer;
+    return place;
+}
+
+struct ten_fleet_held *ten_fleet_hold(ten_fleet *fleet, uint32_t number) {
+    if (fleet->targets[number].held)
+        return ten_fleet_held(fleet, number);
+    if (!make_room(fleet))
+        return NULL;
+    uint32_t place = take_place(fleet);
+    fleet->held[place] = (struct ten_fleet_held){
+        .holding = ten_fleet_holding(fleet, number), .older = TEN_NOBODY, .newer = TEN_NOBODY, .used = true};
+    fleet->targets[number].held = place + 1;
+    return &fleet->held[place];
+}
+
+void ten_fleet_drop(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    if (!held)
+        return;
+    TEN_INVARIANT(!held->in_order);
+    *held = (struct ten_fleet_held){.newer = fleet->held_free};
+    fleet->held_free = fleet->targets[number].held;
+    fleet->targets[number].held = 0;
+}
+
+void ten_fleet_let_go(ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    if (!held || held->busy || held->in_order || held->holding.state != TEN_HOLDING_NONE ||
+        held->holding.flight != TEN_FLIGHT_NONE || held->holding.expired)
+        return;
+    ten_holding holding = held->holding;
+    ten_fleet_drop(fleet, number);
+    ten_fleet_set_holding(fleet, number, &holding);
+}
+
+/* ---- holdings */
+
+ten_holding ten_fleet_holding(const ten_fleet *fleet, uint32_t number) {
+    const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    const struct ten_fleet_target *target = &fleet->targets[number];
+    return held ? held->holding
+                : (ten_holding){.known_token = target->known_token, .spent = target->spent, .stray = target->stray};
+}
+
+void ten_fleet_set_holding(ten_fleet *fleet, uint32_t number, const ten_holding *holding) {
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    struct ten_fleet_target *target = &fleet->targets[number];
+    if (held) {
+        held->holding = *holding;
+        return;
+    }
+    target->known_token = holding->known_token;
+    target->spent = holding->spent;
+    target->stray = holding->stray;
+}
+
+/* ---- held targets, the oldest renewal first */
+
+void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    if (!held || !held->in_order)
+        return;
+    if (held->older != TEN_NOBODY)
+        ten_fleet_held(fleet, held->older)->newer = held->newer;
+    else
+        fleet->oldest = held->newer;
+    if (held->newer != TEN_NOBODY)
+        ten_fleet_held(fleet, held->newer)->older = held->older;
+    else
+        fleet->newest = held->older;
+    held->in_order = false;
+    fleet->owned_count--;
+}
+
+void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    ten_fleet_leave_order(fleet, number);
+    held->older = fleet->newest;
+    held->newer = TEN_NOBODY;
+    if (fleet->newest != TEN_NOBODY)
+        ten_fleet_held(fleet, fleet->newest)->newer = number;
+    else
+        fleet->oldest = number;
+    fleet->newest = number;
+    held->in_order = true;
+    fleet->owned_count++;
+}
