@@ -125,17 +125,17 @@ environment() {
 
 # Fault 38.
 timed_out() {
-    TTL=600
-    RENEW=150
+    TTL=1500
+    RENEW=250
     LASTS=60000
     POLL_OPTIONS=${1:-}
     targets 2
-    agent a --timeout 2s # more than three TTLs
+    agent a --timeout 4s # more than two TTLs
     until_true 12 has_lines "$CASE/a.messages" 2
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" false
     case $(field error) in *'timed out'*) ;; *) fail "the error is $(field error)" ;; esac
-    took duration_ms "$(field duration_ms)" 1950 4000
+    took duration_ms "$(field duration_ms)" 3950 6000
     same token "$(field _version)" 1
     kill -TERM "$(warden_of a)"
     pause_ms 200
