@@ -133,7 +133,7 @@ static int end_recovery(struct report *report) {
 
 static void report_store(struct report *report, enum tenure_check_level level, const char *why) {
     char shown[300];
-    char found[sizeof shown + sizeof ((ten_error *)0)->message];
+    char found[sizeof shown + sizeof((ten_error *)0)->message];
     ten_url_redact(report->session->store ? report->session->store : "(the default)", shown, sizeof shown);
     snprintf(found, sizeof found, "%s%s%s", shown, why[0] ? ": " : "", why);
     print_check(level, "store", found,
