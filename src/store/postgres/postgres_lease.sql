@@ -50,8 +50,9 @@ SELECT op.namespace, op.target_id, 0, 'epoch', 0, false, 'epoch', false, 0
 -- looked up by itself: with statistics of a small table the planner would go through all rows in their order instead.
 -- name: lock_leases
 SELECT count(*)
-  FROM (SELECT DISTINCT namespace COLLATE "C" AS namespace, target_id COLLATE "C" AS target_id
-          FROM unnest($1::text[]) AS namespace, unnest($2::text[]) AS target_id
+  FROM (SELECT namespace, target_id
+          FROM (SELECT DISTINCT given COLLATE "C" AS namespace FROM unnest($1::text[]) AS given) AS namespaces,
+               (SELECT DISTINCT given COLLATE "C" AS target_id FROM unnest($2::text[]) AS given) AS targets
          ORDER BY namespace, target_id) AS wanted
  CROSS JOIN LATERAL (SELECT FROM tenure.lease
                       WHERE lease.namespace = wanted.namespace AND lease.target_id = wanted.target_id
@@ -63,10 +64,11 @@ SELECT count(*)
 -- The flags are those of store.h; $9 is who forced a release, or to whom a lease is handed over. An acquire of what one has never shortens it: it may be kept for longer, and this may
 -- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
 --
--- seen: all that an operation has to know; judged: what it comes to; changed: what has become of the lease. The row
--- count is believed, not what was read before: if a row appeared or changed since the locks were taken, or the
--- namespace is not there yet, the whole is refused, and sent again. oldest: the feed goes up to there, now and then; by
--- count, because cursors leap when an epoch begins, and the history from before it stays.
+-- seen: all that an operation has to know, each row looked up by itself, as above; judged: what it comes to; changed:
+-- what has become of the lease, found by its place, which stays while it is locked. The row count is believed, not what
+-- was read before: if a row appeared or changed since the locks were taken, or the namespace is not there yet, the whole
+-- is refused, and sent again. oldest: the feed goes up to there, now and then; by count, because cursors leap when an
+-- epoch begins, and the history from before it stays.
 -- A 'proof' is a renewal with a token that the store never granted: it has lost data (prove_loss).
 -- name: apply_leases
 WITH here AS MATERIALIZED (
@@ -77,7 +79,7 @@ WITH here AS MATERIALIZED (
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
     SELECT at, kind, op.target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, now, token_floor,
-           lease.xmin AS row_version, holder_id AS held_by, coalesce(version, 0) AS version, lease.expires_at,
+           place, row_version, holder_id AS held_by, coalesce(version, 0) AS version, lease.expires_at,
            lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
            coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
@@ -96,9 +98,11 @@ WITH here AS MATERIALIZED (
                   $9::text[], $10::integer[])
            WITH ORDINALITY AS op (kind, target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, at)
      CROSS JOIN here
-      LEFT JOIN tenure.lease
-             ON lease.namespace = $1 AND lease.target_id = ANY ($3::text[]) AND lease.target_id = op.target_id
-      LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($3::text[]) AND target.id = op.target_id
+      LEFT JOIN LATERAL (SELECT ctid AS place, xmin AS row_version, holder_id, version, expires_at, ttl_ms, acquired_at,
+                                barred, ask
+                           FROM tenure.lease WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS lease ON true
+      LEFT JOIN LATERAL (SELECT id, paused FROM tenure.target
+                          WHERE namespace = $1 AND id = op.target_id OFFSET 0) AS target ON true
       LEFT JOIN tenure.instance AS tombstone
              ON tombstone.namespace = $1 AND tombstone.instance = ANY ($4::text[]) AND tombstone.instance = holder
             AND tombstone.gone AND tombstone.expires_at > now
@@ -160,8 +164,8 @@ WITH here AS MATERIALIZED (
                    verdict IN ('given', 'put back', 'handed', 'extended') AS is_longer
               FROM judged
              WHERE verdict IN ('given', 'put back', 'handed', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts
-     WHERE lease.namespace = $1 AND lease.target_id = ANY ($3::text[]) AND lease.target_id = verdicts.target_id
-       AND lease.xmin = row_version
+     WHERE lease.ctid = ANY (ARRAY(SELECT place FROM seen WHERE place IS NOT NULL)) AND lease.ctid = place
+       AND lease.target_id = verdicts.target_id AND lease.xmin = row_version
     RETURNING at, verdict, lease.version, lease.ttl_ms, lease.expires_at, now, lease.holder_id, lease.barred,
               registered, paused, lease.ask, lease.acquired_at
 ), unchanged AS MATERIALIZED (
