@@ -1,5 +1,5 @@
 /*
- * How a fleet settles at size: `./dev bench scale[/STORE[/INSTANCESxTARGETS]]`. All instances run in one process, each
+ * How a fleet settles at size: `./dev bench scale[/STORE[/INSTANCESxTARGETS | /growth]]`. All instances run in one process, each
  * with its own context, thread and connections, at the default TTL, on a private server. The targets are registered
  * before. Measured: the start of all instances, the fleet at rest, one that leaves, one that joins, and one that is
  * killed: that runs in a process of its own. A judge reads handles all the while and counts targets in which two
@@ -311,6 +311,7 @@ struct scale_case {
     unsigned instances;
     unsigned targets;
     double goal_ms; /* from the last start until settled; 0: none */
+    bool only_start;
 };
 
 static struct scale_case current; /* the child's */
@@ -487,7 +488,7 @@ static bool run_fleet(scale_server *server, struct figures *figures) {
         measure_start(&fleet, server, count, figures) && pthread_create(&judge.thread, NULL, judge_all, &judge) == 0;
     if (done && figures->settled_ms >= 0) {
         measure_rest(server, count, figures);
-        if (count > 1) {
+        if (count > 1 && !current.only_start) {
             measure_leave(&fleet, &judge, figures);
             done = figures->left_ms < 0 || measure_join(&fleet, &judge, count, figures);
             if (done && figures->left_ms >= 0 && figures->joined_ms >= 0)
@@ -552,7 +553,7 @@ static bool report_case(bench_report *report, const struct scale_case *it, const
                         it->goal_ms, settled_ms, figures->bare_ms, BENCH_WAIT) &&
                 add_row(report, format_name(it, "/doubles"), "looks of the judge", 0, figures->doubles, figures->looks,
                         BENCH_NONE);
-    if (done && figures->settled_ms >= 0 && it->instances > 1)
+    if (done && figures->settled_ms >= 0 && it->instances > 1 && !it->only_start)
         done = add_row(report, format_name(it, "/leave"), "until it has stopped", change_goal,
                        or_late(figures->left_ms), figures->stop_ms, BENCH_WAIT) &&
                add_row(report, format_name(it, "/join"), "until the leave had settled", change_goal,
@@ -593,7 +594,21 @@ static bool measure(bench_report *report, const struct scale_case *it) {
     return report_case(report, it, &figures);
 }
 
-/* "redis/50x10000", or "redis" for all cases of that store. */
+/* How the start grows: with the instances, and with the targets. */
+static bool measure_growth(bench_report *report, const char *store) {
+    static const struct scale_case growth[] = {
+        {"", 1, 10000, 0, true}, {"", 5, 10000, 0, true},  {"", 20, 10000, 0, true}, {"", 50, 10000, 0, true},
+        {"", 10, 1000, 0, true}, {"", 10, 10000, 0, true}, {"", 10, 100000, 0, true}};
+    bool done = true;
+    for (size_t i = 0; done && i < TEN_COUNT(growth); i++) {
+        struct scale_case it = growth[i];
+        it.store = store;
+        done = measure(report, &it);
+    }
+    return done;
+}
+
+/* "redis/50x10000", "redis" for all cases of that store, or "redis/growth". */
 static bool measure_named(bench_report *report, char *name) {
     unsigned instances = 0, targets = 0;
     char *slash = strchr(name, '/');
@@ -605,6 +620,10 @@ static bool measure_named(bench_report *report, char *name) {
                 it = cases[i];
         return measure(report, &it);
     }
+    if (slash && strcmp(slash + 1, "growth") == 0) {
+        *slash = '\0';
+        return measure_growth(report, name);
+    }
     bool done = true;
     size_t count = 0;
     for (size_t i = 0; done && i < TEN_COUNT(cases); i++)
@@ -613,7 +632,7 @@ static bool measure_named(bench_report *report, char *name) {
             count++;
         }
     if (count == 0)
-        fprintf(stderr, "bench: '%s' is neither a store nor STORE/INSTANCESxTARGETS\n", name);
+        fprintf(stderr, "bench: '%s' is neither a store, STORE/INSTANCESxTARGETS nor STORE/growth\n", name);
     return done && count > 0;
 }
 

@@ -15,7 +15,8 @@ Options:
 
 Arguments:
   NAME          only the rows whose names begin with NAME; an unknown NAME is an error that lists them
-  scale[/CASE]  whole fleets, which are not among the other rows; CASE: a store, or STORE/INSTANCESxTARGETS
+  scale[/CASE]  whole fleets, which are not among the other rows; CASE: a store, STORE/INSTANCESxTARGETS,
+                or STORE/growth, from which bench/plot.py draws docs/scale.svg
 
 Examples:
   ./dev bench

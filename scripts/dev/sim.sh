@@ -3,8 +3,10 @@
 
 help_sim() {
     cat <<'END'
-usage: ./dev sim [--elections] [--seeds N] [--first N] [--jobs N] [--mutant NAME] [--verbose]
-       ./dev sim [--elections] --mutants | --scenarios
+usage: ./dev sim [--elections | --leases] [--seeds N] [--first N] [--jobs N] [--mutant NAME] [--verbose]
+       ./dev sim [--elections | --leases] --mutants
+       ./dev sim [--elections] --scenarios [--large]
+       ./dev sim --scale SIZE [--real N] [--first N]
 
 Runs whole fleets on a simulated clock, network and store, each from a seed, and checks what must always be true. A
 failure prints its seed and the command that repeats it.
@@ -14,9 +16,13 @@ Options:
   --first N       the first seed (default: 1)
   --jobs N        how many processes (default: one for each core, at most 16)
   --elections     elections instead of fleets
+  --leases        programs with leases of their own instead of fleets
   --mutant NAME   with this planted bug; tests/mutants/mutants.h lists them
   --mutants       each planted bug in turn; each must be found
   --scenarios     the written scenarios instead of seeds
+  --large         those too that take minutes
+  --scale SIZE    one large fleet with faults, INSTANCESxTARGETS; --first is its seed
+  --real N        only so many of its instances are real, the others follow the plan; no faults
   --verbose       print the history
   -h, --help      show this text
 
@@ -24,8 +30,10 @@ Examples:
   ./dev sim
   ./dev sim --seeds 1 --first 4711 --verbose     repeats one run, with its history
   ./dev sim --elections --mutants
+  ./dev sim --scale 200x20000
+  ./dev sim --scale 1000x1000000 --real 3
 
-Time: 20000 seeds take about two minutes on two cores.
+Time: 20000 seeds take about two minutes on two cores, a fleet of 200x20000 a minute.
 END
 }
 
