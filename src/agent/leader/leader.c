@@ -194,17 +194,6 @@ static void start_hook(struct leader *leader, const char *hook, uint32_t belief,
                 TEN_TEXT("error", strerrordesc_np(errno)));
 }
 
-static void start_command(struct leader *leader, const ten_term_heard *heard) {
-    leader->ending = NULL;
-    if (start_child(leader, leader->config->command, 0, ""))
-        return;
-    TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
-            TEN_TEXT("error", strerrordesc_np(errno)));
-    leader->status = 1 << 8;
-    leader->exec_error = 0;
-    ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true, .unstarted = true}, ten_now_ms());
-}
-
 /* Why the command could not be run, and what its user can do. */
 static const char *why_not_run(const char *command, int error) {
     struct stat found;
@@ -220,7 +209,23 @@ static const char *why_not_run(const char *command, int error) {
         return "the file is not executable; chmod +x allows it";
     if (error == E2BIG)
         return "its arguments and its environment are too long together";
+    if (error == EAGAIN)
+        return "too many processes; raise the limit (ulimit -u, TasksMax=)";
+    if (error == EMFILE)
+        return "too many open files; raise the hard limit (ulimit -Hn, LimitNOFILE=)";
     return strerrordesc_np(error);
+}
+
+static void start_command(struct leader *leader, const ten_term_heard *heard) {
+    leader->ending = NULL;
+    if (start_child(leader, leader->config->command, 0, ""))
+        return;
+    TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
+            TEN_TEXT("command", leader->config->command[0]),
+            TEN_TEXT("error", why_not_run(leader->config->command[0], errno)));
+    leader->status = 1 << 8;
+    leader->exec_error = 0;
+    ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true, .unstarted = true}, ten_now_ms());
 }
 
 /* Why a command has to end, or had to, that no deadline was pressing. */
