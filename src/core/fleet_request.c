@@ -7,6 +7,7 @@
 #include "core/fleet_state.h"
 
 #define CHECKING_RANKS 2u
+#define SETTLE_TIMES   2u  /* so much longer a start waits for others that come */
 #define BUSY_TTLS      10u /* so long at most one is waited for that takes other targets, but not this one */
 
 /* ---- what a target needs now */
@@ -64,6 +65,13 @@ static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t
     return free_ms + rank * fleet->fallback_ms;
 }
 
+/* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. As long
+ * as others come it has not, but a fleet in which somebody always comes must begin, too. */
+static uint64_t settled_ms(const ten_fleet *fleet) {
+    uint64_t last_ms = ten_min_u64(fleet->joined_ms, fleet->start_ms + SETTLE_TIMES * fleet->settle_ms);
+    return ten_max_u64(fleet->start_ms, last_ms) + fleet->settle_ms;
+}
+
 /* When this instance may try to acquire a target that it does not hold; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
@@ -75,9 +83,8 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
-    /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. But
-     * what was handed over to this instance is its own already. */
-    uint64_t first_ms = ten_fleet_holding(fleet, number).stray ? 0 : fleet->start_ms + fleet->settle_ms;
+    /* What was handed over to this instance is its own already. */
+    uint64_t first_ms = ten_fleet_holding(fleet, number).stray ? 0 : settled_ms(fleet);
     uint64_t free_ms = target->when_ms;
     if (is_other_instance(target->holder)) {
         /* While its planned holder is alive, there is nothing to do: should that instance lose the target, it tries

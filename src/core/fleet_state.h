@@ -105,6 +105,7 @@ struct ten_fleet {
     uint64_t sent_ms;
 
     uint64_t start_ms;
+    uint64_t joined_ms; /* when another instance was last seen for the first time */
     uint64_t next_beat_ms;
     uint64_t next_list_ms;
     uint64_t last_list_ms;

@@ -79,8 +79,10 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
     struct ten_fleet_instance *instance = &fleet->instances[number];
     if (!instance->known) {
         *instance = (struct ten_fleet_instance){.known = true, .since_ms = fleet->now_ms};
-        if (strcmp(id, fleet->instance) != 0)
+        if (strcmp(id, fleet->instance) != 0) {
+            fleet->joined_ms = fleet->now_ms;
             tell_instance(fleet, TENURE_EVENT_JOINED, id);
+        }
     }
     return number;
 }
