@@ -146,9 +146,9 @@ timed_out() {
 }
 
 longer_than_the_ttl() {
-    TTL=800
-    RENEW=200
-    LASTS=3500
+    TTL=1500
+    RENEW=250
+    LASTS=4500
     EVERY=10000
     POLL_OPTIONS='print 1'
     targets 1
@@ -159,7 +159,7 @@ longer_than_the_ttl() {
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" true
     same token "$(field _version)" 1
-    took duration_ms "$(field duration_ms)" 3400 6000
+    took duration_ms "$(field duration_ms)" 4400 7000
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     halt a b
     sound

@@ -11,11 +11,6 @@
 #define MIDDLE_MS UINT64_C(8000)
 #define BRIEF_MS  UINT64_C(2000)
 
-/* A TTL below BRIEF_MS, where the store has one. */
-static uint64_t shortest_ms(const struct election_place *election) {
-    return ten_max_u64(BRIEF_MS / 2, election->place.store->capabilities.ttl_min_ms);
-}
-
 /* One call of tenure_election_run(), from a thread of its own or not, and what the function saw. */
 struct job {
     const char *role;
@@ -185,7 +180,7 @@ static void the_least_time_is_kept_although_the_process_was_killed(void **state)
     struct election_place *election = *state;
     if (!has_processes(election))
         return; /* does not apply */
-    uint64_t ttl_ms = shortest_ms(election);
+    uint64_t ttl_ms = BRIEF_MS;
     election->arena->ttl_ms = ttl_ms;
     election->arena->at_least_ms = 2 * BRIEF_MS;
     start_candidate(election, 0, IN_PROCESSES);
