@@ -5,6 +5,7 @@ help_faults() {
     cat <<'END'
 usage: ./dev faults [--minutes N | --seconds N] [--store S]... [--fleet F]... [--seed N] [--report DIR]
        ./dev faults --planted [NAME...]
+       ./dev faults --hostile [--seconds N]
 
 Runs a fleet on real servers under faults that come from a seed (processes killed and stopped, connections cut, clocks
 set, servers restarted), and checks the histories. Each store has its own run and its own report.
@@ -18,6 +19,7 @@ Options:
   --seed N            seed of the faults (default: the time)
   --report DIR        where the reports go (default: build/faults)
   --planted           run planted bugs instead; each must be found
+  --hostile           run clients that take all they can get of a server, beside a fleet of 20 agents (60 s)
   -h, --help          show this text
 
 Arguments:
@@ -31,6 +33,7 @@ Examples:
   ./dev faults --fleet many --fleet set-uid --store sqlite
   ./dev faults --store sqlite --seed 4711
   ./dev faults --planted quick
+  ./dev faults --hostile
 
 Time: a little over a minute for each store; --planted takes several minutes.
 END
@@ -38,7 +41,15 @@ END
 
 cmd_faults() {
     planted=no
+    hostile=no
+    seconds=60
     parse_options faults "$@"
+    if [ "$hostile" = yes ]; then
+        require build
+        build_with_tests ''
+        python3 tests/faults/hostile.py --tenure "$BUILD_ROOT/build/tenure" --seconds "$seconds"
+        return
+    fi
     [ "$planted" = yes ] || [ -z "$OPERANDS" ] || misused faults "names of bugs are for --planted"
     require build test
     build_with_tests ''

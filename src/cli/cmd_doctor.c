@@ -6,6 +6,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -61,6 +62,15 @@ static void check_clock(struct report *report) {
     print_check(sane ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "clock", found,
                 sane ? "" : "set the clock: leases are not harmed, but times in logs and instance ids are wrong",
                 report);
+}
+
+/* It is moved out of sight at the start (secrets.h), but was there, and may be in a shell's history. */
+static void check_password(struct report *report) {
+    const char *authority = report->session->store ? strstr(report->session->store, "://") : NULL;
+    const char *at = authority ? memrchr(authority + 3, '@', strcspn(authority + 3, "/?#")) : NULL;
+    if (at && memchr(authority + 3, ':', (size_t)(at - authority - 3)))
+        print_check(TENURE_CHECK_WARN, "password", "the URL of the store has a password in it",
+                    "put it into a file that only this user can read, and name that: password_file=PATH", report);
 }
 
 static int compare(const void *a, const void *b) {
@@ -183,6 +193,7 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     if (!ten_session_open(&session, &exit_code))
         return report_unreachable(&report, exit_code);
     check_clock(&report);
+    check_password(&report);
     ten_host_check(print_check, &report);
     int r = end ? end_recovery(&report) : TENURE_OK;
     if (r == TENURE_OK)

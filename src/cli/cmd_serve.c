@@ -24,7 +24,8 @@ static int check(const ten_session *session, const ten_server_config *config) {
 
 int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     ten_session session;
-    ten_server_config config = {.listen = "127.0.0.1:7480", .request_ms = 30000};
+    ten_server_config config = {
+        .listen = "127.0.0.1:7480", .request_ms = 30000, .namespaces = 1000, .ttl_max_ms = 86400000};
     ten_option_list hosts = {0};
     const ten_option options[] = {
         {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR", "ADDR:PORT or unix:PATH; default 127.0.0.1:7480",
@@ -38,6 +39,10 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
         {"host", TEN_OPTION_LIST, &hosts, "NAME", "a name by which it may be called; may be repeated", NULL, NULL},
         {"request-timeout", TEN_OPTION_PERIOD, &config.request_ms, "D",
          "how long a request may take to arrive, and its answer to be taken; default 30s", NULL, NULL},
+        {"max-namespaces", TEN_OPTION_NUMBER, &config.namespaces, "N",
+         "how many namespaces may be written to at the same time; default 1000", NULL, NULL},
+        {"max-ttl", TEN_OPTION_PERIOD, &config.ttl_max_ms, "D",
+         "the longest TTL of a lease or a heartbeat; default 24h", "TENURE_MAX_TTL", NULL},
         {"insecure", TEN_OPTION_FLAG, &config.insecure, NULL, "listen where others can reach it, without TLS and auth",
          NULL, NULL},
         {.name = NULL},

@@ -9,6 +9,7 @@
 
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/secrets.h"
 
 #define POLL   "poll"
 #define LEADER "leader"
@@ -175,6 +176,9 @@ static void occupy_closed_streams(void) {
 
 int main(int argc, char **argv) {
     occupy_closed_streams();
+    char **words = ten_secrets_hide(argc, argv);
+    if (words)
+        argv = words;
     const char *name = argc > 1 ? argv[1] : "help";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";

@@ -61,8 +61,12 @@ void ten_session_help(const ten_command *command, const ten_option *own) {
 
 /* ---- saying */
 
+/* What a server said may be part of it: a control character could do something to the terminal. */
 static void say(const char *text) {
-    fprintf(stderr, "tenure: %s\n", text);
+    fprintf(stderr, "tenure: ");
+    for (const char *at = text; *at; at++)
+        fputc((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at, stderr);
+    fputc('\n', stderr);
 }
 
 int ten_session_usage(const ten_session *session, const char *format, ...) {

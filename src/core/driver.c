@@ -10,6 +10,7 @@
 #include "base/util.h"
 
 #define BACKOFF_MIN_MS 50u
+#define UNREAD_MAX     3u    /* readings that failed in a row, before this is told */
 #define RETRY_MS       250u  /* for what was not a request: a page that failed */
 #define BLIND_MS       250u  /* how often the feed of a store that sends no notices is read */
 #define CHANGED_MAX    1000u /* more changed registrations than this: everything is listed */
@@ -187,18 +188,43 @@ ten_call ten_driver_next(ten_driver *driver, uint64_t now_ms) {
 
 /* ---- answers */
 
+static bool is_told(const ten_driver *driver) {
+    return driver->down || driver->unread >= UNREAD_MAX;
+}
+
+/* Tells it, if it is another than before. */
+static void tell_state(const ten_driver *driver, bool was_told, int error) {
+    if (is_told(driver) != was_told)
+        ten_event_queue_put(driver->config.events,
+                            (tenure_event){.kind = was_told ? TENURE_EVENT_STORE_UP : TENURE_EVENT_STORE_DOWN,
+                                           .error = was_told ? TENURE_OK : error});
+}
+
+/* A store that takes requests and cannot be read keeps an instance from seeing what has become of the others: it would
+ * take nothing over, and nobody would know why. */
+static void note_reading(ten_driver *driver, int error) {
+    bool was_told = is_told(driver);
+    if (error < 0 && error != TENURE_E_RESYNC)
+        driver->unread += driver->unread < UNREAD_MAX;
+    else
+        driver->unread = 0;
+    tell_state(driver, was_told, error);
+}
+
 static void note_failure(ten_driver *driver, uint64_t now_ms, int error) {
-    if (!driver->down)
-        ten_event_queue_put(driver->config.events, (tenure_event){.kind = TENURE_EVENT_STORE_DOWN, .error = error});
+    bool was_told = is_told(driver);
     driver->down = true;
+    tell_state(driver, was_told, error);
     uint64_t pause_ms = ten_backoff_pause_ms(&driver->backoff, 0);
     driver->retry_ms = now_ms + pause_ms / 2 + random_below(driver, pause_ms / 2 + 1);
 }
 
 static void note_success(ten_driver *driver) {
-    if (driver->down)
-        ten_event_queue_put(driver->config.events, (tenure_event){.kind = TENURE_EVENT_STORE_UP});
+    bool was_told = is_told(driver);
+    if (driver->down) /* nothing could be read either; perhaps nothing is wanted soon */
+        driver->unread = 0;
     driver->down = false;
+    tell_state(driver, was_told, TENURE_OK);
     driver->backoff.brief = 0;
     driver->retry_ms = 0;
 }
@@ -281,6 +307,8 @@ void ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten
     enum ten_call_kind kind = driver->call.kind;
     size_t count = driver->call.count;
     driver->call = (ten_call){0};
+    if (kind != TEN_CALL_APPLY)
+        note_reading(driver, error);
     switch (kind) {
     case TEN_CALL_APPLY:
         answer_apply(driver, now_ms, error, results);

@@ -110,7 +110,8 @@ typedef struct ten_driver {
     uint64_t retry_ms;               /* after a failure: nothing is sent before this */
     ten_backoff backoff;
     bool down;
-    bool blind; /* there are no notices */
+    unsigned unread; /* readings of the feed, the instances or the targets in a row that failed */
+    bool blind;      /* there are no notices */
 
     uint64_t cursor;
     bool followed; /* the cursor is set */

@@ -7,6 +7,8 @@
 
 #include "core/op.h"
 
+#define TEN_METADATA_MAX 4096u /* bytes of what an instance says of itself */
+
 typedef struct ten_instance_row {
     bool exists;
     bool gone; /* it is a tombstone */

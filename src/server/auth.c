@@ -65,6 +65,12 @@ static int parse_line(char *line, size_t number, ten_principal *principal, ten_e
             "line %zu: the last word is the SHA-256 of the token, 64 hexadecimal digits (printf %%s TOKEN | "
             "sha256sum)",
             number);
+    unsigned char nothing[TEN_TOKEN_HASH_SIZE];
+    SHA256((const unsigned char *)"", 0, nothing);
+    if (memcmp(nothing, principal->hash, sizeof nothing) == 0)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "line %zu: this is the SHA-256 of an empty token; was the variable with the token set?",
+                        number);
     snprintf(principal->name, sizeof principal->name, "%s", words[0]);
     snprintf(principal->namespaces, sizeof principal->namespaces, "%s", words[2]);
     snprintf(principal->holders, sizeof principal->holders, "%s", words[3]);
@@ -102,9 +108,9 @@ int ten_auth_read(const char *path, ten_auth *auth, ten_error *error) {
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &about) != 0)
         return ten_fail_errno(error, TENURE_E_INVALID, errno, "cannot read the auth file %s", path);
-    if (about.st_mode & S_IWOTH)
-        return ten_fail(error, TENURE_E_INVALID, "the auth file %s can be written by everybody: chmod o-w %s", path,
-                        path);
+    if (about.st_mode & (S_IWOTH | S_IWGRP))
+        return ten_fail(error, TENURE_E_INVALID, "the auth file %s can be written by %s: chmod g-w,o-w %s", path,
+                        about.st_mode & S_IWOTH ? "everybody" : "its group", path);
     TEN_CLEANUP(ten_free_string) char *text = ten_malloc(FILE_MAX + 1);
     ssize_t size = text ? ten_pread_all(fd, text, FILE_MAX, 0) : -ENOMEM;
     if (size < 0 || (size_t)size == FILE_MAX)
@@ -136,6 +142,16 @@ const ten_principal *ten_auth_find(const ten_auth *auth, const char *token) {
 
 bool ten_principal_may(const ten_principal *principal, enum ten_role role, const char *namespace_name) {
     return principal->role >= role && fnmatch(principal->namespaces, namespace_name, 0) == 0;
+}
+
+bool ten_auth_still_may(const ten_auth *auth, const ten_principal *principal, enum ten_role role,
+                        const char *namespace_name) {
+    for (size_t i = 0; i < auth->count; i++) {
+        const ten_principal *now = &auth->principals[i];
+        if (strcmp(now->name, principal->name) == 0 && memcmp(now->hash, principal->hash, sizeof now->hash) == 0)
+            return ten_principal_may(now, role, namespace_name);
+    }
+    return false;
 }
 
 bool ten_principal_owns(const ten_principal *principal, const char *holder) {

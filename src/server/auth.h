@@ -37,6 +37,9 @@ void ten_auth_free(ten_auth *auth);
 /* The principal of a bearer token; NULL: none. */
 const ten_principal *ten_auth_find(const ten_auth *auth, const char *token);
 bool ten_principal_may(const ten_principal *principal, enum ten_role role, const char *namespace_name);
+/* Whether a principal that was found earlier is still in the file, with the same token, and may do that. */
+bool ten_auth_still_may(const ten_auth *auth, const ten_principal *principal, enum ten_role role,
+                        const char *namespace_name);
 /* Whether it may act for that holder. */
 bool ten_principal_owns(const ten_principal *principal, const char *holder);
 

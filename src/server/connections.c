@@ -1,6 +1,7 @@
 /*
- * Connections: how long one may take over a request, and whether its client has shown a certificate. libmicrohttpd's
- * own time-out is for silence only; a client that sends a byte a second would live for ever. Called in the HTTP thread.
+ * Connections: how long one may take over a request, at whose expense it is, and whether its client has shown a
+ * certificate. libmicrohttpd's own time-out is for silence only; a client that sends a byte a second would live for
+ * ever. Called in the HTTP thread.
  */
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -11,6 +12,8 @@
 #include "base/clock.h"
 #include "server/server_state.h"
 
+#define STRANGER_MS 10000u /* for which a client without a token may keep a connection that does nothing */
+
 static ten_connection *connection_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
@@ -19,6 +22,75 @@ static ten_connection *connection_of(struct MHD_Connection *connection) {
 static gnutls_session_t session_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     return info ? info->tls_session : NULL;
+}
+
+ten_account *ten_connection_account(struct MHD_Connection *connection) {
+    const ten_connection *ours = connection_of(connection);
+    if (!ours)
+        return NULL;
+    return ours->place.account ? ours->place.account : ours->address;
+}
+
+/* ---- at whose expense */
+
+/* libmicrohttpd sees its end, and lets go of it. */
+static void shut(struct ten_server *server, ten_connection *ours) {
+    (void)shutdown(ours->fd, SHUT_RDWR);
+    ours->deadline_ms = 0;
+    ten_budget_return(&server->accounts.budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
+}
+
+/* Closes the connection of a client without a token that is to go first. False: there is none. */
+static bool close_stranger(struct ten_server *server) {
+    ten_connection *first = NULL;
+    ten_stranger about_first = {0};
+    for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
+        if (!ours->place.account || !ours->place.account->stranger)
+            continue;
+        ten_stranger about = {ours->place.account->used[TEN_RESOURCE_CONNECTIONS], ours->since_ms};
+        /* The list begins with the newest. */
+        if (!first || !ten_stranger_goes_first(&about_first, &about)) {
+            first = ours;
+            about_first = about;
+        }
+    }
+    if (first)
+        shut(server, first);
+    return first != NULL;
+}
+
+/* A client without a token always gets in, so that it can show one: another goes. */
+static void charge_address(struct ten_server *server, ten_connection *ours) {
+    ten_budget *budget = &server->accounts.budget;
+    ten_account *address = ours->address;
+    if (!address || ten_budget_resize(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1, TEN_USUAL))
+        return;
+    ten_accounts_log_limit(&server->accounts, address, TEN_RESOURCE_CONNECTIONS, server->log);
+    if (address->stranger && close_stranger(server))
+        ten_budget_note(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1);
+    else
+        shut(server, ours);
+}
+
+static uint64_t patience_ms(const struct ten_server *server, const ten_connection *ours) {
+    bool stranger = ours->place.account && ours->place.account->stranger;
+    return stranger ? ten_min_u64(server->config->request_ms, STRANGER_MS) : server->config->request_ms;
+}
+
+bool ten_connection_charge(const ten_request *request) {
+    ten_connection *ours = connection_of(request->connection);
+    ten_budget *budget = &request->server->accounts.budget;
+    ten_account *account = request->account;
+    if (!ours || ours->place.account == account)
+        return true;
+    ten_budget_return(budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
+    if (ten_budget_resize(budget, &ours->place, account, TEN_RESOURCE_CONNECTIONS, 1, request->urgency)) {
+        ours->deadline_ms = ten_now_ms() + patience_ms(request->server, ours); /* a principal has more time */
+        return true;
+    }
+    if (ours->address)
+        ten_budget_note(budget, &ours->place, ours->address, TEN_RESOURCE_CONNECTIONS, 1);
+    return false;
 }
 
 void ten_connection_notice(void *userdata, struct MHD_Connection *connection, void **context,
@@ -31,7 +103,13 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         if (!ours)
             return;
         ours->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        ours->deadline_ms = ten_now_ms() + server->config->request_ms;
+        const union MHD_ConnectionInfo *client =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        ours->address = ten_accounts_of_address(&server->accounts, client ? client->client_addr : NULL);
+        ours->since_ms = ten_now_ms();
+        charge_address(server, ours);
+        if (ours->place.amount > 0)
+            ours->deadline_ms = ours->since_ms + patience_ms(server, ours);
         ours->next = server->first_connection;
         ours->link = &server->first_connection;
         if (ours->next)
@@ -51,6 +129,8 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
     *ours->link = ours->next;
     if (ours->next)
         ours->next->link = ours->link;
+    ten_budget_return(&server->accounts.budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
+    ten_accounts_leave_address(&server->accounts, ours->address);
     ten_free(ours);
 }
 
@@ -58,8 +138,9 @@ void ten_connection_expect(const ten_request *request, bool bounded) {
     ten_connection *ours = connection_of(request->connection);
     if (!ours)
         return;
-    ours->deadline_ms = bounded ? ten_now_ms() + request->server->config->request_ms : 0;
+    ours->deadline_ms = bounded ? ten_now_ms() + patience_ms(request->server, ours) : 0;
     ours->reader = NULL;
+    ours->streaming = NULL;
 }
 
 void ten_connection_streams(const ten_request *request) {
@@ -68,6 +149,7 @@ void ten_connection_streams(const ten_request *request) {
         return;
     ours->deadline_ms = 0;
     ours->reader = request->reader;
+    ours->streaming = request;
 }
 
 /* A stream that has nothing to say is suspended: libmicrohttpd does not look whether its client is still there. */
@@ -94,8 +176,18 @@ void ten_connections_sweep(struct ten_server *server) {
         }
         if (ours->deadline_ms == 0 || now < ours->deadline_ms)
             continue;
-        (void)shutdown(ours->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and lets go of it */
-        ours->deadline_ms = 0;
+        shut(server, ours);
+    }
+}
+
+void ten_connections_check_streams(struct ten_server *server) {
+    for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
+        const ten_request *request = ours->streaming;
+        if (!request || !ours->reader ||
+            ten_auth_still_may(&server->auth, &request->principal, TEN_ROLE_READ, request->route.namespace_name))
+            continue;
+        ten_events_cut(ours->reader);
+        ours->deadline_ms = 1; /* the next sweep ends it, whether it is read or not */
     }
 }
 

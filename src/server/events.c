@@ -17,8 +17,10 @@
 #include "store/store.h"
 
 #define READERS_MAX    1000u
-#define NAMESPACES_MAX 32u
+#define NAMESPACES_MAX 64u /* each has a handle on the store; ten_accounts_stream() shares them out */
 #define BUFFER_MAX     ((size_t)512 * 1024)
+#define BUFFERS_MAX    ((size_t)32 * 1024 * 1024) /* of all readers */
+#define KEPT_ROOM      ((size_t)16 * 1024)        /* of a buffer that was read */
 #define EVENT_SIZE     1000u
 #define KEEP_ALIVE_MS  15000u
 #define BLIND_MS       1000u /* how often a store is read that cannot be watched */
@@ -55,6 +57,7 @@ struct ten_events {
     pthread_mutex_t lock; /* around the readers */
     ten_event_reader *readers;
     size_t count;
+    size_t buffered; /* room in the buffers of all readers */
     bool ending;
     bool closing;
     struct feed feeds[NAMESPACES_MAX];
@@ -93,10 +96,18 @@ static void give(ten_event_reader *reader, const char *text, size_t size) {
             memmove(reader->text.data, reader->text.data + reader->taken, reader->text.size);
         reader->taken = 0;
     }
-    if (reader->text.size - reader->taken + size > BUFFER_MAX || reader->text.failed)
+    ten_events *events = reader->events;
+    size_t left = reader->text.size - reader->taken;
+    /* As much as is still free, like everything that is shared (core/budget.h): who reads slowly is cut off before
+     * those who keep up. */
+    size_t most = ten_min_u64(BUFFER_MAX, ten_sub_saturating(BUFFERS_MAX, events->buffered));
+    if (left + size > most || reader->text.failed) {
         reader->cut_off = true; /* it comes back with its last id, and is told what it missed, or that it is too much */
-    else
-        ten_buf_add(&reader->text, text, size);
+        return;
+    }
+    size_t room = reader->text.room;
+    ten_buf_add(&reader->text, text, size);
+    events->buffered += reader->text.room - room;
 }
 
 /* ---- the thread */
@@ -232,6 +243,9 @@ static ten_event_reader *find_new(ten_events *events) {
 }
 
 static void free_reader(ten_event_reader *reader) {
+    pthread_mutex_lock(&reader->events->lock);
+    reader->events->buffered -= reader->text.room;
+    pthread_mutex_unlock(&reader->events->lock);
     ten_buf_free(&reader->text);
     ten_free(reader);
 }
@@ -384,6 +398,11 @@ ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
     if (count > 0)
         memcpy(text, reader->text.data + reader->taken, (size_t)count);
     reader->taken += (size_t)count;
+    if (reader->taken == reader->text.size && reader->text.room > KEPT_ROOM) {
+        reader->events->buffered -= reader->text.room;
+        ten_buf_free(&reader->text);
+        reader->taken = 0;
+    }
     reader->waits = count == 0;
     if (count == 0 && (reader->cut_off || reader->events->ending))
         count = -1;

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 
-#define NAMESPACES_MAX 32u
+#define NAMESPACES_MAX 64u
 #define PAGE           10000u
 #define LOOK_EVERY_MS  5000u
 #define ENDS_MAX       200000u
@@ -141,12 +141,31 @@ static int look(struct space *space, ten_store *store, uint64_t timeout_ms) {
 
 /* ---- writing */
 
-static void write_number(const ten_gauges *gauges, size_t count, ten_buf *to, const char *name, const char *help,
+/* Which namespaces are written. */
+struct writing {
+    const ten_gauges *gauges;
+    size_t count;
+    ten_gauges_filter *is_shown;
+    const void *userdata;
+    ten_buf *to;
+};
+
+/* The next one from *at on; NULL: that was all. */
+static const struct space *next_shown(const struct writing *writing, size_t *at) {
+    while (*at < writing->count) {
+        const struct space *space = &writing->gauges->spaces[(*at)++];
+        if (writing->is_shown(space->name, writing->userdata))
+            return space;
+    }
+    return NULL;
+}
+
+static void write_number(const struct writing *writing, const char *name, const char *help,
                          uint64_t (*value)(const struct space *)) {
-    ten_buf_format(to, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
-    for (size_t i = 0; i < count; i++)
-        ten_buf_format(to, "%s{namespace=\"%s\"} %llu\n", name, gauges->spaces[i].name,
-                       (unsigned long long)value(&gauges->spaces[i]));
+    ten_buf_format(writing->to, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
+    size_t at = 0;
+    for (const struct space *space; (space = next_shown(writing, &at));)
+        ten_buf_format(writing->to, "%s{namespace=\"%s\"} %llu\n", name, space->name, (unsigned long long)value(space));
 }
 
 static uint64_t held_of(const struct space *space) {
@@ -157,25 +176,28 @@ static uint64_t unowned_of(const struct space *space) {
     return space->unowned.count;
 }
 
-static void write_all(const ten_gauges *gauges, size_t count, ten_buf *to) {
-    write_number(gauges, count, to, "tenure_leases_held", "Leases that are held.", held_of);
-    write_number(gauges, count, to, "tenure_targets_unowned", "Registered targets that nobody holds.", unowned_of);
+static void write_all(const struct writing *writing) {
+    ten_buf *to = writing->to;
+    size_t at = 0;
+    write_number(writing, "tenure_leases_held", "Leases that are held.", held_of);
+    write_number(writing, "tenure_targets_unowned", "Registered targets that nobody holds.", unowned_of);
     ten_buf_text(to,
                  "# HELP tenure_targets_unowned_seconds_max How long the longest unowned of them has been seen so.\n"
                  "# TYPE tenure_targets_unowned_seconds_max gauge\n");
-    for (size_t i = 0; i < count; i++)
-        ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", gauges->spaces[i].name,
-                       (double)gauges->spaces[i].longest_ms / 1e3);
+    for (const struct space *space; (space = next_shown(writing, &at));)
+        ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", space->name,
+                       (double)space->longest_ms / 1e3);
     ten_buf_text(to, "# HELP tenure_takeovers_total Leases taken after another, by how that one ended.\n"
                      "# TYPE tenure_takeovers_total counter\n");
-    for (size_t i = 0; i < count; i++)
+    at = 0;
+    for (const struct space *space; (space = next_shown(writing, &at));)
         for (unsigned reason = TEN_REASON_NONE + 1; reason < TEN_REASON_COUNT; reason++)
-            ten_buf_format(to, "tenure_takeovers_total{namespace=\"%s\",reason=\"%s\"} %llu\n", gauges->spaces[i].name,
-                           ten_reason_name((enum ten_reason)reason),
-                           (unsigned long long)gauges->spaces[i].takeovers[reason]);
+            ten_buf_format(to, "tenure_takeovers_total{namespace=\"%s\",reason=\"%s\"} %llu\n", space->name,
+                           ten_reason_name((enum ten_reason)reason), (unsigned long long)space->takeovers[reason]);
 }
 
-int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_buf *to) {
+int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_gauges_filter *is_shown,
+                     const void *userdata, ten_buf *to) {
     uint64_t now_ms = ten_now_ms();
     pthread_mutex_lock(&gauges->lock);
     size_t count = gauges->count;
@@ -187,6 +209,6 @@ int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, 
         gauges->looked_ms = r == TENURE_OK ? now_ms : 0;
     }
     if (r == TENURE_OK && count > 0)
-        write_all(gauges, count, to);
+        write_all(&(struct writing){gauges, count, is_shown, userdata, to});
     return r;
 }

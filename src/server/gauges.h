@@ -15,11 +15,16 @@ typedef struct ten_gauges ten_gauges;
 ten_gauges *ten_gauges_new(void);
 void ten_gauges_free(ten_gauges *gauges);
 
-/* Somebody uses this namespace: it is looked at from now on. Of too many the first ones are. */
+/* Somebody uses this namespace: it is looked at from now on. ten_accounts_measure() says which are; of too many the first
+ * ones. */
 void ten_gauges_note(ten_gauges *gauges, const char *namespace_name);
+
+/* Which namespaces somebody may see. */
+typedef bool ten_gauges_filter(const char *namespace_name, const void *userdata);
 
 /* Looks, and writes what was found. Called by one thread. When the store does not answer, what was found before is left
  * out, and the error returned. */
-int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_buf *to);
+int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_gauges_filter *is_shown,
+                     const void *userdata, ten_buf *to);
 
 #endif

@@ -5,22 +5,35 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/encode.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "server/server_state.h"
 #include "server/shares.h"
 
-#define MOVING_MAX 100u /* that are named, of each instance; the rest is counted */
+#define NOT_READY_EVERY_MS 10000u
+#define MOVING_MAX         100u /* that are named, of each instance; the rest is counted */
+
+/* One instance as it is answered. */
+struct node {
+    char *id;
+    char *text;
+};
 
 struct nodes {
     ten_request *request;
     ten_shares shares;
     size_t moving; /* of the instance that is written */
+    ten_buf text;  /* of it */
+    struct node *found;
+    size_t count;
+    size_t room;
 };
 
 static void write_moving(const char *target, const char *planned, void *userdata) {
     struct nodes *nodes = userdata;
-    ten_buf *reply = &nodes->request->reply;
+    ten_buf *reply = &nodes->text;
     if (nodes->moving++ >= MOVING_MAX)
         return;
     ten_buf_text(reply, nodes->moving > 1 ? "," : "");
@@ -32,7 +45,7 @@ static void write_moving(const char *target, const char *planned, void *userdata
 
 /* What it should hold, and what of that which it holds another should. */
 static void write_plan(struct nodes *nodes, const char *instance) {
-    ten_buf *reply = &nodes->request->reply;
+    ten_buf *reply = &nodes->text;
     ten_json_number(reply, "planned", ten_shares_planned(&nodes->shares, instance));
     ten_json_raw(reply, "moving", "[");
     nodes->moving = 0;
@@ -41,11 +54,27 @@ static void write_plan(struct nodes *nodes, const char *instance) {
     ten_json_number(reply, "moving_count", nodes->moving);
 }
 
+static int keep_text(struct nodes *nodes, const char *id) {
+    if (nodes->count == nodes->room) {
+        size_t room = nodes->room ? nodes->room * 2 : 64;
+        struct node *found = ten_realloc(nodes->found, room * sizeof *found);
+        if (!found)
+            return TENURE_E_NOMEM;
+        nodes->found = found;
+        nodes->room = room;
+    }
+    struct node node = {ten_strdup(id), ten_strdup(ten_buf_string(&nodes->text))};
+    nodes->found[nodes->count++] = node;
+    return node.id && node.text && !nodes->text.failed ? 0 : TENURE_E_NOMEM;
+}
+
 static int write_instance(const ten_instance *instance, void *userdata) {
     struct nodes *nodes = userdata;
-    ten_request *request = nodes->request;
-    ten_buf *reply = &request->reply;
-    ten_buf_text(reply, request->list.count++ ? ",\n" : "");
+    const ten_request *request = nodes->request;
+    ten_buf *reply = &nodes->text;
+    if (strcmp(instance->instance, request->holder) <= 0)
+        return 0; /* of an earlier page */
+    ten_buf_clear(reply);
     ten_json_open(reply);
     ten_json_text(reply, "instance", instance->instance);
     ten_json_number(reply, "weight", instance->weight);
@@ -63,7 +92,40 @@ static int write_instance(const ten_instance *instance, void *userdata) {
     if (instance->metadata)
         ten_json_text(reply, "metadata", instance->metadata);
     ten_json_close(reply);
-    return 0;
+    return keep_text(nodes, instance->instance);
+}
+
+static int compare_nodes(const void *one, const void *other) {
+    return strcmp(((const struct node *)one)->id, ((const struct node *)other)->id);
+}
+
+/* Those that come first, up to the bounds of a page. */
+static void write_page(struct nodes *nodes) {
+    ten_request *request = nodes->request;
+    ten_buf *reply = &request->reply;
+    if (nodes->count > 0)
+        qsort(nodes->found, nodes->count, sizeof *nodes->found, compare_nodes);
+    ten_buf_char(reply, '[');
+    size_t at = 0;
+    for (; at < nodes->count && at < request->list.limit && reply->size < TEN_PAGE_SIZE; at++) {
+        ten_buf_text(reply, at ? ",\n" : "");
+        ten_buf_text(reply, nodes->found[at].text);
+    }
+    ten_buf_text(reply, "]\n");
+    request->list.count = at;
+    request->list.cut = at < nodes->count;
+    if (request->list.cut)
+        snprintf(request->holder, sizeof request->holder, "%s", nodes->found[at - 1].id);
+}
+
+static void free_nodes(struct nodes *nodes) {
+    for (size_t i = 0; i < nodes->count; i++) {
+        ten_free(nodes->found[i].id);
+        ten_free(nodes->found[i].text);
+    }
+    ten_free(nodes->found);
+    ten_buf_free(&nodes->text);
+    ten_shares_free(&nodes->shares);
 }
 
 static int list_nodes(ten_job *job, ten_store *store) {
@@ -71,26 +133,53 @@ static int list_nodes(ten_job *job, ten_store *store) {
     const char *where = request->route.namespace_name;
     uint64_t timeout_ms = request->server->config->timeout_ms;
     struct nodes nodes = {.request = request};
-    ten_buf_char(&request->reply, '[');
     int r =
         request->list.shares ? ten_shares_read(&nodes.shares, store, where, request->list.plan, timeout_ms) : TENURE_OK;
     if (r == TENURE_OK)
         r = store->ops->list_instances(store, where, write_instance, &nodes, timeout_ms);
-    ten_buf_text(&request->reply, "]\n");
-    ten_shares_free(&nodes.shares);
+    if (r == TENURE_OK)
+        write_page(&nodes);
+    free_nodes(&nodes);
     return r;
 }
 
 static void finish_nodes(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
     (void)results;
-    if (error < 0)
+    if (error < 0) {
         ten_reply_store_error(request, error, message);
-    else
-        ten_reply_status(request, 200);
+        return;
+    }
+    ten_reply_status(request, 200);
+    if (!request->list.cut)
+        return;
+    ten_buf after = {0};
+    ten_percent_encode_only(&after, request->holder, "/+%&#?");
+    snprintf(request->header[0], sizeof request->header[0], "Link");
+    snprintf(request->header[1], sizeof request->header[1],
+             "</api/v1/%s/nodes?limit=%zu&shares=%s&plan=%s&after=%s>; rel=\"next\"", request->route.namespace_name,
+             request->list.limit, request->list.shares ? "true" : "false", request->list.plan ? "true" : "false",
+             ten_buf_string(&after));
+    if (after.failed)
+        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
+    ten_buf_free(&after);
 }
 
 void ten_server_instances_get(ten_request *request) {
+    const char *limit = ten_request_argument(request, "limit");
+    const char *after = ten_request_argument(request, "after");
+    ten_error error;
+    request->list.limit = limit ? strtoul(limit, NULL, 10) : TEN_PAGE_MAX;
+    if (request->list.limit == 0 || request->list.limit > TEN_PAGE_MAX ||
+        (limit && strspn(limit, "0123456789") != strlen(limit))) {
+        ten_reply_error(request, 400, "bad_request", "limit is a number from 1 to %u", TEN_PAGE_MAX);
+        return;
+    }
+    if (after && after[0] && ten_id_check_holder(after, &error) < 0) {
+        ten_reply_error(request, 400, "bad_request", "after: %s", error.message);
+        return;
+    }
+    snprintf(request->holder, sizeof request->holder, "%s", after ? after : "");
     const char *shares = ten_request_argument(request, "shares");
     const char *plan = ten_request_argument(request, "plan");
     request->list.plan = plan && strcmp(plan, "true") == 0;
@@ -120,18 +209,23 @@ static void go_with_heartbeat(ten_request *request, const ten_op *op) {
     request->job.ops = request->ops;
     request->job.op_count = 1;
     request->job.finish = finish_node;
-    ten_request_wait(request, request->server->leases, true);
+    ten_request_wait(request, request->server->leases, TEN_URGENT);
 }
 
 void ten_server_instance_put(ten_request *request) {
     json_t *body = ten_body_parse(request);
     if (!body)
         return;
+    static const char *const members[] = {"weight", "ttl_ms", NULL};
+    if (!ten_body_knows(request, body, members)) {
+        json_decref(body);
+        return;
+    }
     const json_t *weight = json_object_get(body, "weight");
     const json_t *ttl = json_object_get(body, "ttl_ms");
     uint64_t ttl_ms = ttl ? (uint64_t)json_integer_value(ttl) : request->server->config->ttl_ms;
     bool valid = (!weight || (json_is_integer(weight) && json_integer_value(weight) >= 0 &&
-                              json_integer_value(weight) <= 1000000)) &&
+                              json_integer_value(weight) <= TEN_WEIGHT_MAX)) &&
                  (!ttl || json_is_integer(ttl)) && ttl_ms >= TENURE_TTL_MIN_MS && ttl_ms <= TENURE_TTL_MAX_MS;
     ten_op op = {.kind = TEN_OP_ANNOUNCE,
                  .namespace_name = request->route.namespace_name,
@@ -139,7 +233,11 @@ void ten_server_instance_put(ten_request *request) {
                  .ttl_ms = ttl_ms,
                  .weight = weight ? (uint32_t)json_integer_value(weight) : 1};
     json_decref(body);
-    if (!valid)
+    if (valid && ttl_ms > request->server->config->ttl_max_ms)
+        ten_reply_error(request, 400, "bad_request",
+                        "ttl_ms: must be at most %llu on this server (tenure serve --max-ttl)",
+                        (unsigned long long)request->server->config->ttl_max_ms);
+    else if (!valid)
         ten_reply_error(request, 400, "bad_request", "weight is a number from 0 on, ttl_ms a lease's time in ms");
     else if (ten_request_owns(request, request->route.id))
         go_with_heartbeat(request, &op);
@@ -160,12 +258,20 @@ static int ping(ten_job *job, ten_store *store) {
 
 static void finish_ready(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
+    struct ten_server *server = request->server;
+    uint64_t missed;
     (void)results;
+    /* Where the store is, and what is wrong with it, is nothing for everybody. */
+    if (error < 0 && server->has_auth) {
+        ten_reply_error(request, 503, "unavailable", "the store does not answer; the server's log says why");
+        if (ten_line_gate_pass(&server->ready_gate, NOT_READY_EVERY_MS, ten_now_ms(), &missed))
+            TEN_LOG(server->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", message), TEN_NUMBER("more", missed));
+        return;
+    }
     if (error < 0) {
         ten_reply_store_error(request, error, message);
         return;
     }
-    const struct ten_server *server = request->server;
     ten_reply_status(request, 200);
     ten_json_open(&request->reply);
     ten_json_text(&request->reply, "status", "ready");

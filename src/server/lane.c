@@ -10,11 +10,16 @@
 #include "base/io.h"
 #include "base/thread.h"
 
-#define BATCH_OPS_MAX   4000u
-#define WAITING_MAX     20000u /* operations */
-#define URGENT_MAX      60000u
+#define URGENT_OPS_MAX  3000u /* of one call */
+#define USUAL_OPS_MAX   1000u
 #define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
 #define UNTOLD_MAX      64u /* jobs that wait for the loop to tell of them */
+
+/* Jobs in the order of their turns. */
+struct queue {
+    ten_job *first;
+    uint64_t now; /* the turn of the last one that went */
+};
 
 struct ten_lane {
     ten_store *store; /* the thread's alone once it runs */
@@ -23,9 +28,7 @@ struct ten_lane {
     pthread_t thread;
     pthread_mutex_t lock; /* around what follows */
     pthread_cond_t arrived;
-    ten_job *first;
-    ten_job **last;
-    size_t waiting; /* operations */
+    struct queue queues[2]; /* by urgency */
     bool closing;
     bool down;
     uint64_t errors;
@@ -74,28 +77,44 @@ ten_job *ten_finished_take(ten_finished *finished) {
 
 /* ---- the thread */
 
-static size_t weight_of(const ten_job *job) {
+uint64_t ten_job_weight(const ten_job *job) {
     return job->op_count ? job->op_count : PLAIN_JOB_COUNT;
+}
+
+/* Puts the jobs of a queue whose turn it is at *end, as long as they have at most so many operations; at least one.
+ * Returns where the next one goes. */
+static ten_job **take_some(struct queue *queue, size_t most, ten_job **end, size_t *count) {
+    size_t taken = 0;
+    while (queue->first && queue->first->op_count > 0 && (taken == 0 || taken + queue->first->op_count <= most)) {
+        ten_job *job = queue->first;
+        queue->first = job->next;
+        queue->now = job->turn;
+        taken += job->op_count;
+        *end = job;
+        end = &job->next;
+    }
+    *end = NULL;
+    *count += taken;
+    return end;
 }
 
 /* The jobs of the next call: those with operations that come first, up to a bound, or one without. */
 static ten_job *take_batch(ten_lane *lane, size_t *ret_count) {
-    ten_job *first = lane->first;
-    ten_job **end = &lane->first;
-    size_t count = 0;
-    while (*end && ((*end)->op_count > 0 || *end == first)) {
-        if (*end != first && (first->op_count == 0 || count + (*end)->op_count > BATCH_OPS_MAX))
-            break;
-        count += (*end)->op_count;
-        lane->waiting -= weight_of(*end);
-        end = &(*end)->next;
+    ten_job *first = NULL;
+    ten_job **end = take_some(&lane->queues[TEN_URGENT], URGENT_OPS_MAX, &first, ret_count);
+    struct queue *usual = &lane->queues[TEN_USUAL];
+    (void)take_some(usual, USUAL_OPS_MAX, end, ret_count);
+    if (!first && usual->first) {
+        first = usual->first;
+        usual->first = first->next;
+        usual->now = first->turn;
+        first->next = NULL;
     }
-    lane->first = *end;
-    if (!lane->first)
-        lane->last = &lane->first;
-    *end = NULL;
-    *ret_count = count;
     return first;
+}
+
+static bool is_empty(const ten_lane *lane) {
+    return !lane->queues[TEN_USUAL].first && !lane->queues[TEN_URGENT].first;
 }
 
 static bool make_room(ten_lane *lane, size_t count) {
@@ -187,10 +206,10 @@ static void *run(void *arg) {
     ten_lane *lane = arg;
     for (;;) {
         pthread_mutex_lock(&lane->lock);
-        while (!lane->first && !lane->closing)
+        while (is_empty(lane) && !lane->closing)
             pthread_cond_wait(&lane->arrived, &lane->lock);
         size_t count = 0;
-        ten_job *first = lane->first ? take_batch(lane, &count) : NULL;
+        ten_job *first = take_batch(lane, &count);
         bool closing = lane->closing;
         pthread_mutex_unlock(&lane->lock);
         if (!first)
@@ -206,21 +225,20 @@ static void *run(void *arg) {
 
 /* ---- for the loop */
 
-bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent) {
-    job->next = NULL;
+void ten_lane_put(ten_lane *lane, ten_job *job, enum ten_urgency urgency, ten_account *account, unsigned queue) {
     job->put_ms = ten_now_ms();
     pthread_mutex_lock(&lane->lock);
-    bool taken = lane->waiting + weight_of(job) <= (urgent ? URGENT_MAX : WAITING_MAX);
-    if (taken) {
-        *lane->last = job;
-        lane->last = &job->next;
-        lane->waiting += weight_of(job);
-    }
+    struct queue *into = &lane->queues[urgency];
+    job->turn = ten_account_turn(account, queue + (unsigned)urgency, into->now, ten_job_weight(job));
+    ten_job **at = &into->first;
+    while (*at && (*at)->turn <= job->turn)
+        at = &(*at)->next;
+    job->next = *at;
+    *at = job;
     pthread_mutex_unlock(&lane->lock);
-    lane->untold += taken;
+    lane->untold++;
     if (lane->untold >= UNTOLD_MAX)
         ten_lane_tell(lane);
-    return taken;
 }
 
 void ten_lane_tell(ten_lane *lane) {
@@ -267,7 +285,6 @@ int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, 
         return ten_fail_memory(error, "the server");
     lane->timeout_ms = timeout_ms;
     lane->finished = finished;
-    lane->last = &lane->first;
     pthread_mutex_init(&lane->lock, NULL);
     pthread_cond_init(&lane->arrived, NULL);
     ten_store_config config = {.timeout_ms = timeout_ms};

@@ -1,19 +1,22 @@
 /*
  * A lane: a thread with a handle on the store, and the jobs that wait for it. Jobs that have arrived meanwhile go to
  * the store as one batch, so that a hundred renewals cost about what one does. There is one lane for leases and one for
- * everything that may take long, so that a long listing delays no renewal.
+ * everything that may take long, so that a long listing delays no renewal. Accounts take turns: however much one of them
+ * sends, the job of another waits for no more than one turn of each.
  */
 #ifndef TEN_SERVER_LANE_H
 #define TEN_SERVER_LANE_H
 
 #include <pthread.h>
 
+#include "core/budget.h"
 #include "store/store.h"
 
 typedef struct ten_job ten_job;
 struct ten_job {
     ten_job *next;
     uint64_t put_ms; /* when it came into its lane */
+    uint64_t turn;   /* its place there */
     /* Operations, which are sent together with those of other jobs; or, without any, work on the store alone. */
     const ten_op *ops;
     size_t op_count;
@@ -42,8 +45,11 @@ typedef struct ten_lane ten_lane;
 int ten_lane_open(const char *url, uint64_t timeout_ms, ten_finished *finished, ten_lane **ret_lane, ten_error *error);
 /* Ends the thread. Jobs that still wait are finished with an error. */
 void ten_lane_close(ten_lane *lane);
-/* False: too much is waiting. `urgent` jobs (renewals) are turned away last. */
-bool ten_lane_put(ten_lane *lane, ten_job *job, bool urgent);
+/* Urgent jobs go first; the others get at least a quarter of each call. `queue` is the first of two numbers for
+ * ten_account_turn(). */
+void ten_lane_put(ten_lane *lane, ten_job *job, enum ten_urgency urgency, ten_account *account, unsigned queue);
+/* What a job counts for: its operations, or what work on the store alone is worth. */
+uint64_t ten_job_weight(const ten_job *job);
 /* Wakes the thread for what was put: once for all that has come together, not for each. */
 void ten_lane_tell(ten_lane *lane);
 const ten_capabilities *ten_lane_capabilities(const ten_lane *lane);

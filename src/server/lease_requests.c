@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "core/instance_row.h"
 #include "server/server_state.h"
 
 /* ---- members of a body */
@@ -36,7 +37,14 @@ static uint64_t least_ttl_ms(const ten_request *request) {
 }
 
 static bool get_ttl(ten_request *request, const json_t *object, uint64_t *ret_ttl_ms) {
-    return get_number(request, object, "ttl_ms", least_ttl_ms(request), TENURE_TTL_MAX_MS, ret_ttl_ms);
+    uint64_t most_ms = request->server->config->ttl_max_ms;
+    if (!get_number(request, object, "ttl_ms", least_ttl_ms(request), TENURE_TTL_MAX_MS, ret_ttl_ms))
+        return false;
+    if (*ret_ttl_ms <= most_ms)
+        return true;
+    ten_reply_error(request, 400, "bad_request", "ttl_ms: must be at most %llu on this server (tenure serve --max-ttl)",
+                    (unsigned long long)most_ms);
+    return false;
 }
 
 static bool get_version(ten_request *request, const json_t *object, uint64_t *ret_version) {
@@ -78,10 +86,12 @@ static bool get_own_holder(ten_request *request, const json_t *object) {
 
 /* ---- one lease */
 
-static void go(ten_request *request, size_t count, bool urgent) {
+static const char *const lease_members[] = {"holder_id", "version", "ttl_ms", "successor_id", NULL};
+
+static void go(ten_request *request, size_t count, enum ten_urgency urgency) {
     request->job.ops = request->ops;
     request->job.op_count = count;
-    ten_request_wait(request, request->server->leases, urgent);
+    ten_request_wait(request, request->server->leases, urgency);
 }
 
 static ten_op *one_op(ten_request *request, enum ten_op_kind kind, unsigned flags) {
@@ -140,7 +150,7 @@ static void finish_get(ten_job *job, int error, const char *message, const ten_r
 void ten_server_lease_get(ten_request *request) {
     one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET)->holder = NULL;
     request->job.finish = finish_get;
-    go(request, 1, false);
+    go(request, 1, TEN_USUAL);
 }
 
 static void finish_acquire(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -152,11 +162,12 @@ static void finish_acquire(ten_job *job, int error, const char *message, const t
 void ten_server_lease_acquire(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET);
-    if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms)) {
+    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
+        get_ttl(request, body, &op->ttl_ms)) {
         if (op->ttl_ms == 0)
             op->ttl_ms = request->server->config->ttl_ms;
         request->job.finish = finish_acquire;
-        go(request, 1, false);
+        go(request, 1, TEN_USUAL);
     }
     json_decref(body);
 }
@@ -174,10 +185,10 @@ static void finish_renew(ten_job *job, int error, const char *message, const ten
 void ten_server_lease_renew(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RENEW, 0);
-    if (body && get_own_holder(request, body) && get_ttl(request, body, &op->ttl_ms) &&
-        get_version(request, body, &op->token)) {
+    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
+        get_ttl(request, body, &op->ttl_ms) && get_version(request, body, &op->token)) {
         request->job.finish = finish_renew;
-        go(request, 1, true);
+        go(request, 1, TEN_URGENT);
     }
     json_decref(body);
 }
@@ -197,13 +208,14 @@ void ten_server_lease_release(ten_request *request) {
     json_t *body = ten_body_parse(request);
     ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
     op->reason = TEN_REASON_DONE;
-    if (body && get_own_holder(request, body) && get_version_anywhere(request, body, &op->token)) {
+    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
+        get_version_anywhere(request, body, &op->token)) {
         request->first_ops[1] = (ten_op){.kind = TEN_OP_READ,
                                          .flags = TEN_OP_REQUIRE_TARGET,
                                          .namespace_name = op->namespace_name,
                                          .target = op->target};
         request->job.finish = finish_release;
-        go(request, 2, true);
+        go(request, 2, TEN_URGENT);
     }
     json_decref(body);
 }
@@ -268,11 +280,11 @@ void ten_server_lease_hand(ten_request *request) {
     request->storage = body; /* the operation points into it */
     ten_op *op = one_op(request, TEN_OP_HAND, 0);
     op->reason = TEN_REASON_REBALANCE;
-    if (!body || !get_own_holder(request, body) || !get_ttl(request, body, &op->ttl_ms) ||
-        !get_version(request, body, &op->token) || !get_hand(request, body, op))
+    if (!body || !ten_body_knows(request, body, lease_members) || !get_own_holder(request, body) ||
+        !get_ttl(request, body, &op->ttl_ms) || !get_version(request, body, &op->token) || !get_hand(request, body, op))
         return;
     request->job.finish = finish_hand;
-    go(request, 1, true);
+    go(request, 1, TEN_URGENT);
 }
 
 /* ---- a batch */
@@ -365,13 +377,14 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE) && !names_another &&
                     json_is_null(json_object_get(item, "holder_id"));
     ten_error error;
-    op->actor = names_another ? request->holder : NULL;
+    op->actor = names_another ? request->actor : NULL;
     op->holder = names_another ? get_text(item, "holder_id") : request->holder;
     if (op->kind == TEN_OP_READ || by_token)
         op->holder = NULL;
     else if (!names_another && !ten_request_owns(request, request->holder))
         return false;
-    if (by_token && request->server->has_auth && request->principal.role != TEN_ROLE_ADMIN) {
+    if (by_token && request->server->has_auth &&
+        (request->principal.role != TEN_ROLE_ADMIN || strcmp(request->principal.holders, "*") != 0)) {
         ten_reply_error(request, 403, "forbidden", "%s may not act for a holder that it does not name",
                         request->principal.name);
         return false;
@@ -383,20 +396,26 @@ static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     return true;
 }
 
+/* What a holder says of its own release. That somebody has forced it is not its to say: the history would lack who. */
 static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
     enum ten_reason reason = ten_reason_parse(get_text(item, "reason"));
     enum ten_reason usual = op->kind == TEN_OP_HAND ? TEN_REASON_REBALANCE : TEN_REASON_DONE;
-    return reason == TEN_REASON_NONE ? usual : reason;
+    bool unknown = reason == TEN_REASON_NONE || (reason == TEN_REASON_FORCED && !is_forced(op));
+    return unknown ? usual : reason;
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
+    static const char *const members[] = {"op",  "id",     "holder_id", "version",      "ttl_ms", "weight",
+                                          "ask", "reason", "metadata",  "successor_id", NULL};
     uint64_t weight;
     uint64_t ask;
     *op = (ten_op){.namespace_name = request->route.namespace_name};
     if (!json_is_object(item))
         return wrong(request, "ops", "each operation is an object");
+    if (!ten_body_knows(request, item, members))
+        return false;
     if (!get_kind(request, item, op) || !get_id(request, item, op) || !get_subject(request, item, op) ||
-        !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, UINT32_MAX, &weight) ||
+        !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, TEN_WEIGHT_MAX, &weight) ||
         !get_number(request, item, "ask", 0, TEN_ASK_UNDO, &ask))
         return false;
     bool any_ttl = op->kind == TEN_OP_LEAVE || (op->flags & TEN_OP_KEEP);
@@ -414,6 +433,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;
     op->metadata = get_text(item, "metadata");
+    if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
+        return wrong(request, "metadata", "must be at most 4096 bytes");
     return op->kind != TEN_OP_HAND || get_hand(request, item, op);
 }
 
@@ -435,11 +456,55 @@ static bool get_ops(ten_request *request, const json_t *body) {
     return true;
 }
 
+/* Who forces or asks, for the history: the principal, beside what the client calls itself; without auth only that. */
+static void name_actor(ten_request *request) {
+    const char *principal = request->principal.name;
+    if (!request->server->has_auth || strcmp(principal, request->holder) == 0)
+        snprintf(request->actor, sizeof request->actor, "%s", request->holder);
+    else
+        snprintf(request->actor, sizeof request->actor, "%s (as %.*s)", principal,
+                 (int)(sizeof request->actor - strlen(principal) - 8), request->holder);
+}
+
+/* Forced releases, handoffs that are asked for, drains: a line for each batch. */
+static void log_forced(const ten_request *request) {
+    const ten_op *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < request->job.op_count; i++) {
+        if (role_for(&request->ops[i]) != TEN_ROLE_ADMIN)
+            continue;
+        first = first ? first : &request->ops[i];
+        count++;
+    }
+    if (first)
+        TEN_LOG(request->server->log, TEN_LOG_INFO, "admin_request", TEN_TEXT("actor", request->actor),
+                TEN_TEXT("namespace", request->route.namespace_name),
+                TEN_TEXT("op", first->kind == TEN_OP_ASK ? "ask" : "force"),
+                TEN_TEXT("target", first->target ? first->target : ""), TEN_NUMBER("count", count));
+}
+
+/* A batch that keeps or frees a lease, or is a heartbeat. Its other operations go with it: accounts have equal turns, so
+ * nobody but its own account pays for them. */
+static enum ten_urgency urgency_of(const ten_request *request) {
+    for (size_t i = 0; i < request->job.op_count; i++) {
+        enum ten_op_kind kind = request->ops[i].kind;
+        if (kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE || kind == TEN_OP_HAND || kind == TEN_OP_ANNOUNCE ||
+            kind == TEN_OP_LEAVE)
+            return TEN_URGENT;
+    }
+    return TEN_USUAL;
+}
+
 void ten_server_lease_batch(ten_request *request) {
     json_t *body = ten_body_parse(request);
+    static const char *const members[] = {"holder_id", "require_target", "ops", NULL};
     request->storage = body; /* the operations point into it */
-    if (!body || !get_holder(request, body) || !get_ops(request, body))
+    if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body))
         return;
+    name_actor(request);
+    if (!get_ops(request, body))
+        return;
+    log_forced(request);
     request->job.finish = finish_batch;
-    go(request, request->job.op_count, request->ops[0].kind == TEN_OP_RENEW);
+    go(request, request->job.op_count, urgency_of(request));
 }

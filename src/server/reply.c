@@ -4,9 +4,12 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "server/server_state.h"
+
+#define SMALL_REPLY ((size_t)4 * 1024)
 
 void ten_reply_status(ten_request *request, unsigned status) {
     request->state = TEN_REQUEST_ANSWERED;
@@ -102,20 +105,56 @@ static void add_headers(const ten_request *request, struct MHD_Response *respons
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tenure\"");
 }
 
+/* The answer is kept until it has been taken, at the expense of the request's account. What was sent to us is not. */
+static void charge(ten_request *request) {
+    ten_budget *budget = &request->server->accounts.budget;
+    size_t size = request->reply.size;
+    ten_request_free_input(request);
+    ten_budget_return(budget, &request->waiting, TEN_RESOURCE_WAITING);
+    if (request->method == TEN_GET && size > SMALL_REPLY &&
+        !ten_budget_resize(budget, &request->memory, request->account, TEN_RESOURCE_MEMORY, size, request->urgency)) {
+        ten_buf_free(&request->reply);
+        ten_request_refuse(request, TEN_RESOURCE_MEMORY);
+    }
+    ten_budget_note(budget, &request->memory, request->account, TEN_RESOURCE_MEMORY, request->reply.size);
+}
+
+/* A namespace with something in it gets a place in the metrics, at the expense of who has used it first. */
+static void note_namespace(const ten_request *request) {
+    struct ten_server *server = request->server;
+    const char *where = request->route.namespace_name;
+    bool used = request->list.count > 0 || (request->urgency == TEN_URGENT && request->status == 200) ||
+                ten_map_get(&server->accounts.written, where);
+    if (request->status < 400 && used && ten_accounts_measure(&server->accounts, request->account, where))
+        ten_gauges_note(server->gauges, where);
+}
+
+/* Who was denied what, at a bounded rate. */
+static void log_denial(const ten_request *request) {
+    char what[TENURE_NAMESPACE_MAX + 64];
+    struct ten_server *server = request->server;
+    snprintf(what, sizeof what, "%s %s%s%s", ten_method_name(request->method), ten_route_name(request->route.kind),
+             request->route.namespace_name[0] ? " in " : "", request->route.namespace_name);
+    ten_accounts_log_denied(&server->accounts, request->account, request->status, what, server->log);
+}
+
 enum MHD_Result ten_reply_send(ten_request *request) {
     if (request->reply.failed)
         ten_reply_error(request, 503, "unavailable", "out of memory");
+    charge(request);
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(request->reply.size, request->reply.data, MHD_RESPMEM_MUST_COPY);
+        MHD_create_response_from_buffer_with_free_callback(request->reply.size, request->reply.data, ten_free);
     if (!response)
         return MHD_NO;
+    request->reply = (ten_buf){0}; /* the response's */
     ten_connection_expect(request, true);
     add_headers(request, response);
     enum MHD_Result queued = MHD_queue_response(request->connection, request->status, response);
     MHD_destroy_response(response);
     ten_metrics_count(&request->server->metrics, request->route.kind, request->status,
                       ten_boot_us() - request->began_us);
-    if (request->status < 400) /* a namespace that is in use */
-        ten_gauges_note(request->server->gauges, request->route.namespace_name);
+    note_namespace(request);
+    if (request->status == 401 || request->status == 403)
+        log_denial(request);
     return queued;
 }

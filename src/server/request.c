@@ -11,6 +11,9 @@
 #include "server/server_state.h"
 
 #define STREAM_BLOCK 8192u
+#define LARGE_BODY   ((size_t)16 * 1024)
+#define OUTCOME_SIZE 384u /* of the answer, for an operation */
+#define BESIDE_US    15u  /* what a request costs libmicrohttpd */
 
 static const char *header_of(const ten_request *request, const char *name) {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
@@ -28,19 +31,78 @@ const char *ten_request_argument(ten_request *request, const char *name) {
     return ten_percent_decode(text.ours, true) ? value : "%";
 }
 
-bool ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
+/* ---- the budget of its account */
+
+void ten_request_refuse(ten_request *request, enum ten_resource resource) {
+    struct ten_server *server = request->server;
+    ten_accounts_log_limit(&server->accounts, request->account, resource, server->log);
+    ten_reply_error(request, 429, "rate_limited",
+                    "%s has reached its share of this server's %s: wait as long as Retry-After says, then try again",
+                    request->account->name, ten_resource_name(resource));
+}
+
+bool ten_request_uses(ten_request *request, size_t size) {
+    if (ten_budget_resize(&request->server->accounts.budget, &request->memory, request->account, TEN_RESOURCE_MEMORY,
+                          size, request->urgency))
+        return true;
+    ten_request_refuse(request, TEN_RESOURCE_MEMORY);
+    return false;
+}
+
+/* What may be a renewal, a heartbeat or a release. A batch is looked at when it has come; it costs no more than a body
+ * that is not one, and an account that calls other things urgent has only its own share of the reserve. */
+static enum ten_urgency urgency_of(const ten_request *request) {
+    switch (request->route.kind) {
+    case TEN_ROUTE_RENEW:
+    case TEN_ROUTE_HAND:
+    case TEN_ROUTE_BATCH:
+        return TEN_URGENT;
+    case TEN_ROUTE_LEASE:
+        return request->method == TEN_DELETE ? TEN_URGENT : TEN_USUAL;
+    case TEN_ROUTE_NODE:
+        return request->method == TEN_GET ? TEN_USUAL : TEN_URGENT;
+    default:
+        return TEN_USUAL;
+    }
+}
+
+/* Where a namespace becomes known to the store. */
+static bool begins_namespace(const ten_request *request) {
+    if (request->job.op_count == 0)
+        return request->method != TEN_GET && request->route.namespace_name[0] != '\0';
+    for (size_t i = 0; i < request->job.op_count; i++)
+        if (request->ops[i].kind == TEN_OP_ACQUIRE || request->ops[i].kind == TEN_OP_ANNOUNCE)
+            return true;
+    return false;
+}
+
+bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency) {
+    struct ten_server *server = request->server;
+    ten_accounts *accounts = &server->accounts;
+    if (begins_namespace(request) &&
+        !ten_accounts_write_to(accounts, request->account, request->route.namespace_name, ten_now_ms())) {
+        ten_request_refuse(request, TEN_RESOURCE_NAMESPACES);
+        return false;
+    }
+    /* What was done is told, so there has to be room for the answer before it is done. A listing can be refused
+     * afterwards. */
+    if (request->method != TEN_GET &&
+        !ten_request_uses(request, request->memory.amount + ten_job_weight(&request->job) * OUTCOME_SIZE))
+        return false;
+    if (!ten_budget_resize(&accounts->budget, &request->waiting, request->account, TEN_RESOURCE_WAITING,
+                           ten_job_weight(&request->job), urgency)) {
+        ten_request_refuse(request, TEN_RESOURCE_WAITING);
+        return false;
+    }
     request->state = TEN_REQUEST_WAITING;
     request->queued = true; /* from here on it is the lane's */
-    if (ten_lane_put(lane, &request->job, urgent))
-        return true;
-    request->queued = false;
-    ten_reply_error(request, 503, "unavailable", "too many requests are waiting for the store");
-    return false;
+    ten_lane_put(lane, &request->job, urgency, request->account, lane == server->leases ? 0 : 2);
+    return true;
 }
 
 bool ten_request_wait_for_listing(ten_request *request) {
     request->job.op_count = 0;
-    return ten_request_wait(request, request->server->listing, false);
+    return ten_request_wait(request, request->server->listing, TEN_USUAL);
 }
 
 /* ---- what its headers say */
@@ -184,8 +246,15 @@ static enum ten_role role_for(const ten_request *request) {
     }
 }
 
+/* A body of somebody who may not send one is not waited for, if it is large. */
+static void refuse_body(ten_request *request) {
+    const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    bool chunked = header_of(request, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+    request->unread = chunked || (length && strtoull(length, NULL, 10) > TEN_BATCH_BODY_MAX);
+}
+
 static bool check_principal(ten_request *request) {
-    const struct ten_server *server = request->server;
+    struct ten_server *server = request->server;
     enum ten_role role = role_for(request);
     if (!server->has_auth || role == TEN_ROLE_NONE)
         return true;
@@ -194,14 +263,23 @@ static bool check_principal(ten_request *request) {
     const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
     if (!principal) {
         ten_reply_error(request, 401, "unauthorized", token ? "this token is not known" : "a bearer token is required");
+        refuse_body(request);
+        return false;
+    }
+    ten_account *account = ten_accounts_of_principal(&server->accounts, principal->name);
+    if (!account) {
+        ten_reply_error(request, 503, "unavailable", "out of memory");
         return false;
     }
     request->principal = *principal;
+    request->account = account;
     const char *where = request->route.namespace_name;
     bool may = where[0] ? ten_principal_may(principal, role, where) : principal->role >= role;
-    if (!may)
+    if (!may) {
         ten_reply_error(request, 403, "forbidden", "%s may not do that%s%s", principal->name, where[0] ? " in " : "",
                         where);
+        refuse_body(request);
+    }
     return may;
 }
 
@@ -210,6 +288,24 @@ bool ten_request_owns(ten_request *request, const char *holder) {
         return true;
     ten_reply_error(request, 403, "forbidden", "%s may not act for %s", request->principal.name, holder);
     return false;
+}
+
+/* Whether its account may have what the request needs before it is understood. */
+static bool check_budget(ten_request *request) {
+    struct ten_server *server = request->server;
+    const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    size_t size = length ? strtoull(length, NULL, 10) : 0;
+    if (!ten_connection_charge(request)) {
+        ten_request_refuse(request, TEN_RESOURCE_CONNECTIONS);
+        request->unread = true;
+        return false;
+    }
+    if (!ten_budget_may_spend(&server->accounts.budget, request->account, request->urgency, ten_now_ms())) {
+        ten_request_refuse(request, TEN_RESOURCE_TIME);
+        request->unread = request->account->stranger;
+        return false;
+    }
+    return ten_request_uses(request, size);
 }
 
 /* ---- the event stream */
@@ -223,6 +319,25 @@ static ssize_t read_stream(void *userdata, uint64_t position, char *text, size_t
     return count < 0 ? MHD_CONTENT_READER_END_OF_STREAM : count;
 }
 
+static bool join_stream(ten_request *request, uint64_t cursor) {
+    ten_accounts *accounts = &request->server->accounts;
+    const char *where = request->route.namespace_name;
+    if (!ten_budget_resize(&accounts->budget, &request->stream, request->account, TEN_RESOURCE_STREAMS, 1, TEN_USUAL)) {
+        ten_request_refuse(request, TEN_RESOURCE_STREAMS);
+        return false;
+    }
+    if (!ten_accounts_stream(accounts, request->account, where)) {
+        ten_request_refuse(request, TEN_RESOURCE_FEEDS);
+        return false;
+    }
+    request->reader = ten_events_join(request->server->events, where, cursor, request);
+    if (request->reader)
+        return true;
+    ten_accounts_stream_end(accounts, where);
+    ten_reply_error(request, 503, "unavailable", "too many event streams are open");
+    return false;
+}
+
 static enum MHD_Result send_stream(ten_request *request) {
     const char *last = header_of(request, "Last-Event-ID");
     const char *asked = ten_request_argument(request, "last_event_id");
@@ -232,11 +347,8 @@ static enum MHD_Result send_stream(ten_request *request) {
         ten_reply_error(request, 400, "bad_request", "Last-Event-ID is the id of an event, a number");
         return ten_reply_send(request);
     }
-    request->reader = ten_events_join(request->server->events, request->route.namespace_name, cursor, request);
-    if (!request->reader) {
-        ten_reply_error(request, 503, "unavailable", "too many event streams are open");
+    if (!join_stream(request, cursor))
         return ten_reply_send(request);
-    }
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, request, NULL);
     if (!response)
@@ -263,9 +375,16 @@ static void answer_text(ten_request *request, const char *type, const char *text
     ten_buf_text(&request->reply, text);
 }
 
+/* A principal sees the namespaces that it may read. */
+static bool is_shown(const char *namespace_name, const void *userdata) {
+    const ten_request *request = userdata;
+    return !request->server->has_auth || ten_principal_may(&request->principal, TEN_ROLE_READ, namespace_name);
+}
+
 static int read_gauges(ten_job *job, ten_store *store) {
     ten_request *request = (ten_request *)job;
-    return ten_gauges_write(request->server->gauges, store, request->server->config->timeout_ms, &request->reply);
+    return ten_gauges_write(request->server->gauges, store, request->server->config->timeout_ms, is_shown, request,
+                            &request->reply);
 }
 
 /* Without the gauges there is still the rest: that the store does not answer is part of it. */
@@ -285,6 +404,8 @@ static void write_metrics(ten_request *request, bool up) {
     ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
                       ten_lane_errors(server->leases) + ten_lane_errors(server->listing), up,
                       ten_events_count(server->events), &request->reply);
+    bool all = !server->has_auth || strcmp(request->principal.namespaces, "*") == 0;
+    ten_accounts_metrics(&server->accounts, all ? NULL : request->account, &request->reply);
 }
 
 static void answer_metrics(ten_request *request) {
@@ -378,8 +499,8 @@ static void look_at_headers(ten_request *request, const char *path, const char *
         ten_reply_error(request, 404, "not_found", "there is nothing here; /openapi.json describes what there is");
     else if (!(ten_route_methods(request->route.kind) & request->method))
         refuse_method(request);
-    else if (check_principal(request) && check_type(request))
-        (void)check_length(request);
+    else if (check_principal(request) && check_type(request) && check_length(request))
+        (void)check_budget(request);
 }
 
 static ten_request *new_request(struct ten_server *server, struct MHD_Connection *connection, const char *path,
@@ -389,30 +510,41 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
         return NULL;
     request->server = server;
     request->connection = connection;
+    request->account = ten_connection_account(connection);
+    if (!request->account) {
+        ten_free(request);
+        return NULL;
+    }
     request->began_us = ten_boot_us();
     server->requests++;
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);
+    request->urgency = urgency_of(request);
     look_at_headers(request, path, version);
     return request;
 }
 
 static void take_body(ten_request *request, const char *data, size_t size) {
-    struct ten_server *server = request->server;
     if (request->state != TEN_REQUEST_COLLECTING)
         return;
-    if (request->body.size + size > request->body_max) {
+    if (request->body.size + size > request->body_max)
         request->too_large = true;
-    } else if (server->bodies_size + size > TEN_BODIES_MAX) {
-        request->no_room = true;
-    } else {
+    else if (request->memory.amount >= request->body.size + size ||
+             ten_request_uses(request, request->body.size + size))
         ten_buf_add(&request->body, data, size);
-        server->bodies_size += size;
-    }
 }
 
-enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
-                                 const char *version, const char *data, size_t *size, void **taken) {
+/* A large body is understood only if its account may use more of this thread's time. */
+static bool may_understand(ten_request *request) {
+    if (request->body.size < LARGE_BODY ||
+        ten_budget_may_spend(&request->server->accounts.budget, request->account, request->urgency, ten_now_ms()))
+        return true;
+    ten_request_refuse(request, TEN_RESOURCE_TIME);
+    return false;
+}
+
+static enum MHD_Result take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
+                            const char *version, const char *data, size_t *size, void **taken) {
     ten_request *request = *taken;
     if (!request) {
         *taken = request = new_request(server, connection, path, method, version);
@@ -425,13 +557,11 @@ enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection
         *size = 0;
         return MHD_YES;
     }
-    if (request->state == TEN_REQUEST_COLLECTING && request->no_room)
-        ten_reply_error(request, 503, "unavailable", "too much is being sent at once");
     if (request->state == TEN_REQUEST_COLLECTING && request->too_large)
         ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
     if (request->state == TEN_REQUEST_COLLECTING && request->route.kind == TEN_ROUTE_EVENTS)
         return send_stream(request);
-    if (request->state == TEN_REQUEST_COLLECTING) {
+    if (request->state == TEN_REQUEST_COLLECTING && may_understand(request)) {
         dispatch(request);
         if (request->queued) {
             ten_connection_expect(request, false);
@@ -443,6 +573,32 @@ enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection
     return ten_reply_send(request);
 }
 
+enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
+                                 const char *version, const char *data, size_t *size, void **taken) {
+    /* Real time, not the processor's: on a busy machine there is less of it, and that is what is shared. */
+    uint64_t began_us = ten_boot_us();
+    uint64_t beside_us = *taken ? 0 : BESIDE_US;
+    enum MHD_Result result = take(server, connection, path, method, version, data, size, taken);
+    const ten_request *request = *taken;
+    if (request)
+        ten_budget_spend(&request->server->accounts.budget, request->account, request->urgency,
+                         ten_boot_us() - began_us + beside_us, ten_now_ms());
+    return result;
+}
+
+void ten_request_free_input(ten_request *request) {
+    if (request->ops != request->first_ops)
+        ten_free(request->ops);
+    request->ops = NULL;
+    if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS ||
+        request->route.kind == TEN_ROUTE_FORGET)
+        ten_server_target_edits_free(request->storage);
+    else
+        json_decref(request->storage);
+    request->storage = NULL;
+    ten_buf_free(&request->body);
+}
+
 void ten_request_done(void *server, struct MHD_Connection *connection, void **taken,
                       enum MHD_RequestTerminationCode how) {
     ten_request *request = *taken;
@@ -452,19 +608,17 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **ta
     *taken = NULL;
     if (!request)
         return;
+    ten_accounts *accounts = &request->server->accounts;
     request->server->requests--;
-    request->server->bodies_size -= request->body.size;
     ten_connection_expect(request, true);
-    if (request->reader)
+    if (request->reader) {
         ten_events_leave(request->reader);
-    if (request->ops != request->first_ops)
-        ten_free(request->ops);
-    if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS ||
-        request->route.kind == TEN_ROUTE_FORGET)
-        ten_server_target_edits_free(request->storage);
-    else
-        json_decref(request->storage);
-    ten_buf_free(&request->body);
+        ten_accounts_stream_end(accounts, request->route.namespace_name);
+    }
+    ten_request_free_input(request);
     ten_buf_free(&request->reply);
+    ten_budget_return(&accounts->budget, &request->memory, TEN_RESOURCE_MEMORY);
+    ten_budget_return(&accounts->budget, &request->waiting, TEN_RESOURCE_WAITING);
+    ten_budget_return(&accounts->budget, &request->stream, TEN_RESOURCE_STREAMS);
     ten_free(request);
 }

@@ -21,6 +21,21 @@ enum ten_method ten_method_parse(const char *word) {
     return TEN_OTHER_METHOD;
 }
 
+const char *ten_method_name(enum ten_method method) {
+    switch (method) {
+    case TEN_GET:
+        return "GET";
+    case TEN_POST:
+        return "POST";
+    case TEN_PUT:
+        return "PUT";
+    case TEN_DELETE:
+        return "DELETE";
+    default:
+        return "another method";
+    }
+}
+
 unsigned ten_route_methods(enum ten_route_kind kind) {
     static const unsigned methods[] = {
 #define X(name, word, known) known,

@@ -59,6 +59,7 @@ unsigned ten_route_methods(enum ten_route_kind kind);
 /* The low-cardinality name for metrics: "lease", "renew"... */
 const char *ten_route_name(enum ten_route_kind kind);
 enum ten_method ten_method_parse(const char *word);
+const char *ten_method_name(enum ten_method method);
 
 /* Words of ours, which cannot be ids over REST. */
 bool ten_route_is_reserved(const char *id);

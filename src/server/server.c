@@ -23,9 +23,11 @@
 #include "base/io.h"
 #include "base/notify.h"
 #include "server/server_state.h"
+#include "server/tls.h"
 
 #define CONNECTIONS_MAX 4096u
-#define PER_ADDRESS_MAX 1024u
+#define CLOSING_MAX     512u                /* more for those that are being closed to make room */
+#define FILES_BESIDE    192u                /* descriptors for everything else: the store's, the streams' */
 #define MEMORY_PER_ONE  ((size_t)16 * 1024) /* request line and headers, up to about 8 KiB, and the answer's head */
 #define DRAIN_MS        5000u
 #define LINGER_MS       100u /* for what has been sent, and not yet been read, when the end comes */
@@ -37,10 +39,9 @@ struct loop {
     int listen_fd;
     int signal_fd;
     char *socket_path; /* to be removed at the end */
-    char *cert;
-    char *key;
     char *trust;
     unsigned stop_signals;
+    uint64_t connections; /* at most */
     ten_notifier notifier;
 };
 
@@ -156,6 +157,16 @@ static int read_file(const char *path, char **ret_text, ten_error *error) {
     return TENURE_OK;
 }
 
+static int read_identity(struct ten_server *server, ten_error *error) {
+    bool exposed = false;
+    const ten_server_config *config = server->config;
+    int r = ten_tls_read(config->tls_cert, config->tls_key, &exposed, error);
+    if (r == TENURE_OK && exposed)
+        TEN_LOG(server->log, TEN_LOG_WARN, "key_exposed", TEN_TEXT("file", config->tls_key),
+                TEN_TEXT("error", "every user can read the key: chmod o-rw"));
+    return r;
+}
+
 static int start_daemon(struct loop *loop, ten_error *error) {
     const ten_server_config *config = loop->server.config;
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
@@ -163,15 +174,11 @@ static int start_daemon(struct loop *loop, ten_error *error) {
     unsigned idle_s = (unsigned)ten_max_u64(1, (config->request_ms + 999) / 1000);
     int r = TENURE_OK;
     if (config->tls_cert) {
-        r = read_file(config->tls_cert, &loop->cert, error);
-        if (r == TENURE_OK)
-            r = read_file(config->tls_key, &loop->key, error);
+        r = read_identity(&loop->server, error);
         if (r == TENURE_OK && config->client_ca)
             r = read_file(config->client_ca, &loop->trust, error);
         if (r < 0)
             return r;
-        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, loop->cert};
-        tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, loop->key};
         tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES};
         if (loop->trust)
             tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, loop->trust};
@@ -181,12 +188,12 @@ static int start_daemon(struct loop *loop, ten_error *error) {
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (config->tls_cert ? MHD_USE_TLS : 0), 0, NULL, NULL,
         ten_request_take, &loop->server, MHD_OPTION_LISTEN_SOCKET, loop->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
         ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, ten_connection_notice, &loop->server,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PER_ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)loop->connections + CLOSING_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls,
+        config->tls_cert ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, ten_tls_retrieve, MHD_OPTION_END);
     if (!loop->server.daemon)
-        return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server%s",
-                        config->tls_cert ? ": do the certificate and its key belong together?" : "");
+        return ten_fail(error, TENURE_E_SYSTEM, "cannot start the HTTP server");
     loop->listen_fd = -1; /* its own now */
     return TENURE_OK;
 }
@@ -222,16 +229,31 @@ static void reread_auth(struct loop *loop) {
     }
     ten_auth_free(&server->auth);
     server->auth = auth;
+    ten_connections_check_streams(server);
     TEN_LOG(server->log, TEN_LOG_INFO, "auth_file_read", TEN_NUMBER("count", auth.count));
+}
+
+/* The old one stays if the new one cannot be used. */
+static void reread_identity(struct loop *loop) {
+    struct ten_server *server = &loop->server;
+    ten_error error;
+    if (!server->config->tls_cert)
+        return;
+    if (read_identity(server, &error) < 0)
+        TEN_LOG(server->log, TEN_LOG_ERROR, "certificate_refused", TEN_TEXT("error", error.message));
+    else
+        TEN_LOG(server->log, TEN_LOG_INFO, "certificate_read", TEN_TEXT("file", server->config->tls_cert));
 }
 
 static void take_signals(struct loop *loop) {
     struct signalfd_siginfo info;
     while (ten_read_some(loop->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGHUP)
+        if (info.ssi_signo == SIGHUP) {
             reread_auth(loop);
-        else
+            reread_identity(loop);
+        } else {
             loop->stop_signals++;
+        }
     }
 }
 
@@ -302,26 +324,34 @@ static int open_signals(struct loop *loop, ten_error *error) {
                                : TENURE_OK;
 }
 
-/* As many descriptors as the system lets it have: a connection each. */
-static void raise_limit(void) {
+/* As many descriptors as the system lets it have: a connection each. Returns how many connections that makes. */
+static uint64_t raise_limit(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return CONNECTIONS_MAX;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
+    uint64_t beside = FILES_BESIDE + ten_min_u64(CLOSING_MAX, limit.rlim_cur / 4);
+    return ten_min_u64(CONNECTIONS_MAX, ten_max_u64(16, ten_sub_saturating(limit.rlim_cur, beside)));
 }
 
 static int open_all(struct loop *loop, ten_error *error) {
     struct ten_server *server = &loop->server;
     const ten_server_config *config = server->config;
     int r = open_signals(loop, error);
-    raise_limit();
+    loop->connections = raise_limit();
     if (r == TENURE_OK)
         r = ten_id_make_instance("serve", server->instance, error);
     if (r == TENURE_OK && config->auth_file) {
         r = ten_auth_read(config->auth_file, &server->auth, error);
         server->has_auth = true;
     }
+    ten_accounts_open(&server->accounts,
+                      &(ten_accounts_limits){.connections = loop->connections, .namespaces = config->namespaces},
+                      server->has_auth);
     if (r == TENURE_OK)
         r = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
                                                      : listen_tcp(loop, config->listen, error);
@@ -361,15 +391,15 @@ static void close_all(struct loop *loop) {
     if (server->finished.last)
         ten_finished_close(&server->finished);
     ten_auth_free(&server->auth);
+    ten_accounts_close(&server->accounts);
     ten_log_close(server->log, 1000);
     ten_close_fd(&loop->listen_fd);
     ten_close_fd(&loop->signal_fd);
     if (loop->socket_path)
         (void)unlink(loop->socket_path);
     ten_free(loop->socket_path);
-    ten_free(loop->cert);
-    ten_free(loop->key);
     ten_free(loop->trust);
+    ten_tls_free();
 }
 
 int ten_server_run(const ten_server_config *config, void (*ready)(const char *address), ten_error *error) {
@@ -380,6 +410,10 @@ int ten_server_run(const ten_server_config *config, void (*ready)(const char *ad
         ready(loop.server.address);
         ten_notifier_ready(&loop.notifier);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_started", TEN_TEXT("address", loop.server.address));
+        if (config->insecure)
+            TEN_LOG(
+                loop.server.log, TEN_LOG_WARN, "insecure", TEN_TEXT("address", loop.server.address),
+                TEN_TEXT("error", "--insecure: whoever reaches this address may do everything without TLS and auth"));
         serve(&loop);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_stopped", TEN_TEXT("address", loop.server.address));
     }

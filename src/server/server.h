@@ -18,6 +18,8 @@ typedef struct ten_server_config {
     const char *const *hosts; /* names by which it may be called, beside loopback and its address */
     size_t host_count;
     bool insecure;       /* a non-loopback address without TLS and auth is allowed */
+    uint32_t namespaces; /* that may be written to at the same time */
+    uint64_t ttl_max_ms; /* of leases and heartbeats */
     uint64_t request_ms; /* for a request to arrive, and for its answer to be taken */
     uint64_t ttl_ms;
     uint64_t timeout_ms; /* of one call on the store; 0: the default */

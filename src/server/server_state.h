@@ -7,6 +7,7 @@
 #include <microhttpd.h>
 
 #include "base/buf.h"
+#include "server/accounts.h"
 #include "server/auth.h"
 #include "server/events.h"
 #include "server/gauges.h"
@@ -19,9 +20,10 @@
 #define TEN_BATCH_BODY_MAX ((size_t)1024 * 1024)
 #define TEN_BATCH_OPS_MAX  1000u
 #define TEN_PAGE_MAX       10000u
+#define TEN_PAGE_SIZE      ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
+#define TEN_WEIGHT_MAX     1000000u
 #define TEN_HEADER_MAX     8192u
-#define TEN_BODIES_MAX     ((size_t)256 * 1024 * 1024) /* of all requests together */
-#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024)   /* of a body that is too large: read, and forgotten */
+#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
 #define TEN_SWEEP_MS       250u
 
 /* A connection of ours, beside libmicrohttpd's. */
@@ -29,9 +31,13 @@ typedef struct ten_connection {
     struct ten_connection *next;
     struct ten_connection **link; /* what points to it */
     int fd;
+    ten_account *address;     /* where it comes from */
+    ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
+    uint64_t since_ms;        /* when it came */
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
-    bool certified;           /* its client has shown a certificate of --client-ca */
+    const struct ten_request *streaming; /* the request of that stream */
+    bool certified;                      /* its client has shown a certificate of --client-ca */
 } ten_connection;
 
 struct ten_server {
@@ -51,8 +57,9 @@ struct ten_server {
     bool draining;
     ten_connection *first_connection;
     uint64_t swept_ms;
-    size_t requests;    /* under way */
-    size_t bodies_size; /* theirs */
+    size_t requests;          /* under way */
+    ten_line_gate ready_gate; /* of the lane of the listings */
+    ten_accounts accounts;
 };
 
 enum ten_request_state {
@@ -71,17 +78,22 @@ typedef struct ten_request {
     enum ten_method method;
     ten_route route;
     ten_principal principal; /* with auth */
+    ten_account *account;    /* whose budget it uses */
+    enum ten_urgency urgency;
+    ten_grant memory;
+    ten_grant waiting; /* its operations, before the store */
+    ten_grant stream;
     uint64_t began_us;
     ten_buf body;
     size_t body_max;
     bool too_large;
-    bool no_room; /* for its body beside the others */
-    bool unread;  /* answered before its body has come, which is not waited for */
+    bool unread; /* answered before its body has come, which is not waited for */
     /* For the store. */
     ten_op first_ops[2];
     ten_op *ops;   /* those, or of a batch its own */
     void *storage; /* the parsed body, which the operations point into */
     char holder[TENURE_HOLDER_MAX + 1];
+    char actor[TENURE_HOLDER_MAX + 1]; /* of a batch: who forces or asks */
     struct ten_list_request {
         enum tenure_filter filter;
         bool current; /* without what is free and not registered */
@@ -112,10 +124,16 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **re
                       enum MHD_RequestTerminationCode how);
 /* An argument of the query, decoded; NULL: not given. Valid as long as the request. */
 const char *ten_request_argument(ten_request *request, const char *name);
-/* Hands its job to a lane, whose it is from then on. False: too much waits, and it has been answered with that. */
-bool ten_request_wait(ten_request *request, ten_lane *lane, bool urgent);
+/* Hands its job to a lane, whose it is from then on. False: its account has its share, and it has been answered so. */
+bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency);
 /* The same for work on the store alone, which may take long. */
 bool ten_request_wait_for_listing(ten_request *request);
+/* Answers that its account has its share of a resource. */
+void ten_request_refuse(ten_request *request, enum ten_resource resource);
+/* It uses so much memory from now on; false: it has been answered. */
+bool ten_request_uses(ten_request *request, size_t size);
+/* Frees what it needs no more once its answer is written. */
+void ten_request_free_input(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
 
@@ -129,6 +147,12 @@ void ten_connection_streams(const ten_request *request);
 /* It is ended by the next sweep. */
 void ten_connection_end(const ten_request *request);
 void ten_connections_sweep(struct ten_server *server);
+/* The connection is at the expense of the request's account from now on. False: that has its share of connections. */
+bool ten_connection_charge(const ten_request *request);
+/* At whose expense it is now; NULL: out of memory. */
+ten_account *ten_connection_account(struct MHD_Connection *connection);
+/* Ends the streams of principals that may no longer read them. */
+void ten_connections_check_streams(struct ten_server *server);
 /* Whether the client has shown a certificate, where one is wanted. */
 bool ten_connection_is_certified(const ten_request *request);
 
@@ -169,5 +193,7 @@ void ten_server_target_edits_free(void *storage);
 /* body.c: a request's body as JSON */
 struct json_t;
 struct json_t *ten_body_parse(ten_request *request);
+/* Whether an object has only these members, up to a NULL; false: it has been answered. */
+bool ten_body_knows(ten_request *request, const struct json_t *object, const char *const *names);
 
 #endif

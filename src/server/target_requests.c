@@ -13,8 +13,6 @@
 #include "server/server_state.h"
 #include "store/common/json_value.h"
 
-#define PAGE_SIZE ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
-
 /* Targets that a request is about: to be edited, or only to be read. */
 struct edits {
     size_t count;
@@ -82,7 +80,7 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_value(reply, "spec", row->target.spec);
     ten_json_close(reply);
     snprintf(list->after, sizeof list->after, "%s", row->target.id);
-    list->cut = reply->size > PAGE_SIZE;
+    list->cut = reply->size > TEN_PAGE_SIZE;
     return list->cut ? 1 : 0;
 }
 

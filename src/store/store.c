@@ -13,6 +13,7 @@
 #include "base/duration.h"
 #include "base/encode.h"
 #include "base/suggest.h"
+#include "core/instance_row.h"
 #include "store/backend_table.h"
 
 #define OPEN_TIMEOUT_MS 5000u
@@ -205,6 +206,9 @@ static int check_op(ten_store *store, const ten_op *op) {
                         "an operation has no namespace, target or holder, or one that is too long");
     if (op->kind == TEN_OP_HAND && !store->capabilities.hands)
         return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "this store cannot hand a lease over");
+    if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
+        return ten_fail(&store->error, TENURE_E_INVALID, "the metadata of an instance is over %u bytes",
+                        TEN_METADATA_MAX);
     bool sets_ttl = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_HAND;
     if (op->token > TENURE_TOKEN_MAX)
         return ten_fail(&store->error, TENURE_E_TOKEN, "token %llu is above 2^53 - 1", (unsigned long long)op->token);

@@ -574,6 +574,36 @@ def tls():
             assert server.said().strip(), "it says why"
 
 
+@case("SIGHUP reads the certificate and its key again; a pair that does not fit changes nothing")
+def renewed_certificate():
+    cert = certificates()
+    pair = [WORK.name + "/renewed.pem", WORK.name + "/renewed.key"]
+
+    def write(name, key):
+        for path, source in zip(pair, (cert[name], cert[key])):
+            with open(source, "rb") as old, open(path, "wb") as new:
+                new.write(old.read())
+        os.chmod(pair[1], 0o600)
+
+    def shown():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with server.connect() as plain, context.wrap_socket(plain) as link:
+            return link.getpeercert(binary_form=True)
+    write("server", "server_key")
+    with Server("--tls-cert", pair[0], "--tls-key", pair[1]) as server:
+        first = shown()
+        write("servant", "client_key")
+        server.process.send_signal(signal.SIGHUP)
+        until(5, "it says so", lambda: "certificate_refused" in server.said())
+        assert shown() == first and "belong together" in server.said()
+        write("servant", "servant_key")
+        server.process.send_signal(signal.SIGHUP)
+        until(5, "it is read", lambda: "certificate_read" in server.said())
+        assert shown() != first
+        assert "key_exposed" not in server.said()
+
+
 @case("with a CA for clients, a client without its certificate is refused")
 def client_certificates():
     cert = certificates()

@@ -24,9 +24,24 @@ static void check_op(const ten_op *op) {
         FUZZ_CHECK(ten_id_check_holder(op->holder, &error) == TENURE_OK);
 }
 
-bool ten_request_wait(ten_request *request, ten_lane *lane, bool urgent) {
+bool ten_request_uses(ten_request *request, size_t size) {
+    (void)request;
+    FUZZ_CHECK(size < (size_t)16 * 1024 * 1024);
+    return true;
+}
+
+void ten_request_refuse(ten_request *request, enum ten_resource resource) {
+    (void)request;
+    (void)resource;
+}
+
+void ten_request_free_input(ten_request *request) {
+    (void)request;
+}
+
+bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency) {
     (void)lane;
-    (void)urgent;
+    (void)urgency;
     waits = true;
     for (size_t i = 0; i < request->job.op_count; i++)
         check_op(&request->job.ops[i]);
@@ -102,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ten_server_lease_acquire, ten_server_lease_renew,  ten_server_lease_release, ten_server_lease_batch,
         ten_server_target_put,    ten_server_targets_edit, ten_server_instance_put};
     unsigned which = fuzz_choice(&data, &size, TEN_COUNT(handlers));
-    ten_server_config config = {.ttl_ms = 30000};
+    ten_server_config config = {.ttl_ms = 30000, .ttl_max_ms = TENURE_TTL_MAX_MS};
     struct ten_server server = {.config = &config};
     ten_request request = {.server = &server};
     snprintf(request.route.namespace_name, sizeof request.route.namespace_name, "scenes");

@@ -99,15 +99,33 @@
     X(GUARD_FEED_IGNORED, "changes of the feed do not raise the newest token")                                         \
     X(GUARD_ASKS_ALWAYS, "the store is asked for each message")
 
+/* The budget's, which its own test finds. */
+#define TEN_BUDGET_MUTANTS(X)                                                                                          \
+    X(BUDGET_UNSHARED, "one account can take all that is free")                                                        \
+    X(BUDGET_RESERVE_OPEN, "requests that are not urgent use the reserve")                                             \
+    X(BUDGET_RESERVE_UNSHARED, "one account can take the whole reserve")                                               \
+    X(BUDGET_STRANGERS_EQUAL, "clients without a token have the share of a principal")                                 \
+    X(BUDGET_STRANGERS_URGENT, "clients without a token use the reserve")                                              \
+    X(BUDGET_RETURN_FORGOTTEN, "what a request has used stays used after it was refused more")                         \
+    X(BUDGET_TIME_FOR_FIRST, "an account that uses little time is refused because others use much")                    \
+    X(BUDGET_TIME_UNBOUNDED, "one account can keep the thread busy all the time")                                      \
+    X(BUDGET_TIME_KEPT, "the time that an account has used is never forgotten")                                        \
+    X(BUDGET_OWN_WAY, "a principal that uses much time keeps itself from renewing")                                    \
+    X(BUDGET_FIRST_COME, "a queue lets jobs go in the order of their arrival, whoever sent them")                      \
+    X(BUDGET_NEWEST_GOES, "of the connections without a token the newest is closed first")                             \
+    X(BUDGET_LOGS_ALL, "each refusal is a line in the log")
+
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,
     TEN_MUTANTS(X) TEN_MUTANT_COUNT,
-    TEN_GUARD_MUTANTS(X)
+    TEN_GUARD_MUTANTS(X) TEN_MUTANT_GUARD_END,
+    TEN_BUDGET_MUTANTS(X)
 #undef X
         TEN_MUTANT_END
 };
 
-/* The one that is switched on. It is defined by the program: tests/sim, tests/faults/mutant.c, the guard's test. */
+/* The one that is switched on. It is defined by the program: tests/sim, tests/faults/mutant.c, the tests of guard and
+ * budget. */
 extern enum ten_mutant ten_mutant;
 
 #define TEN_MUTANT(name) (ten_mutant == TEN_MUTANT_##name)

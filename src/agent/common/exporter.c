@@ -21,7 +21,40 @@ struct ten_exporter {
     ten_exporter_config config;
     struct MHD_Daemon *daemon;
     int fd;
+    /* libmicrohttpd's thread alone: */
+    int connections[CONNECTIONS_MAX]; /* the oldest first */
+    unsigned count;
 };
+
+/* ---- connections */
+
+static void forget(ten_exporter *exporter, int fd) {
+    unsigned at = 0;
+    while (at < exporter->count && exporter->connections[at] != fd)
+        at++;
+    if (at == exporter->count)
+        return;
+    exporter->count--;
+    memmove(&exporter->connections[at], &exporter->connections[at + 1],
+            (exporter->count - at) * sizeof exporter->connections[0]);
+}
+
+/* The oldest makes room: clients that send a byte now and then would keep everybody out for ever. */
+static void note_connection(void *userdata, struct MHD_Connection *connection, void **context,
+                            enum MHD_ConnectionNotificationCode what) {
+    ten_exporter *exporter = userdata;
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    (void)context;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        forget(exporter, fd);
+        return;
+    }
+    if (exporter->count == CONNECTIONS_MAX) {
+        (void)shutdown(exporter->connections[0], SHUT_RDWR);
+        forget(exporter, exporter->connections[0]);
+    }
+    exporter->connections[exporter->count++] = fd;
+}
 
 /* ---- answering */
 
@@ -115,10 +148,11 @@ int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_expo
     *exporter = (ten_exporter){.config = *config, .fd = -1};
     int r = listen_at(exporter, error);
     if (r == TENURE_OK) {
-        exporter->daemon = MHD_start_daemon(
-            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, NULL, NULL, answer, exporter, MHD_OPTION_LISTEN_SOCKET,
-            exporter->fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16 * 1024, MHD_OPTION_END);
+        exporter->daemon =
+            MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, NULL, NULL, answer, exporter,
+                             MHD_OPTION_LISTEN_SOCKET, exporter->fd, MHD_OPTION_NOTIFY_CONNECTION, note_connection,
+                             exporter, MHD_OPTION_CONNECTION_LIMIT, 2 * CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                             IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16 * 1024, MHD_OPTION_END);
         if (!exporter->daemon)
             r = ten_fail(error, TENURE_E_SYSTEM, "cannot serve metrics at %.80s", config->address);
     }

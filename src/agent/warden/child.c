@@ -4,6 +4,7 @@
 #include "agent/warden/child.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -66,7 +67,8 @@ char **ten_environment_make(const char *const (*ours)[2], size_t count, bool kee
     for (size_t i = 0; complete && i < count; i++)
         complete = (variables[made++] = make_variable(ours[i][0], ours[i][1])) != NULL;
     for (size_t i = 0; complete && i < inherited; i++) {
-        bool is_ours = strncmp(environ[i], "TENURE_", 7) == 0;
+        /* libpq's password is the store's, as TENURE_STORE is. */
+        bool is_ours = strncmp(environ[i], "TENURE_", 7) == 0 || strncmp(environ[i], "PGPASSWORD=", 11) == 0;
         if (is_ours && (!keep_ours || is_replaced(environ[i], ours, count)))
             continue;
         complete = (variables[made++] = ten_strdup(environ[i])) != NULL;
@@ -175,6 +177,19 @@ static void note_ended_for_lease(const struct launch *launch) {
     atomic_store(&launch->place->ended_for_lease, launch->config->mark);
 }
 
+/* What this process may do beyond its user, a command may not: capabilities that a unit gives to the agent are for
+ * isolating commands. Those of root, and of files, are not concerned. */
+static void drop_capabilities(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (syscall(SYS_capget, &header, data) != 0)
+        return;
+    for (size_t i = 0; i < TEN_COUNT(data); i++)
+        data[i].inheritable = 0;
+    (void)syscall(SYS_capset, &header, data);
+}
+
 static _Noreturn void become_command(const struct launch *launch) {
     const ten_child_config *config = launch->config;
     sigset_t none;
@@ -198,6 +213,7 @@ static _Noreturn void become_command(const struct launch *launch) {
         _exit(NOT_FOUND);
     }
     ten_descriptors_hide(launch->descriptors);
+    drop_capabilities();
     execvpe(config->arguments[0], config->arguments, config->variables);
     exit_with(launch, errno);
 }

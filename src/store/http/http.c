@@ -6,15 +6,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/random.h"
 #include "store/common/report.h"
 #include "store/http/http_state.h"
 
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
 #define TOKEN_MAX  4096u
+#define RETRY_MS   100u /* the shortest pause before a request that was refused for now is sent again */
 
 /* ---- a request */
 
@@ -28,12 +31,18 @@ static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
 
 static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
     static const char name[] = "X-Tenure-Cursor:";
+    static const char retry[] = "Retry-After:";
     ten_http_store *store = userdata;
     size_t length = size * count;
     if (length > 5 && strncasecmp(data, "Link:", 5) == 0)
         store->more = true;
     if (length > sizeof name && strncasecmp(data, name, sizeof name - 1) == 0)
         snprintf(store->cursor, sizeof store->cursor, "%.*s", (int)(length - sizeof name), data + sizeof name);
+    char seconds[8] = "";
+    if (length > sizeof retry && strncasecmp(data, retry, sizeof retry - 1) == 0) {
+        snprintf(seconds, sizeof seconds, "%.*s", (int)(length - sizeof retry), data + sizeof retry);
+        store->retry_ms = strtoul(seconds, NULL, 10) * 1000;
+    }
     return length;
 }
 
@@ -50,7 +59,11 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
 static int refused(ten_http_store *store) {
     const json_t *error = json_object_get(store->answer, "error");
     const char *message = ten_http_text(error, "message");
-    const char *said = message ? message : "it said nothing more";
+    char said[400];
+    snprintf(said, sizeof said, "%s", message ? message : "it said nothing more");
+    for (char *at = said; *at; at++) /* whoever answers may be no server of ours */
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
     ten_error *told = &store->base.error;
     const char *where = store->settings.base;
     if (store->status == 400 || store->status == 413)
@@ -58,7 +71,9 @@ static int refused(ten_http_store *store) {
     if (store->status == 401 || store->status == 403)
         return ten_fail(told, TENURE_E_DENIED, "%s does not allow that: %s (token_file= names a file with the token)",
                         where, said);
-    if (store->status == 503 || store->status == 429)
+    if (store->status == 429)
+        return ten_fail(told, TENURE_E_UNREACHABLE, "%s limits this client: %s", where, said);
+    if (store->status == 503)
         return ten_fail(told, TENURE_E_UNREACHABLE, "%s cannot answer now: %s", where, said);
     return ten_fail(told, TENURE_E_STORE, "%s answered %ld: %s; is it a Tenure server?", where, store->status, said);
 }
@@ -70,7 +85,8 @@ static int failed(ten_http_store *store, CURLcode code, const char *detail) {
                     store->settings.base, why);
 }
 
-int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
+static int ask_once(ten_http_store *store, const char *method, const char *path, const char *body,
+                    uint64_t deadline_ms) {
     char detail[CURL_ERROR_SIZE] = "";
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     if (left_ms == 0)
@@ -82,6 +98,8 @@ int ten_http_ask(ten_http_store *store, const char *method, const char *path, co
     store->answer = NULL;
     store->cursor[0] = '\0';
     store->more = false;
+    store->retry_ms = 0;
+    store->status = 0;
     CURL *easy = store->easy;
     bool good = !url.failed && curl_easy_setopt(easy, CURLOPT_URL, url.data) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&
@@ -106,6 +124,26 @@ int ten_http_ask(ten_http_store *store, const char *method, const char *path, co
         return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered what is not JSON; is it a Tenure server?",
                         store->settings.base);
     return TENURE_OK;
+}
+
+/* Half of the time that is left is the longest pause, so that there is always one more try; and they are not all equally
+ * long, because those who were refused together would come back together. */
+static void pause_before_retry(const ten_http_store *store, uint64_t left_ms) {
+    uint64_t pause_ms = ten_max_u64(store->retry_ms, RETRY_MS);
+    pause_ms = ten_min_u64(pause_ms + ten_random_u64() % (pause_ms / 4 + 1), left_ms / 2);
+    struct timespec pause = {.tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000L};
+    while (nanosleep(&pause, &pause) != 0 && errno == EINTR)
+        ;
+}
+
+int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
+    for (;;) {
+        int r = ask_once(store, method, path, body, deadline_ms);
+        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
+        if (r == TENURE_OK || store->status != 429 || left_ms < RETRY_MS)
+            return r;
+        pause_before_retry(store, left_ms);
+    }
 }
 
 void ten_http_begin(ten_http_store *store) {

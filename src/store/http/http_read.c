@@ -224,13 +224,19 @@ int ten_http_read_targets(ten_store *base, const char *namespace_name, const cha
     return r;
 }
 
-int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
-                            uint64_t timeout_ms) {
-    ten_http_store *store = (ten_http_store *)base;
-    char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s/nodes?shares=false", namespace_name);
-    ten_http_begin(store);
-    int r = ten_http_ask(store, "GET", path, NULL, ten_now_ms() + timeout_ms);
+/* `after` becomes the last one of the page; "": there was none. */
+static int list_instance_page(ten_http_store *store, const char *namespace_name, char after[TENURE_HOLDER_MAX + 1],
+                              ten_instance_fn each, void *userdata, uint64_t deadline_ms) {
+    ten_buf path = {0};
+    ten_buf_format(&path, "/api/v1/%s/nodes?shares=false", namespace_name);
+    if (after[0]) {
+        ten_buf_text(&path, "&after=");
+        ten_percent_encode_only(&path, after, "/+%&#?@:~");
+    }
+    after[0] = '\0';
+    int r = path.failed ? ten_fail_memory(&store->base.error, "a request")
+                        : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
+    ten_buf_free(&path);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
     size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
@@ -244,7 +250,21 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
                                  .since_ms = ten_http_number(item, "since_ms"),
                                  .ask = (enum ten_ask)ten_http_number(item, "ask")};
         r = instance.instance ? each(&instance, userdata) : not_a_list(store);
+        snprintf(after, TENURE_HOLDER_MAX + 1, "%s", instance.instance ? instance.instance : "");
     }
+    return r;
+}
+
+int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
+                            uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
+    char after[TENURE_HOLDER_MAX + 1] = "";
+    int r;
+    ten_http_begin(store);
+    do
+        r = list_instance_page(store, namespace_name, after, each, userdata, deadline_ms);
+    while (r == TENURE_OK && store->more && after[0]);
     return r;
 }
 

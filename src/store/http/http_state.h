@@ -27,13 +27,14 @@ typedef struct ten_http_store {
     ten_http_settings settings;
     CURL *easy;
     struct curl_slist *headers;
-    ten_buf body;    /* of the last answer */
-    ten_buf out;     /* of the request */
-    char cursor[64]; /* the header that says how far the feed was read */
-    bool more;       /* a header names the next page */
-    long status;     /* of the last answer */
-    json_t *answer;  /* of the last call: its results point into it */
-    json_t **kept;   /* of a call of several requests, the earlier ones */
+    ten_buf body;      /* of the last answer */
+    ten_buf out;       /* of the request */
+    char cursor[64];   /* the header that says how far the feed was read */
+    bool more;         /* a header names the next page */
+    uint64_t retry_ms; /* a header says when to try again */
+    long status;       /* of the last answer */
+    json_t *answer;    /* of the last call: its results point into it */
+    json_t **kept;     /* of a call of several requests, the earlier ones */
     size_t kept_count;
     bool hands;        /* the server can hand a lease over, */
     uint64_t asked_ms; /* by what it said at this time (boot clock); 0: it was not asked */
@@ -41,7 +42,8 @@ typedef struct ten_http_store {
 } ten_http_store;
 
 /* http.c */
-/* One request. `body` NULL: none. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
+/* One request. `body` NULL: none. A server that answers 429 is asked again when it wants to be, as long as there is time:
+ * it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
 /* What the answers of this call have been so far is kept, too, until the next call. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
@@ -23,6 +24,24 @@ static void check_place(const ten_db *db, const ten_report *report) {
     bool lasts = strcmp(name, "tmpfs") != 0 && strcmp(name, "ramfs") != 0;
     ten_report_tell(report, lasts ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "file system", name,
                     "tokens start over when this memory file system goes with the power; keep the database on a disk");
+}
+
+/* Who can read the file can lock it; who can write to its directory can replace it. */
+static void check_access(const ten_db *db, const ten_report *report) {
+    struct stat file;
+    struct stat directory;
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s", (int)(strrchr(db->path, '/') - db->path) + 1, db->path);
+    if (stat(db->path, &file) != 0 || stat(path, &directory) != 0)
+        return;
+    bool reachable = directory.st_mode & S_IXOTH;
+    bool open_file = reachable && (file.st_mode & (S_IROTH | S_IWOTH));
+    bool open_directory = (directory.st_mode & S_IWOTH) && !(directory.st_mode & S_ISVTX);
+    ten_report_tell(report, open_file || open_directory ? TENURE_CHECK_WARN : TENURE_CHECK_OK, "access",
+                    open_directory ? "every user can write to the directory of the database"
+                    : open_file    ? "every user can open the database, and by locking it stop all renewals"
+                                   : "only its user or group can open the database",
+                    open_directory ? "chmod o-w its directory" : "chmod o-rw the database and the files beside it");
 }
 
 static void check_room(const ten_db *db, const ten_report *report) {
@@ -52,6 +71,7 @@ int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t time
     ten_db_end(db, TENURE_OK);
     each(TENURE_CHECK_OK, "database", db->path, "", userdata);
     check_place(db, &report);
+    check_access(db, &report);
     check_room(db, &report);
     check_watch(db, &report);
     return TENURE_OK;

@@ -231,7 +231,7 @@ static int use_wal(ten_db *db) {
             ten_sleep_us(1000);
     } while (r == TENURE_E_TIMEOUT && ten_boot_us() < db->end_us);
     if (r == TENURE_OK)
-        r = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF");
+        r = ten_db_execute(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF");
     db->lasting = true;
     return r;
 }
@@ -247,6 +247,18 @@ static int refuse_inherited(ten_db *db) {
         db->given_path);
 }
 
+/* A new database is its user's alone; in a directory that its group may write to, the group's, too. Who can read the file
+ * can lock it, and so keep everybody from renewing: that is why others get nothing. SQLite gives its own files the mode of
+ * this one. */
+static void make_file(const ten_db *db, const char *directory) {
+    struct stat about;
+    bool shared = stat(directory, &about) == 0 && (about.st_mode & S_IWGRP);
+    TEN_CLEANUP(ten_close_fd)
+    int fd = open(db->given_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                  shared ? S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP : S_IRUSR | S_IWUSR);
+    (void)fd; /* if it cannot be made, SQLite says why */
+}
+
 /* Looked at before anything is written, the side file included: a database of another program stays as it is. */
 static int open_file(ten_db *db) {
     int r = refuse_inherited(db);
@@ -257,6 +269,10 @@ static int open_file(ten_db *db) {
         return ten_fail(db->error, TENURE_E_UNREACHABLE,
                         "cannot open the store %s: it is a directory; name a file in it, such as sqlite:%s/tenure.db",
                         db->given_path, db->given_path);
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(db->given_path, '/') - db->given_path) + 1,
+             db->given_path);
+    make_file(db, directory);
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);

@@ -553,11 +553,33 @@ static void after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadli
     assert_false(ten_event_queue_take(&fake->events, &event));
 }
 
+static void a_store_that_takes_requests_and_cannot_be_read_is_told_once(void **state) {
+    struct fake *fake = *state;
+    tenure_event event;
+    uint64_t now_ms = START;
+    expect(fake, now_ms, TEN_CALL_CHANGES);
+    answer_with(fake, now_ms, TENURE_OK, 7);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(ten_event_queue_take(&fake->events, &event), i == 3);
+        expect(fake, now_ms, TEN_CALL_LIST);
+        answer_with(fake, now_ms, TENURE_E_STORE, 0);
+        now_ms = ten_driver_next_ms(&fake->driver, now_ms);
+    }
+    assert_int_equal(event.kind, TENURE_EVENT_STORE_DOWN);
+    assert_int_equal(event.error, TENURE_E_STORE);
+    expect(fake, now_ms, TEN_CALL_LIST);
+    answer_with(fake, now_ms, TENURE_OK, 0);
+    assert_true(ten_event_queue_take(&fake->events, &event));
+    assert_int_equal(event.kind, TENURE_EVENT_STORE_UP);
+    assert_false(ten_event_queue_take(&fake->events, &event));
+}
+
 #define DRIVER_TEST(name) cmocka_unit_test_setup_teardown(name, open_fake, close_fake)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         DRIVER_TEST(the_cursor_comes_first_then_everything_page_by_page),
+        DRIVER_TEST(a_store_that_takes_requests_and_cannot_be_read_is_told_once),
         DRIVER_TEST(a_page_that_fails_is_read_again_where_it_was),
         DRIVER_TEST(entries_that_were_missed_lead_to_one_listing_not_to_many),
         DRIVER_TEST(whoever_lost_a_registration_has_them_listed_again),
