@@ -72,15 +72,23 @@ static bool segments_are_plain(const char *id) {
     }
 }
 
-int ten_id_check_target(const char *id, ten_error *error) {
+static int check_target(const char *what, const char *id, ten_error *error) {
     size_t size = strlen(id);
     if (size == 0 || size > TENURE_TARGET_MAX)
-        return refuse(error, "target", id, "it has 1 to 255 bytes");
+        return refuse(error, what, id, "it has 1 to 255 bytes");
     if (!made_of(id, "._~:@+-/"))
-        return refuse(error, "target", id, "it is made of A-Z a-z 0-9 . _ ~ : @ + - /");
+        return refuse(error, what, id, "it is made of A-Z a-z 0-9 . _ ~ : @ + - /");
     if (!segments_are_plain(id))
-        return refuse(error, "target", id, "no part between slashes may be empty, '.' or '..'");
+        return refuse(error, what, id, "no part between slashes may be empty, '.' or '..'");
     return TENURE_OK;
+}
+
+int ten_id_check_target(const char *id, ten_error *error) {
+    return check_target("target", id, error);
+}
+
+int ten_id_check_role(const char *role, ten_error *error) {
+    return check_target("role", role, error);
 }
 
 int ten_id_check_holder(const char *id, ten_error *error) {

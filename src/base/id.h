@@ -12,6 +12,7 @@
 /* Each returns TENURE_E_INVALID with a message that names the value (control characters shown as \xHH) and the rule. */
 int ten_id_check_namespace(const char *name, ten_error *error); /* 1 to 63 of A-Z a-z 0-9 . _ -; never `tenure` */
 int ten_id_check_target(const char *id, ten_error *error);      /* 1 to 255 of A-Z a-z 0-9 . _ ~ : @ + - / ... */
+int ten_id_check_role(const char *role, ten_error *error);      /* as a target */
 int ten_id_check_holder(const char *id, ten_error *error);      /* 1 to 255 bytes of UTF-8 without control characters */
 int ten_id_check_instance_name(const char *name, ten_error *error);
 

@@ -21,8 +21,12 @@ static int check(const ten_session *session, const char *poll, ten_agent_config 
     ten_error error;
     if (session->count != 0)
         return ten_session_usage(session, "agent takes no arguments, only options");
-    if (!config->targets || !poll)
-        return ten_session_usage(session, "agent needs --targets SRC and --poll HOW");
+    if (!config->targets)
+        return ten_session_usage(session, "--targets is missing: store, file:PATH, redis-keys:PREFIX, redis-set:KEY "
+                                          "or a URL, where the targets are listed");
+    if (!poll)
+        return ten_session_usage(session, "--poll is missing: exec:CMD, http (GET each target's url) or spec "
+                                          "(as each target says)");
     if (ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0 ||
         ten_agent_parse_poll(poll, config, &error) < 0 || ten_agent_check(config, &error) < 0)
         return ten_session_usage(session, "%s", error.message);

@@ -141,6 +141,38 @@ static int end_recovery(struct report *report) {
     return TENURE_OK;
 }
 
+static void report_store(struct report *report, enum tenure_check_level level, const char *why) {
+    char shown[300];
+    char found[sizeof shown + sizeof((ten_error *)0)->message];
+    ten_url_redact(report->session->store ? report->session->store : "(the default)", shown, sizeof shown);
+    snprintf(found, sizeof found, "%s%s%s", shown, why[0] ? ": " : "", why);
+    print_check(level, "store", found,
+                level == TENURE_CHECK_OK ? "" : "start the store's server, or correct --store or TENURE_STORE", report);
+}
+
+/* What needs no store is checked all the same. */
+static int report_unreachable(struct report *report, int exit_code) {
+    if (exit_code == TEN_EXIT_STORE) {
+        report_store(report, TENURE_CHECK_FAIL, tenure_message(NULL));
+        check_clock(report);
+        ten_host_check(print_check, report);
+    }
+    return exit_code;
+}
+
+/* Some stores connect only when they are asked something. */
+static int check_store(struct report *report) {
+    uint64_t elapsed_us;
+    int r = tenure_store_check(report->session->context, print_check, report);
+    if (r == TENURE_OK)
+        r = tenure_store_ping(report->session->context, &elapsed_us);
+    if (ten_exit_code(r) == TEN_EXIT_STORE)
+        report_store(report, TENURE_CHECK_FAIL, tenure_message(report->session->context));
+    else if (r == TENURE_OK)
+        report_store(report, TENURE_CHECK_OK, "");
+    return r;
+}
+
 int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     ten_session session;
     bool migrate = false; /* opening does it, where the role may; an administrator says so, to see that it is meant */
@@ -157,18 +189,15 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
         return exit_code;
     if (session.count != 0)
         return ten_session_usage(&session, "doctor takes no arguments");
-    if (!ten_session_open(&session, &exit_code))
-        return exit_code;
     struct report report = {.session = &session};
-    char shown[300];
-    ten_url_redact(session.store ? session.store : "(the default)", shown, sizeof shown);
-    print_check(TENURE_CHECK_OK, "store", shown, "", &report);
+    if (!ten_session_open(&session, &exit_code))
+        return report_unreachable(&report, exit_code);
     check_clock(&report);
     check_password(&report);
     ten_host_check(print_check, &report);
     int r = end ? end_recovery(&report) : TENURE_OK;
     if (r == TENURE_OK)
-        r = tenure_store_check(session.context, print_check, &report);
+        r = check_store(&report);
     if (r == TENURE_OK)
         r = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
     if (r == TENURE_OK)

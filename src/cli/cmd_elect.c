@@ -58,7 +58,7 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
 
 static int observe(ten_session *session) {
     struct observer observer = {.session = session};
-    int exit_code = ten_session_check_targets(session, 0);
+    int exit_code = ten_session_check_roles(session);
     if (exit_code || !ten_session_open(session, &exit_code))
         return exit_code;
     int r;

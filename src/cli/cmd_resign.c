@@ -92,7 +92,7 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "resign needs --from INSTANCE: who is to hand it over");
     if (now && !forces)
         return ten_session_usage(&session, "--now goes with --force");
-    exit_code = ten_session_check_targets(&session, 0);
+    exit_code = ten_session_check_roles(&session);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     exit_code = forces ? force(&session, from, now) : ask(&session, from, wait_ms);

@@ -53,7 +53,7 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     config->command = session->arguments + 1;
     config->role = session->arguments[0];
     session->count = 1;
-    exit_code = ten_session_check_targets(session, 0);
+    exit_code = ten_session_check_roles(session);
     ten_timing_defaults(&session->timing);
     config->store = session->store;
     config->context = ten_session_options(session);

@@ -174,15 +174,23 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
     return true;
 }
 
-int ten_session_check_targets(const ten_session *session, int first) {
+static int check_arguments(const ten_session *session, int first, int (*check)(const char *, ten_error *)) {
     ten_error error;
     for (int i = first; i < session->count; i++) {
-        if (ten_id_check_target(session->arguments[i], &error) < 0) {
+        if (check(session->arguments[i], &error) < 0) {
             say(error.message);
             return TEN_EXIT_USAGE;
         }
     }
     return TEN_EXIT_DONE;
+}
+
+int ten_session_check_targets(const ten_session *session, int first) {
+    return check_arguments(session, first, ten_id_check_target);
+}
+
+int ten_session_check_roles(const ten_session *session) {
+    return check_arguments(session, 0, ten_id_check_role);
 }
 
 /* Options that no call of this command would look at are checked all the same: a mistake is better told now. */

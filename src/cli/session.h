@@ -50,6 +50,7 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
 /* Checks the ids among the arguments from `first` on, before the store is opened, so that bad input writes nothing. The
  * exit code; 0: all valid. */
 int ten_session_check_targets(const ten_session *session, int first);
+int ten_session_check_roles(const ten_session *session);
 /* What can be checked without the store: times, namespace, name. False: it has been said; end with *ret_exit. For
  * commands that open no context; ten_session_open() does it, too. */
 bool ten_session_check(const ten_session *session, int *ret_exit);

@@ -99,6 +99,11 @@ void ten_election_stopped(ten_election *election) {
     election->working = false;
 }
 
+void ten_election_keep_nothing(ten_election *election) {
+    election->keep_token = 0;
+    election->keep_until_ms = 0;
+}
+
 /* ---- the end of a term */
 
 static void go_on(ten_election *election, uint64_t try_ms) {

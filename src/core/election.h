@@ -84,6 +84,8 @@ void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_
 /* The work of the term has ended, by itself or because it was told to. Only now is the lease released, or is a new term
  * campaigned for: no term begins while the work of an earlier one still runs. */
 void ten_election_stopped(ten_election *election);
+/* The work of this term never began: its least time is not kept, so that another instance can do the work. */
+void ten_election_keep_nothing(ten_election *election);
 
 /* ---- driving: called by the driver (core/driver.h). `election` is a ten_election */
 

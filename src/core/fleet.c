@@ -193,6 +193,16 @@ void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     ten_fleet_look(fleet, number);
 }
 
+/* It is known only until it is released. */
+uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id) {
+    uint32_t number = make_known(fleet, id, true);
+    if (number == TEN_NOBODY)
+        return TEN_NOBODY;
+    fleet->targets[number].removed = true;
+    ten_plan_set_aside(fleet->plan, number, true);
+    return number;
+}
+
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     fleet->now_ms = now_ms;
     fleet->own_weight = weight;

@@ -168,8 +168,11 @@ static void disown(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t numbe
 }
 
 static void look_at_removed(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    if (held && held->holding.expired)
+    bool stray = ten_fleet_holding(fleet, number).stray;
+    struct ten_fleet_held *held = stray ? ten_fleet_hold(fleet, number) : ten_fleet_held(fleet, number);
+    if (held && stray) /* handed over to this instance, for example */
+        disown(fleet, held, number, held->holding.known_token, TEN_REASON_DONE);
+    else if (held && held->holding.expired)
         disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
     else
         ten_fleet_forget(fleet, number);

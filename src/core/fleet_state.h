@@ -145,6 +145,8 @@ void ten_fleet_tell_end(ten_fleet *fleet, uint32_t target, enum tenure_event_kin
 /* The target is no longer held, for whatever reason: takes it out of the list and decides anew. */
 void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
+/* Makes a target known that this instance holds, but does not want, until it is released. TEN_NOBODY: out of memory. */
+uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id);
 /* Gives up the leases whose deadline has passed. */
 void ten_fleet_expire(ten_fleet *fleet);
 /* Decides about the target with the next request. */

@@ -262,12 +262,16 @@ static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
 }
 
 static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
+    bool handed = change->kind == TENURE_EVENT_ACQUIRED && change->reason != TEN_REASON_NONE;
     uint32_t number = ten_plan_find_target(fleet->plan, change->target);
+    /* Handed over to this instance, in whose list of targets it is not (any more). */
+    if (number == TEN_NOBODY && handed && strcmp(change->instance, fleet->instance) == 0 &&
+        !ten_fleet_is_gathering(fleet))
+        number = ten_fleet_put_unwanted(fleet, change->target);
     if (number == TEN_NOBODY || !fleet->targets[number].known)
         return;
     if (change->kind == TENURE_EVENT_ACQUIRED) {
-        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms,
-                    change->reason != TEN_REASON_NONE);
+        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms, handed);
     } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= ten_fleet_known_token(fleet, number)) {

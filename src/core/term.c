@@ -91,7 +91,7 @@ static enum ten_term_step look_at_ready(ten_term *term, const ten_term_heard *he
 
 static enum ten_term_step begin_term(ten_term *term, const ten_term_heard *heard, uint64_t now_ms) {
     term->token = heard->lease.token;
-    term->lost = term->done = false;
+    term->lost = term->done = term->unstarted = false;
     if (term->rules.has_begin_hook) {
         start(term, TEN_TERM_BEGINNING, &heard->lease, now_ms + HOOK_MS, now_ms);
         return TEN_TERM_START_BEGIN_HOOK;
@@ -184,8 +184,11 @@ void ten_term_exited(ten_term *term, const ten_term_heard *heard, const ten_term
         resign(term, TEN_REASON_STORE, 0);
         return;
     }
-    /* Others may go first now. */
+    /* Others may go first now; and at once, if nothing has run. */
     term->done = true;
+    term->unstarted = how->unstarted;
+    if (how->unstarted)
+        term->keep_until_ms = 0;
     uint64_t ran_ms = now_ms - term->began_ms;
     resign(term, TEN_REASON_DONE, is_wanted_again(term) ? ten_backoff_pause_ms(&term->backoff, ran_ms) : UINT64_MAX);
 }

@@ -85,6 +85,7 @@ enum ten_term_outcome {
 /* How the process of the hook or the command has ended. */
 typedef struct ten_term_exit {
     bool failed;
+    bool unstarted;       /* the command could not be run at all */
     bool ended_for_lease; /* the warden had signalled it before, or kept it from starting, because of the lease */
 } ten_term_exit;
 
@@ -100,6 +101,7 @@ typedef struct ten_term {
     bool ran;               /* a command was started at all */
     bool done;              /* the command of this term has ended by itself, or could not be started */
     bool failed;            /* the last one has */
+    bool unstarted;         /* the command of this term could not be run: the role is not kept for it */
     bool lost;              /* the lease of this term, or its work was ended because of it */
     unsigned stops;         /* how often this program was told to stop */
     bool passes;            /* the work has yet to hear of it */

@@ -59,9 +59,10 @@ bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *
     return crashed && !stopping && !worker->rules.one_shot;
 }
 
-int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end) {
-    bool lost = worker->rules.one_shot && end->signalled && worker->is_past_deadlines;
-    return lost ? worker->rules.lost_exit : end->exit_code;
+int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end, bool stopping) {
+    if (worker->rules.one_shot)
+        return end->signalled && worker->is_past_deadlines ? worker->rules.lost_exit : end->exit_code;
+    return stopping && end->signalled && !end->begun ? 0 : end->exit_code;
 }
 
 uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms) {

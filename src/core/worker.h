@@ -63,8 +63,9 @@ uint64_t ten_worker_look_ms(const ten_worker *worker);
  * followed one that a signal killed and found no store or could not start: its predecessor could, so it may be possible
  * again soon. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
-/* The exit code of the warden, if no other worker follows. */
-int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end);
+/* The exit code of the warden, if no other worker follows. One that was asked to end before its loop began has done what
+ * was asked, although the signal killed it. */
+int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end, bool stopping);
 /* The pause before the next one, which follows a crash. */
 uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms);
 /* Whether its leases may be released. One that exited has done so itself, as far as it could; what cannot be ended is

@@ -407,6 +407,12 @@ void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, u
     ten_carrier_unlock(election->carrier);
 }
 
+void ten_candidate_keep_nothing(tenure_election *election) {
+    ten_carrier_lock(election->carrier);
+    ten_election_keep_nothing(&election->core);
+    ten_carrier_unlock(election->carrier);
+}
+
 void ten_candidate_work_over(tenure_election *election) {
     ten_carrier_lock(election->carrier);
     ten_election_stopped(&election->core);

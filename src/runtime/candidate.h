@@ -24,6 +24,8 @@ int ten_candidate_open(tenure_context *context, const char *role, const tenure_e
 int ten_candidate_begin(tenure_election *election);
 /* The term is to end: others go first, for the pause; UINT64_MAX: it campaigns no more. Waits for nothing. */
 void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, uint64_t pause_ms);
+/* The work of this term could not begin: the role is released with it, whatever at_least_ms is. */
+void ten_candidate_keep_nothing(tenure_election *election);
 /* The work of the term has ended. */
 void ten_candidate_work_over(tenure_election *election);
 

@@ -20,6 +20,7 @@ bad_roles() {
         for role in '' '..' 'a/../b' 'a//b' 'a b' 'a
 b' "$(printf 'r%.0s' $(seq 300))" 'ä'; do
             refused "$verb" "$role" -- touch "$CASE/ran"
+            err_has "role '" 'is not valid: '
         done
         refused "$verb" web --namespace 'a/b' -- touch "$CASE/ran"
         err_has namespace
@@ -129,6 +130,15 @@ help() {
     nothing_written
 }
 
+doctor_says_so() {
+    for url in redis://127.0.0.1:1 http://127.0.0.1:1 etcd://127.0.0.1:1 postgres://127.0.0.1:1/x \
+        "sqlite:$CASE/none/store.db"; do
+        exits 3 "$TENURE" doctor --store "$url"
+        out_has "FAIL  store                  $url: " 'start the store' 'correct --store' 'ok    process endings'
+        out_lacks 'ok    store'
+    done
+}
+
 also 'a role or a namespace that is not valid is 2' bad_roles
 also 'without a role or a command it is 2' no_command
 also 'an option or a word that is not known is 2, and the right one is told' unknown_options
@@ -136,6 +146,7 @@ also 'times that cannot be safe are 2, with the reason' unsafe_times
 also 'the URL of a store that is wrong is 2' wrong_store
 also 'no password is told' no_passwords
 also 'a store that cannot be opened is 3' store_down
+also 'doctor reports a store that is down, with the remedy, and checks the host all the same' doctor_says_so
 also 'options after -- belong to the command' options_of_the_command
 also 'help' help
 gather

@@ -69,7 +69,17 @@ failures() {
     message_of 'kill -SEGV $$'
     case $(field error) in *'signal 11'*) ;; *) fail "the error is $(field error)" ;; esac
     message_of '/nowhere/at/all'
-    case $(field error) in *'exit status 127'*) ;; *) fail "the error is $(field error)" ;; esac
+    case $(field error) in 'exit status 127: the shell did not find the command') ;; *)
+        fail "the error is $(field error)" ;;
+    esac
+    # More than the kernel allows for one variable.
+    printf '{"id":"t-1","spec":"%s"}\n' "$(head -c 140000 /dev/zero | tr '\0' x)" >"$CASE/long"
+    rm -f "$CASE/a.out"
+    bare_agent a --targets "file:$CASE/long" --poll exec:true --publish -
+    until_true 10 has_lines "$CASE/a.out" 1
+    stop a
+    first_message "$CASE/a.out" t-1
+    case $(field error) in *'its environment is too long; shorten the target'*) ;; *) fail "$(field error)" ;; esac
     message_of 'head -c 1048577 /dev/zero | tr "\0" x'
     same ok "$(field ok)" false
     case $(field error) in *'1 MiB'*) ;; *) fail "the error is $(field error)" ;; esac
@@ -115,17 +125,17 @@ environment() {
 
 # Fault 38.
 timed_out() {
-    TTL=600
-    RENEW=150
+    TTL=1500
+    RENEW=250
     LASTS=60000
     POLL_OPTIONS=${1:-}
     targets 2
-    agent a --timeout 2s # more than three TTLs
+    agent a --timeout 4s # more than two TTLs
     until_true 12 has_lines "$CASE/a.messages" 2
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" false
     case $(field error) in *'timed out'*) ;; *) fail "the error is $(field error)" ;; esac
-    took duration_ms "$(field duration_ms)" 1950 4000
+    took duration_ms "$(field duration_ms)" 3950 6000
     same token "$(field _version)" 1
     kill -TERM "$(warden_of a)"
     pause_ms 200
@@ -136,9 +146,9 @@ timed_out() {
 }
 
 longer_than_the_ttl() {
-    TTL=800
-    RENEW=200
-    LASTS=3500
+    TTL=1500
+    RENEW=250
+    LASTS=4500
     EVERY=10000
     POLL_OPTIONS='print 1'
     targets 1
@@ -149,7 +159,7 @@ longer_than_the_ttl() {
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" true
     same token "$(field _version)" 1
-    took duration_ms "$(field duration_ms)" 3400 6000
+    took duration_ms "$(field duration_ms)" 4400 7000
     same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
     halt a b
     sound

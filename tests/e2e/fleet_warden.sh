@@ -1,6 +1,6 @@
 #!/bin/sh
 # The warden: what becomes of the work and of the leases when a worker is killed, stopped or hung, or the warden itself
-# is. Faults 1 and 3, and issue 3, item 5.
+# is. Faults 1 and 3 (see docs/FAULTS.md).
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh

@@ -129,10 +129,29 @@ after_failure() {
     exits 137 "$TENURE" once "$ROLE" --ttl 8s -- sh -c 'kill -KILL $$'
     loses
     ROLE=third
-    exits 127 "$TENURE" once "$ROLE" --ttl 8s -- no-such-command-anywhere
-    err_has no-such-command-anywhere
-    ROLE=fourth
     exits 7 "$TENURE" once "$ROLE" --ttl 8s --pid-namespace off -- sh -c 'exit 7'
+    loses
+}
+# Nothing has run: another replica may be able to. The message says what is wrong.
+not_started() {
+    # not_run CODE WORDS OPTION... CMD...: with its own least time, which is not kept.
+    not_run() {
+        not_run_code=$1
+        not_run_words=$2
+        shift 2
+        exits "$not_run_code" "$TENURE" once "$ROLE" --at-least 1h "$@"
+        err_has command_failed "$not_run_words" lease_released
+        role_is_free || fail 'the role is kept'
+    }
+    not_run 127 'command=no-such-command-anywhere error="there is no such command in PATH"' -- no-such-command-anywhere
+    not_run 127 'there is no such file on this host' --pid-namespace off -- "$CASE/none"
+    printf '#!%s/none\n' "$CASE" >"$CASE/interpreted"
+    not_run 126 'the file is not executable; chmod +x allows it' -- "$CASE/interpreted"
+    chmod +x "$CASE/interpreted"
+    not_run 127 'the interpreter that the file names is not on this host' -- "$CASE/interpreted"
+    not_run 126 'it is a directory' --pid-namespace off -- "$CASE"
+    # What the shell reports is what has run.
+    exits 127 "$TENURE" once "$ROLE" --at-least 1h -- sh -c 'exit 127'
     loses
 }
 # ... also after the death of the worker, and of both processes, whether that is longer than the TTL or not.
@@ -350,6 +369,7 @@ also '--at-least longer than the TTL is kept after a short job' on_store_of_role
 also '--at-least shorter than the TTL is kept after a short job, and no longer' \
     on_store_of_roles at_least 20000 2500
 also 'a job that failed is not run again before its time, and its code is passed on' on_store_of_roles after_failure
+also 'a job that could not be started leaves the role to others, and the log says why' on_store_of_roles not_started
 also 'the worker was killed: not again before --at-least, beyond the TTL' on_store_of_roles after_kill worker 3500
 also 'the worker was killed: not again before --at-least, below the TTL' on_store_of_roles after_kill worker 1200
 if has_namespaces; then

@@ -6,7 +6,7 @@
 missing_directory() {
     for command in 'acquire job-1' ls doctor watch 'show job-1' 'release job-1 --force' 'target ls'; do
         exits 3 "$TENURE" $command --store "sqlite:$CASE/nowhere/store.db"
-        out_is ''
+        [ "$command" = doctor ] || out_is ''
         err_has "$CASE/nowhere" 'No such file or directory'
     done
     [ ! -e "$CASE/nowhere" ] || fail 'the directory was made'
@@ -105,7 +105,8 @@ doctor_ok() {
 
 doctor_out_of_reach() {
     exits 3 "$TENURE" doctor --store "sqlite:$CASE/nowhere/store.db" --json
-    out_is ''
+    out_has '"check":"store","level":"fail"' "$CASE/nowhere" '"advice":"start the store'
+    out_lacks '"latency"'
 }
 
 relative_path() {

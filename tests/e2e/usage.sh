@@ -171,6 +171,9 @@ bad_choices() {
     refuses "--log-level: 'loud' is not one of error, warn, info, debug" ls --log-level loud
     refuses "--log-format: 'xml' is not one of text, json" ls --log-format xml
     refuses '--spec is not JSON' target add a --spec '{'
+    refuses '--poll is missing: exec:CMD, http' agent --targets store
+    refuses '--targets is missing: store, file:PATH' agent --poll http
+    refuses "role 'r r' is not valid: it is made of A-Z a-z 0-9" resign 'r r' --from x
     refuses "go with 'target add'" target rm a --url http://localhost/
 }
 

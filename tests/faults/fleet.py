@@ -86,6 +86,7 @@ class Host:
     def __init__(self, settings, name, number):
         self.settings, self.name, self.number, self.starts = settings, name, number, 0
         self.agent = self.ledger = self.stopped = None
+        self.log_start = 0      # where the log of its present agent begins
         self.wanted = False     # its agent is to run: nobody has ended it, nor asked it to end
         self.clock_file = None  # what libfaketime is to say of the wall clock
         self.slow_clock = None  # its rate
@@ -133,6 +134,7 @@ class Host:
     def start_agent(self):
         settings = self.settings
         self.wanted = True
+        self.log_start = os.path.getsize(self.path("err")) if os.path.exists(self.path("err")) else 0
         # The poller's own clock is never a faked one.
         poll = (f"exec:exec env -u LD_PRELOAD {settings.poller} {settings.polls} poll {settings.poll_ms} "
                 f"{settings.poll_options}")
@@ -164,6 +166,12 @@ class Host:
         """For a moment after a crash there is also the process that gives the leases back; it is older."""
         children = children_of(self.agent.pid)
         return children[-1] if children else None
+
+    def has_begun(self):
+        """Its present agent has read its targets."""
+        with open(self.path("err"), encoding="utf-8", errors="replace") as log:
+            log.seek(self.log_start)
+            return '"event":"plan_changed"' in log.read()
 
     def instance(self):
         """Of its present worker, as its log tells."""

@@ -105,7 +105,10 @@ def continue_group(host):
 
 
 def hang_source(host):
-    """Whoever opens a pipe waits until somebody writes. It has a second name, by which it is found again."""
+    """Whoever opens a pipe waits until somebody writes. It has a second name, by which it is found again. An agent that
+    has not read its targets yet would not start: a pipe is no file of targets."""
+    if not host.has_begun():
+        raise Trouble(f"the agent of {host.name} has not read its targets yet")
     pipe = host.path("pipe")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(pipe)

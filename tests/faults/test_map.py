@@ -5,7 +5,7 @@ import re
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-ROWS = 46
+ROWS = 48
 PART = re.compile(r'`(tests/[^`]+)`|"([^"]+)"')
 
 

@@ -57,7 +57,8 @@ class Options(Structure):
 
 class MemberOptions(Structure):
     _fields_ = [("size", c_size_t), ("flags", c_uint), ("weight", c_uint32), ("namespace_name", c_char_p),
-                ("settle_ms", c_uint64), ("on_event", EventFunction), ("userdata", c_void_p)]
+                ("settle_ms", c_uint64), ("on_event", EventFunction), ("userdata", c_void_p),
+                ("max_targets", c_uint32)]
 
 
 class ElectionOptions(Structure):

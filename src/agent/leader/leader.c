@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,15 +194,38 @@ static void start_hook(struct leader *leader, const char *hook, uint32_t belief,
                 TEN_TEXT("error", strerrordesc_np(errno)));
 }
 
+/* Why the command could not be run, and what its user can do. */
+static const char *why_not_run(const char *command, int error) {
+    struct stat found;
+    bool is_path = strchr(command, '/') != NULL;
+    bool is_there = is_path && stat(command, &found) == 0;
+    if (error == ENOENT && is_there)
+        return "the interpreter that the file names is not on this host";
+    if (error == ENOENT)
+        return is_path ? "there is no such file on this host" : "there is no such command in PATH";
+    if (error == EACCES && is_there && S_ISDIR(found.st_mode))
+        return "it is a directory";
+    if (error == EACCES && is_there && access(command, X_OK) != 0)
+        return "the file is not executable; chmod +x allows it";
+    if (error == E2BIG)
+        return "its arguments and its environment are too long together";
+    if (error == EAGAIN)
+        return "too many processes; raise the limit (ulimit -u, TasksMax=)";
+    if (error == EMFILE)
+        return "too many open files; raise the hard limit (ulimit -Hn, LimitNOFILE=)";
+    return strerrordesc_np(error);
+}
+
 static void start_command(struct leader *leader, const ten_term_heard *heard) {
     leader->ending = NULL;
     if (start_child(leader, leader->config->command, 0, ""))
         return;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
-            TEN_TEXT("error", strerrordesc_np(errno)));
+            TEN_TEXT("command", leader->config->command[0]),
+            TEN_TEXT("error", why_not_run(leader->config->command[0], errno)));
     leader->status = 1 << 8;
     leader->exec_error = 0;
-    ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true}, ten_now_ms());
+    ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true, .unstarted = true}, ten_now_ms());
 }
 
 /* Why a command has to end, or had to, that no deadline was pressing. */
@@ -229,7 +253,7 @@ static void report_end(const struct leader *leader) {
     if (leader->exec_error)
         TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
                 TEN_TEXT("command", leader->config->command[0]),
-                TEN_TEXT("error", strerrordesc_np(leader->exec_error)));
+                TEN_TEXT("error", why_not_run(leader->config->command[0], leader->exec_error)));
     else
         TEN_LOG(leader->log, bad ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ended",
                 TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", term->token),
@@ -240,7 +264,9 @@ static void report_end(const struct leader *leader) {
 
 static void note_exit(struct leader *leader) {
     struct heard heard = look_at_heard(leader);
-    ten_term_exit how = {.failed = leader->child.status != 0, .ended_for_lease = leader->child.ended_for_lease};
+    ten_term_exit how = {.failed = leader->child.status != 0,
+                         .unstarted = leader->child.exec_error != 0,
+                         .ended_for_lease = leader->child.ended_for_lease};
     ten_term_exited(&leader->term, &heard.term, &how, ten_now_ms());
     if (leader->term.state != TEN_TERM_COMMAND)
         return;
@@ -315,6 +341,8 @@ static void carry_out(struct leader *leader, enum ten_term_step step, const stru
         ten_child_signal(&leader->children, &leader->child, step == TEN_TERM_KILL ? SIGKILL : SIGTERM);
         break;
     case TEN_TERM_RESIGN:
+        if (term->unstarted)
+            ten_candidate_keep_nothing(leader->election);
         ten_candidate_end_term(leader->election, term->resign_reason, term->resign_pause_ms);
         break;
     case TEN_TERM_WORK_OVER:

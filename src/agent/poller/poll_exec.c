@@ -78,6 +78,9 @@ static void fail_to_start(struct ten_poll *poll, int error) {
     case EAGAIN:
         ten_poll_fail(poll, "cannot start the command: too many processes; raise the limit (ulimit -u, TasksMax=)");
         break;
+    case E2BIG:
+        ten_poll_fail(poll, "cannot start the command: its environment is too long; shorten the target's spec or url");
+        break;
     default:
         ten_poll_fail(poll, "cannot start the command: %s", strerrordesc_np(error));
     }
@@ -112,6 +115,12 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
     }
 }
 
+/* The shell uses two exit statuses for what it could not run. What else ends with them has its own message on stderr. */
+static void fail_with_status(struct ten_poll *poll, int status) {
+    static const char *const words[] = {": the shell cannot run the command", ": the shell did not find the command"};
+    ten_poll_fail(poll, "exit status %d%s", status, status == 126 || status == 127 ? words[status - 126] : "");
+}
+
 /* The poll whose command was reaped, with how it ended; NULL: it was an orphan that was adopted. */
 static struct ten_poll *take_reaped(struct ten_agent *agent, pid_t pid, int status) {
     ten_child *child = ten_children_find(&agent->children, pid);
@@ -125,8 +134,10 @@ static struct ten_poll *take_reaped(struct ten_agent *agent, pid_t pid, int stat
     }
     if (WIFSIGNALED(status))
         ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
+    else if (child->exec_error)
+        fail_to_start(poll, child->exec_error);
     else if (WEXITSTATUS(status) != 0)
-        ten_poll_fail(poll, "exit status %d", WEXITSTATUS(status));
+        fail_with_status(poll, WEXITSTATUS(status));
     if (poll->out_fd >= 0)
         ten_exec_read(agent, poll);
     return poll;

@@ -323,7 +323,7 @@ static int run_workers(struct warden *warden) {
             pause_before_restart(warden);
         free_shared(warden);
         if (!crash)
-            return ten_worker_exit_code(&warden->rules, &end);
+            return ten_worker_exit_code(&warden->rules, &end, warden->stop_signals > 0);
         if (warden->stop_signals)
             return 0;
     }

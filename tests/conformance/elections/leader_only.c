@@ -11,11 +11,6 @@
 #define MIDDLE_MS UINT64_C(8000)
 #define BRIEF_MS  UINT64_C(2000)
 
-/* A TTL below BRIEF_MS, where the store has one. */
-static uint64_t shortest_ms(const struct election_place *election) {
-    return ten_max_u64(BRIEF_MS / 2, election->place.store->capabilities.ttl_min_ms);
-}
-
 /* One call of tenure_election_run(), from a thread of its own or not, and what the function saw. */
 struct job {
     const char *role;
@@ -163,7 +158,8 @@ static void expect_least_time(struct election_place *election, uint64_t ttl_ms, 
     assert_int_equal(role.token, first.token);
     assert_in_range(role.remaining_ms, ten_sub_saturating(at_least_ms / 2, late_ms()), at_least_ms);
     run_job(&late);
-    assert_int_equal(late.result, TENURE_E_HELD);
+    /* Unless the machine was so slow that the least time was over by then. */
+    assert_true(late.result == TENURE_E_HELD || late.ended_ms + ROUNDING_MS >= first.began_ms + at_least_ms);
     run_job(&second);
     expect_done(&second);
     assert_true(second.token > first.token);
@@ -173,7 +169,7 @@ static void expect_least_time(struct election_place *election, uint64_t ttl_ms, 
 }
 
 static void a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over(void **state) {
-    expect_least_time(*state, shortest_ms(*state), 2 * BRIEF_MS);
+    expect_least_time(*state, BRIEF_MS, 2 * BRIEF_MS);
 }
 
 static void a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is(void **state) {
@@ -184,7 +180,7 @@ static void the_least_time_is_kept_although_the_process_was_killed(void **state)
     struct election_place *election = *state;
     if (!has_processes(election))
         return; /* does not apply */
-    uint64_t ttl_ms = shortest_ms(election);
+    uint64_t ttl_ms = BRIEF_MS;
     election->arena->ttl_ms = ttl_ms;
     election->arena->at_least_ms = 2 * BRIEF_MS;
     start_candidate(election, 0, IN_PROCESSES);

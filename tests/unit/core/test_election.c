@@ -317,6 +317,17 @@ static void a_role_whose_least_time_is_over_is_given_back(void **state) {
     must_send(&election, START_MS + 500, TEN_OP_RELEASE);
 }
 
+static void a_role_whose_work_never_began_is_given_back_before_its_least_time(void **state) {
+    (void)state;
+    ten_election election = make_keeper();
+    must_keep(&election, START_MS);
+    answer_kept(&election, START_MS, LEAST_MS);
+    ten_election_keep_nothing(&election);
+    ten_election_withdraw(&election, TEN_REASON_DONE);
+    ten_election_stopped(&election);
+    must_send(&election, START_MS + 100, TEN_OP_RELEASE);
+}
+
 static void what_is_granted_after_withdrawing_is_given_back(void **state) {
     (void)state;
     ten_election election = make_election("me");
@@ -562,6 +573,7 @@ int main(void) {
         cmocka_unit_test(the_longest_least_time_neither_wraps_nor_is_cut),
         cmocka_unit_test(a_kept_role_is_not_given_back_before_its_least_time),
         cmocka_unit_test(a_role_whose_least_time_is_over_is_given_back),
+        cmocka_unit_test(a_role_whose_work_never_began_is_given_back_before_its_least_time),
         cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),
         cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
         cmocka_unit_test(a_forced_leader_is_demoted_at_once),

@@ -570,6 +570,41 @@ static void what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhil
     }
 }
 
+/* The instances' lists of targets differ: nobody would work on it until its lease ends. */
+static void what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once(void **state) {
+    for (int removed = 0; removed < 2; removed++) {
+        (void)state;
+        ten_fleet *fleet = new_fleet();
+        ten_fleet_follow(fleet, 1000);
+        assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
+        list_instances(fleet, 1000, (const char *const[]){"me", "other"}, 2);
+        if (removed) {
+            uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
+            ten_fleet_remove_target(fleet, 1000, number);
+        }
+        ten_change handed = {.kind = TENURE_EVENT_ACQUIRED,
+                             .target = "t",
+                             .instance = "other",
+                             .actor = "",
+                             .token = 2,
+                             .reason = TEN_REASON_REBALANCE};
+        ten_fleet_change(fleet, 1001, &handed); /* to somebody else: that is no matter of this instance */
+        assert_int_equal(answer_with(fleet, 1001, 2, TEN_OP_RELEASE), 0);
+        handed.instance = "me";
+        handed.token = 3;
+        ten_fleet_change(fleet, 1002, &handed);
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, 1002, &count);
+        assert_int_equal(count, 1);
+        assert_int_equal(ops[0].kind, TEN_OP_RELEASE);
+        assert_string_equal(ops[0].target, "t");
+        assert_int_equal(ops[0].token, 3);
+        ten_fleet_answer(fleet, 1002, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+        assert_int_equal(ten_plan_find_target(ten_fleet_plan(fleet), "t"), TEN_PLAN_NONE);
+        ten_fleet_free(fleet);
+    }
+}
+
 #define FLEET_TEST(name) cmocka_unit_test_setup_teardown(name, open_queue, free_queue)
 
 int main(void) {
@@ -587,6 +622,7 @@ int main(void) {
         FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later),
         FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so),
         FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile),
+        FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once),
         cmocka_unit_test_setup_teardown(an_instance_that_is_not_willing_to_know_all_targets_leaves_and_takes_none,
                                         limit_targets, unlimit_targets),
         cmocka_unit_test_setup_teardown(an_instance_at_work_goes_on_when_there_are_too_many_targets, limit_targets,

@@ -177,6 +177,23 @@ static void a_command_that_could_not_be_started_is_done_and_has_failed(void **st
     assert_outcome(&f, TEN_TERM_COMMAND_END);
 }
 
+/* Another instance may be able to run it. */
+static void a_role_is_not_kept_for_a_command_that_could_not_be_started(void **state) {
+    (void)state;
+    for (int unstarted = 0; unstarted < 2; unstarted++) {
+        struct fixture f;
+        run_command(&f, once());
+        ten_term_exit how = {.failed = true, .unstarted = unstarted};
+        ten_term_exited(&f.term, &f.heard, &how, f.now_ms);
+        f.left = TEN_WORK_NONE;
+        assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
+        assert_int_equal(f.term.unstarted, unstarted);
+        assert_int_equal(f.term.keep_until_ms, unstarted ? 0 : NOW + AT_LEAST);
+        assert_next(&f, TEN_TERM_WORK_OVER);
+        assert_outcome(&f, TEN_TERM_COMMAND_END);
+    }
+}
+
 /* ---- beginning */
 
 static void a_term_that_is_over_before_its_work_began_has_none(void **state) {
@@ -695,6 +712,7 @@ int main(void) {
         cmocka_unit_test(nothing_goes_on_while_something_of_the_work_is_left),
         cmocka_unit_test(a_hook_that_could_not_be_started_is_passed_over),
         cmocka_unit_test(a_command_that_could_not_be_started_is_done_and_has_failed),
+        cmocka_unit_test(a_role_is_not_kept_for_a_command_that_could_not_be_started),
         cmocka_unit_test(a_term_that_is_over_before_its_work_began_has_none),
         cmocka_unit_test(a_term_begins_when_new_work_may_start),
         cmocka_unit_test(after_its_hook_the_command_waits_until_the_lease_is_confirmed),

@@ -44,12 +44,26 @@ static void a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lea
     const ten_worker_end exited = {.exit_code = 7};
     for (int one_shot = 0; one_shot < 2; one_shot++) {
         ten_worker worker = worker_with(one_shot);
-        assert_int_equal(ten_worker_exit_code(&worker, &end), 137);
+        assert_int_equal(ten_worker_exit_code(&worker, &end, false), 137);
         (void)ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2);
-        assert_int_equal(ten_worker_exit_code(&worker, &end), 137); /* by somebody else */
+        assert_int_equal(ten_worker_exit_code(&worker, &end, false), 137); /* by somebody else */
         (void)ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2 + 1);
-        assert_int_equal(ten_worker_exit_code(&worker, &end), one_shot ? LOST : 137);
-        assert_int_equal(ten_worker_exit_code(&worker, &exited), 7);
+        assert_int_equal(ten_worker_exit_code(&worker, &end, false), one_shot ? LOST : 137);
+        assert_int_equal(ten_worker_exit_code(&worker, &exited, false), 7);
+    }
+}
+
+static void one_that_was_asked_to_end_before_it_began_has_ended_well(void **state) {
+    (void)state;
+    for (int one_shot = 0; one_shot < 2; one_shot++) {
+        ten_worker worker = worker_with(one_shot);
+        const ten_worker_end asked = {.signalled = true, .exit_code = 143};
+        const ten_worker_end begun = {.signalled = true, .exit_code = 137, .begun = true};
+        const ten_worker_end failed = {.exit_code = 3};
+        assert_int_equal(ten_worker_exit_code(&worker, &asked, true), one_shot ? 143 : 0);
+        assert_int_equal(ten_worker_exit_code(&worker, &asked, false), 143);
+        assert_int_equal(ten_worker_exit_code(&worker, &begun, true), 137); /* it did not hear of it */
+        assert_int_equal(ten_worker_exit_code(&worker, &failed, true), 3);
     }
 }
 
@@ -208,6 +222,7 @@ int main(void) {
         cmocka_unit_test(pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run),
         cmocka_unit_test(a_worker_is_useless_half_a_ttl_after_its_last_deadline),
         cmocka_unit_test(a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease),
+        cmocka_unit_test(one_that_was_asked_to_end_before_it_began_has_ended_well),
         cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
         cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
         cmocka_unit_test(a_worker_that_is_stopped_is_left_to_its_deadlines),
