@@ -8,7 +8,7 @@
 
 #define STRIKES_MAX      10u
 #define KEEP_MIN_MS      100u
-#define KEEP_MAX_TTLS    16u   /* what was slow to take its targets is tried again */
+#define KEEP_MAX_TTLS    16u  /* what was slow to take its targets is tried again */
 #define RENEWED_TOLD_MAX 100u /* up to so many renewals of one request have an event each */
 
 /* ---- the answer */
