@@ -56,7 +56,8 @@ static bool fits_reserve(const ten_budget *budget, const ten_account *account, e
 
 static void add(ten_budget *budget, ten_grant *grant, enum ten_resource resource, uint64_t more) {
     ten_account *account = grant->account;
-    *(account->stranger ? &budget->strangers[resource] : &budget->used[resource]) += more;
+    uint64_t *used = account->stranger ? budget->strangers : budget->used;
+    used[resource] += more;
     account->used[resource] += more;
     grant->amount += more;
 }

@@ -13,7 +13,7 @@
 
 #define BATCH_MAX_DEFAULT 1000u
 #define RANK_DELAY_MIN_MS 20u
-#define PART_MAX_MS       1000u
+#define PART_MAX_MS       3000u
 #define FALLBACK_DELAYS   10u /* TTL / 6 */
 
 /* ---- small things */
@@ -226,7 +226,7 @@ void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
     if (!fleet->stopping) {
         /* The store refuses to hand over to an instance without weight. */
         fleet->parted = !fleet->announced || fleet->weight == 0;
-        fleet->part_until_ms = now_ms + ten_min_u64(fleet->timing.ttl_ms / 10, PART_MAX_MS);
+        fleet->part_until_ms = now_ms + ten_min_u64(fleet->timing.ttl_ms / 5, PART_MAX_MS);
         fleet->weight = 0;
         fleet->next_beat_ms = now_ms;
     }

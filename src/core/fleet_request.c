@@ -252,6 +252,8 @@ static void add_renewals(ten_fleet *fleet) {
 static bool is_stopped(const ten_fleet *fleet, uint64_t now_ms) {
     if (!fleet->stopping || fleet->owned_count > 0 || (!fleet->parted && now_ms < fleet->part_until_ms))
         return false;
+    if (fleet->announced && ten_timers_next(&fleet->looks) <= now_ms)
+        return false; /* the feed may just have told of what was handed over to it */
     for (uint32_t i = 0; i < fleet->held_bound; i++)
         if (fleet->held[i].used && (fleet->held[i].busy || fleet->held[i].holding.state == TEN_HOLDING_RELEASING))
             return false;

@@ -148,21 +148,23 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     const char *isolation = member->extras.isolation;
     snprintf(member->metadata, sizeof member->metadata, "{\"version\":\"" TENURE_VERSION "\"%s%s%s}",
              isolation ? ",\"isolation\":\"" : "", isolation ? isolation : "", isolation ? "\"" : "");
-    ten_fleet_config config = {.namespace_name = member->namespace_name,
-                               .instance = member->instance,
-                               .timing = member->timing,
-                               .settle_ms = options->settle_ms ? options->settle_ms : TEN_FLEET_SETTLE_MS,
-                               .weight = options->weight ? options->weight : 1,
-                               .seed = ten_random_u64(),
-                               .metadata = member->metadata,
-                               .batch_max = TEN_FLEET_BATCH,
-                               .registry = member->targets_from_store,
-                               .hands = member->task.channel->store->capabilities.hands,
-                               .targets_max = options->max_targets ? options->max_targets : TARGETS_DEFAULT,
-                               .events = &member->task.events,
-                               .make_room = make_room,
-                               .changed = publish,
-                               .userdata = member};
+    ten_fleet_config config = {
+        .namespace_name = member->namespace_name,
+        .instance = member->instance,
+        .timing = member->timing,
+        .settle_ms = options->settle_ms ? options->settle_ms : TEN_FLEET_SETTLE_MS,
+        .weight = options->weight ? options->weight : 1,
+        .seed = ten_random_u64(),
+        .metadata = member->metadata,
+        .batch_max = TEN_FLEET_BATCH,
+        .registry = member->targets_from_store,
+        .hands = member->task.channel->store->capabilities.hands,
+        .targets_max =
+            (uint32_t)ten_min_u64(options->max_targets ? options->max_targets : TARGETS_DEFAULT, member->beliefs->room),
+        .events = &member->task.events,
+        .make_room = make_room,
+        .changed = publish,
+        .userdata = member};
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     if (!member->fleet)
         return ten_fail_memory(error, "a fleet member");

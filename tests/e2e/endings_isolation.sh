@@ -221,19 +221,16 @@ no_process_descriptors() {
     run $UNDER "$TENURE" doctor
     out_has 'warn  process descriptors    pidfd_open(): Operation not permitted' 'seccomp' 'ok    process endings'
 }
-# A user namespace would take the commands' capabilities away: it is used only if it is asked for.
-capabilities_kept() {
+# The ambient capabilities of a service are not for its commands: a user namespace takes nothing from them.
+ambient_capabilities() {
     as_user --inh-caps=+net_bind_service --ambient-caps=+net_bind_service
-    in_force none
-    # shellcheck disable=SC2086
-    run $UNDER "$TENURE" doctor
-    out_has 'capabilities away'
-    # shellcheck disable=SC2086
-    exits 0 $UNDER "$TENURE" once web --log-level error -- sh -c 'grep CapEff /proc/self/status'
-    out_has 0000000000000400
-    # shellcheck disable=SC2086
-    exits 0 $UNDER "$TENURE" once other --pid-namespace on --log-level debug --log-format json -- true
-    err_has '"isolation":"user-namespace"'
+    in_force user-namespace
+    for wish in auto off; do
+        # shellcheck disable=SC2086
+        exits 0 $UNDER "$TENURE" once "web-$wish" --pid-namespace $wish --log-level error -- \
+            sh -c 'grep -E "Cap(Inh|Eff|Amb)" /proc/self/status'
+        same "capabilities with $wish" "$(printf '%s\n' "$OUT" | grep -vc '0000000000000000$')" 0
+    done
 }
 
 # ---- the first process of a namespace
@@ -387,8 +384,8 @@ if has_users; then
             on_store_of_roles user_namespace
         also 'in a user namespace a command keeps its user, groups and files, and cannot become root' \
             on_store_of_roles user_of_namespace
-        also 'a user namespace is not chosen when it would take capabilities from commands' \
-            on_store_of_roles capabilities_kept
+        also 'an ordinary user: ambient capabilities are not passed on to commands, in a user namespace or without' \
+            on_store_of_roles ambient_capabilities
     fi
     also 'where nothing can be had, commands run without; if it is required, they are refused with the reason' \
         on_store_of_roles not_to_be_had

@@ -55,14 +55,14 @@ bool ten_isolation_write_maps(const ten_isolation_maps *maps) {
            write_file("/proc/self/gid_map", maps->groups);
 }
 
-/* A program without file capabilities has these of its user's: of root's, what is not left out of the bounding set; of
- * others', the ambient ones. */
+/* A program without file capabilities has root's, as far as they are not left out of the bounding set. Ambient ones are
+ * dropped before a command is started. */
 static bool commands_have_capabilities(void) {
     int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
     bool root = geteuid() == 0 && !(bits >= 0 && (bits & SECBIT_NOROOT));
     int found = 0;
-    for (unsigned long each = 0; each < 64 && found != 1; each++)
-        found = root ? prctl(PR_CAPBSET_READ, each, 0, 0, 0) : prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, each, 0, 0);
+    for (unsigned long each = 0; root && each < 64 && found != 1; each++)
+        found = prctl(PR_CAPBSET_READ, each, 0, 0, 0);
     return found == 1;
 }
 

@@ -200,8 +200,8 @@ static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_whole) {
                         db->path);
     if (*ret_version > TEN_COUNT(migrations))
         return ten_fail(db->error, TENURE_E_SCHEMA,
-                        "%s has schema version %llu, and this version of Tenure (" TENURE_VERSION
-                        ") knows up to %d: upgrade this program",
+                        "%s was written by a newer version of Tenure: it has schema version %llu, and this one "
+                        "(" TENURE_VERSION ") knows up to %d; upgrade this program",
                         db->path, (unsigned long long)*ret_version, SCHEMA_VERSION);
     return TENURE_OK;
 }

@@ -387,6 +387,42 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
         ten_fleet_free(fleets[i]);
 }
 
+/* It reads of that and of its own word in one go, when it has nothing left to release. */
+static void what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    (void)ten_fleet_put_target(fleet, 1000, "t", false);
+    list_instances(fleet, 1000, (const char *const[]){"me", "other"}, 2);
+    ten_fleet_stop(fleet, 1010);
+    (void)answer(fleet, 1010); /* without weight */
+    ten_fleet_change(fleet, 1020,
+                     &(ten_change){.kind = TENURE_EVENT_ACQUIRED,
+                                   .reason = TEN_REASON_REBALANCE,
+                                   .target = "t",
+                                   .instance = "me",
+                                   .actor = "",
+                                   .token = 7});
+    ten_fleet_change(fleet, 1020,
+                     &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me", .actor = ""});
+    bool released = false;
+    bool left = false;
+    for (uint64_t now_ms = 1020; now_ms < 1100 && !left; now_ms++) {
+        ten_result results[4] = {{.outcome = TEN_OK}, {.outcome = TEN_OK}};
+        size_t count = 0;
+        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        for (size_t i = 0; ops && i < count; i++) {
+            released |= ops[i].kind == TEN_OP_RELEASE && ops[i].token == 7;
+            left |= ops[i].kind == TEN_OP_LEAVE;
+            assert_true(released || !left);
+        }
+        if (ops)
+            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+    }
+    assert_true(left);
+    ten_fleet_free(fleet);
+}
+
 /* ---- the registry */
 
 static void list_registry(ten_fleet *fleet, uint64_t now_ms, unsigned count) {
@@ -616,6 +652,7 @@ int main(void) {
         FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
         FLEET_TEST(a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed),
         FLEET_TEST(a_target_is_busy_until_the_last_piece_of_work_has_ended),
+        FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves),
         FLEET_TEST(work_that_was_not_begun_cannot_end),
         FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
         FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch),
