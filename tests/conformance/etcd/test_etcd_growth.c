@@ -213,7 +213,7 @@ static size_t feed_length(const struct place *place) {
 static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **state) {
     const struct place *place = *state;
     ten_etcd_store *store = (ten_etcd_store *)place->store;
-    fill_feed(place, 0, TEN_FEED_MAX + 4000);
+    fill_feed(place, 0, TEN_FEED_MAX + 2300);
     etcd_wire.most_keys = 0;
     size_t length = SIZE_MAX;
     for (size_t i = 0; i < 3000 && length > TEN_FEED_MAX + 2000; i++) {
