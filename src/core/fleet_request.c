@@ -298,6 +298,8 @@ const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) 
             if (fleet->stopping || !ten_fleet_is_gathering(fleet))
                 add_looks(fleet);
         }
+        if (fleet->op_count == 0 && is_stopped(fleet, now_ms))
+            add_leave(fleet);
     }
     if (fleet->op_count == 0)
         return NULL;
