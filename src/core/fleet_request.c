@@ -252,7 +252,7 @@ static void add_renewals(ten_fleet *fleet) {
 static bool is_stopped(const ten_fleet *fleet, uint64_t now_ms) {
     if (!fleet->stopping || fleet->owned_count > 0 || (!fleet->parted && now_ms < fleet->part_until_ms))
         return false;
-    if (fleet->announced && ten_timers_next(&fleet->looks) <= now_ms)
+    if (fleet->announced && !fleet->leaving && ten_timers_next(&fleet->looks) <= now_ms)
         return false; /* the feed may just have told of what was handed over to it */
     for (uint32_t i = 0; i < fleet->held_bound; i++)
         if (fleet->held[i].used && (fleet->held[i].busy || fleet->held[i].holding.state == TEN_HOLDING_RELEASING))
@@ -273,6 +273,7 @@ void ten_fleet_leave(ten_fleet *fleet) {
 
 /* With a tombstone: a heartbeat or an acquire that is still in flight must not bring the instance back. */
 static void add_leave(ten_fleet *fleet) {
+    fleet->leaving = true;
     if (!fleet->asked)
         ten_fleet_leave(fleet);
     else

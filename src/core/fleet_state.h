@@ -117,6 +117,7 @@ struct ten_fleet {
     bool parted;            /* since it is stopping, nothing is handed over to it, and it has heard of all that was */
     uint64_t part_until_ms; /* for which it waits no longer than this */
     bool refused;
+    bool leaving; /* that was sent: a heartbeat would be refused from now on */
     bool left;
     bool asked_to_drain;
 
