@@ -455,7 +455,7 @@ static bool measure_kill(struct fleet *fleet, struct figures *figures) {
     pid_t victim = start_victim(fleet->url);
     figures->killed_ms = -1;
     if (victim < 0 || wait_for(fleet, is_settled_beside, ten_boot_us()) < 0)
-        return fail("the instance that is to be killed has not got its share");
+        return fail("the instance to be killed did not get its share");
     ten_sleep_us(VICTIM_MS * 1000); /* its heartbeat and its renewals go together by then */
     for (size_t i = 0; !context && i < fleet->room; i++)
         context = fleet->instances[i].context;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+
 static atomic_long countdown = -1;
 static atomic_int failed = 0;
 
@@ -46,6 +48,22 @@ char *ten_strdup(const char *text) {
 
 void ten_free(void *memory) {
     free(memory);
+}
+
+bool ten_grow(void *array, uint32_t *room, uint32_t needed, size_t size) {
+    if (needed <= *room)
+        return true;
+    TEN_INVARIANT(needed <= UINT32_MAX / 2); /* or the doubling would never get there */
+    uint32_t larger = *room ? *room : 16;
+    while (larger < needed)
+        larger *= 2;
+    void **memory = array;
+    void *grown = ten_realloc(*memory, larger * size);
+    if (!grown)
+        return false;
+    *memory = grown;
+    *room = larger;
+    return true;
 }
 
 void ten_free_string(char **text) {

@@ -5,13 +5,19 @@
 #ifndef TEN_BASE_ALLOC_H
 #define TEN_BASE_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 void *ten_malloc(size_t size);
 void *ten_calloc(size_t count, size_t size);
 void *ten_realloc(void *memory, size_t size);
 char *ten_strdup(const char *text);
 void ten_free(void *memory);
+
+/* Room for `needed` elements of that size in an array, whose address is given; doubles it. False: out of memory. */
+bool ten_grow(void *array, uint32_t *room, uint32_t needed, size_t size);
+#define TEN_GROW(array, room, needed) ten_grow(&(array), &(room), (needed), sizeof *(array))
 
 /* For TEN_CLEANUP on a `char *`. */
 void ten_free_string(char **text);

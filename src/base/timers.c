@@ -21,24 +21,11 @@ void ten_timers_free(ten_timers *timers) {
 }
 
 bool ten_timers_reserve(ten_timers *timers, uint32_t count) {
-    if (count <= timers->places_room)
-        return true;
-    TEN_INVARIANT(count <= UINT32_MAX / 2); /* or the doubling would never get there */
-    uint32_t room = timers->places_room ? timers->places_room : 16;
-    while (room < count)
-        room *= 2;
-    struct ten_timer *heap = ten_realloc(timers->heap, room * sizeof *heap);
-    if (!heap)
+    uint32_t before = timers->places_room;
+    if (!TEN_GROW(timers->heap, timers->heap_room, count) || !TEN_GROW(timers->places, timers->places_room, count))
         return false;
-    timers->heap = heap;
-    timers->heap_room = room;
-    uint32_t *places = ten_realloc(timers->places, room * sizeof *places);
-    if (!places)
-        return false;
-    for (uint32_t i = timers->places_room; i < room; i++)
-        places[i] = 0;
-    timers->places = places;
-    timers->places_room = room;
+    for (uint32_t i = before; i < timers->places_room; i++)
+        timers->places[i] = 0;
     return true;
 }
 

@@ -10,7 +10,7 @@
 #include "base/util.h"
 
 #define BACKOFF_MIN_MS 50u
-#define UNREAD_MAX     3u    /* readings that failed in a row, before this is told */
+#define UNREAD_MAX     3u    /* so many failed readings in a row are reported */
 #define RETRY_MS       250u  /* for what was not a request: a page that failed */
 #define BLIND_MS       250u  /* how often the feed of a store that sends no notices is read */
 #define CHANGED_MAX    1000u /* more changed registrations than this: everything is listed */
@@ -192,7 +192,7 @@ static bool is_told(const ten_driver *driver) {
     return driver->down || driver->unread >= UNREAD_MAX;
 }
 
-/* Tells it, if it is another than before. */
+/* Reports that the store is down, or up again. */
 static void tell_state(const ten_driver *driver, bool was_told, int error) {
     if (is_told(driver) != was_told)
         ten_event_queue_put(driver->config.events,
@@ -221,7 +221,7 @@ static void note_failure(ten_driver *driver, uint64_t now_ms, int error) {
 
 static void note_success(ten_driver *driver) {
     bool was_told = is_told(driver);
-    if (driver->down) /* nothing could be read either; perhaps nothing is wanted soon */
+    if (driver->down) /* the readings failed for the same reason, and the next may be far away */
         driver->unread = 0;
     driver->down = false;
     tell_state(driver, was_told, TENURE_OK);

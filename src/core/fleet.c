@@ -89,16 +89,8 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
     if (!ten_timers_reserve(&fleet->looks, number + 1) ||
         (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
         return false;
-    if (number >= fleet->target_room) {
-        uint32_t room = fleet->target_room ? fleet->target_room * 2 : 16;
-        while (room <= number)
-            room *= 2;
-        struct ten_fleet_target *targets = ten_realloc(fleet->targets, room * sizeof *targets);
-        if (!targets)
-            return false;
-        fleet->targets = targets;
-        fleet->target_room = room;
-    }
+    if (!TEN_GROW(fleet->targets, fleet->target_room, number + 1))
+        return false;
     while (fleet->target_bound <= number)
         fleet->targets[fleet->target_bound++] = (struct ten_fleet_target){.holder = TEN_NOBODY};
     return true;

@@ -44,7 +44,7 @@ typedef struct ten_fleet_config {
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
     bool registry;              /* the targets are those of the store's registry */
     bool hands;                 /* the store can hand a lease over (TEN_OP_HAND) */
-    uint32_t targets_max;       /* it knows no more targets than this, and their numbers are below it; 0: no bound */
+    uint32_t targets_max;       /* how many targets it may know; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
     bool (*make_room)(void *userdata, uint32_t target);
@@ -59,7 +59,7 @@ typedef struct ten_fleet_config {
  * _ACQUIRE_FAILED, _RENEWED (of a large request only a count, without a target), _RENEW_FAILED, _LOST, _STOP (start no
  * more work; the target is released when no work is left), _RELEASED, _JOINED, _LEFT, _PLAN_CHANGED, _RECOVERING,
  * _REFUSED (another TTL in the fleet, declared gone, or more registered targets than it may know; remaining_ms: the
- * fleet's TTL; count: of targets. Final), _STOPPED, _UNOWNED and
+ * fleet's TTL; count: how many it may know. Final), _STOPPED, _UNOWNED and
  * _TARGET_REMOVED (it is no longer registered).
  */
 
@@ -113,7 +113,7 @@ void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);
 
 /* ---- what the program wants */
 
-/* Adds a target, or pauses or resumes one. Returns its number; TEN_PLAN_NONE: out of memory, or see next. */
+/* Adds a target, or pauses or resumes one. Returns its number; TEN_PLAN_NONE: out of memory, or the fleet is full. */
 uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused);
 /* Whether it has as many targets as it may. */
 bool ten_fleet_is_full(const ten_fleet *fleet);

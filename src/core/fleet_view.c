@@ -50,17 +50,10 @@ bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
 /* ---- the other instances */
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
-    if (number < fleet->instance_room)
-        return true;
-    uint32_t room = fleet->instance_room ? fleet->instance_room * 2 : 16;
-    while (room <= number)
-        room *= 2;
-    struct ten_fleet_instance *instances = ten_realloc(fleet->instances, room * sizeof *instances);
-    if (!instances)
+    uint32_t before = fleet->instance_room;
+    if (!TEN_GROW(fleet->instances, fleet->instance_room, number + 1))
         return false;
-    memset(instances + fleet->instance_room, 0, (room - fleet->instance_room) * sizeof *instances);
-    fleet->instances = instances;
-    fleet->instance_room = room;
+    memset(fleet->instances + before, 0, (fleet->instance_room - before) * sizeof *fleet->instances);
     return true;
 }
 

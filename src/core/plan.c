@@ -10,22 +10,6 @@
 #include "base/util.h"
 #include "core/plan_state.h"
 
-bool ten_plan_grow(void *array, uint32_t *room, uint32_t needed, size_t size) {
-    if (needed <= *room)
-        return true;
-    TEN_INVARIANT(needed <= UINT32_MAX / 2);
-    uint32_t larger = *room ? *room : 16;
-    while (larger < needed)
-        larger *= 2;
-    void **memory = array;
-    void *grown = ten_realloc(*memory, larger * size);
-    if (!grown)
-        return false;
-    *memory = grown;
-    *room = larger;
-    return true;
-}
-
 /* ---- settling */
 
 static void report(ten_plan *plan, uint32_t target) {
@@ -61,7 +45,7 @@ bool ten_plan_settle(ten_plan *plan) {
 
 uint32_t ten_plan_add_target(ten_plan *plan, const char *id) {
     uint32_t number = ten_plan_targets_find(&plan->targets, id);
-    if (number != TEN_PLAN_NONE || !TEN_PLAN_GROW(plan->touched, plan->touched_room, plan->touched_count + 1))
+    if (number != TEN_PLAN_NONE || !TEN_GROW(plan->touched, plan->touched_room, plan->touched_count + 1))
         return number;
     number = ten_plan_targets_add(&plan->targets, id);
     if (number == TEN_PLAN_NONE)
@@ -115,8 +99,8 @@ static uint32_t add_instance(ten_plan *plan, const char *id) {
     uint32_t number = 0;
     while (number < plan->instance_bound && plan->instances[number].id)
         number++;
-    if (!TEN_PLAN_GROW(plan->instances, plan->instance_room, number + 1) ||
-        !TEN_PLAN_GROW(plan->order, plan->order_room, plan->order_count + 1) ||
+    if (!TEN_GROW(plan->instances, plan->instance_room, number + 1) ||
+        !TEN_GROW(plan->order, plan->order_room, plan->order_count + 1) ||
         !ten_map_put(&plan->instance_numbers, id, (void *)((uintptr_t)number + 1)))
         return TEN_PLAN_NONE;
     if (number == plan->instance_bound)

@@ -13,6 +13,7 @@
  * Entries are not removed from the heaps when a target moves. An entry carries its weight, and whoever takes it from
  * the top checks whether it is still true.
  */
+#include "base/alloc.h"
 #include "base/util.h"
 #include "core/plan_state.h"
 
@@ -30,7 +31,7 @@ void ten_plan_touch(ten_plan *plan, uint32_t target) {
     if (plan->scratch)
         return;
     if (plan->touched_count < plan->touched_room ||
-        TEN_PLAN_GROW(plan->touched, plan->touched_room, plan->touched_count + 1))
+        TEN_GROW(plan->touched, plan->touched_room, plan->touched_count + 1))
         plan->touched[plan->touched_count++] = target;
     else
         plan->failed = true;

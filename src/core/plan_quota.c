@@ -42,8 +42,8 @@ static bool share_out(ten_plan *plan, uint64_t all_weights) {
 
 static bool list_choices(ten_plan *plan) {
     plan->choice_count = 0;
-    if (!TEN_PLAN_GROW(plan->choices, plan->choice_room, plan->order_count) ||
-        !TEN_PLAN_GROW(plan->choice_hashes, plan->choice_hash_room, plan->order_count))
+    if (!TEN_GROW(plan->choices, plan->choice_room, plan->order_count) ||
+        !TEN_GROW(plan->choice_hashes, plan->choice_hash_room, plan->order_count))
         return false;
     for (uint32_t place = 0; place < plan->order_count; place++) {
         const struct ten_plan_instance *instance = &plan->instances[plan->order[place]];

@@ -51,11 +51,6 @@ struct ten_plan {
     bool failed;  /* out of memory */
 };
 
-/* Room for `needed` elements. False: out of memory. */
-bool ten_plan_grow(void *array, uint32_t *room, uint32_t needed, size_t size);
-
-#define TEN_PLAN_GROW(array, room, needed) ten_plan_grow(&(array), &(room), (needed), sizeof *(array))
-
 /* Targets that are not set aside. */
 static inline uint32_t ten_plan_planned_count(const ten_plan *plan) {
     return plan->targets.count - plan->targets.aside_count;

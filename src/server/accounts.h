@@ -46,7 +46,7 @@ bool ten_accounts_write_to(ten_accounts *accounts, ten_account *account, const c
 /* A stream of a namespace begins, and ends. */
 bool ten_accounts_stream(ten_accounts *accounts, ten_account *account, const char *namespace_name);
 void ten_accounts_stream_end(ten_accounts *accounts, const char *namespace_name);
-/* Whether a namespace that has something in it is to be in the metrics. */
+/* Whether the metrics show this namespace, which is in use. */
 bool ten_accounts_measure(ten_accounts *accounts, ten_account *account, const char *namespace_name);
 
 /* Logs a refusal, at a bounded rate for each principal. */

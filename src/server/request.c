@@ -84,8 +84,8 @@ bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urg
         ten_request_refuse(request, TEN_RESOURCE_NAMESPACES);
         return false;
     }
-    /* What was done is told, so there has to be room for the answer before it is done. A listing can be refused
-     * afterwards. */
+    /* A write needs room for its answer before it is carried out: the client must hear what has happened. A listing can
+     * be refused afterwards. */
     if (request->method != TEN_GET &&
         !ten_request_uses(request, request->memory.amount + ten_job_weight(&request->job) * OUTCOME_SIZE))
         return false;

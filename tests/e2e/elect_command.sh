@@ -412,7 +412,7 @@ first_process() {
 also 'a hook at the end that hangs is ended after ten seconds' on_store_of_roles hook_hangs
 also 'the code of the command is passed on, 128+N when it died of signal N, and the role is free at once' \
     on_store_of_roles exit_codes
-also 'a command that is not there is 127, one that cannot be run 126, and its name is told' \
+also 'a missing command exits with 127, one that cannot be run with 126, and the message names it' \
     on_store_of_roles not_a_command
 also '--restart on-failure campaigns again until the command succeeds' on_store_of_roles on_failure
 also '--restart always campaigns again after growing pauses' on_store_of_roles backoff

@@ -329,7 +329,7 @@ it 'a target paused and resumed while it is polled is polled on' paused_in_a_pol
 it 'a file of targets is read again when it changes or is replaced' file_targets
 it 'a bad line is reported once, with its number, and the rest go on' bad_lines
 it 'a missing file of targets is told at the start' missing_file
-it 'what is no file of targets is told, and what was read before stands' not_a_file
+it 'something that is not a file of targets is reported, and the known targets stay' not_a_file
 it 'a worker that is killed while the file of targets cannot be read is followed by one that can' killed_without_a_file
 if [ -z "${TENURE_SANITIZED:-}" ]; then
     it 'a file system that hangs stops neither polls nor the end of an agent' hung_file

@@ -171,8 +171,8 @@ static void an_expired_instance_of_a_large_fleet_is_reported_in_the_feed(void **
 
 /* ---- the length of the feed */
 
-/* As many entries as wanted, of one change each, as if written one by one from that revision on. */
-static void fill_feed_at(const struct place *place, size_t first, size_t count, uint64_t at_ms) {
+/* So many entries of one change each, of writers that had read this revision: it decides where they stand. */
+static void fill_feed_at(const struct place *place, size_t revision, size_t count, uint64_t at_ms) {
     ten_etcd_store *store = (ten_etcd_store *)place->other;
     char key[TEN_ETCD_KEY_MAX + 1];
     char name[40];
@@ -182,7 +182,7 @@ static void fill_feed_at(const struct place *place, size_t first, size_t count, 
         bool succeeded;
         ten_etcd_txn_clear(&store->txn);
         for (size_t i = 0; i < 120 && at < count; i++, at++) {
-            snprintf(name, sizeof name, "%016zx-00000000-1", first + at);
+            snprintf(name, sizeof name, "%016zx-%08zx-1", revision, at);
             ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, name);
             ten_etcd_put(&store->txn, key, value, 0);
         }
@@ -191,8 +191,8 @@ static void fill_feed_at(const struct place *place, size_t first, size_t count, 
 }
 
 /* By a clock that is far ahead: that is not young. */
-static void fill_feed(const struct place *place, size_t first, size_t count) {
-    fill_feed_at(place, first, count, UINT64_C(4000000000000));
+static void fill_feed(const struct place *place, size_t revision, size_t count) {
+    fill_feed_at(place, revision, count, UINT64_C(4000000000000));
 }
 
 static size_t feed_length(const struct place *place) {
@@ -213,7 +213,7 @@ static size_t feed_length(const struct place *place) {
 static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **state) {
     const struct place *place = *state;
     ten_etcd_store *store = (ten_etcd_store *)place->store;
-    fill_feed(place, 0, TEN_FEED_MAX + 2300);
+    fill_feed(place, 0, TEN_FEED_MAX + 4000);
     etcd_wire.most_keys = 0;
     size_t length = SIZE_MAX;
     for (size_t i = 0; i < 3000 && length > TEN_FEED_MAX + 2000; i++) {

@@ -156,7 +156,7 @@ static void a_batch_reads_about_as_many_leases_as_it_has(void **state) {
     PQfinish(connection);
 }
 
-/* How far it is to be trimmed is looked for with every thousandth change: that reads all of it. */
+/* Only every thousandth change reads the feed, to find out how much of it to trim. */
 static void a_change_does_not_read_the_feed(void **state) {
     enum { FEED = 20000 };
     struct postgres_place *postgres = *state;
