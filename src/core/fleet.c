@@ -244,6 +244,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
     fleet->targets_max = config->targets_max ? config->targets_max : UINT32_MAX;
     fleet->hands = config->hands;
+    fleet->sessions = config->sessions;
     fleet->metadata = config->metadata;
     fleet->registry = config->registry;
     fleet->events = config->events;

@@ -319,7 +319,7 @@ static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, b
         r = get_fleet_ttl(db, op, &fleet_ttl_ms);
     if (r < 0)
         return r;
-    ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms, result,
+    ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms, 0, result,
                            &effect);
     *must_last |= effect.must_last;
     if (effect.row_removed)
