@@ -19,7 +19,7 @@ bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms)
 }
 
 bool ten_instance_row_is_over(const ten_instance_row *row, uint64_t now_ms) {
-    return row->ends_ms <= now_ms && row->session_ends_ms <= now_ms;
+    return ten_max_u64(row->ends_ms, row->session_ends_ms) + TEN_INSTANCE_KEPT_MS <= now_ms;
 }
 
 /* ---- the session */

@@ -8,6 +8,8 @@
 #include "core/op.h"
 
 #define TEN_METADATA_MAX 4096u /* bytes of what an instance says of itself */
+/* So long a store remembers an instance that has expired: since when are the leases of its session free? */
+#define TEN_INSTANCE_KEPT_MS UINT64_C(3600000)
 
 typedef struct ten_instance_row {
     bool exists;
@@ -53,7 +55,7 @@ bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms);
 uint64_t ten_instance_row_ready_ms(const ten_instance_row *row, uint64_t now_ms);
 /* Whether late requests of a dead process have to be refused. */
 bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms);
-/* The row is needed no more: nothing of it counts, nor ever will. */
+/* Whether the row is needed no more. */
 bool ten_instance_row_is_over(const ten_instance_row *row, uint64_t now_ms);
 
 /* Its session at that moment. */

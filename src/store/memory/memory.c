@@ -126,10 +126,8 @@ static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint6
             *ret_fleet_ttl_ms = instance->row.ttl_ms;
             continue;
         }
-        if (!ten_instance_row_is_over(&instance->row, now_ms))
-            continue;
         int r = TENURE_OK;
-        if (!instance->row.gone)
+        if (!instance->row.gone && instance->row.ends_ms <= now_ms)
             r = feed(store, &(ten_change){.kind = TENURE_EVENT_LEFT,
                                           .reason = TEN_REASON_EXPIRED,
                                           .namespace_name = op->namespace_name,
@@ -138,6 +136,9 @@ static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint6
                                           .actor = ""});
         if (r < 0)
             return r;
+        instance->row.gone = true;
+        if (!ten_instance_row_is_over(&instance->row, now_ms))
+            continue;
         ten_memory_remove_instance(core, instance);
         at = 0; /* removal moves entries */
     }

@@ -172,7 +172,7 @@ static int migrate(ten_db *db, uint64_t version) {
 
 /* What the file says that it is. */
 static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_application, uint64_t *ret_tables,
-                        bool *ret_has_kept) {
+                        bool *ret_has_kept, bool *ret_has_sessions) {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(db->connection, SQL_GET_VERSION, -1, &statement, NULL);
     int found = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
@@ -181,20 +181,19 @@ static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_applica
         *ret_application = ten_column_u64(statement, 1);
         *ret_tables = ten_column_u64(statement, 2);
         *ret_has_kept = ten_column_u64(statement, 3) > 0;
+        *ret_has_sessions = ten_column_u64(statement, 4) > 0;
     }
     sqlite3_finalize(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-/* *ret_whole: there is nothing to add. */
-static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_whole) {
+/* *ret_has_kept, *ret_has_sessions: there is nothing to add for that. */
+static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_has_kept, bool *ret_has_sessions) {
     uint64_t application = 0;
     uint64_t tables = 0;
-    bool has_kept = false;
-    int r = read_version(db, ret_version, &application, &tables, &has_kept);
+    int r = read_version(db, ret_version, &application, &tables, ret_has_kept, ret_has_sessions);
     if (r < 0)
         return r;
-    *ret_whole = *ret_version == TEN_COUNT(migrations) && has_kept;
     if (tables > 0 && application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
@@ -206,19 +205,33 @@ static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_whole) {
     return TENURE_OK;
 }
 
+/* In the transaction: a new file, or what a file of an older version lacks. */
+static int complete_schema(ten_db *db) {
+    uint64_t version = 0;
+    bool has_kept = false;
+    bool has_sessions = false;
+    int r = check_version(db, &version, &has_kept, &has_sessions);
+    if (r == TENURE_OK && version < TEN_COUNT(migrations))
+        return migrate(db, version);
+    if (r == TENURE_OK && !has_kept)
+        r = ten_db_execute(db, SQL_ADD_KEPT);
+    if (r == TENURE_OK && !has_sessions)
+        r = ten_db_execute(db, SQL_ADD_SESSIONS);
+    return r;
+}
+
 static int make_schema(ten_db *db) {
     uint64_t version = 0;
-    bool whole = false;
-    int r = check_version(db, &version, &whole);
-    if (r < 0 || whole)
+    bool has_kept = false;
+    bool has_sessions = false;
+    int r = check_version(db, &version, &has_kept, &has_sessions);
+    if (r < 0 || (version == TEN_COUNT(migrations) && has_kept && has_sessions))
         return r;
     r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
     /* Another process may have been here while this one waited. */
-    r = check_version(db, &version, &whole);
-    if (r == TENURE_OK && !whole)
-        r = version < TEN_COUNT(migrations) ? migrate(db, version) : ten_db_execute(db, SQL_ADD_KEPT);
+    r = complete_schema(db);
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
@@ -286,10 +299,10 @@ static int open_file(ten_db *db) {
     db->path = sqlite3_db_filename(db->connection, "main");
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
     uint64_t version;
-    bool whole;
+    bool whole[2];
     /* Again, since the path may have been a link to somewhere else. */
     r = check_filesystem(db, db->path);
-    return r < 0 ? r : check_version(db, &version, &whole);
+    return r < 0 ? r : check_version(db, &version, &whole[0], &whole[1]);
 }
 
 int ten_db_connect(ten_db *db) {
