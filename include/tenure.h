@@ -136,6 +136,7 @@ enum tenure_error {
 #define TENURE_TTL_MAX_MS     UINT64_C(31622400000) /* 366 days */
 #define TENURE_TTL_DEFAULT_MS UINT64_C(30000)
 #define TENURE_TOKEN_MAX      UINT64_C(9007199254740991) /* 2^53 - 1: exact in JSON everywhere */
+#define TENURE_CHECKPOINT_MAX 4096u                      /* bytes of a checkpoint */
 
 TENURE_API const char *tenure_version(void);
 TENURE_API const char *tenure_strerror(int error);   /* "held by another"; never NULL */
