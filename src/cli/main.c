@@ -113,6 +113,13 @@ static const ten_command commands[] = {
      "exits 0. With --force the holder cannot renew any more, and others enter when the lease ends; with\n"
      "--force --now they enter at once, although the old holder may believe in its lease until then.",
      ten_cmd_release, POLL},
+    {"checkpoint", "ID | ID --token T VALUE", "Print what is kept beside a lease, or write it",
+     "A holder keeps up to 4096 bytes of text beside its lease: how far its work has come. The store takes it only\n"
+     "under the token of the present lease, so a stale holder changes nothing. It stays when the lease ends, for\n"
+     "the next holder, and goes when the target is forgotten. VALUE '-' is standard input; an empty VALUE removes\n"
+     "it.\n\n"
+     "Exit codes: 0 printed, or written; 1 there is none; 4 the store is recovering; 5 the token is stale.",
+     ten_cmd_checkpoint, POLL},
     {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
      ten_cmd_show, POLL},
     {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL},
