@@ -167,7 +167,8 @@ static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 static void release_old(ten_fleet *fleet, uint32_t number, uint64_t token) {
     ten_holding holding = ten_fleet_holding(fleet, number);
     const struct ten_fleet_held *known = ten_fleet_held(fleet, number);
-    if (holding.state != TEN_HOLDING_NONE || holding.flight != TEN_FLIGHT_NONE || holding.stray || (known && known->busy))
+    if (holding.state != TEN_HOLDING_NONE || holding.flight != TEN_FLIGHT_NONE || holding.stray ||
+        (known && known->busy))
         return;
     struct ten_fleet_held *held = ten_fleet_hold(fleet, number);
     if (!held)

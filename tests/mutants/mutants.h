@@ -75,6 +75,9 @@
     X(SESSION_UNTOUCHED, "whoever touches a lease does not raise the version of its session")                          \
     X(SESSION_FORCED_STAYS, "a forced lease stays on its session, and never ends")                                     \
     X(SESSION_EXPIRED_KEPT, "a lease that has expired for its holder stays on the session, and never ends")            \
+    X(CHECKPOINT_ANY_TOKEN, "a checkpoint is taken from whoever names itself as the holder, under whatever token")     \
+    X(CHECKPOINT_ENDED, "a checkpoint is taken under the token of a lease that has ended")                             \
+    X(CHECKPOINT_IN_EPOCH, "a checkpoint is taken while it is not known who holds the target")                         \
     X(BOOK_NO_RENEWAL, "a context does not renew its leases")                                                          \
     X(BOOK_MANUAL_RENEWED, "a lease that its program renews is renewed by the context, too")                           \
     X(BOOK_FREED_RENEWED, "a lease that was freed goes on being renewed")                                              \

@@ -50,8 +50,8 @@ static bool fleets_did_enough(const struct sim_stats *stats) {
     return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
            stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->messages >= seeds * 400 &&
            stats->timeouts >= seeds * 20 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 &&
-           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->forgotten >= seeds / 20 && stats->on_session >= seeds * 20 &&
-           stats->renewals >= seeds * 100;
+           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->forgotten >= seeds / 20 &&
+           stats->on_session >= seeds * 20 && stats->renewals >= seeds * 100;
 }
 
 static bool elections_did_enough(const struct sim_stats *stats) {
@@ -237,7 +237,8 @@ static int random_runs(const struct options *options) {
            stats.requests, stats.timeouts, stats.late_arrivals, stats.refused, stats.takeovers, stats.works,
            stats.publishes, stats.messages);
     if (stats.on_session)
-        printf("# %" PRIu64 " leases granted on sessions, %" PRIu64 " heartbeats, %" PRIu64 " renewals of single leases\n",
+        printf("# %" PRIu64 " leases granted on sessions, %" PRIu64 " heartbeats, %" PRIu64
+               " renewals of single leases\n",
                stats.on_session, stats.beats, stats.renewals);
     if (stats.terms)
         printf("# %" PRIu64 " terms, %" PRIu64 " requests to resign, %" PRIu64 " roles kept, %" PRIu64

@@ -60,6 +60,24 @@ static void touch_session(struct ten_memory_core *core, const ten_op *op, const 
         (void)ten_instance_row_touch(&holder->row, effect->touched_session);
 }
 
+static int put_checkpoint(struct ten_memory_store *store, struct ten_memory_entry *entry, const ten_op *op) {
+    char *copy = op->checkpoint[0] ? ten_strdup(op->checkpoint) : NULL;
+    if (op->checkpoint[0] && !copy)
+        return ten_fail_memory(&store->base.error, "the memory store");
+    ten_free(entry->checkpoint);
+    entry->checkpoint = copy;
+    entry->checkpoint_token = op->token;
+    return TENURE_OK;
+}
+
+static int get_checkpoint(struct ten_memory_store *store, const struct ten_memory_entry *entry, ten_result *result) {
+    if (!entry || !entry->checkpoint)
+        return TENURE_OK;
+    result->checkpoint = ten_arena_text(&store->results, entry->checkpoint);
+    result->checkpoint_token = entry->checkpoint_token;
+    return result->checkpoint ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
+}
+
 static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
     static ten_lease_row none;
     struct ten_memory_core *core = store->core;
@@ -107,6 +125,10 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
         entry->lease = row;
         touch_session(core, op, &effect);
     }
+    if (r == TENURE_OK && effect.checkpointed)
+        r = put_checkpoint(store, entry, op);
+    if (r == TENURE_OK && (op->flags & TEN_OP_WITH_CHECKPOINT) && result->outcome == TEN_OK)
+        r = get_checkpoint(store, entry, result);
     return r;
 }
 
@@ -279,8 +301,7 @@ static int forget_one(struct ten_memory_store *store, const char *namespace_name
     struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, item->id);
     uint64_t forgotten = ten_memory_forgotten(store->core, namespace_name);
     ten_lease_row lease = entry ? ten_memory_lease(store->core, entry) : none;
-    item->outcome =
-        ten_lease_row_forget(entry ? &lease : &none, entry && entry->registered, &context, &forgotten);
+    item->outcome = ten_lease_row_forget(entry ? &lease : &none, entry && entry->registered, &context, &forgotten);
     if (item->outcome != TEN_FORGET_DONE)
         return TENURE_OK;
     if (!ten_memory_set_forgotten(store->core, namespace_name, forgotten))

@@ -14,7 +14,7 @@ UPDATE tenure.instance
   FROM clock
  WHERE namespace = $1 AND instance = $2 AND ttl_ms = $3::bigint AND weight = $4::bigint AND metadata = $5
    AND expires_at > now AND NOT gone AND ask = 0
-   AND CASE WHEN $6::integer & 32 <> 0 OR session <> 0 THEN session <> 0 AND session_expires_at > now ELSE true END
+   AND CASE WHEN $6::integer & 64 <> 0 OR session <> 0 THEN session <> 0 AND session_expires_at > now ELSE true END
 RETURNING session, session_version + (SELECT token_floor FROM tenure.store WHERE one);
 
 -- Everybody who tells the feed something has this lock; who joins, leaves or edits takes it first, and is alone then.
@@ -52,7 +52,7 @@ WITH here AS MATERIALIZED (
       FROM here LEFT JOIN tenure.instance ON namespace = $1 AND instance = $3
 ), judged AS MATERIALIZED (
     SELECT *, CASE WHEN $2::text <> 'announce' OR session <> 0 THEN session
-                   WHEN $10::integer & 32 <> 0 THEN token_floor + txid_current() ELSE 0 END AS next_session,
+                   WHEN $10::integer & 64 <> 0 THEN token_floor + txid_current() ELSE 0 END AS next_session,
            CASE $2::text
            WHEN 'announce' THEN
                CASE WHEN dead THEN 'gone'

@@ -30,6 +30,13 @@ SELECT CASE WHEN is_complete AND clock_timestamp() < too_late THEN count
             ELSE ('tenure: not as believed, or not in time: ' || count || ' renewed, to be judged again')::bigint END
   FROM done, clock;
 
+-- All of the namespaces $1, in order. One that is not there yet cannot be locked: then everything is refused, and sent
+-- again when it is.
+-- name: lock_namespaces
+SELECT CASE WHEN count(*) = (SELECT count(DISTINCT given) FROM unnest($1::text[]) AS given) THEN count(*)
+            ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END
+  FROM (SELECT FROM tenure.namespace WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE) AS locked;
+
 -- Rows for what is leased for the first time, so that two who want it meet at the same row. While an epoch's newcomers
 -- wait, a renewal may put back what has no row.
 -- name: make_leases
@@ -61,7 +68,7 @@ SELECT count(*)
 
 -- The instances on whose sessions leases of the batch hang ($1 namespaces, $2 targets, $3 holders, $4 flags, one each for an
 -- operation), unless the holder itself sends the operation: their versions are raised, or they are judged to be over, and
--- then no heartbeat may be under way. The leases are locked. The namespace goes first, as everybody takes these locks.
+-- then no heartbeat may be under way. The leases are locked.
 -- name: lock_sessions
 WITH wanted AS MATERIALIZED (
     SELECT DISTINCT lease.namespace, lease.holder_id
@@ -70,14 +77,10 @@ WITH wanted AS MATERIALIZED (
                           WHERE lease.namespace = op.namespace AND lease.target_id = op.target_id
                             AND lease.expires_at = '9999-01-01 00:00:00+00' OFFSET 0) AS lease
      WHERE lease.session <> 0 AND lease.holder_id IS NOT NULL
-       AND NOT coalesce(flags & 32 <> 0 AND holder = lease.holder_id, false)
-), first AS MATERIALIZED (
-    SELECT name FROM tenure.namespace
-     WHERE name = ANY (ARRAY(SELECT wanted.namespace FROM wanted)) ORDER BY name FOR UPDATE
+       AND NOT coalesce(flags & 64 <> 0 AND holder = lease.holder_id, false)
 )
 SELECT count(*)
-  FROM (SELECT namespace, holder_id FROM wanted WHERE (SELECT count(*) FROM first) >= 0
-         ORDER BY namespace, holder_id) AS wanted
+  FROM (SELECT namespace, holder_id FROM wanted ORDER BY namespace, holder_id) AS wanted
  CROSS JOIN LATERAL (SELECT FROM tenure.instance
                       WHERE instance.namespace = wanted.namespace AND instance.instance = wanted.holder_id
                         FOR NO KEY UPDATE) AS locked;
@@ -108,7 +111,7 @@ WITH here AS MATERIALIZED (
            own_session.session AS own_session, own_session.session_expires_at AS own_session_ends,
            own_session.ttl_ms AS own_session_ttl_ms,
            coalesce(own_session.session_expires_at >= lease.expires_at, false) AS may_join,
-           flags & 32 <> 0 AND coalesce(holder = holder_id, false) AS is_known,
+           flags & 64 <> 0 AND coalesce(holder = holder_id, false) AS is_known,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
            coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
            CASE WHEN kind = 'hand' THEN actor ELSE holder END AS next_holder, successor.expires_at AS successor_ends,
@@ -139,7 +142,7 @@ WITH here AS MATERIALIZED (
             AND tombstone.gone AND tombstone.expires_at > now AND tombstone.ttl_ms > 0
       LEFT JOIN tenure.instance AS own_session
              ON own_session.namespace = $1 AND own_session.instance = ANY ($4::text[]) AND own_session.instance = holder
-            AND flags & 32 <> 0 AND own_session.session <> 0 AND own_session.session_expires_at > now
+            AND flags & 64 <> 0 AND own_session.session <> 0 AND own_session.session_expires_at > now
       LEFT JOIN tenure.instance AS successor
              ON kind = 'hand' AND successor.namespace = $1 AND successor.instance = actor AND NOT successor.gone
             AND successor.expires_at > now AND successor.weight > 0 AND successor.ask <> 2
@@ -303,6 +306,61 @@ SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) =
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
  CROSS JOIN LATERAL (SELECT greatest(token_floor - 1, coalesce(nullif(version, 0), forgotten)) AS last) AS bound
  ORDER BY at;
+
+-- Texts ($5) that are kept beside the leases of the targets $2 in the namespace $1, if they are held under the tokens $4,
+-- and by the holders $3 where those are given; '' removes one. None of them comes twice, and their rows are locked: nobody
+-- else gets a lease between the judgement and the commit. What comes back is as of apply_leases.
+-- name: write_checkpoints
+WITH here AS MATERIALIZED (
+    SELECT now, CASE WHEN began_at IS NULL THEN 0
+                     ELSE greatest(ceil(extract(epoch FROM began_at - now) * 1000) + coalesce(longest_ms, 0), 0)
+                END AS wait_ms
+      FROM clock_timestamp() AS now, tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
+), judged AS MATERIALIZED (
+    SELECT at, op.target_id, token, value, now, wait_ms, holder_id, coalesce(version, 0) AS version, expires_at, ttl_ms,
+           acquired_at, coalesce(barred, false) AS barred, coalesce(ask, 0) AS ask, coalesce(session, 0) AS session,
+           CASE WHEN wait_ms > 0 THEN 'recovering'
+                WHEN expires_at > now AND holder_id IS NOT NULL AND NOT barred AND version = token
+                 AND coalesce(holder = holder_id, true) THEN 'kept'
+                ELSE 'lost' END AS verdict
+      FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
+           WITH ORDINALITY AS op (target_id, holder, token, value, at)
+     CROSS JOIN here
+      LEFT JOIN LATERAL (SELECT holder_id, version, ttl_ms, acquired_at, barred, ask,
+-- use: lease_end
+                                AS expires_at,
+-- use: lease_session
+                                AS session
+                           FROM tenure.lease WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS lease ON true
+), removed AS (
+    DELETE FROM tenure.checkpoint USING judged
+     WHERE checkpoint.namespace = $1 AND checkpoint.target_id = ANY ($2::text[])
+       AND checkpoint.target_id = judged.target_id AND verdict = 'kept' AND judged.value = ''
+), written AS (
+    INSERT INTO tenure.checkpoint (namespace, target_id, version, value)
+    SELECT $1, target_id, token, value FROM judged WHERE verdict = 'kept' AND value <> ''
+        ON CONFLICT (namespace, target_id) DO UPDATE SET version = excluded.version, value = excluded.value
+)
+SELECT verdict, version, ttl_ms,
+       CASE verdict WHEN 'recovering' THEN wait_ms::bigint
+                    ELSE ceil(extract(epoch FROM expires_at - now) * 1000)::bigint END,
+       holder_id, barred, false, false, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint, session
+  FROM judged ORDER BY at;
+
+-- The checkpoints of the targets $2, in order, with their tokens; NULL: none.
+-- name: read_checkpoints
+SELECT value, version
+  FROM unnest($2::text[]) WITH ORDINALITY AS op (target_id, at)
+  LEFT JOIN LATERAL (SELECT value, version FROM tenure.checkpoint
+                      WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS checkpoint ON true
+ ORDER BY at;
+
+-- Of targets ($2) that have just been forgotten.
+-- name: forget_checkpoints
+DELETE FROM tenure.checkpoint
+ WHERE namespace = $1 AND target_id = ANY ($2::text[])
+   AND NOT EXISTS (SELECT FROM tenure.lease
+                    WHERE lease.namespace = $1 AND lease.target_id = checkpoint.target_id);
 
 -- A renewal in the namespace $1 with the TTL $2 has proved that data was lost. From now on the data are nobody's, and
 -- the gate lets nothing through until an epoch has begun; unless one has, since the renewal was judged.

@@ -32,7 +32,6 @@ CREATE TABLE lease (
     barred INTEGER NOT NULL,
     ask INTEGER NOT NULL,
     kept_ends_ms INTEGER NOT NULL DEFAULT 0,
-    session INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, target)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE target (
@@ -57,22 +56,8 @@ CREATE TABLE instance (
     since_at_ms INTEGER NOT NULL,
     gone INTEGER NOT NULL,
     ask INTEGER NOT NULL,
-    session INTEGER NOT NULL DEFAULT 0,
-    session_ends_ms INTEGER NOT NULL DEFAULT 0,
-    session_version INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, instance)
 ) STRICT, WITHOUT ROWID;
--- The leases with their true ends: one that hangs on a session ends with it. 0: its session is over, it is not known since when.
-CREATE VIEW leases AS
-SELECT namespace, target, holder, token,
-       CASE WHEN session <> 0 AND ends_ms = 4503599627370496
-            THEN coalesce((SELECT session_ends_ms FROM instance
-                            WHERE instance.namespace = lease.namespace AND instance.instance = lease.holder
-                              AND instance.session = lease.session), 0)
-            ELSE ends_ms END AS ends_ms,
-       ttl_ms, acquired_at_ms, barred, ask,
-       CASE WHEN ends_ms = 4503599627370496 THEN session ELSE 0 END AS session
-  FROM lease;
 -- The feed of changes, which is also the history of changes of hands.
 CREATE TABLE change (
     cursor INTEGER PRIMARY KEY,
@@ -86,21 +71,39 @@ CREATE TABLE change (
     token INTEGER NOT NULL
 ) STRICT;
 
+-- What holders keep beside their leases. It goes with the row of the lease, also when a version that does not know this
+-- table removes that. The table is apart from the leases, so that renewals do not copy it; and older versions go on to use
+-- the file, so the number of the schema is the same with it and without.
+-- name: add_checkpoint
+CREATE TABLE checkpoint (
+    namespace TEXT NOT NULL,
+    target TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (namespace, target)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER checkpoint_goes_with_lease AFTER DELETE ON lease BEGIN
+    DELETE FROM checkpoint WHERE namespace = old.namespace AND target = old.target;
+END;
+
 -- In one statement, so that a migration by another process is seen as a whole or not at all.
 -- name: get_version
 SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
        (SELECT count(*) FROM sqlite_schema),
        (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms'),
+       (SELECT count(*) FROM sqlite_schema WHERE name = 'checkpoint'),
        (SELECT count(*) FROM sqlite_schema WHERE name = 'leases');
 
--- A file of an older version gets the column that it lacks. That raises the schema cookie, which must not look like a
--- restore: the row that remembers it goes along, unless it was another one before.
+-- A file of an older version gets what it lacks. That raises the schema cookie, which must not look like a restore: the
+-- row that remembers it goes along (?1: as it was before), unless it was another one before.
 -- name: add_kept
 ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
-UPDATE store SET schema_cookie = schema_cookie + 1
- WHERE schema_cookie + 1 = (SELECT schema_version FROM pragma_schema_version);
 
--- The same for sessions: each statement raises the schema cookie by one.
+-- name: follow_cookie
+UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version) WHERE schema_cookie = ?1;
+
+-- Sessions. The view: leases with their true ends; one that hangs on a session ends with it. 0: that is over, it is not known
+-- since when.
 -- name: add_sessions
 ALTER TABLE lease ADD COLUMN session INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE instance ADD COLUMN session INTEGER NOT NULL DEFAULT 0;
@@ -116,8 +119,6 @@ SELECT namespace, target, holder, token,
        ttl_ms, acquired_at_ms, barred, ask,
        CASE WHEN ends_ms = 4503599627370496 THEN session ELSE 0 END AS session
   FROM lease;
-UPDATE store SET schema_cookie = schema_cookie + 5
- WHERE schema_cookie + 5 = (SELECT schema_version FROM pragma_schema_version);
 
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
@@ -194,6 +195,16 @@ VALUES (?1, '', NULL, ?2, 0, 0, 0, 0, 0)
 
 -- name: remove_lease
 DELETE FROM lease WHERE namespace = ?1 AND target = ?2;
+
+-- name: get_checkpoint
+SELECT value, token FROM checkpoint WHERE namespace = ?1 AND target = ?2;
+
+-- name: put_checkpoint
+INSERT INTO checkpoint (namespace, target, token, value) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (namespace, target) DO UPDATE SET token = ?3, value = ?4;
+
+-- name: remove_checkpoint
+DELETE FROM checkpoint WHERE namespace = ?1 AND target = ?2;
 
 -- name: get_aged
 SELECT target FROM lease WHERE namespace = '' LIMIT 1;

@@ -62,9 +62,8 @@ static ten_result own_release(const struct place *place, const char *target, con
 }
 
 static ten_result leave(const struct place *place, const char *instance, uint64_t ttl_ms) {
-    return apply_one(
-        place->store,
-        (ten_op){.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = instance, .ttl_ms = ttl_ms});
+    return apply_one(place->store,
+                     (ten_op){.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = instance, .ttl_ms = ttl_ms});
 }
 
 /* The next heartbeat says what the last one said; says something else. */
@@ -153,11 +152,10 @@ static void listings_show_the_end_of_the_session_and_who_has_one(void **state) {
         return;
     must_beat(place, "a", LONG_MS);
     uint64_t token = must_take(place, "t", "a", LONG_MS);
-    apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                     .namespace_name = place->ns,
-                                     .holder = "older",
-                                     .ttl_ms = LONG_MS,
-                                     .weight = 1});
+    apply_one(
+        place->store,
+        (ten_op){
+            .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "older", .ttl_ms = LONG_MS, .weight = 1});
     for (enum tenure_filter filter = TENURE_ALL; filter <= TENURE_LEASED; filter++) {
         ten_row row = {0};
         ten_query query = {.namespace_name = place->ns, .filter = filter, .limit = 10, .current = true};
@@ -170,8 +168,8 @@ static void listings_show_the_end_of_the_session_and_who_has_one(void **state) {
     assert_int_equal(place->store->ops->read_targets(place->store, place->ns, ids, 1, see_row, &row, CALL_MS), 0);
     assert_in_range(row.remaining_ms, 1, LONG_MS);
     unsigned with_session = 0;
-    assert_int_equal(
-        place->store->ops->list_instances(place->store, place->ns, see_instance, &with_session, CALL_MS), 0);
+    assert_int_equal(place->store->ops->list_instances(place->store, place->ns, see_instance, &with_session, CALL_MS),
+                     0);
     assert_int_equal(with_session, 1);
 }
 
@@ -249,10 +247,8 @@ static void whoever_else_changes_a_lease_raises_the_version(void **state) {
     ten_result session = must_beat(place, "a", LONG_MS);
     uint64_t token = must_take(place, "t", "a", LONG_MS);
     expect_untouched(place, "a", &session);
-    ten_result asked = apply_one(place->store, (ten_op){.kind = TEN_OP_ASK,
-                                                        .namespace_name = place->ns,
-                                                        .target = "t",
-                                                        .ask = TEN_ASK_RESIGN});
+    ten_result asked = apply_one(
+        place->store, (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN});
     expect_outcome(asked, TEN_OK);
     expect_touched(place, "a", &session);
     assert_int_equal(read_lease(place, "t").ask, TEN_ASK_RESIGN);
