@@ -47,10 +47,10 @@ struct ten_fleet_held {
     uint32_t keep_ms; /* for so long from its acquire a fallback holder keeps it, whatever the plan says */
     uint32_t older;   /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
-    uint32_t busy : 27; /* how much work is under way */
-    uint32_t check : 2; /* enum ten_fleet_check, of what is in the list of held targets */
-    bool in_order : 1;  /* in the list of held targets */
-    bool used : 1;      /* else it is free, and `newer` is the next free one plus 1 */
+    uint32_t busy : 27;  /* how much work is under way */
+    uint32_t check : 2;  /* enum ten_fleet_check, of what is in the list of held targets */
+    bool in_order : 1;   /* in the list of held targets */
+    bool used : 1;       /* else it is free, and `newer` is the next free one plus 1 */
     bool on_session : 1; /* the lease hangs, or last hung, on this instance's session */
 };
 
@@ -72,7 +72,7 @@ struct ten_fleet_instance {
     uint64_t ends_ms;   /* when its heartbeat expires, as of the last list */
     uint64_t active_ms; /* when it was last seen to have taken a target */
     bool known;
-    bool listed;  /* in the list that is being read */
+    bool listed; /* in the list that is being read */
     bool has_session;
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
 };

@@ -10,7 +10,7 @@ WITH locked AS MATERIALIZED (
 UPDATE tenure.instance
    SET expires_at = now + $3::bigint * interval '1 millisecond',
        session_expires_at = CASE session WHEN 0 THEN session_expires_at
-                                 ELSE greatest(session_expires_at, now + $3::bigint * interval '1 millisecond') END
+                                 ELSE now + $3::bigint * interval '1 millisecond' END
   FROM clock
  WHERE namespace = $1 AND instance = $2 AND ttl_ms = $3::bigint AND weight = $4::bigint AND metadata = $5
    AND expires_at > now AND NOT gone AND ask = 0
@@ -86,7 +86,8 @@ WITH here AS MATERIALIZED (
            CASE $2::text WHEN 'leave' THEN greatest(ends, session_ends) ELSE ends END, next_session,
            session_version + (verdict = 'joined')::integer,
            coalesce(CASE WHEN $2::text <> 'announce' THEN session_ends
-                         WHEN next_session <> 0 THEN greatest(session_ends, ends) END, 'epoch'),
+                         WHEN next_session = 0 THEN NULL
+                         WHEN $4::bigint < ttl_ms THEN greatest(session_ends, ends) ELSE ends END, 'epoch'),
            CASE WHEN live THEN since ELSE now END, $2::text = 'leave',
            CASE WHEN verdict = 'asked' THEN CASE $9::integer WHEN 3 THEN 0 ELSE $9::integer END
                 WHEN verdict = 'joined' THEN 0 ELSE ask END
