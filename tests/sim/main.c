@@ -277,7 +277,7 @@ static void hunt(const struct options *options, uint64_t number, struct sim_stat
 }
 
 static int all_mutants(const struct options *options) {
-    struct child children[64];
+    struct child children[TEN_MUTANT_COUNT + 64]; /* with up to 64 jobs */
     bool good = true;
     uint64_t count = 0;
     for (uint64_t i = 0; i < TEN_MUTANT_COUNT; i++)

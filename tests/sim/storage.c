@@ -374,8 +374,7 @@ static void forget_leases(struct sim_world *world, double part) {
 
 /* The store comes back without its leases and instances, or without some of its leases: an epoch begins. Nobody new is let
  * in until every lease that it may have forgotten has ended; the living put theirs back. */
-void sim_lose_data(struct sim_world *world) {
-    bool all = sim_random(world, 2);
+void sim_lose_data(struct sim_world *world, bool all) {
     sim_note(world, all ? "the store loses its data" : "the store comes back older", SIM_NOBODY, SIM_NOBODY, 0);
     forget_leases(world, all ? 1 : 0.5);
     for (const ten_map_entry *found; all && (found = ten_map_next(&world->core->instances, &(size_t){0}));)
