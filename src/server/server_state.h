@@ -137,6 +137,14 @@ void ten_request_free_input(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
 
+/* headers.c: false, and it has been answered */
+bool ten_headers_check_framing(ten_request *request, const char *version);
+bool ten_headers_check_host(ten_request *request);
+bool ten_headers_check_type(ten_request *request);
+bool ten_headers_check_length(ten_request *request);
+/* NULL: not there. */
+const char *ten_request_header(const ten_request *request, const char *name);
+
 /* connections.c */
 void ten_connection_notice(void *server, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode what);
@@ -165,6 +173,8 @@ void ten_reply_store_error(ten_request *request, int error, const char *message)
 void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
+/* What every response says to browsers. */
+void ten_reply_add_safety(struct MHD_Response *response);
 enum MHD_Result ten_reply_send(ten_request *request);
 
 /* page.c */

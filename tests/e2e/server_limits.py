@@ -199,6 +199,27 @@ def headers():
         assert server.ask("GET", "/healthz")[0] == 200
 
 
+@case("headers that a proxy may understand in another way are refused, and what follows them is not answered")
+def framing():
+    with Server() as server:
+        server.ask("PUT", "/api/v1/f/t", {})
+        assert server.ask("POST", "/api/v1/f/t/lease", {"holder_id": "a"})[0] == 201
+        body = b'{"holder_id":"a"}'
+        start = b"POST /api/v1/f/t/lease/renew HTTP/1.1\r\nHost: localhost\r\n"
+        hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        length = b"Content-Length: %d\r\n" % len(body)
+        assert server.raw(start + length + b"X-Empty:\r\nX:y\r\nY: \t z\t \r\nConnection: close\r\n\r\n" +
+                          body).startswith(b"HTTP/1.1 200")
+        for lines in (b"Transfer-Encoding : chunked\r\n" + length, b"Transfer-Encoding\t: chunked\r\n" + length,
+                      b"Transfer-Encoding:\r\n chunked\r\n" + length, b"Transfer-Encoding: x,\r\n chunked\r\n" + length,
+                      b"X: y\rTransfer-Encoding: chunked\r\n" + length, b"X: y\r\n Transfer-Encoding: chunked\r\n" + length,
+                      b"Content-Length:\r\n %d\r\n" % len(body), b"Content: %d\r\n -Length\r\n" % len(body),
+                      b"Content: %d\r\n\t-Length\r\n" % len(body), length + b"X: \x01\r\n", length + b"(X): y\r\n",
+                      b"Transfer-Encoding: chunked\r\n" + length, length + length):
+            answer = server.raw(start + lines + b"\r\n" + body + hidden)
+            assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1, (lines, answer)
+
+
 @case("keep-alive: many requests on one connection, and pipelined ones in their order")
 def keep_alive():
     with Server() as server:
@@ -228,6 +249,8 @@ def events():
         streams = [Stream(server).ready() for _ in range(5)]
         other = Stream(server, "elsewhere").ready()
         assert streams[0].head["content-type"].startswith("text/event-stream")
+        assert streams[0].head["x-content-type-options"] == "nosniff", streams[0].head
+        assert streams[0].head["cross-origin-resource-policy"] == "same-origin", streams[0].head
         prepare(server)
         server.ask("DELETE", "/api/v1/n/t/lease", OWNER)
         wanted = ["target_added", "lease_acquired", "lease_released"]
