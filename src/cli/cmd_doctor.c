@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/fleet_check.h"
 #include "cli/host_check.h"
+#include "cli/visible.h"
 #include "runtime/context.h"
 
 #define PINGS                 20u
@@ -36,9 +37,13 @@ static void print_check(enum tenure_check_level level, const char *check, const 
     if ((int)level > report->worst)
         report->worst = (int)level;
     if (!report->session->json) {
-        printf("%-5s %-22s %s\n", words[level], check, found);
-        if (advice[0])
-            printf("      %-22s -> %s\n", "", advice);
+        printf("%-5s %-22s ", words[level], check);
+        ten_print_visible(stdout, found);
+        if (advice[0]) {
+            printf("\n      %-22s -> ", "");
+            ten_print_visible(stdout, advice);
+        }
+        printf("\n");
         return;
     }
     ten_buf line = {0};
