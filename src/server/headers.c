@@ -56,8 +56,7 @@ struct framing {
     bool malformed;
 };
 
-static const char token_characters[] =
-    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+static const char token_characters[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /* A name is a token, without blanks before its colon, and a value has no control character. libmicrohttpd (0.9.75) appends
  * a folded line to the name, not to the value, so "Content: 5" with "-Length" on the next line would become a length. It

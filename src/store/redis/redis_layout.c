@@ -195,10 +195,11 @@ int ten_redis_space_check(const ten_redis_space *space, const char *target, ten_
     if (size < before + after || memcmp(key, space->node.before, before) != 0 ||
         memcmp(key + size - after, space->node.after, after) != 0)
         return TENURE_OK;
-    return ten_fail(error, TENURE_E_INVALID,
-                    "the key of %s, '%s', could be that of an instance's heartbeat: use another name, or other patterns "
-                    "(leader_key, node_key)",
-                    target, key);
+    return ten_fail(
+        error, TENURE_E_INVALID,
+        "the key of %s, '%s', could be that of an instance's heartbeat: use another name, or other patterns "
+        "(leader_key, node_key)",
+        target, key);
 }
 
 int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, const ten_redis_space **ret_space,
