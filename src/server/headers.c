@@ -5,19 +5,11 @@
  */
 #include <string.h>
 
+#include "base/host.h"
 #include "server/server_state.h"
 
 const char *ten_request_header(const ten_request *request, const char *name) {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
-}
-
-/* The host of a Host header or an origin, without its port. */
-static size_t host_length(const char *host) {
-    if (host[0] == '[') {
-        const char *end = strchr(host, ']');
-        return end ? (size_t)(end - host) + 1 : strlen(host);
-    }
-    return strcspn(host, ":");
 }
 
 static bool is_host(const char *host, size_t length, const char *name) {
@@ -27,15 +19,13 @@ static bool is_host(const char *host, size_t length, const char *name) {
 /* By which names it may be called: a page of another site that has made its own name point here is refused. */
 static bool is_our_host(const ten_request *request, const char *host) {
     const ten_server_config *config = request->server->config;
-    size_t length = host_length(host);
-    if (host[length] != '\0' &&
-        (host[length] != ':' || strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
+    size_t length = ten_host_length(host);
+    if (length == SIZE_MAX)
         return false;
-    if (is_host(host, length, "localhost") || is_host(host, length, "[::1]") ||
-        (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length))
+    if (ten_host_is_loopback(host))
         return true;
     const char *address = request->server->address;
-    if (host_length(address) == length && strncasecmp(host, address, length) == 0)
+    if (ten_host_length(address) == length && strncasecmp(host, address, length) == 0)
         return true;
     for (size_t i = 0; i < config->host_count; i++)
         if (is_host(host, length, config->hosts[i]) || is_host(host, strlen(host), config->hosts[i]))

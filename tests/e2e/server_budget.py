@@ -331,7 +331,7 @@ def actors():
         assert server.process.wait(60) != 0 and "g-w" in server.said(), server.said()
 
 
-@case("clients that never finish a request do not keep an agent's metrics from being read")
+@case("an agent's metrics are read beside clients that never finish a request, and not by pages of other sites")
 def exporter():
     with tempfile.TemporaryDirectory(dir=WORK.name) as place:
         with open(place + "/targets", "w", encoding="ascii") as file:
@@ -356,6 +356,12 @@ def exporter():
                     assert b" 200 " in first_line(link)
                 for link in links:
                     link.close()
+                for host, status in (("127.0.0.1:9", b" 200 "), ("[::1]", b" 200 "), ("evil.example", b" 421 "),
+                                     ("127.0.0.1.evil.example", b" 421 ")):
+                    with socket.create_connection(at, 60) as link:
+                        link.sendall(b"GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host.encode())
+                        text = first_line(link)
+                    assert status in text, (host, text)
             finally:
                 agent.send_signal(signal.SIGTERM)
                 agent.wait(60)
