@@ -52,7 +52,27 @@ doctor_warns() {
     out_has 'every user can write to the directory of the database'
 }
 
+# Of any store: files that its URL names.
+doctor_looks_at_secrets() {
+    echo secret >"$CASE/token"
+    chmod 644 "$CASE/token"
+    background serve "$TENURE" serve --store "sqlite:$CASE/leases.db" --listen 127.0.0.1:0
+    until_true 20 grep -q . "$CASE/serve.out"
+    url=http://$(cat "$CASE/serve.out")?token_file=$CASE/token
+    exits 0 "$TENURE" doctor --store "$url"
+    out_has 'token_file'
+    out_has 'every user can read the file'
+    out_has 'not needed: the server is on this host'
+    chmod 600 "$CASE/token"
+    exits 0 "$TENURE" doctor --store "$url"
+    out_has 'only its user or group can read the file'
+    kill -TERM "$PID"
+    ended 0 "$PID"
+}
+
 it 'the files of a new store are its own user'\''s, or of the group that the directory is for' its_users_alone
 it 'another user can open none of them, not even to lock it' others_cannot_lock_it
 it 'doctor warns about a store that others can open or replace' doctor_warns
+! "$TENURE" help | grep -q '^ *serve ' ||
+    it 'doctor warns about a file with a secret that others can read' doctor_looks_at_secrets
 finish
