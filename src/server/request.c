@@ -393,6 +393,7 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
         return NULL;
     }
     request->began_us = ten_boot_us();
+    ten_connection_greeted(server, connection);
     server->requests++;
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import select
 import signal
 import socket
 import sqlite3
@@ -595,6 +596,42 @@ def tls():
         with Server("--tls-cert", pair[0], "--tls-key", pair[1], wait=False) as server:
             assert server.process.wait(60) != 0
             assert server.said().strip(), "it says why"
+
+
+@case("connections that only begin a handshake are few, and keep nobody else from theirs")
+def greetings():
+    cert = certificates()
+    with Server("--tls-cert", cert["server"], "--tls-key", cert["server_key"]) as server:
+        context = ssl.create_default_context(cafile=cert["ca"])
+        kept = http.client.HTTPSConnection("127.0.0.1", server.address[1], context=context, timeout=60)
+        assert ask_on(kept, "GET", "/healthz", None, None, None)[0] == 200
+        links = [server.connect() for _ in range(400)]
+        hello = ssl.MemoryBIO()
+        session = context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+        try:
+            session.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        hello = hello.read()
+
+        def is_closed(link):
+            try:
+                return bool(select.select([link], [], [], 0)[0]) and not link.recv(1)
+            except ConnectionError:
+                return True
+        # However fast the key is: fifty milliseconds of handshakes, at 300 us at least.
+        until(20, "most of them are closed", lambda: sum(map(is_closed, links)) >= 200)
+        assert is_closed(links[0]) and not is_closed(links[-1])
+        for link in links:
+            try:
+                link.sendall(hello)
+            except OSError:
+                pass
+        assert ask_on(kept, "GET", "/healthz", None, None, None)[0] == 200
+        assert tls_get(server)[1][0] == 200
+        kept.close()
+        for link in links:
+            link.close()
 
 
 @case("SIGHUP reads the certificate and its key again; a pair that does not fit changes nothing")

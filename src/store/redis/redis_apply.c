@@ -531,19 +531,10 @@ static int run_batch(struct batch *batch) {
     return r;
 }
 
-/* Before anything is sent: a batch is refused as a whole. */
-static int check_keys(const struct batch *batch) {
-    ten_redis_store *store = batch->store;
-    const ten_redis_space *space = NULL;
-    int r = TENURE_OK;
-    for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
-        const ten_op *op = &batch->ops[i];
-        if (i == 0 || strcmp(op->namespace_name, batch->ops[i - 1].namespace_name) != 0)
-            r = ten_redis_space_get(&store->layout, op->namespace_name, &space, &store->base.error);
-        if (r == TENURE_OK && op->target)
-            r = ten_redis_space_check(space, op->target, &store->base.error);
-    }
-    return r;
+int ten_redis_check_op(ten_store *base, const ten_op *op) {
+    const ten_redis_space *space;
+    int r = ten_redis_space_get(&((ten_redis_store *)base)->layout, op->namespace_name, &space, &base->error);
+    return r == TENURE_OK && op->target ? ten_redis_space_check(space, op->target, &base->error) : r;
 }
 
 int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
@@ -554,9 +545,7 @@ int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, siz
                           .count = count,
                           .deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms)};
     ten_arena_reset(&store->results);
-    int r = check_keys(&batch);
-    if (r == TENURE_OK)
-        r = cut_into_calls(&batch);
+    int r = cut_into_calls(&batch);
     bool was_connected = store->link != NULL;
     if (r == TENURE_OK)
         r = run_batch(&batch);

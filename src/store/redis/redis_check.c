@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/host.h"
 #include "store/common/report.h"
 #include "store/redis/redis_link_state.h"
 #include "store/redis/redis_state.h"
@@ -19,10 +20,11 @@ static void check_server(const ten_redis_server *server, const ten_report *repor
 static void check_reach(const ten_redis_settings *settings, const ten_redis_server *server, const ten_report *report) {
     ten_report_encryption(report, settings->tls, settings->socket_path ? NULL : server->address, "use rediss://");
     bool proves = settings->password || settings->files.secret_file;
-    ten_report_tell(report, proves || settings->socket_path ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "authentication",
-                    proves                  ? "with a password"
-                    : settings->socket_path ? "none, by a socket: its mode says who can reach it"
-                                            : "none: whoever reaches the server can end every lease",
+    bool local = settings->socket_path || ten_host_is_loopback(server->address);
+    ten_report_tell(report, proves || local ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "authentication",
+                    proves  ? "with a password"
+                    : local ? "none: every user of this host who reaches the server can end every lease"
+                            : "none: whoever reaches the server can end every lease",
                     "give the fleet an ACL user of its own, with a password_file (README has the rules)");
 }
 
