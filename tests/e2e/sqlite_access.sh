@@ -58,7 +58,7 @@ doctor_looks_at_secrets() {
     chmod 644 "$CASE/token"
     background serve "$TENURE" serve --store "sqlite:$CASE/leases.db" --listen 127.0.0.1:0
     until_true 20 grep -q . "$CASE/serve.out"
-    url=http://$(cat "$CASE/serve.out")?token_file=$CASE/token
+    url="http://$(cat "$CASE/serve.out")?token_file=$CASE/token"
     exits 0 "$TENURE" doctor --store "$url"
     out_has 'token_file'
     out_has 'every user can read the file'
