@@ -13,6 +13,7 @@
 #define STREAM_BLOCK 8192u
 #define LARGE_BODY   ((size_t)16 * 1024)
 #define OUTCOME_SIZE 384u /* of the answer, for an operation */
+#define JSON_GROWTH  6u   /* a control character is six in a JSON string */
 #define BESIDE_US    15u  /* what a request costs libmicrohttpd */
 
 const char *ten_request_argument(ten_request *request, const char *name) {
@@ -77,7 +78,7 @@ static size_t answer_size(const ten_request *request) {
     size_t size = ten_job_weight(&request->job) * OUTCOME_SIZE;
     for (size_t i = 0; i < request->job.op_count; i++)
         if (request->ops[i].flags & TEN_OP_WITH_CHECKPOINT)
-            size += TENURE_CHECKPOINT_MAX;
+            size += JSON_GROWTH * TENURE_CHECKPOINT_MAX;
     return size;
 }
 

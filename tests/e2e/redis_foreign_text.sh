@@ -6,14 +6,15 @@
 # shellcheck source=tests/lib/redis.sh
 . "$TENURE_SOURCE/tests/lib/redis.sh"
 
-EVIL=$(printf 'x\033]0;pwned\007\302\2332J\r\nforged\177\377')
+TEXT=$(printf 'x\033]0;pwned\007\302\2332J\r\nforged\177')
+EVIL=$TEXT$(printf '\377')
 
 # is_clean FILE WHAT: tabs and the ends of our own lines are all that is there of control characters; C1 is two bytes.
 is_clean() {
     LC_ALL=C tr -d '\n\t\040-\176\200-\377' <"$1" >"$CASE/control"
     [ ! -s "$CASE/control" ] || fail "$2: control characters: $(od -c "$1" | head -n 20)"
     ! LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$1" || fail "$2: C1 characters"
-    ! grep -q '^forged' "$1" || fail "$2: a forged line"
+    [ "$2" = 'a checkpoint on a terminal' ] || ! grep -q '^forged' "$1" || fail "$2: a forged line"
 }
 
 # looks WORD...: what a command prints, whatever it exits with.
@@ -38,6 +39,12 @@ foreign_text() {
     until_true 20 test -s "$CASE/observe.out"
     # A heartbeat of ours finds the instance.
     exits 0 "$TENURE" acquire a
+    exits 0 "$TENURE" checkpoint a --token "$OUT" "$TEXT"
+    exits 0 "$TENURE" checkpoint a
+    [ "$("$TENURE" checkpoint a)" = "$TEXT" ] || fail 'a checkpoint that is no text for a terminal has changed'
+    script -qec "'$TENURE' checkpoint a" /dev/null </dev/null | tr -d '\r' >"$CASE/terminal"
+    is_clean "$CASE/terminal" 'a checkpoint on a terminal'
+    grep -q 'pwned' "$CASE/terminal" || fail 'the checkpoint is not shown'
     for words in 'show b' ls 'ls --json' nodes status plan 'plan --add 1' history doctor 'doctor --json' 'target ls' \
         'acquire b' 'acquire b --json' 'acquire r --namespace leader' 'show r --namespace leader' \
         'release b --force --now' 'show b' history 'resign r --from x' 'drain x'; do
