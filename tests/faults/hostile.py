@@ -253,6 +253,19 @@ def hoarded_streams(address, end, counts, who):
     hoard(address, end, counts, 600, open_one)
 
 
+def old_streams(address, end, counts, who):
+    """Readers that want all that there was, and read it; then again."""
+    while time.monotonic() < end:
+        try:
+            with connect(address) as link:
+                link.sendall(head("GET", "/api/v1/evil-0/events?last_event_id=0", who))
+                counts.add(status_of(link.recv(65536)))
+                while link.recv(65536) and time.monotonic() < end:
+                    pass
+        except OSError:
+            counts.add("closed")
+
+
 def flood(address, end, counts, who, make, pause=0.002):
     """Requests one after the other, as fast as they are answered."""
     link, number = None, 0
@@ -293,6 +306,11 @@ def renewals(number):
     return "POST", "/api/v1/evil/leases", {"holder_id": "evil-%d" % (number % 7), "ops": ops}
 
 
+def forgeries(number):
+    ops = [{"op": "renew", "id": "f%d" % i, "version": 1000000 + number, "ttl_ms": 86400000} for i in range(100)]
+    return "POST", "/api/v1/evil/leases", {"holder_id": "evil-%d" % (number % 7), "ops": ops}
+
+
 def edits(number):
     return "POST", "/api/v1/evil-0", {"edits": [
         {"action": "put" if number % 2 else "remove", "target": {"id": "e%d" % i}} for i in range(1000)]}
@@ -313,9 +331,9 @@ def denied(_):
 ATTACKS = [("slow bodies of a reader", slow_bodies, "eye"), ("slow bodies of a holder", slow_bodies, "hand"),
            ("answers that are not taken", unread_answers, "eye"), ("answers that an admin does not take", unread_answers, "chief"),
            ("connections without a token", hoarded_connections, None), ("connections of a reader", hoarded_connections, "eye"),
-           ("event streams", hoarded_streams, "eye")]
+           ("event streams", hoarded_streams, "eye"), ("event streams from the beginning", old_streams, "eye")]
 FLOODS = [("invented namespaces", namespaces, "hand"), ("giant metadata", metadata, "hand"), ("JSON that grows", bombs, "eye"),
-          ("acquires", acquires, "hand"), ("renewals", renewals, "hand"), ("edits", edits, "chief"), ("listings", listings, "eye"),
+          ("acquires", acquires, "hand"), ("renewals", renewals, "hand"), ("renewals that were never granted", forgeries, "chief"), ("edits", edits, "chief"), ("listings", listings, "eye"),
           ("/readyz", readiness, None), ("requests without a token", denied, None)]
 
 
@@ -421,6 +439,11 @@ class Run:
         holders = self.fleet.holders()
         if len(holders) != self.fleet.targets:
             self.problems.append("only %d of %d targets are held" % (len(holders), self.fleet.targets))
+        # Nobody may keep newcomers out either.
+        op = {"op": "acquire", "id": "newcomer", "ttl_ms": TTL.ms}
+        status, said = self.server.ask("POST", "/api/v1/fleet/leases", {"holder_id": "newcomer", "ops": [op]}, "fleet")
+        if status != 200 or said[0]["outcome"] != "ok":
+            self.problems.append("a newcomer is not let in: %s %r" % (status, said))
         # Of few renewals one that the machine was late with would decide.
         part = 0.99 if len(taken["attacked"]) >= 200 else 0.9
         late, beside = percentile(taken["attacked"], part), percentile(taken["quiet"], part)
