@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "store/redis/redis_lua.h"
 #include "store/redis/redis_state.h"
 
@@ -19,7 +20,7 @@ static const struct {
     [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},   [TEN_REDIS_FORGET] = {LUA_FORGET, true},
     [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true}, [TEN_REDIS_LIST] = {LUA_LIST, false},
     [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},  [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
-    [TEN_REDIS_BLANK] = {LUA_BLANK, true},
+    [TEN_REDIS_BLANK] = {LUA_BLANK, true},       [TEN_REDIS_LEAN] = {LUA_LEAN, false},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -65,8 +66,9 @@ void ten_redis_word(ten_redis_words *words, const char *text) {
 }
 
 void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
-    ten_buf_format(&words->text, "%llu", (unsigned long long)number);
-    end_word(words);
+    char text[24];
+    char *start = ten_digits_before(text + sizeof text, number);
+    ten_redis_word_bytes(words, start, (size_t)(text + sizeof text - start));
 }
 
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id) {

@@ -80,7 +80,6 @@ end
 local began, longest, floor, cursor, first
 local forgotten -- the highest token that was forgotten
 local provisional = false -- the quarantine has not begun
-local state -- this server, and how far its feed has come: while that is the same, no token has changed
 
 -- Something may have been forgotten: newcomers wait from now on. With replicas the quarantine begins when they have
 -- confirmed a write of this epoch (CONFIRM). Until then a former master may still have them, and grant and renew.
@@ -145,7 +144,6 @@ do
     replication = match(replication, 'master_replid:(%x+)')
     server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
         LEASE_BEFORE .. '*' .. LEASE_AFTER
-    state = replication .. ':' .. (record[5] or '')
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
     floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
     forgotten = tonumber(record[9]) or 0

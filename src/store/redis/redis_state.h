@@ -16,6 +16,7 @@
 
 enum ten_redis_script {
     TEN_REDIS_APPLY,
+    TEN_REDIS_LEAN,
     TEN_REDIS_EDIT_TARGETS,
     TEN_REDIS_CURSOR,
     TEN_REDIS_SWEEP,
@@ -78,6 +79,8 @@ void ten_redis_word(ten_redis_words *words, const char *text);
 void ten_redis_word_bytes(ten_redis_words *words, const char *data, size_t size);
 void ten_redis_word_number(ten_redis_words *words, uint64_t number);
 /* As the feed has it. */
+#define TEN_REDIS_REASON_SIZE 32u
+void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]);
 void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason);
 enum ten_reason ten_redis_reason(const char *text);
 /* before + id + after */
