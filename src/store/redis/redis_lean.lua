@@ -23,7 +23,8 @@ end
 local call, sub, find, match, format, concat = redis.call, string.sub, string.find, string.match, string.format,
     table.concat
 local kind, holder, ttl = ARGV[1], ARGV[2], ARGV[3]
-local record = call('HMGET', KEYS[1], 'server', 'database', 'provisional', 'began', 'ttl', 'floor', 'cursor')
+local record = call('HMGET', KEYS[1], 'server', 'database', 'provisional', 'began', 'ttl', 'floor', 'cursor',
+    'trimmed')
 local replication = call('INFO', 'replication')
 local _, _, server = find(replication, 'master_replid:(%x+)')
 local time = call('TIME')
@@ -73,9 +74,9 @@ if kind == 'renew' then
     return { proved and {} or { state } }
 end
 
--- The full script trims the feed: now and then because of what is old, more often while there is too much.
-local dice = time[2] % 256
-if dice == 0 or (dice % 16 == 0 and call('ZCARD', KEYS[5]) > 10000) then
+-- The full script trims the feed: once an hour because of what is old, more often while there is too much.
+local trimmed = now - (record[8] or 0)
+if trimmed < 0 or trimmed > 3600000 or (time[2] % 16 == 0 and call('ZCARD', KEYS[5]) > 10000) then
     return redis.status_reply('FULL')
 end
 
