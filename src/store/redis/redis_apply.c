@@ -2,7 +2,7 @@
  * A batch of operations on Redis. It is cut into calls of the script redis_apply.lua, each with up to CALL_KEYS keys,
  * so that no call holds the server for more than about a millisecond; a few calls are under way at a time. Inside a
  * call the operations are runs that have everything but the key and the token in common. A call that is one run of
- * acquires, renewals or releases goes by redis_lean.lua first.
+ * acquires or renewals, or one release, takes the short way first (redis_lean.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct call {
     size_t first;
     size_t count;
     bool done;
-    bool lean;          /* it went by redis_lean.lua */
+    bool lean;          /* it went the short way */
     bool unusual;       /* which has sent it to redis_apply.lua */
     bool unproved;      /* or which wants its tokens */
     uint64_t signature; /* of renewals that are one run; 0: something else */
@@ -340,27 +340,48 @@ static void keep_proof(ten_redis_store *store, const struct call *call, const ch
     *place_of_proof(store, call->signature) = call->signature;
 }
 
+/* An answer of redis_lean_run.lua: of renewals nothing, or the state to show the next time. */
+static int take_run(struct batch *batch, const struct call *call, const redisReply *reply) {
+    ten_redis_store *store = batch->store;
+    const ten_op *ops = &batch->ops[call->first];
+    ten_result *results = &batch->results[call->first];
+    bool renews = ops[0].kind == TEN_OP_RENEW;
+    bool has_state = renews && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_STRING;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != (renews ? has_state : call->count))
+        return ten_redis_misunderstood(store);
+    if (has_state)
+        keep_proof(store, call, reply->element[0]->str);
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < call->count; i++)
+        r = take_one(store, &ops[i], renews ? NULL : reply->element[i], &results[i]);
+    return r;
+}
+
+/* An answer of redis_lean.lua: a token, a 1, or the lease of somebody else. */
+static int take_lean(struct batch *batch, const struct call *call, const redisReply *reply) {
+    const ten_op *op = &batch->ops[call->first];
+    if (call->count > 1)
+        return take_run(batch, call, reply);
+    bool plain = op->kind != TEN_OP_ACQUIRE && reply->type == REDIS_REPLY_INTEGER;
+    return take_one(batch->store, op, plain ? NULL : reply, &batch->results[call->first]);
+}
+
 static int take_call(struct batch *batch, const struct call *call, const redisReply *reply) {
     ten_redis_store *store = batch->store;
     const ten_op *ops = &batch->ops[call->first];
     ten_result *results = &batch->results[call->first];
     size_t run = 0;
+    if (call->lean)
+        return take_lean(batch, call, reply);
     int r = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : ten_redis_misunderstood(store);
     for (size_t i = 0; r == TENURE_OK && i < call->count; run++) {
         uint64_t ignored;
-        size_t length = call->lean ? call->count : run_length(&ops[i], call->count - i, &ignored);
+        size_t length = run_length(&ops[i], call->count - i, &ignored);
         const redisReply *answers = run < reply->elements ? reply->element[run] : NULL;
-        bool plain = answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 0;
-        if (answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 1 &&
-            answers->element[0]->type == REDIS_REPLY_STRING) {
-            plain = true;
-            keep_proof(store, call, answers->element[0]->str);
-        }
-        if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length) ||
-            (plain && (!call->lean || ops[i].kind == TEN_OP_ACQUIRE)))
+        if (!answers || answers->type != REDIS_REPLY_ARRAY || answers->elements != length)
             return ten_redis_misunderstood(store);
         for (size_t j = 0; r == TENURE_OK && j < length; j++)
-            r = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
+            r = take_one(store, &ops[i + j], answers->element[j], &results[i + j]);
         i += length;
     }
     return r;
@@ -553,7 +574,12 @@ static int forget_aged(struct batch *batch) {
 }
 
 static bool is_time_to_forget(const struct batch *batch) {
-    return batch->acquires > 0 && ten_random_u64() % AGED_EVERY < batch->acquires;
+    uint64_t *left = &batch->store->aged_after;
+    if (*left == 0)
+        *left = 1 + ten_random_u64() % (2 * AGED_EVERY - 1);
+    bool due = batch->acquires >= *left;
+    *left = due ? 0 : *left - batch->acquires;
+    return due;
 }
 
 /* ---- the batch, once ----------------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@
 --   ttl, remaining, holder, flags, ask, acquired_at}, or {0, name of the error, a number}: "gone", "token", "ttl" (with
 --   the fleet's) or "type".
 --
--- In the usual situation redis_lean.lua does the same for acquires, renewals and releases, and much faster. What is
--- changed here for them has to be changed there.
+-- In the usual situation redis_lean.lua and redis_lean_run.lua do the same for acquires, renewals and releases, and much
+-- faster. What is changed here for them has to be changed there.
 
 local next_key, next_argument = OUR_KEYS + 1, OUR_ARGUMENTS + 1
 local run

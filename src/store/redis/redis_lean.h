@@ -1,7 +1,7 @@
 /*
- * The short way for one run of acquires, renewals or releases (redis_lean.lua): which runs may take it, and the words of
- * its call. It decides nothing about leases: what the script finds unusual is sent to redis_apply.lua. Called by
- * redis_apply.c, which also takes the answers.
+ * The short way for one acquire, renewal or release (redis_lean.lua), or for a run of acquires or renewals
+ * (redis_lean_run.lua): what may take it, and the words of its call. It decides nothing about leases: what the script
+ * finds unusual is sent to redis_apply.lua. Called by redis_apply.c, which also takes the answers.
  */
 #ifndef TEN_STORE_REDIS_LEAN_H
 #define TEN_STORE_REDIS_LEAN_H

@@ -18,6 +18,7 @@
 #define BACKLOG_MAX  (UINT64_C(256) << 20) /* bytes of replies that come while commands are written */
 #define BUFFER_KEPT  (UINT64_C(1) << 20)   /* a buffer that grew larger is freed */
 #define IDLE_MAX_MS  (UINT64_C(5) * 60 * 1000)
+#define BUSY_MS     20u /* a connection that was used so recently is not looked at: using it shows what is wrong */
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -101,6 +102,8 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
         return false;
     if (link->tls)
         return ten_redis_tls_is_fresh(link);
+    if (ten_now_ms() - link->used_ms < BUSY_MS)
+        return true;
     ssize_t count = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count < 0 && (errno == EAGAIN || errno == EINTR);
 }
@@ -321,6 +324,9 @@ int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisRepl
     int r = ten_redis_link_flush(link, deadline_ms, error);
     if (r == TENURE_E_UNREACHABLE)
         r = take_last_words(link, r, &reply, error);
+    /* The answer to what was just sent is not there yet, and trying to read it costs as much as waiting for it. */
+    if (r == TENURE_OK && !reply && !link->tls && !has_backlog(link) && link->reader->pos == link->reader->len)
+        r = ten_redis_link_wait(link, POLLIN, deadline_ms, error);
     while (r == TENURE_OK && !reply) {
         r = ten_redis_link_take(link, &reply, error);
         if (r == TENURE_OK && !reply)

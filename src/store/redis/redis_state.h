@@ -17,6 +17,7 @@
 enum ten_redis_script {
     TEN_REDIS_APPLY,
     TEN_REDIS_LEAN,
+    TEN_REDIS_LEAN_RUN,
     TEN_REDIS_EDIT_TARGETS,
     TEN_REDIS_CURSOR,
     TEN_REDIS_SWEEP,
@@ -70,6 +71,7 @@ typedef struct ten_redis_store {
     /* Calls of renewals whose tokens the server has compared with its own, and the state in which it was then. */
     char proof[TEN_REDIS_PROOF_SIZE];
     uint64_t proved[TEN_REDIS_PROOFS];
+    uint64_t aged_after; /* acquires until the next step in the search for what can be forgotten; 0: not chosen yet */
     ten_redis_watch watch;
 } ten_redis_store;
 
