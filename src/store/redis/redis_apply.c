@@ -165,8 +165,7 @@ static const char *or_empty(const char *text) {
 void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]) {
     bool newer = reason == TEN_REASON_CRASHED || reason == TEN_REASON_PAUSED;
     enum ten_reason older = reason == TEN_REASON_CRASHED ? TEN_REASON_SHUTDOWN : TEN_REASON_REMOVED;
-    snprintf(text, TEN_REDIS_REASON_SIZE, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason),
-             (unsigned)reason);
+    snprintf(text, TEN_REDIS_REASON_SIZE, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
 }
 
 void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason) {

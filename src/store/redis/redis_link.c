@@ -18,7 +18,6 @@
 #define BACKLOG_MAX  (UINT64_C(256) << 20) /* bytes of replies that come while commands are written */
 #define BUFFER_KEPT  (UINT64_C(1) << 20)   /* a buffer that grew larger is freed */
 #define IDLE_MAX_MS  (UINT64_C(5) * 60 * 1000)
-#define BUSY_MS     20u /* a connection that was used so recently is not looked at: using it shows what is wrong */
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -102,8 +101,6 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
         return false;
     if (link->tls)
         return ten_redis_tls_is_fresh(link);
-    if (ten_now_ms() - link->used_ms < BUSY_MS)
-        return true;
     ssize_t count = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count < 0 && (errno == EAGAIN || errno == EINTR);
 }

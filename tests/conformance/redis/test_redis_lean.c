@@ -18,7 +18,7 @@
 #define TOKENS    256u
 #define MORE_MS   (LONG_MS + 60000)
 #define FAR_MS    UINT64_C(100000000) /* tokens are times: later than any that will come */
-#define FULL_ONLY "full" /* namespaces that start with this never take the short way */
+#define FULL_ONLY "full"              /* namespaces that start with this never take the short way */
 
 /* ---- which way an operation goes ---- */
 
@@ -302,7 +302,7 @@ static void operate(struct twins *twins) {
     for (size_t i = 0; i < count; i++) {
         steps[i] = choose(twins, kind);
         if (kind == TEN_OP_RENEW && steps[i].token == 3)
-            pass_tokens(); /* it proves a loss */
+            pass_tokens();            /* it proves a loss */
         if (i > 0 && any(twins, 4)) { /* usually a run */
             ten_op op = steps[0].op;
             op.target = steps[i].op.target;
