@@ -8,7 +8,7 @@
 #include "base/encode.h"
 
 static const enum ten_redis_own keys[] = {TEN_REDIS_EPOCH, TEN_REDIS_FENCE, TEN_REDIS_HELD, TEN_REDIS_MARKS,
-                                          TEN_REDIS_FEED,  TEN_REDIS_GONE,  TEN_REDIS_IDS};
+                                          TEN_REDIS_FEED,  TEN_REDIS_GONE,  TEN_REDIS_IDS,  TEN_REDIS_CHECKPOINT};
 
 /* ---- what fits ----------------------------------------------------------------------------------------- */
 
@@ -34,7 +34,7 @@ bool ten_redis_lean_fits(const ten_op *ops, size_t count) {
         return false;
     /* Who is told that the lease is its own already, and who is refused (FRESH), is left to the full script. */
     if (op->kind == TEN_OP_ACQUIRE)
-        return (op->flags & ~(unsigned)TEN_OP_FRESH) == 0;
+        return (op->flags & ~(unsigned)(TEN_OP_FRESH | TEN_OP_WITH_CHECKPOINT)) == 0;
     return op->kind == TEN_OP_RELEASE && count == 1 && op->flags == 0 && op->token > 0;
 }
 
@@ -99,7 +99,7 @@ void ten_redis_lean_make(ten_redis_store *store, const ten_redis_space *space, c
         ten_redis_word(words, space->own[keys[i]]);
     for (size_t i = 0; i < count; i++)
         ten_redis_word_key(words, &space->lease, ops[i].target);
-    ten_redis_word(words, ten_op_kind_name(ops[0].kind));
+    ten_redis_word(words, ops[0].flags & TEN_OP_WITH_CHECKPOINT ? "acquire checkpoint" : ten_op_kind_name(ops[0].kind));
     ten_redis_word(words, ops[0].holder);
     ten_redis_word_number(words, ops[0].ttl_ms);
     ten_buf_char(&words->text, ':');

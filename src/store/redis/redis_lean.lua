@@ -4,12 +4,12 @@
 -- client sends the same to redis_apply.lua. Outcomes and keys are the same either way: tests/conformance/redis/
 -- test_redis_lean.c compares them.
 --
--- KEYS[8]  the lease's
+-- KEYS[9]  the lease's
 -- ARGV     renew: the fence as it is when nothing has changed; acquire, release: the start of the change's line in the feed
 --          ("kind TAB reason TAB") and its end ("TAB id TAB holder TAB actor"); release: the token
 -- Reply    FULL; the token; or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at}
 
-local key = KEYS[8]
+local key = KEYS[9]
 local fence = call('HGET', KEYS[2], key)
 
 if kind == 'renew' then

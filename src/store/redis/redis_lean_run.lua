@@ -2,7 +2,7 @@
 -- Many acquires or renewals of one holder in the usual situation, which redis_proof.lua has proved: as redis_lean.lua does
 -- with one.
 --
--- KEYS[8...]  the leases'
+-- KEYS[9...]  the leases'
 -- ARGV        renew: tokens as for redis_apply.lua ("token ttl" lines, as the fences are when nothing has changed), or the state
 --             in which these very leases were last compared with their fences; acquire: the start of a change's line in the feed
 --             ("kind TAB reason TAB") and its end ("TAB holder TAB actor"), first byte of an id in its key, and the last
@@ -20,7 +20,7 @@ if kind == 'renew' then
         if find(tokens, ':', 1, true) then
             return redis.status_reply('AGAIN')
         end
-        local fences = call('HMGET', KEYS[2], unpack(KEYS, 8))
+        local fences = call('HMGET', KEYS[2], unpack(KEYS, 9))
         for i = 1, #fences do
             if not fences[i] then
                 return redis.status_reply('FULL')
@@ -30,14 +30,14 @@ if kind == 'renew' then
             return redis.status_reply('FULL')
         end
     end
-    local values = call('MGET', unpack(KEYS, 8))
+    local values = call('MGET', unpack(KEYS, 9))
     for i = 1, #values do
         if values[i] ~= holder then
             return redis.status_reply('FULL')
         end
     end
     local ends = format('%d', now + ttl) -- cheaper than a TTL: Redis need not ask the clock for each
-    for i = 8, #KEYS do
+    for i = 9, #KEYS do
         call('PEXPIREAT', KEYS[i], ends)
     end
     return proved and {} or { state }
@@ -48,9 +48,9 @@ end
 if others > 0 and call('ZSCORE', KEYS[6], holder) then
     return redis.status_reply('FULL')
 end
-local fences = call('HMGET', KEYS[2], unpack(KEYS, 8))
-local helds = call('HMGET', KEYS[3], unpack(KEYS, 8))
-local values = call('MGET', unpack(KEYS, 8))
+local fences = call('HMGET', KEYS[2], unpack(KEYS, 9))
+local helds = call('HMGET', KEYS[3], unpack(KEYS, 9))
+local values = call('MGET', unpack(KEYS, 9))
 local floor, first, replies = tonumber(record[6]), nil, {}
 for i = 1, #values do
     local fence, token = fences[i], first
@@ -75,7 +75,7 @@ local since = format('%d %s', now, holder)
 local lines, new_fences, new_helds, new_ids, events, new = {}, {}, {}, {}, 0, 0
 local token, head, new_fence -- of the last one: new targets have the same
 for i = 1, #values do
-    local key, value = KEYS[7 + i], values[i]
+    local key, value = KEYS[8 + i], values[i]
     if value then
         local held_at, former = match(helds[i] or '0 ', '^(%d+) (.*)$')
         local last, length = match(fences[i] or '0 0', '^(%d+) (%d+)$')

@@ -6,8 +6,8 @@
 -- A master has a new replication id after every start and every promotion, and the epoch has that under which it began.
 -- Only numbers, strings and few tables are made here and in what follows: to Lua each costs more than a command to Redis.
 --
--- KEYS[1..7]  epoch, fence, held, marks, feed, gone, ids (see redis_prelude.lua); then the leases' keys
--- ARGV[1..5]  kind, holder ("": not given), ttl, the pattern of the leases' keys (":before*after"), the number of the
+-- KEYS[1..8]  epoch, fence, held, marks, feed, gone, ids, checkpoint (see redis_prelude.lua); then the leases' keys
+-- ARGV[1..5]  kind ("acquire checkpoint": if there is one, it is wanted), holder ("": not given), ttl, the pattern of the leases' keys (":before*after"), the number of the
 --             database; then the script's
 
 if not redis.REDIS_VERSION_NUM then
@@ -33,8 +33,9 @@ if record[4] ~= '0' then
         return redis.status_reply('FULL')
     end
 end
-local others = call('EXISTS', KEYS[4], KEYS[6]) -- marks, tombstones: usually there are none
-if others > 0 and call('EXISTS', KEYS[4]) == 1 then
+local others = call('EXISTS', KEYS[4], KEYS[6], KEYS[8]) -- marks, tombstones, checkpoints: usually there are none
+if others > 0 and (call('EXISTS', KEYS[4]) == 1 or
+    (kind == 'acquire checkpoint' and call('EXISTS', KEYS[8]) == 1)) then
     return redis.status_reply('FULL')
 end
 -- The full script trims the feed: once an hour because of what is old, and while there is too much until the rest is young.

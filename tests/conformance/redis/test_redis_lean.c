@@ -172,6 +172,7 @@ static void look(struct twins *twins, struct side *side) {
         add_hash_value(twins, side, "fence", i);
         add_hash_value(twins, side, "held", i);
         add_hash_value(twins, side, "marks", i);
+        add_hash_value(twins, side, "checkpoint", i);
     }
     add_feed(twins, side);
     add_members(twins, side, "ids");
@@ -221,7 +222,7 @@ static void choose_release(struct twins *twins, struct step *step) {
 }
 
 static struct step choose(struct twins *twins, enum ten_op_kind kind) {
-    static const unsigned acquire_flags[] = {0, 0, 0, TEN_OP_FRESH, TEN_OP_REQUIRE_TARGET};
+    static const unsigned acquire_flags[] = {0, 0, 0, TEN_OP_FRESH, TEN_OP_REQUIRE_TARGET, TEN_OP_WITH_CHECKPOINT};
     static const unsigned tokens[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 2, 3};
     struct step step = {.target = any(twins, TARGETS), .token = tokens[any(twins, TEN_COUNT(tokens))]};
     step.op = (ten_op){.kind = kind,
@@ -234,6 +235,8 @@ static struct step choose(struct twins *twins, enum ten_op_kind kind) {
         step.op.flags = any(twins, 4) ? 0 : TEN_OP_KEEP;
     else if (kind == TEN_OP_RELEASE)
         choose_release(twins, &step);
+    else if (kind == TEN_OP_CHECKPOINT)
+        step.op.checkpoint = any(twins, 2) ? "so far" : "";
     else if (kind == TEN_OP_ASK)
         step.op.ask = any(twins, 2) ? TEN_ASK_RESIGN : TEN_ASK_UNDO;
     if ((kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE) && step.token > 0 && any(twins, 5) == 0)
@@ -252,7 +255,8 @@ static void expect_same(const struct twins *twins, const struct step *step, ten_
                 (a.remaining_ms > LONG_MS) == (b.remaining_ms > LONG_MS) &&
                 (a.remaining_ms > 0) == (b.remaining_ms > 0) && !a.holder == !b.holder &&
                 (!a.holder || strcmp(a.holder, b.holder) == 0) && a.barred == b.barred &&
-                a.recovering == b.recovering && a.ask == b.ask;
+                a.recovering == b.recovering && a.ask == b.ask && !a.checkpoint == !b.checkpoint &&
+                (!a.checkpoint || strcmp(a.checkpoint, b.checkpoint) == 0);
     if (!same)
         fail_msg("sequence %u, step %u: %s of %s by %s: lean has outcome %d, token %zu, ttl %llu, left %llu, holder %s,"
                  " ask %d, full %d, %zu, %llu, %llu, %s, %d",
@@ -298,7 +302,8 @@ static void operate(struct twins *twins) {
                                              TEN_OP_RELEASE, TEN_OP_READ};
     struct step steps[BATCH];
     size_t count = any(twins, 3) ? 1 : 1 + any(twins, BATCH);
-    enum ten_op_kind kind = is_calm(twins) || any(twins, 40) ? kinds[any(twins, TEN_COUNT(kinds))] : TEN_OP_ASK;
+    enum ten_op_kind rare = any(twins, 2) ? TEN_OP_ASK : TEN_OP_CHECKPOINT;
+    enum ten_op_kind kind = is_calm(twins) || any(twins, 20) ? kinds[any(twins, TEN_COUNT(kinds))] : rare;
     for (size_t i = 0; i < count; i++) {
         steps[i] = choose(twins, kind);
         if (kind == TEN_OP_RENEW && steps[i].token == 3)
