@@ -92,9 +92,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
 }
 
 static bool is_over(const struct sim_process *process) {
-    const ten_election *election = &process->candidate->election;
-    return process->stopping && election->state == TEN_ELECTION_IDLE &&
-           election->holding.state != TEN_HOLDING_RELEASING && !process->candidate->running;
+    return process->stopping && ten_election_is_gone(&process->candidate->election) && !process->candidate->running;
 }
 
 /* ---- what happens to it */
@@ -112,20 +110,21 @@ void sim_candidate_resign(struct sim_world *world, struct sim_process *process, 
 }
 
 static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
-    return process->candidate->role == target ? &process->candidate->election.holding : NULL;
+    return process->candidate->role == target ? &ten_election_slot_at(&process->candidate->election)->holding : NULL;
 }
 
 static void describe(const struct sim_process *process, uint64_t now) {
     static const char *const states[] = {"idle", "following", "leading", "stepping down"};
     const struct sim_candidate *candidate = process->candidate;
     printf("role %u, %s, token %" PRIu64 ", its clock says %" PRIu64 " and to look at %" PRIu64 "%s%s", candidate->role,
-           states[candidate->election.state], candidate->election.holding.token, now,
+           states[candidate->election.state], ten_election_slot_at(&candidate->election)->holding.token, now,
            ten_election_next_ms(&candidate->election, now), candidate->running ? ", works" : "",
            candidate->told ? ", was told to stop" : "");
 }
 
 static void end(struct sim_process *process) {
     process->candidate->running = false;
+    ten_election_free(&process->candidate->election);
 }
 
 static const struct sim_kind candidate_kind = {.on_event = on_event,
@@ -144,13 +143,17 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
     process->candidate = candidate;
     process->guarded = world->roles[role].style != SIM_FUNCTION;
     candidate->role = role;
+    (void)snprintf(candidate->metadata, sizeof candidate->metadata, "{\"role\":\"%s\"}", world->targets[role].id);
     ten_election_config config = {.namespace_name = SIM_NAMESPACE,
                                   .role = world->targets[role].id,
                                   .instance = process->id,
                                   .timing = world->timing,
                                   .at_least_ms = world->roles[role].at_least_ms,
                                   .seed = sim_random(world, UINT64_MAX),
-                                  .events = &process->events};
+                                  .events = &process->events,
+                                  .announces = world->roles[role].announces,
+                                  .has_turns = world->roles[role].announces != TEN_ELECTION_SILENT,
+                                  .metadata = candidate->metadata};
     ten_election_init(&candidate->election, &config);
     sim_term_init(world, process);
     ten_election_campaign(&candidate->election, now_ms(world, process));

@@ -18,6 +18,7 @@ enum sim_style {
 struct sim_role {
     enum sim_style style; /* of its candidates */
     uint64_t at_least_ms;
+    enum ten_election_announces announces;
     enum ten_restart restart;
     bool has_begin_hook;
     bool has_end_hook;
@@ -34,6 +35,7 @@ struct sim_role {
 
 struct sim_candidate {
     ten_election election;
+    char metadata[64];
     ten_term term; /* of a command; a function has its own way */
     ten_term_heard heard;
     bool lost;   /* the lease of the term that was heard of */

@@ -25,7 +25,7 @@ static uint64_t length_us(struct sim_world *world, const struct sim_role *role) 
 
 static ten_term_heard look_at_heard(const struct sim_world *world, const struct sim_process *process) {
     const struct sim_candidate *candidate = process->candidate;
-    const ten_holding *lease = &candidate->election.holding;
+    const ten_holding *lease = &ten_election_slot_at(&candidate->election)->holding;
     ten_term_heard heard = candidate->heard;
     heard.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
     heard.lease.confirmed = ten_holding_is_held(lease) && !lease->uncertain;
@@ -178,7 +178,7 @@ void sim_term_begins(struct sim_world *world, struct sim_process *process) {
     (void)world;
     candidate->in_term = true;
     candidate->told = candidate->lost = false;
-    candidate->heard = (ten_term_heard){.lease.token = candidate->election.holding.token};
+    candidate->heard = (ten_term_heard){.lease.token = ten_election_slot_at(&candidate->election)->holding.token};
 }
 
 void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once, enum ten_reason reason) {

@@ -19,7 +19,7 @@ struct sim_world *sim_election_world(uint64_t seed, uint32_t roles, uint64_t ttl
     world->feed_gap_ms = 0;
     world->requests_max = 60;
     for (uint32_t i = 0; i < roles; i++)
-        world->roles[i].restart = TEN_RESTART_ALWAYS;
+        world->roles[i] = (struct sim_role){.restart = TEN_RESTART_ALWAYS, .announces = TEN_ELECTION_ALWAYS};
     return world;
 }
 
@@ -147,6 +147,7 @@ static void shape_role(struct sim_world *world, uint32_t number) {
     struct sim_role *role = &world->roles[number];
     role->style = (enum sim_style)sim_random(world, 3);
     role->restart = sim_random(world, 4) ? TEN_RESTART_ALWAYS : (enum ten_restart)sim_random(world, 2);
+    role->announces = (enum ten_election_announces)sim_random(world, 3);
     role->has_begin_hook = sim_random(world, 3) == 0;
     role->has_end_hook = sim_random(world, 3) == 0;
     if (role->style == SIM_ONCE) /* a TTL unless told otherwise, as in `tenure once` */
