@@ -62,7 +62,8 @@ static const ten_command commands[] = {
     {"lock", "NAME [--count N] [--wait D | --no-wait] -- CMD... | --all NAME... -- CMD...",
      "Run a command under a lock, as flock(1) does, but for all hosts of a store",
      "Waits until the lock NAME is free, runs CMD, renews the lock while CMD runs, and releases it. Those who wait\n"
-     "get it in the order in which they came. In CMD's environment: TENURE_ROLE (the name), TENURE_TOKEN (whatever\n"
+     "usually get it in the order in which they came. In CMD's environment: TENURE_ROLE (the name), TENURE_TOKEN "
+     "(whatever\n"
      "CMD writes should carry it) and TENURE_INSTANCE.\n\n"
      "--count N is a semaphore: N slots, the targets NAME/0 to NAME/N-1. Everybody must give the same N.\n"
      "--all takes several locks, all or none: nothing is held while it waits. TENURE_TOKENS has their tokens, as\n"

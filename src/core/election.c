@@ -13,6 +13,7 @@
 #define JITTER_MAX_MS 20u
 /* After a release the spread is much smaller: the role is free, and waiting only prolongs that. */
 #define RELEASE_JITTER_PART 16u
+#define NEW_RANK            4u
 
 /* moves[from][to]; every change of state goes through ten_election_move(). */
 static const bool moves[4][4] = {
@@ -84,21 +85,21 @@ uint64_t ten_election_deadline_ms(const ten_election *election) {
     if (!ten_election_leads(election))
         return 0;
     TEN_ELECTION_EACH(election, slot)
-        deadline_ms = ten_min_u64(deadline_ms, slot->holding.deadline_ms);
+    deadline_ms = ten_min_u64(deadline_ms, slot->holding.deadline_ms);
     return deadline_ms;
 }
 
 bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
     bool may_work = !election->unkept && ten_election_leads(election);
     TEN_ELECTION_EACH(election, slot)
-        may_work = may_work && ten_holding_may_work(&slot->holding, now_ms);
+    may_work = may_work && ten_holding_may_work(&slot->holding, now_ms);
     return may_work;
 }
 
 bool ten_election_is_gone(const ten_election *election) {
     bool released = election->state == TEN_ELECTION_IDLE && !election->announced && election->op_count == 0;
     TEN_ELECTION_EACH(election, slot)
-        released = released && slot->holding.state == TEN_HOLDING_NONE;
+    released = released && slot->holding.state == TEN_HOLDING_NONE;
     return released;
 }
 
@@ -112,8 +113,12 @@ static bool is_holder(const void *arg, uint64_t instance) {
     return false;
 }
 
+/* SIZE_MAX: it takes part in no line. One that has come just now does not know its place yet. */
 static size_t rank(const ten_election *election) {
-    return election->config.has_turns ? ten_turns_rank(&election->turns, is_holder, election) : SIZE_MAX;
+    if (!election->config.has_turns || election->announce_refused || !election->announced)
+        return SIZE_MAX;
+    size_t known = ten_turns_rank(&election->turns, is_holder, election);
+    return known == SIZE_MAX ? NEW_RANK : known;
 }
 
 uint64_t ten_election_turn_ms(ten_election *election, uint64_t free_ms, bool released) {
@@ -175,7 +180,7 @@ void ten_election_step_down(ten_election *election, enum ten_reason reason, uint
     election->leave_reason = reason;
     election->leave_pause_ms = pause_ms;
     TEN_ELECTION_EACH(election, slot)
-        ten_holding_close(&slot->holding);
+    ten_holding_close(&slot->holding);
     ten_election_move(election, TEN_ELECTION_STEPPING_DOWN);
     if (election->working)
         ten_election_tell_term(election, TENURE_EVENT_STOP, reason);
@@ -213,15 +218,15 @@ static void go_on(ten_election *election, uint64_t try_ms) {
         other->try_ms = ten_max_u64(other->try_ms, try_ms);
     }
     TEN_ELECTION_EACH(election, slot)
-        slot->try_ms = try_ms;
+    slot->try_ms = try_ms;
 }
 
 void ten_election_demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
     election->unkept = false;
     ten_election_tell_term(election, TENURE_EVENT_LOST, reason);
     TEN_ELECTION_EACH(election, slot)
-        if (slot->holding.state == TEN_HOLDING_HELD)
-            ten_holding_close(&slot->holding);
+    if (slot->holding.state == TEN_HOLDING_HELD)
+        ten_holding_close(&slot->holding);
     if (election->state == TEN_ELECTION_LEADING)
         ten_election_move(election, TEN_ELECTION_FOLLOWING);
     go_on(election, now_ms);
@@ -251,7 +256,7 @@ static bool ends(const ten_election_slot *slot) {
 static bool wants_release(const ten_election *election) {
     bool any = false;
     TEN_ELECTION_EACH(election, slot)
-        any |= ends(slot);
+    any |= ends(slot);
     return any && !election->working;
 }
 
@@ -275,9 +280,8 @@ static uint64_t lease_due_ms(const ten_election *election) {
         return election->renew_ms;
     bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
-    return may_campaign
-               ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
-               : UINT64_MAX;
+    return may_campaign ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
+                        : UINT64_MAX;
 }
 
 static bool is_leaving(const ten_election *election) {
@@ -329,8 +333,8 @@ static void add_releases(ten_election *election, uint64_t now_ms) {
         keep_ms = ten_max_u64(keep_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms));
     enum ten_reason reason = steps_down ? election->leave_reason : TEN_REASON_RESIGNED;
     TEN_ELECTION_EACH(election, slot)
-        if (ends(slot))
-            add_op(election, ten_holding_release(&slot->holding, reason, keep_ms), slot);
+    if (ends(slot))
+        add_op(election, ten_holding_release(&slot->holding, reason, keep_ms), slot);
     if (!steps_down)
         return;
     election->unkept = false;
@@ -345,7 +349,7 @@ static void add_renewals(ten_election *election, uint64_t now_ms) {
     uint64_t first_ms = election->config.at_least_ms + timing->ttl_ms;
     uint64_t keep_ms = election->unkept ? first_ms : keep_left_ms(election, now_ms);
     TEN_ELECTION_EACH(election, slot)
-        add_op(election, ten_holding_renew(&slot->holding, timing, keep_ms), slot);
+    add_op(election, ten_holding_renew(&slot->holding, timing, keep_ms), slot);
 }
 
 /* Any of the slots that may be free. Not always the first: candidates that come together would all want that. */
@@ -370,7 +374,7 @@ static void add_campaign(ten_election *election, uint64_t now_ms) {
     if (election->config.wants == TEN_ELECTION_ANY && ten_election_count(election) > 1)
         choose_slot(election, now_ms);
     TEN_ELECTION_EACH(election, slot)
-        add_op(election, ten_holding_acquire(&slot->holding, &election->config.timing), slot);
+    add_op(election, ten_holding_acquire(&slot->holding, &election->config.timing), slot);
 }
 
 /* The heartbeat travels with another request, if there is one soon enough. */
@@ -384,8 +388,8 @@ static void add_presence(ten_election *election, uint64_t now_ms) {
     if (!is_present(election) || election->beat_ms > now_ms + early_ms)
         return;
     /* Its weight is 0, so that no fleet of the same namespace plans a target for it. */
-    add_op(election,
-           (ten_op){.kind = TEN_OP_ANNOUNCE, .ttl_ms = timing->ttl_ms, .metadata = election->config.metadata}, NULL);
+    add_op(election, (ten_op){.kind = TEN_OP_ANNOUNCE, .ttl_ms = timing->ttl_ms, .metadata = election->config.metadata},
+           NULL);
     election->announced = true;
     election->beat_ms = now_ms + timing->renew_ms;
 }
@@ -420,8 +424,8 @@ static void notice_deadline(void *self, uint64_t now_ms) {
 static uint64_t deadline_ms(const void *self) {
     uint64_t found_ms = UINT64_MAX;
     TEN_ELECTION_EACH((const ten_election *)self, slot)
-        if (ten_holding_is_held(&slot->holding))
-            found_ms = ten_min_u64(found_ms, slot->holding.deadline_ms);
+    if (ten_holding_is_held(&slot->holding))
+        found_ms = ten_min_u64(found_ms, slot->holding.deadline_ms);
     return found_ms;
 }
 

@@ -52,7 +52,7 @@ enum ten_election_announces {
 
 typedef struct ten_election_config {
     const char *namespace_name; /* these three must outlive the election */
-    const char *role; /* as people name it; without slots it is also the target */
+    const char *role;           /* as people name it; without slots it is also the target */
     const char *instance;
     ten_timing timing; /* complete: see ten_timing_defaults() */
     /* No other instance gets the role for at least this long from the start of a term, even if the work or this process
@@ -91,18 +91,18 @@ typedef struct ten_election {
     enum ten_election_state state;
     ten_election_slot own; /* without slots: the only one */
     ten_op own_ops[2];     /* the same: its operation, and a heartbeat */
-    size_t op_count;        /* in flight */
-    uint32_t at;            /* any: the slot that it has, or tries */
-    bool looked;            /* the slots were read since the feed is followed, or there is only one */
-    bool unsure;            /* any: a campaign for this slot was not answered */
-    ten_turns turns;        /* of the candidates */
-    uint64_t beat_ms;       /* when to announce it */
-    bool waits;             /* it was refused once */
-    bool announced;         /* or may be */
-    bool announce_refused;  /* the namespace has another TTL: nobody gets to know of this candidate */
-    bool campaigns; /* it was not withdrawn */
-    bool working;   /* from TENURE_EVENT_ACQUIRED until ten_election_stopped() */
-    bool unkept;    /* leads, but not yet reported: the lease does not yet cover at_least_ms */
+    size_t op_count;       /* in flight */
+    uint32_t at;           /* any: the slot that it has, or tries */
+    bool looked;           /* the slots were read since the feed is followed, or there is only one */
+    bool unsure;           /* any: a campaign for this slot was not answered */
+    ten_turns turns;       /* of the candidates */
+    uint64_t beat_ms;      /* when to announce it */
+    bool waits;            /* it was refused once */
+    bool announced;        /* or may be */
+    bool announce_refused; /* the namespace has another TTL: nobody gets to know of this candidate */
+    bool campaigns;        /* it was not withdrawn */
+    bool working;          /* from TENURE_EVENT_ACQUIRED until ten_election_stopped() */
+    bool unkept;           /* leads, but not yet reported: the lease does not yet cover at_least_ms */
     bool refused;
     enum ten_reason leave_reason; /* why it steps down */
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */

@@ -30,7 +30,7 @@ static void plan_renewal(ten_election *election) {
 static uint64_t granted_ttl_ms(const ten_election *election) {
     uint64_t ttl_ms = UINT64_MAX;
     TEN_ELECTION_EACH(election, slot)
-        ttl_ms = ten_min_u64(ttl_ms, slot->holding.ttl_ms);
+    ttl_ms = ten_min_u64(ttl_ms, slot->holding.ttl_ms);
     return ttl_ms;
 }
 
@@ -51,8 +51,8 @@ static void note_granted(ten_election *election, uint64_t now_ms) {
 /* Some of the slots were granted, but not all: nothing is held while it waits for the rest. */
 static void undo_granted(ten_election *election) {
     TEN_ELECTION_EACH(election, slot)
-        if (slot->holding.state == TEN_HOLDING_HELD)
-            ten_holding_close(&slot->holding);
+    if (slot->holding.state == TEN_HOLDING_HELD)
+        ten_holding_close(&slot->holding);
 }
 
 static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
@@ -112,8 +112,7 @@ static void note_refused(ten_election *election, ten_election_slot *slot, uint64
     else
         ten_election_tell(
             election,
-            (tenure_event){
-                .kind = TENURE_EVENT_ACQUIRE_FAILED, .error = error, .remaining_ms = result->remaining_ms},
+            (tenure_event){.kind = TENURE_EVENT_ACQUIRE_FAILED, .error = error, .remaining_ms = result->remaining_ms},
             NULL);
 }
 
@@ -121,7 +120,6 @@ static void note_refused(ten_election *election, ten_election_slot *slot, uint64
 static void note_read(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_result *result) {
     if (result->outcome != TEN_OK)
         return; /* the campaign tells why */
-    ten_holding_know(&slot->holding, result->token);
     if (result->holder && strcmp(result->holder, election->config.instance) != 0)
         note_held(election, slot, now_ms, result);
     else

@@ -26,8 +26,8 @@ static inline uint32_t ten_election_end(const ten_election *election) {
 }
 
 #define TEN_ELECTION_EACH(election, slot)                                                                              \
-    for (ten_election_slot *slot = ten_election_slot_of(election, ten_election_first(election)),                      \
-                           *slot##_end = ten_election_slot_of(election, ten_election_end(election) - 1) + 1;          \
+    for (ten_election_slot *slot = ten_election_slot_of(election, ten_election_first(election)),                       \
+                           *slot##_end = ten_election_slot_of(election, ten_election_end(election) - 1) + 1;           \
          slot < slot##_end; slot++)
 
 static inline bool ten_election_leads(const ten_election *election) {

@@ -10,10 +10,10 @@
 #include "base/hash.h"
 #include "base/util.h"
 
-#define STEP_PART    100u /* of the TTL: what one place in the line costs */
-#define STEP_MIN_MS  1u
-#define STEP_MAX_MS  20u
-#define RANK_MAX     32u /* whoever stands behind waits as if it stood here */
+#define STEP_PART   100u /* of the TTL: what one place in the line costs */
+#define STEP_MIN_MS 1u
+#define STEP_MAX_MS 20u
+#define RANK_MAX    32u /* whoever stands behind waits as if it stood here */
 
 void ten_turns_init(ten_turns *turns, const char *role, const char *self, uint64_t ttl_ms) {
     *turns = (ten_turns){.role = role,
@@ -74,10 +74,8 @@ void ten_turns_list(ten_turns *turns, const ten_instance *instance) {
         return; /* this candidate may then try too early, which costs a request */
     uint64_t hash = ten_hash_text(instance->instance);
     const ten_turns_place *old = find(turns->old, turns->old_count, hash);
-    turns->places[turns->count++] = (ten_turns_place){.instance = hash,
-                                                      .priority = priority,
-                                                      .since_ms = instance->since_ms,
-                                                      .served = old ? old->served : 0};
+    turns->places[turns->count++] = (ten_turns_place){
+        .instance = hash, .priority = priority, .since_ms = instance->since_ms, .served = old ? old->served : 0};
 }
 
 void ten_turns_list_end(ten_turns *turns, bool complete) {

@@ -237,9 +237,8 @@ static bool make_slots(tenure_election *election, const ten_election_extras *ext
         if (all)
             snprintf(election->targets[i], sizeof *election->targets, "%s", extras->all[i]);
         else /* its length has been checked */
-            snprintf(election->targets[i], sizeof *election->targets, "%.*s/%u",
-                     (int)(TENURE_TARGET_MAX - SLOT_SIZE), election->role,
-                     i);
+            snprintf(election->targets[i], sizeof *election->targets, "%.*s/%u", (int)(TENURE_TARGET_MAX - SLOT_SIZE),
+                     election->role, i);
         election->slots[i].target = election->targets[i];
     }
     return true;
@@ -378,7 +377,8 @@ void ten_candidate_begin_end(ten_object *object) {
 /* The role has been released, and the program was told. */
 bool ten_candidate_is_ended(const ten_object *object) {
     const tenure_election *election = (const tenure_election *)object;
-    return !election->begun || (ten_election_is_gone(&election->core) && election->task.events.count == 0 && !election->task.telling);
+    return !election->begun ||
+           (ten_election_is_gone(&election->core) && election->task.events.count == 0 && !election->task.telling);
 }
 
 void ten_candidate_end(ten_object *object) {

@@ -50,7 +50,6 @@
     X(LONG_TURNS, "a candidate that does not take its turn is waited for for long")                                    \
     X(NO_ROTATION, "whoever has led stands first in the line again")                                                   \
     X(SLOT_FORSAKEN, "a slot that may have been granted is left for another one")                                      \
-    X(ALL_KEEPS_SOME, "of several locks those that were granted are kept while it waits for the rest")                 \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
     X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \

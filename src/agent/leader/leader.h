@@ -13,7 +13,7 @@
 #include "core/term.h"
 
 typedef struct ten_leader_config {
-    const char *store; /* NULL: the default */
+    const char *store;      /* NULL: the default */
     const char *role;       /* as people name it */
     uint32_t count;         /* slots of the role; 0: it has none */
     const char *const *all; /* roles that are led together, instead of the one; NULL: none */
