@@ -159,6 +159,16 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     }
 }
 
+/* After an outage the heartbeats of all instances have expired. Whoever comes back first sees nobody else: it would take
+ * everything, and hand it over again a moment later. So it waits for the others, as after a start; what was planned for
+ * it before has come with this request. */
+static void note_heartbeat(ten_fleet *fleet) {
+    if (fleet->announced && fleet->sent_ms >= fleet->beat_ms + fleet->timing.ttl_ms)
+        fleet->start_ms = fleet->now_ms;
+    fleet->beat_ms = fleet->sent_ms;
+    fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
+}
+
 static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_result *result) {
     if (op->kind == TEN_OP_LEAVE) {
         ten_fleet_leave(fleet);
@@ -171,7 +181,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
             (tenure_event){.kind = TENURE_EVENT_REFUSED, .error = result->error, .remaining_ms = result->ttl_ms});
         return;
     }
-    fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
+    note_heartbeat(fleet);
     bool drain = result->ask == TEN_ASK_DRAIN;
     if (drain != fleet->asked_to_drain) {
         fleet->asked_to_drain = drain;

@@ -3,8 +3,8 @@
  * everything and single registrations that have changed.
  *
  * While registrations are being read, only some of them are known. Whoever planned with those would acquire targets
- * that the whole plan gives to others. So plan, acquires and releases wait until all have been read, but not for longer
- * than the settle time: others may go on registering.
+ * that the whole plan gives to others. So plan, acquires and releases wait until all have been read; after the first
+ * time not for longer than the settle time: others may go on registering.
  *
  * Removals come one by one through the feed. If entries of it were missed, a listing lacks what was removed. It may also
  * be that of a store which lost data: so it is believed after the feed has shown that no epoch had begun, and for a TTL
@@ -13,7 +13,7 @@
 #include "core/fleet_state.h"
 
 bool ten_fleet_is_gathering(const ten_fleet *fleet) {
-    return fleet->now_ms < fleet->gathering_until_ms;
+    return !fleet->read_once || fleet->now_ms < fleet->gathering_until_ms;
 }
 
 static void gather(ten_fleet *fleet) {

@@ -281,27 +281,42 @@ static void add_leave(ten_fleet *fleet) {
                (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
 }
 
+/* Before the targets have been read once, the others would plan with an instance that takes nothing, and hand over to
+ * one that does not know what it gets. So it joins when it has read them. */
+static bool is_ready(const ten_fleet *fleet) {
+    return fleet->read_once || fleet->stopping;
+}
+
+/* A heartbeat and renewals go alone, because an acquire may have to wait in the store for what others do; but where they
+ * are due all the time, the rest goes with every second request. After an outage everything goes at once. */
+static bool has_room_for_looks(ten_fleet *fleet) {
+    bool beats = fleet->now_ms < fleet->beat_ms + fleet->timing.ttl_ms;
+    fleet->alone = fleet->op_count > 0 && beats && !fleet->alone && !fleet->stopping;
+    return !fleet->alone && (fleet->stopping || !ten_fleet_is_gathering(fleet));
+}
+
+static void add_ops(ten_fleet *fleet) {
+    add_heartbeat(fleet);
+    if (!fleet->announced)
+        return;
+    add_renewals(fleet);
+    if (has_room_for_looks(fleet))
+        add_looks(fleet);
+}
+
 const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) {
     ten_fleet *fleet = self;
     fleet->now_ms = now_ms;
     ten_fleet_expire(fleet);
     TEN_INVARIANT(!fleet->in_flight);
-    if (fleet->refused || fleet->left)
+    if (fleet->refused || fleet->left || !is_ready(fleet))
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);
-    if (is_stopped(fleet, now_ms)) {
+    if (!is_stopped(fleet, now_ms))
+        add_ops(fleet);
+    if (fleet->op_count == 0 && is_stopped(fleet, now_ms))
         add_leave(fleet);
-    } else {
-        add_heartbeat(fleet);
-        if (fleet->announced) {
-            add_renewals(fleet);
-            if (fleet->stopping || !ten_fleet_is_gathering(fleet))
-                add_looks(fleet);
-        }
-        if (fleet->op_count == 0 && is_stopped(fleet, now_ms))
-            add_leave(fleet);
-    }
     if (fleet->op_count == 0)
         return NULL;
     fleet->in_flight = true;
@@ -319,7 +334,7 @@ uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
 
 uint64_t ten_fleet_urgent_ms(const void *self) {
     const ten_fleet *fleet = self;
-    if (fleet->refused || fleet->left)
+    if (fleet->refused || fleet->left || !is_ready(fleet))
         return UINT64_MAX;
     if (fleet->oldest == TEN_NOBODY || !fleet->announced)
         return fleet->next_beat_ms;

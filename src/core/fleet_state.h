@@ -102,9 +102,11 @@ struct ten_fleet {
     uint32_t *op_targets;
     uint32_t op_count;
     bool in_flight;
+    bool alone; /* the last request was of heartbeats and renewals only */
     uint64_t sent_ms;
 
-    uint64_t start_ms;
+    uint64_t start_ms;  /* of this instance, or when it came back after its heartbeat had expired */
+    uint64_t beat_ms;   /* when the last heartbeat that was confirmed was sent */
     uint64_t joined_ms; /* when another instance was last seen for the first time */
     uint64_t next_beat_ms;
     uint64_t next_list_ms;

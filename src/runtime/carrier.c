@@ -131,7 +131,7 @@ static int make_call(ten_task *task, const ten_call *call, uint64_t timeout_ms, 
     ten_store *store = task->channel->store;
     const char *namespace_name = task->channel->namespace_name;
     ten_query query = {.namespace_name = namespace_name,
-                       .filter = TENURE_ALL,
+                       .filter = task->driver.config.registrations ? TENURE_REGISTERED : TENURE_ALL,
                        .after = call->after,
                        .limit = call->limit,
                        .current = true};

@@ -477,8 +477,9 @@ static bool is_settled(void) {
     return sum == world.target_count && most - least <= 1;
 }
 
-/* Runs until the fleet has settled, and prints what that took. */
-static void settle(const char *what, uint64_t since_us) {
+/* Runs until the fleet has settled, and prints what that took. At most `moves_max` targets may change hands: what the
+ * plan moves is up to twice what must move. */
+static void settle(const char *what, uint64_t since_us, uint64_t moves_max) {
     uint64_t bound_us = since_us + (uint64_t)BOUND_TTLS * TTL_MS * 1000;
     uint64_t look_us = world.now_us;
     uint64_t calls = 0, granted = 0;
@@ -509,6 +510,10 @@ static void settle(const char *what, uint64_t since_us) {
         "# %-28s settled after %7.3f s; %6.1f calls an instance (%5.1f a second, %u at most); %llu changes of hands\n",
         what, seconds, real ? (double)calls / real : 0, real ? (double)calls / real / (seconds > 0 ? seconds : 1) : 0,
         most, (unsigned long long)granted);
+    if (granted > moves_max) {
+        printf("# at most %llu changes of hands were expected\n", (unsigned long long)moves_max);
+        world.failed = true;
+    }
     fflush(stdout);
 }
 
@@ -550,41 +555,42 @@ static void run_start(uint32_t count, uint32_t crowd) {
         share_out();
         world.crowd_us = world.now_us;
     }
-    settle("start", last_us);
+    settle("start", last_us, world.target_count * 5 / 4);
 }
 
 static void run_faults(uint32_t count) {
     uint32_t some = count / FAULT_PART ? count / FAULT_PART : 1;
     uint64_t ttl_us = (uint64_t)TTL_MS * 1000;
+    uint64_t share = (uint64_t)world.target_count * some / (count - some); /* of the instances that are hit */
     uint64_t since_us = world.now_us;
     for (uint32_t i = 0; i < some; i++)
         kill_instance(&world.instances[i]);
-    settle("some are killed", since_us);
+    settle("some are killed", since_us, 2 * share);
     since_us = world.now_us;
     for (uint32_t i = 0; i < some; i++)
         start(&world.instances[i]);
-    settle("they start again", since_us);
+    settle("they start again", since_us, 2 * share);
     for (uint32_t i = some; i < 2 * some; i++)
         world.instances[i].paused_until_us = world.now_us + ttl_us * 3 / 2;
     run_for(ttl_us * 3 / 2);
     for (uint32_t i = some; i < 2 * some; i++)
         schedule(&world.instances[i], world.now_us);
-    settle("some slept for 1.5 TTL", world.now_us);
+    settle("some slept for 1.5 TTL", world.now_us, 4 * share); /* away, and back */
     since_us = world.now_us;
     for (uint32_t i = 2 * some; i < 3 * some; i++) {
         ten_fleet_stop(world.instances[i].fleet, now_ms());
         world.instances[i].stopping = true;
         schedule(&world.instances[i], world.now_us);
     }
-    settle("some leave", since_us);
+    settle("some leave", since_us, 2 * share);
     world.down = true;
     run_for(ttl_us / 3);
     world.down = false;
-    settle("the store was down for TTL/3", world.now_us);
+    settle("the store was down for TTL/3", world.now_us, 0);
     world.down = true;
     run_for(ttl_us * 3 / 2);
     world.down = false;
-    settle("... and for 1.5 TTL", world.now_us);
+    settle("... and for 1.5 TTL", world.now_us, world.target_count * 3 / 2);
     world.lost = 0.05;
     run_for(ttl_us);
     since_us = world.now_us;
@@ -592,7 +598,7 @@ static void run_faults(uint32_t count) {
         kill_instance(&world.instances[i]);
     run_for(ttl_us);
     world.lost = 0;
-    settle("answers lost, some killed", since_us);
+    settle("answers lost, some killed", since_us, 4 * share); /* what was granted unheard, too */
 }
 
 bool sim_scale(uint32_t instances, uint32_t targets, uint32_t real, bool faults, uint64_t seed) {

@@ -136,7 +136,7 @@ static int send_renewals(struct batch *batch) {
     return r;
 }
 
-/* Leases first, instances after: as everybody takes their locks. */
+/* Leases first, instances after: as everybody takes their locks, who has no need of the namespace. */
 static int send_usual(ten_postgres_store *store, void *userdata) {
     struct batch *batch = userdata;
     batch->is_complete = true;
@@ -236,8 +236,13 @@ static int cut_into_steps(struct batch *batch) {
 
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
-/* Rows for what is new, then all locks, in the order of the keys: two batches cannot wait for each other. */
+/* The namespaces, then rows for what is new, then all locks on leases, in the order of the keys: two batches cannot wait
+ * for each other. All that writes into the feed of a namespace waits for it in the end, and would keep others from its
+ * leases meanwhile: a hundred instances that start at once stood in each other's way like that. Renewals do not. */
 static int send_locks(struct batch *batch) {
+    const char *namespaces = batch->namespaces.data;
+    batch->before_steps++;
+    int r = ten_postgres_send(batch->store, PG_LOCK_NAMESPACES, 1, &namespaces);
     clear_lists(batch);
     for (size_t i = 0; i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
@@ -249,8 +254,7 @@ static int send_locks(struct batch *batch) {
         ten_postgres_add_number(&batch->lists[3], op->ttl_ms);
         ten_postgres_add_number(&batch->lists[4], op->flags);
     }
-    int r = TENURE_OK;
-    if (batch->lists[0].size > 0) {
+    if (r == TENURE_OK && batch->lists[0].size > 0) {
         batch->before_steps++;
         r = send_lists(batch, PG_MAKE_LEASES, NULL, 0, 5);
     }

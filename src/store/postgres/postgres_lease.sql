@@ -29,6 +29,13 @@ SELECT CASE WHEN is_complete AND clock_timestamp() < too_late THEN count
             ELSE ('tenure: not as believed, or not in time: ' || count || ' renewed, to be judged again')::bigint END
   FROM done, clock;
 
+-- All of the namespaces $1, in order. One that is not there yet cannot be locked: then everything is refused, and sent
+-- again when it is.
+-- name: lock_namespaces
+SELECT CASE WHEN count(*) = (SELECT count(DISTINCT given) FROM unnest($1::text[]) AS given) THEN count(*)
+            ELSE ('tenure: the namespace is not there yet: ' || count(*))::bigint END
+  FROM (SELECT FROM tenure.namespace WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE) AS locked;
+
 -- Rows for what is leased for the first time, so that two who want it meet at the same row. While an epoch's newcomers
 -- wait, a renewal may put back what has no row.
 -- name: make_leases

@@ -79,10 +79,18 @@ static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *use
 
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     char limit[TEN_DIGITS_SIZE];
-    const char *values[] = {query->namespace_name, query->after ? query->after : "", ten_filter_name(query->filter),
-                            ten_digits(limit, ten_min_u64(query->limit, LIMIT_MOST)), query->current ? "t" : "f"};
+    const char *most = ten_digits(limit, ten_min_u64(query->limit, LIMIT_MOST));
+    const char *after = query->after ? query->after : "";
+    const char *values[] = {query->namespace_name, after, ten_filter_name(query->filter), most,
+                            query->current ? "t" : "f"};
+    const char *registered[] = {query->namespace_name, after, most};
     struct listing listing = {
         .statement = PG_LIST, .count = TEN_COUNT(values), .values = values, .fields = LIST_FIELDS};
+    if (query->filter == TENURE_REGISTERED)
+        listing = (struct listing){.statement = PG_LIST_REGISTERED,
+                                   .count = TEN_COUNT(registered),
+                                   .values = registered,
+                                   .fields = LIST_FIELDS};
     int r = read_rows(base, "listing targets", &listing, timeout_ms);
     for (int i = 0; r == TENURE_OK && i < PQntuples(listing.rows); i++)
         r = hand_out_row(listing.rows, i, each, userdata);

@@ -44,6 +44,19 @@ WITH edit AS MATERIALIZED (
 )
 SELECT found FROM edit, told ORDER BY at;
 
+-- A page of registered targets with their leases: $1 namespace, $2 after which id, $3 how many. Fleets read them when they
+-- start, every instance all of them: ten times as fast as the general form below.
+-- name: list_registered
+SELECT target.id, true, url, exec, spec, every_ms, paused, lease.version,
+       CASE WHEN lease.holder_id IS NOT NULL AND lease.expires_at > now THEN lease.holder_id END, lease.ttl_ms,
+       greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
+       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
+  FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock
+ CROSS JOIN (SELECT * FROM tenure.target WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3::bigint) AS target
+  LEFT JOIN LATERAL (SELECT * FROM tenure.lease
+                      WHERE lease.namespace = $1 AND lease.target_id = target.id AND version > 0 OFFSET 0) AS lease ON true
+ ORDER BY target.id;
+
 -- A page of targets with their leases: $1 namespace, $2 after which id, $3 filter, $4 how many, $5 whether what is free and
 -- not registered is left out. The ids come from two indexes, of each no more than the page can have. OFFSET 0 keeps the
 -- planner from joining: what belongs to an id is found by index, one by one, whatever the statistics say.

@@ -32,8 +32,8 @@ end
 -- lease that another program made by hand may be missing.
 local CURRENT_MAX = 1000 -- each costs a microsecond or more, and everybody waits meanwhile
 local function current_ids()
-    local count = call('HLEN', HELD) + call('HLEN', TARGETS)
-    if filter ~= 'current' or count > CURRENT_MAX or count * 2 > call('ZCARD', IDS) then
+    local count = call('HLEN', TARGETS) + (filter == 'current' and call('HLEN', HELD) or 0)
+    if (filter ~= 'current' and filter ~= 'registered') or count > CURRENT_MAX or count * 2 > call('ZCARD', IDS) then
         return nil
     end
     -- By their place among all ids: Lua would compare texts by the server's locale.
@@ -46,7 +46,7 @@ local function current_ids()
             ranks[#ranks + 1] = rank
         end
     end
-    for _, key in ipairs(call('HKEYS', HELD)) do
+    for _, key in ipairs(filter == 'current' and call('HKEYS', HELD) or {}) do
         add(string.sub(key, #BEFORE + 1, #key - #AFTER))
     end
     for _, id in ipairs(call('HKEYS', TARGETS)) do

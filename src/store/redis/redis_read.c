@@ -242,8 +242,10 @@ int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, voi
     char after[TENURE_TARGET_MAX + 3];
     snprintf(after, sizeof after, "%s", query->after ? query->after : "");
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    struct listing listing = {
-        .filter = query->current ? "current" : ten_filter_name(query->filter), .after = after, .limit = query->limit};
+    struct listing listing = {.filter = query->current && query->filter == TENURE_ALL ? "current"
+                                                                                      : ten_filter_name(query->filter),
+                              .after = after,
+                              .limit = query->limit};
     int r = ten_redis_space_get(&store->layout, query->namespace_name, &listing.space, &base->error);
     for (bool more = true; r == TENURE_OK && more && listing.limit > 0; more = after[0] != '\0')
         r = take_listing(store, &listing, deadline_ms, after, each, userdata);

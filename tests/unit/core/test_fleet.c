@@ -38,7 +38,7 @@ static bool wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
 
 static uint32_t targets_max; /* of the fleets of a test */
 
-static ten_fleet *new_fleet_of(const char *instance) {
+static ten_fleet *new_unread_fleet(const char *instance) {
     ten_fleet_config config = {.namespace_name = "poll",
                                .instance = instance,
                                .timing = {.ttl_ms = TTL_MS},
@@ -51,6 +51,14 @@ static ten_fleet *new_fleet_of(const char *instance) {
     ten_timing_defaults(&config.timing);
     ten_fleet *fleet = ten_fleet_new(&config, 1000);
     assert_non_null(fleet);
+    return fleet;
+}
+
+/* It has read an empty registry. */
+static ten_fleet *new_fleet_of(const char *instance) {
+    ten_fleet *fleet = new_unread_fleet(instance);
+    ten_fleet_begin_listing(fleet);
+    assert_false(ten_fleet_end_listing(fleet, 1000));
     return fleet;
 }
 
@@ -498,28 +506,34 @@ static int unlimit_targets(void **state) {
     return free_queue(state);
 }
 
-/* It has announced itself: it leaves again, or the others would plan with it. */
-static void an_instance_that_is_not_willing_to_know_all_targets_leaves_and_takes_none(void **state) {
+/* The others would plan with it, and hand over to it what it does not know. */
+static void an_instance_joins_when_it_has_read_the_targets(void **state) {
     (void)state;
-    ten_fleet *fleet = new_fleet();
-    assert_int_equal(answer(fleet, 1000), 0);
-    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    ten_fleet *fleet = new_unread_fleet("me");
+    size_t count;
+    list_registry(fleet, 1000, 3);
+    for (uint64_t now_ms = 1000; now_ms < 1000 + 3 * TTL_MS; now_ms++) {
+        assert_null(ten_fleet_request(fleet, now_ms, &count));
+        assert_true(ten_fleet_next_ms(fleet, now_ms) > now_ms);
+    }
+    uint64_t read_ms = 1000 + 3 * TTL_MS;
+    assert_false(ten_fleet_end_listing(fleet, read_ms));
+    assert_true(ten_fleet_next_ms(fleet, read_ms) <= read_ms);
+    const ten_op *ops = ten_fleet_request(fleet, read_ms, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(ops[0].kind, TEN_OP_ANNOUNCE);
+    ten_fleet_free(fleet);
+}
+
+static void an_instance_that_is_not_willing_to_know_all_targets_does_not_join(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_unread_fleet("me");
+    size_t count;
     list_registry(fleet, 1000, 8);
     ten_fleet_end_listing(fleet, 1000);
     assert_int_equal(count_told(TENURE_EVENT_REFUSED, TENURE_E_TOO_MANY), 1);
-    bool left = false;
-    for (uint64_t now_ms = 1001; now_ms < 1000 + 2 * TTL_MS; now_ms++) {
-        size_t count = 0;
-        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
-        ten_result results[4] = {{.outcome = TEN_OK, .ttl_ms = TTL_MS}};
-        for (size_t i = 0; ops && i < count; i++) {
-            assert_int_not_equal(ops[i].kind, TEN_OP_ACQUIRE);
-            left |= ops[i].kind == TEN_OP_LEAVE;
-        }
-        if (ops)
-            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
-    }
-    assert_true(left);
+    assert_null(ten_fleet_request(fleet, 1001, &count));
+    assert_int_equal(count_told(TENURE_EVENT_STOPPED, TENURE_OK), 1);
     ten_fleet_free(fleet);
 }
 
@@ -641,6 +655,55 @@ static void what_is_handed_over_to_an_instance_that_does_not_know_it_is_released
     }
 }
 
+/* It would see nobody else at first, take everything, and hand it over again. */
+static void after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_waits_for_the_others(void **state) {
+    (void)state;
+    static const char *const instances[] = {"me", "other"};
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    for (unsigned i = 0; i < TARGETS; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        (void)ten_fleet_put_target(fleet, 1000, id, false);
+    }
+    list_instances(fleet, 1000, instances, 2);
+    assert_int_equal(answer(fleet, 1100), TARGETS / 2);
+    for (uint32_t i = 0; i < TARGETS; i++) {
+        const ten_plan *plan = ten_fleet_plan(fleet);
+        ten_change taken = {
+            .kind = TENURE_EVENT_ACQUIRED, .target = ten_plan_target_id(plan, i), .instance = "other", .token = 1};
+        if (strcmp(ten_plan_instance_id(plan, ten_plan_holder(plan, i)), "other") == 0)
+            ten_fleet_change(fleet, 1100, &taken);
+    }
+    uint64_t back_ms = 1100 + 2 * TTL_MS;
+    assert_int_equal(answer(fleet, back_ms), TARGETS / 2);
+    for (uint64_t now_ms = back_ms; now_ms < back_ms + 100; now_ms++) {
+        list_instances(fleet, now_ms, instances, 1);
+        assert_int_equal(answer(fleet, now_ms), 0);
+    }
+    assert_true(answer(fleet, back_ms + 100) >=
+                TARGETS / 2); /* what was granted under an old token is asked for, too */
+    ten_fleet_free(fleet);
+}
+
+/* An acquire may have to wait in the store for what others do there. */
+static void a_heartbeat_goes_alone_but_the_rest_goes_with_every_second_request(void **state) {
+    (void)state;
+    ten_fleet *fleet = new_fleet();
+    assert_int_equal(answer(fleet, 1000), 0);
+    list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
+    uint64_t now_ms = 1000 + TTL_MS / 2;
+    for (unsigned i = 0; i < 4; i++, now_ms++) {
+        char id[16];
+        snprintf(id, sizeof id, "t-%u", i);
+        (void)ten_fleet_put_target(fleet, now_ms, id, false);
+        ten_fleet_targets_settled(fleet, now_ms);
+        ten_fleet_set_weight(fleet, now_ms, 2 + i); /* a heartbeat is due */
+        assert_int_equal(answer(fleet, now_ms), i % 2 == 0 ? 0 : 2);
+    }
+    ten_fleet_free(fleet);
+}
+
 #define FLEET_TEST(name) cmocka_unit_test_setup_teardown(name, open_queue, free_queue)
 
 int main(void) {
@@ -659,8 +722,11 @@ int main(void) {
         FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later),
         FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so),
         FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile),
+        FLEET_TEST(after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_waits_for_the_others),
         FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once),
-        cmocka_unit_test_setup_teardown(an_instance_that_is_not_willing_to_know_all_targets_leaves_and_takes_none,
+        FLEET_TEST(a_heartbeat_goes_alone_but_the_rest_goes_with_every_second_request),
+        FLEET_TEST(an_instance_joins_when_it_has_read_the_targets),
+        cmocka_unit_test_setup_teardown(an_instance_that_is_not_willing_to_know_all_targets_does_not_join,
                                         limit_targets, unlimit_targets),
         cmocka_unit_test_setup_teardown(an_instance_at_work_goes_on_when_there_are_too_many_targets, limit_targets,
                                         unlimit_targets),
