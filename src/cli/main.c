@@ -29,7 +29,8 @@ static const ten_command commands[] = {
      "        Link: rel=\"next\"; asked every 10s; of its options every, timeout, token_file, ca_file, cert_file\n"
      "        and key_file are not sent)\n"
      "  HOW   exec:CMD (run by /bin/sh -c, with TENURE_TARGET, TENURE_TOKEN, TENURE_INSTANCE,\n"
-     "        TENURE_NAMESPACE, TENURE_URL and TENURE_SPEC in its environment), http (GET the target's\n"
+     "        TENURE_NAMESPACE, TENURE_URL, TENURE_SPEC and TENURE_CHECKPOINT in its environment; what it\n"
+     "        returns as _checkpoint in a JSON object is kept for the next poll), http (GET the target's\n"
      "        url), or spec (what each target says; its command only with --trust-targets)\n"
      "  SINK  - (JSON lines on standard output), file:PATH, redis-stream:KEY, redis-channel:NAME, or\n"
      "        mqtt://[USER@]HOST[:PORT]/TOPIC, mqtts:// with TLS (QoS 1; options password_file, ca_file,\n"
@@ -126,6 +127,13 @@ static const ten_command commands[] = {
      "exits 0. With --force the holder cannot renew any more, and others enter when the lease ends; with\n"
      "--force --now they enter at once, although the old holder may believe in its lease until then.",
      ten_cmd_release, POLL},
+    {"checkpoint", "ID | ID --token T VALUE", "Print what is kept beside a lease, or write it",
+     "A holder keeps up to 4096 bytes of text beside its lease: how far its work has come. The store takes it only\n"
+     "under the token of the present lease, so a stale holder changes nothing. It stays when the lease ends, for\n"
+     "the next holder, and goes when the target is forgotten. VALUE '-' is standard input; an empty VALUE removes\n"
+     "it.\n\n"
+     "Exit codes: 0 printed, or written; 1 there is none; 4 the store is recovering; 5 the token is stale.",
+     ten_cmd_checkpoint, POLL},
     {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
      ten_cmd_show, POLL},
     {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL},

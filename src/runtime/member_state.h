@@ -6,6 +6,7 @@
 #define TEN_RUNTIME_MEMBER_STATE_H
 
 #include "base/buf.h"
+#include "core/checkpoints.h"
 #include "core/fleet.h"
 #include "runtime/context_state.h"
 #include "runtime/member.h"
@@ -23,6 +24,8 @@ struct tenure_member {
     ten_object object;
     ten_carrier *carrier;
     ten_task task;
+    ten_task checkpoint_task; /* has a channel: it keeps checkpoints */
+    ten_checkpoints checkpoints;
     ten_timing timing;
     bool targets_from_store;
     ten_member_extras extras;

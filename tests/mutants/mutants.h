@@ -68,6 +68,9 @@
     X(PING_PONG, "a fallback holder releases its target at once, again and again")                                     \
     X(PROOF_IGNORED, "a token above the counter is answered with lost, and begins no epoch")                           \
     X(FORGOTTEN_IGNORED, "a target that comes back is granted as if no token of it had been forgotten")                \
+    X(CHECKPOINT_ANY_TOKEN, "a checkpoint is taken from whoever names itself as the holder, under whatever token")     \
+    X(CHECKPOINT_ENDED, "a checkpoint is taken under the token of a lease that has ended")                             \
+    X(CHECKPOINT_IN_EPOCH, "a checkpoint is taken while it is not known who holds the target")                         \
     X(BOOK_NO_RENEWAL, "a context does not renew its leases")                                                          \
     X(BOOK_MANUAL_RENEWED, "a lease that its program renews is renewed by the context, too")                           \
     X(BOOK_FREED_RENEWED, "a lease that was freed goes on being renewed")                                              \

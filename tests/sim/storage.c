@@ -81,10 +81,15 @@ static void note_announce(struct sim_world *world, struct sim_process *process) 
 }
 
 static void execute_one(struct sim_world *world, struct sim_process *process, struct sim_operation *operation) {
-    static const char *const names[] = {
-        [TEN_OP_ACQUIRE] = "store: acquire", [TEN_OP_RENEW] = "store: renew",       [TEN_OP_RELEASE] = "store: release",
-        [TEN_OP_READ] = "store: read",       [TEN_OP_ANNOUNCE] = "store: announce", [TEN_OP_LEAVE] = "store: leave",
-        [TEN_OP_ASK] = "store: ask",         [TEN_OP_HAND] = "store: hand"};
+    static const char *const names[] = {[TEN_OP_ACQUIRE] = "store: acquire",
+                                        [TEN_OP_RENEW] = "store: renew",
+                                        [TEN_OP_RELEASE] = "store: release",
+                                        [TEN_OP_READ] = "store: read",
+                                        [TEN_OP_ANNOUNCE] = "store: announce",
+                                        [TEN_OP_LEAVE] = "store: leave",
+                                        [TEN_OP_ASK] = "store: ask",
+                                        [TEN_OP_HAND] = "store: hand",
+                                        [TEN_OP_CHECKPOINT] = "store: checkpoint"};
     ten_op op = operation->op;
     bool fails = process->lame && op.kind == TEN_OP_ACQUIRE;
     if (fails)

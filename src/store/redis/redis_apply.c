@@ -52,7 +52,8 @@ static bool same_text(const char *a, const char *b) {
 static bool alike(const ten_op *a, const ten_op *b) {
     return a->kind == b->kind && a->flags == b->flags && a->ttl_ms == b->ttl_ms && a->reason == b->reason &&
            a->ask == b->ask && a->target && b->target && same_text(a->holder, b->holder) &&
-           same_text(a->actor, b->actor) && same_text(a->successor, b->successor);
+           same_text(a->actor, b->actor) && same_text(a->successor, b->successor) &&
+           same_text(a->checkpoint, b->checkpoint);
 }
 
 /* The targets of a run, so that none comes twice: the script reads them all before it changes the first. */
@@ -135,16 +136,17 @@ static const char *kind_word(const ten_op *op) {
     return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : ten_op_kind_name(op->kind);
 }
 
-static const char *flag_words(unsigned flags) {
+#define FLAGS_SIZE 32u
+static const char *flag_words(unsigned flags, char text[FLAGS_SIZE]) {
     if (flags & TEN_OP_FORCE_NOW)
         return "force now";
     if (flags & TEN_OP_FORCE)
         return "force";
     if (flags & TEN_OP_KEEP)
         return "keep";
-    if (flags & TEN_OP_FRESH)
-        return flags & TEN_OP_REQUIRE_TARGET ? "fresh require" : "fresh";
-    return flags & TEN_OP_REQUIRE_TARGET ? "require" : "";
+    snprintf(text, FLAGS_SIZE, "%s%s%s", flags & TEN_OP_FRESH ? "fresh " : "",
+             flags & TEN_OP_REQUIRE_TARGET ? "require " : "", flags & TEN_OP_WITH_CHECKPOINT ? "checkpoint" : "");
+    return text;
 }
 
 static const char *or_empty(const char *text) {
@@ -156,7 +158,8 @@ static const char *or_empty(const char *text) {
 static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) {
     char line[64];
     char *end = line + sizeof line;
-    bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE || ops[0].kind == TEN_OP_HAND;
+    bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE || ops[0].kind == TEN_OP_HAND ||
+                  ops[0].kind == TEN_OP_CHECKPOINT;
     char *middle = ten_digits_before(end, ops[0].ttl_ms); /* a run has one TTL */
     *--middle = ' ';
     for (size_t i = 0; counts && i < count; i++) {
@@ -189,15 +192,18 @@ enum ten_reason ten_redis_reason(const char *text) {
 
 static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, const char *proof) {
     const ten_op *op = &ops[0];
+    char flags[FLAGS_SIZE];
     ten_redis_word(words, kind_word(op));
     ten_redis_word_number(words, count);
-    ten_redis_word(words, flag_words(op->flags));
+    ten_redis_word(words, flag_words(op->flags, flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
     ten_redis_word_reason(words, op->reason);
     ten_redis_word(words, or_empty(op->actor));
     ten_redis_word_number(words, op->kind == TEN_OP_ANNOUNCE ? op->weight : op->ask);
-    ten_redis_word(words, or_empty(op->kind == TEN_OP_HAND ? op->successor : op->metadata));
+    ten_redis_word(words, or_empty(op->kind == TEN_OP_HAND         ? op->successor
+                                   : op->kind == TEN_OP_CHECKPOINT ? op->checkpoint
+                                                                   : op->metadata));
     if (proof)
         ten_redis_word(words, proof);
     else
@@ -279,7 +285,7 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
     }
     if (outcome == TEN_ERROR && reply->elements == 3)
         return take_error(store, fields, result);
-    if (outcome > TEN_UNKNOWN || reply->elements != 8)
+    if (outcome > TEN_UNKNOWN || (reply->elements != 8 && reply->elements != 10))
         return ten_redis_misunderstood(store);
     uint64_t flags = ten_redis_number(fields[5]);
     result->outcome = (enum ten_outcome)outcome;
@@ -294,7 +300,11 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
     result->acquired_at_ms = ten_redis_number(fields[7]);
     if (fields[4]->type == REDIS_REPLY_STRING && !(result->holder = ten_arena_text(&store->results, fields[4]->str)))
         return ten_fail_memory(&store->base.error, "an answer");
-    return TENURE_OK;
+    if (reply->elements == 8)
+        return TENURE_OK;
+    result->checkpoint = ten_arena_text(&store->results, ten_redis_text(fields[8]));
+    result->checkpoint_token = ten_redis_number(fields[9]);
+    return result->checkpoint ? TENURE_OK : ten_fail_memory(&store->base.error, "an answer");
 }
 
 static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *reply, ten_result *result) {

@@ -4,10 +4,11 @@
 --
 -- KEYS: the runs' keys, one for each operation: the lease's, or for operations on an instance its heartbeat's.
 -- ARGV, for each run: kind, count, flags (words), holder ("": not given), ttl, reason, actor, number (weight or ask),
---   metadata (hand: the successor), tokens (a line for each operation, "token ttl": as the fence has it when nothing has
+--   metadata (hand: the successor; checkpoint: the value), tokens (a line for each operation, "token ttl": as the fence has it when nothing has
 --   changed; or, for renewals, the state in which these very leases were last compared with their fences)
 -- Reply: a list for each run. Empty: every operation is done as it was asked. Else an entry for each: a number (done;
---   an acquire's token), or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at}, or {0, name of the error,
+--   an acquire's token), or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at} with, if it was asked for and
+--   is there, the checkpoint and its token behind; or {0, name of the error,
 --   a number}: "gone", "token", "ttl" (with the fleet's) or "type". A run of renewals may answer with a state alone: done,
 --   and that is what to show the next time; or AGAIN in place of it all: the state that was shown is over, send tokens.
 
@@ -181,6 +182,51 @@ local function write(writes)
     end
 end
 
+-- ---- the checkpoint
+
+-- Whoever does not hold the lease at this moment, under this very token, changes nothing.
+local function write_checkpoint()
+    local leases, replies = read_leases(), {}
+    local wait = recovering(0)
+    local i = 0
+    for token in string.gmatch(run.tokens, '(%d+) %d+') do
+        i = i + 1
+        local lease = leases[i]
+        local named = run.holder == '' or run.holder == lease.value
+        if wait > 0 then
+            replies[i] = { LEASE_HELD, lease.token, 0, wait, false, RECOVERING, 0, 0 }
+        elseif lease.value and lease.value == lease.last and named and tonumber(token) == lease.token and
+            not lease.barred then
+            if run.metadata == '' then
+                call('HDEL', CHECKPOINT, lease.key)
+            else
+                call('HSET', CHECKPOINT, lease.key, token .. ' ' .. run.metadata)
+            end
+            replies[i] = describe(OK, lease)
+        else
+            replies[i] = describe(LOST, lease)
+        end
+    end
+    return replies
+end
+
+-- To the replies of a run that asked for it: what is there.
+local function add_checkpoints(replies)
+    if not has('checkpoint') then
+        return
+    end
+    local texts = call('HMGET', CHECKPOINT, run_keys())
+    for i = 1, run.count do
+        local token, value = match(texts[i] or '', '^(%d+) (.*)$')
+        if value and type(replies[i]) == 'number' then
+            replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, 0 }
+        end
+        if value and replies[i][1] == OK then
+            replies[i][9], replies[i][10] = value, tonumber(token)
+        end
+    end
+end
+
 -- ---- acquire
 
 -- When a lease that is no more has ended, as a text; nil: nobody knows. A key that has expired tells nothing, but the
@@ -258,6 +304,7 @@ local function acquire()
         end
     end
     write(writes)
+    add_checkpoints(replies)
     return replies
 end
 
@@ -410,6 +457,7 @@ local function read()
                 (target and REGISTERED or 0) + (paused and PAUSED or 0) + (bound and RECOVERING or 0))
         end
     end
+    add_checkpoints(replies)
     return replies
 end
 
@@ -601,7 +649,7 @@ end
 -- ---- the runs, in their order
 
 local kinds = { acquire = acquire, renew = renew, release = release, read = read, ask = ask_holder,
-    announce = announce, leave = leave, ask_instance = ask_instance, hand = hand }
+    announce = announce, leave = leave, ask_instance = ask_instance, hand = hand, checkpoint = write_checkpoint }
 local replies = {}
 while next_argument <= #ARGV do
     local kind, count, flags, holder, ttl, reason, actor, number, metadata, tokens =

@@ -2,7 +2,7 @@
 -- What every script that changes something starts with: the names of the keys, the time, the epoch, and the feed. The
 -- client puts it in front of the script itself, and Redis runs both as one atomic step.
 --
--- KEYS[1..11]  our own keys of the namespace, in the order below; then the script's
+-- KEYS[1..12]  our own keys of the namespace, in the order below; then the script's
 -- ARGV[1..7]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
 --              an epoch may be taken for a new one, the number of the database, and how many replicas the caller waits
 --              for; then the script's
@@ -22,6 +22,7 @@
 --   tenure:<ns>:ids        sorted set of every id that is registered or was leased, all with score 0: in byte order
 --   tenure:<ns>:targets    hash: id -> "+" or "-" (paused) and its description in JSON
 --   tenure:<ns>:idle       hash: lease key -> "token since": when it was first seen free and unregistered under that token
+--   tenure:<ns>:checkpoint hash: lease key -> "token value": what a holder keeps beside its lease, kept until forgotten
 
 -- Redis 6 replicates scripts by their effects only when told so; later ones always do.
 if redis.replicate_commands then
@@ -29,8 +30,9 @@ if redis.replicate_commands then
 end
 
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
-local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE = unpack(KEYS, 1, 11)
-local OUR_KEYS, OUR_ARGUMENTS = 11, 7
+local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE, CHECKPOINT =
+    unpack(KEYS, 1, 12)
+local OUR_KEYS, OUR_ARGUMENTS = 12, 7
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS = unpack(ARGV, 1, 7)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX, FEED_MOST = 10000, 250000
