@@ -191,7 +191,8 @@ permissions() {
     refused "$DENIED" "redis://keyless:$SECRET@$at?fresh=1" permission
     # As little as it needs is enough: the rules are those of README.
     rules=$(tr '\n' ' ' <"$TENURE_SOURCE/README.md" | sed 's/.*An ACL user needs[^`]*`\([^`]*\)`.*/\1/')
-    for command in $(sed -n "s/.*call('\([A-Z]*\)'.*/\1/p" "$TENURE_SOURCE"/src/store/redis/*.lua | tr '[:upper:]' '[:lower:]' | sort -u); do
+    for command in $(grep -oh "call('[A-Z]*'" "$TENURE_SOURCE"/src/store/redis/*.lua | cut -d "'" -f 2 | tr '[:upper:]' '[:lower:]' |
+        sort -u); do
         case " $rules " in
         *" +$command "*) ;;
         *) fail "a script calls $command, which the rules of README do not allow" ;;
