@@ -136,6 +136,7 @@ enum tenure_error {
 #define TENURE_TTL_MAX_MS     UINT64_C(31622400000) /* 366 days */
 #define TENURE_TTL_DEFAULT_MS UINT64_C(30000)
 #define TENURE_TOKEN_MAX      UINT64_C(9007199254740991) /* 2^53 - 1: exact in JSON everywhere */
+#define TENURE_CHECKPOINT_MAX 4096u                      /* bytes of a checkpoint */
 
 TENURE_API const char *tenure_version(void);
 TENURE_API const char *tenure_strerror(int error);   /* "held by another"; never NULL */
@@ -360,6 +361,24 @@ TENURE_API int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void
  */
 TENURE_API int tenure_token_renew(tenure_context *context, const char *target, uint64_t token, uint64_t ttl_ms);
 TENURE_API int tenure_token_release(tenure_context *context, const char *target, uint64_t token, bool *ret_released);
+
+/*
+ * A checkpoint is what a holder keeps beside its lease for the next one: how far its work has come. It is text (UTF-8
+ * without a NUL) of up to TENURE_CHECKPOINT_MAX bytes; an empty one removes it. The store writes it only if the lease is
+ * held under its token at that moment, in the same step: a stale holder changes nothing (TENURE_E_LOST). It stays when the
+ * lease is released or expires, and goes when the target is forgotten. TENURE_E_HELD: the store is recovering from a loss
+ * of data; try again. TENURE_E_UNSUPPORTED: the server at the other end is too old.
+ */
+TENURE_API int tenure_checkpoint_write(tenure_lease *lease, const char *value, size_t size);
+/* What the holders before this one, or this one, have left: *ret_size bytes and a NUL are written to `buffer`, which has
+ * room for TENURE_CHECKPOINT_MAX + 1. *ret_size 0: there is none. TENURE_E_LOST: the lease is not held any more. */
+TENURE_API int tenure_checkpoint_read(tenure_lease *lease, char *buffer, size_t *ret_size);
+/* The same without a handle. Writing matches the token. Anybody may read; *ret_token, which may be NULL: under which token
+ * it was written; 0: there is none. TENURE_E_UNKNOWN_TARGET: the target was neither registered nor ever leased. */
+TENURE_API int tenure_token_checkpoint(tenure_context *context, const char *target, uint64_t token, const char *value,
+                                       size_t size);
+TENURE_API int tenure_target_checkpoint(tenure_context *context, const char *target, char *buffer, size_t *ret_size,
+                                        uint64_t *ret_token);
 
 enum tenure_force_flag {
     TENURE_NOW = 1 /* others enter at once; no guarantee for this target until the old lease would have ended */
@@ -646,6 +665,10 @@ typedef struct tenure_election_options {
     void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
     tenure_event_fn on_event; /* what the log would say; NULL: not reported */
     void *userdata;
+    /* A role with so many slots, at most 1,000: so many instances lead at a time, each in another slot. The slots are the
+     * targets ROLE/0, ROLE/1 and so on; each has its own token. All candidates of a role must use the same count. 0: the
+     * role is a target itself. */
+    uint32_t count;
 } tenure_election_options;
 
 /* Starts to campaign. */
@@ -658,6 +681,8 @@ TENURE_API void tenure_election_close(tenure_election *election);
 TENURE_API bool tenure_election_leads(const tenure_election *election);
 /* The token of the term; 0 when it does not lead. */
 TENURE_API uint64_t tenure_election_token(const tenure_election *election);
+/* The number of the slot that it leads, from 0 on; -1 when it does not lead. */
+TENURE_API int tenure_election_slot(const tenure_election *election);
 /* Milliseconds until the local deadline, also while uncertain or stepping down; 0: none. */
 TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election);
 /* Waits up to wait_ms until tenure_election_leads() is true. on_elected may run before or after it returns.

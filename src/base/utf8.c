@@ -26,6 +26,15 @@ size_t ten_utf8_step(const char *text, size_t size) {
     return count;
 }
 
+bool ten_utf8_is_text(const char *text, size_t size) {
+    for (size_t at = 0, step; at < size; at += step) {
+        step = ten_utf8_step(text + at, size - at);
+        if (step == 0 || text[at] == '\0')
+            return false;
+    }
+    return true;
+}
+
 bool ten_utf8_is_printable(const char *text, size_t size) {
     for (size_t at = 0; at < size;) {
         size_t step = ten_utf8_step(text + at, size - at);

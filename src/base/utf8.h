@@ -17,6 +17,9 @@ static inline bool ten_text_has_nul(const char *text, size_t size) {
     return size > 0 && memchr(text, '\0', size) != NULL;
 }
 
+/* Well-formed throughout, and no NUL: what JSON, an environment variable and every store can carry. */
+bool ten_utf8_is_text(const char *text, size_t size);
+
 /* Well-formed throughout, and no control character (C0, DEL, C1). */
 bool ten_utf8_is_printable(const char *text, size_t size);
 

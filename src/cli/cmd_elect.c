@@ -88,7 +88,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     ten_role_work work;
     int restart = TEN_RESTART_NEVER;
     bool observes = false;
-    ten_option options[4 + TEN_ROLE_OPTIONS + 1] = {
+    uint32_t count = UINT32_MAX;
+    ten_option options[5 + TEN_ROLE_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -96,8 +97,10 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         {"on-demoted", TEN_OPTION_TEXT, &config.on_demoted, "CMD",
          "run after the command, by /bin/sh -c, for up to 10s; TENURE_REASON says why", NULL, NULL},
         {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},
+        {"count", TEN_OPTION_NUMBER, &count, "N", "N lead at a time, each in a slot of its own; TENURE_SLOT says which",
+         NULL, NULL},
     };
-    ten_role_work_options(&work, options + 4);
+    ten_role_work_options(&work, options + 5);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -105,6 +108,10 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--observe takes one role, and no command");
     if (observes)
         return observe(&session);
+    if (count == 0)
+        return ten_session_usage(&session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
+    work.count = count == UINT32_MAX ? 0 : count;
+    config.announces = TEN_ELECTION_ALWAYS;
     exit_code = ten_role_work_configure(&session, &work, &config);
     config.restart = (enum ten_restart)restart;
     return exit_code ? exit_code : ten_role_work_run(&session, &config);

@@ -11,7 +11,7 @@ static void print_list(void) {
     printf("tenure gives every piece of work exactly one owner: leases with fencing tokens.\n\n"
            "usage: tenure COMMAND [ARGUMENTS] [OPTIONS]\n\n");
     for (size_t i = 0; i < count; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+        printf("  %-10s  %s\n", commands[i].name, commands[i].summary);
     printf("\n'tenure COMMAND --help' tells more. Try it:\n\n"
            "  token=$(tenure acquire job-1) && echo \"working with token $token\"\n"
            "  tenure show job-1\n"

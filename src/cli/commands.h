@@ -8,6 +8,7 @@
 
 int ten_cmd_agent(const ten_command *command, int argc, char **argv);
 int ten_cmd_elect(const ten_command *command, int argc, char **argv);
+int ten_cmd_lock(const ten_command *command, int argc, char **argv);
 int ten_cmd_once(const ten_command *command, int argc, char **argv);
 int ten_cmd_resign(const ten_command *command, int argc, char **argv);
 int ten_cmd_serve(const ten_command *command, int argc, char **argv);
@@ -19,6 +20,7 @@ int ten_cmd_drain(const ten_command *command, int argc, char **argv);
 int ten_cmd_acquire(const ten_command *command, int argc, char **argv);
 int ten_cmd_renew(const ten_command *command, int argc, char **argv);
 int ten_cmd_release(const ten_command *command, int argc, char **argv);
+int ten_cmd_checkpoint(const ten_command *command, int argc, char **argv);
 int ten_cmd_show(const ten_command *command, int argc, char **argv);
 int ten_cmd_ls(const ten_command *command, int argc, char **argv);
 int ten_cmd_target(const ten_command *command, int argc, char **argv);

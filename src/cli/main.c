@@ -13,6 +13,7 @@
 
 #define POLL   "poll"
 #define LEADER "leader"
+#define LOCK   "lock"
 
 static const ten_command commands[] = {
     {"agent", "--targets SRC --poll HOW [--publish SINK]...",
@@ -28,7 +29,8 @@ static const ten_command commands[] = {
      "        Link: rel=\"next\"; asked every 10s; of its options every, timeout, token_file, ca_file, cert_file\n"
      "        and key_file are not sent)\n"
      "  HOW   exec:CMD (run by /bin/sh -c, with TENURE_TARGET, TENURE_TOKEN, TENURE_INSTANCE,\n"
-     "        TENURE_NAMESPACE, TENURE_URL and TENURE_SPEC in its environment), http (GET the target's\n"
+     "        TENURE_NAMESPACE, TENURE_URL, TENURE_SPEC and TENURE_CHECKPOINT in its environment; what it\n"
+     "        returns as _checkpoint in a JSON object is kept for the next poll), http (GET the target's\n"
      "        url), or spec (what each target says; its command only with --trust-targets)\n"
      "  SINK  - (JSON lines on standard output), file:PATH, redis-stream:KEY, redis-channel:NAME, or\n"
      "        mqtt://[USER@]HOST[:PORT]/TOPIC, mqtts:// with TLS (QoS 1; options password_file, ca_file,\n"
@@ -58,6 +60,18 @@ static const ten_command commands[] = {
      "Exit codes: CMD's own (128+N when it died of signal N); 4, or the one given, and not a word, when another\n"
      "has it; 3 store out of reach; 5 the lease was lost and CMD was ended.",
      ten_cmd_once, LEADER},
+    {"lock", "NAME [--count N] [--wait D | --no-wait] -- CMD... | --all NAME... -- CMD...",
+     "Run a command under a lock, as flock(1) does, but for all hosts of a store",
+     "Waits until the lock NAME is free, runs CMD, renews the lock while CMD runs, and releases it. Those who wait\n"
+     "usually get it in the order in which they came. In CMD's environment: TENURE_ROLE (the name), TENURE_TOKEN "
+     "(whatever\n"
+     "CMD writes should carry it) and TENURE_INSTANCE.\n\n"
+     "--count N is a semaphore: N slots, the targets NAME/0 to NAME/N-1. Everybody must give the same N.\n"
+     "--all takes several locks, all or none: nothing is held while it waits. TENURE_TOKENS has their tokens, as\n"
+     "NAME=TOKEN NAME=TOKEN; TENURE_TOKEN is that of the first in byte order.\n\n"
+     "Exit codes: CMD's own (128+N when it died of signal N); 4, and not a word, when it was not had in time; 3\n"
+     "store out of reach; 5 the lease was lost and CMD was ended.",
+     ten_cmd_lock, LOCK, .quiet = true},
     {"resign", "ROLE --from INSTANCE [--force [--now]]", "Ask the leader of a role to hand it over, or take it away",
      "INSTANCE ends its work, gives the role back, and lets others go first for one TTL. With --force it cannot\n"
      "renew any more, and others enter when its lease ends.\n\n"
@@ -113,6 +127,13 @@ static const ten_command commands[] = {
      "exits 0. With --force the holder cannot renew any more, and others enter when the lease ends; with\n"
      "--force --now they enter at once, although the old holder may believe in its lease until then.",
      ten_cmd_release, POLL},
+    {"checkpoint", "ID | ID --token T VALUE", "Print what is kept beside a lease, or write it",
+     "A holder keeps up to 4096 bytes of text beside its lease: how far its work has come. The store takes it only\n"
+     "under the token of the present lease, so a stale holder changes nothing. It stays when the lease ends, for\n"
+     "the next holder, and goes when the target is forgotten. VALUE '-' is standard input; an empty VALUE removes\n"
+     "it.\n\n"
+     "Exit codes: 0 printed, or written; 1 there is none; 4 the store is recovering; 5 the token is stale.",
+     ten_cmd_checkpoint, POLL},
     {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
      ten_cmd_show, POLL},
     {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL},

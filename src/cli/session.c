@@ -153,7 +153,7 @@ void ten_session_hold_hangup(void) {
 
 bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
                        int *ret_exit) {
-    *session = (ten_session){.command = command, .log_level = TEN_LOG_INFO};
+    *session = (ten_session){.command = command, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
     ten_option common[COMMON_COUNT];
     common_options(session, common);
     const ten_option *arrays[] = {own ? own : no_options, common, NULL};

@@ -249,6 +249,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->events = config->events;
     fleet->make_room = config->make_room;
     fleet->changed = config->changed;
+    fleet->granted = config->granted;
     fleet->userdata = config->userdata;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;

@@ -51,6 +51,9 @@ typedef struct ten_fleet_config {
     /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
      * It must not call the fleet, except for reading. */
     void (*changed)(void *userdata, uint32_t target);
+    /* Called when a target was acquired, with the answer, which brings its checkpoint along; NULL: nobody wants it. It must
+     * not call the fleet, except for reading. */
+    void (*granted)(void *userdata, uint32_t target, const ten_result *result);
     void *userdata;
 } ten_fleet_config;
 

@@ -27,7 +27,9 @@ static void note_confirmed(ten_fleet *fleet, uint32_t number) {
     ten_fleet_changed(fleet, number);
 }
 
-static void note_granted(ten_fleet *fleet, uint32_t number) {
+static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *result) {
+    if (fleet->granted)
+        fleet->granted(fleet->userdata, number, result);
     struct ten_fleet_target *target = &fleet->targets[number];
     bool was_held = target->holder != TEN_NOBODY && target->holder != fleet->self;
     note_confirmed(fleet, number);
@@ -129,7 +131,7 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
     switch (ten_holding_answer(holding, &fleet->timing, fleet->sent_ms, fleet->now_ms, result)) {
     case TEN_HOLDING_GRANTED:
-        note_granted(fleet, number);
+        note_granted(fleet, number, result);
         break;
     case TEN_HOLDING_RENEWED:
         note_renewed(fleet, number, result->ask);

@@ -178,6 +178,12 @@ static void look_at_removed(ten_fleet *fleet, uint32_t number) {
         ten_fleet_forget(fleet, number);
 }
 
+static void add_acquire(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t number) {
+    ten_op op = ten_holding_acquire(&held->holding, &fleet->timing);
+    op.flags = fleet->granted ? TEN_OP_WITH_CHECKPOINT : 0;
+    add_op(fleet, number, op);
+}
+
 static void look_at_free(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     bool busy = held && held->busy;
@@ -197,7 +203,7 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     if (!held) /* out of memory: try again later */
         ten_timers_set(&fleet->looks, number, fleet->now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1));
     else if (now)
-        add_op(fleet, number, ten_holding_acquire(&held->holding, &fleet->timing));
+        add_acquire(fleet, held, number);
     else /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
           * not wanted now. The other instances assume that a holder works on what it holds. */
         disown(fleet, held, number, held->holding.known_token, TEN_REASON_DONE);

@@ -132,6 +132,7 @@ struct ten_fleet {
     ten_event_queue *events;
     bool (*make_room)(void *userdata, uint32_t target);
     void (*changed)(void *userdata, uint32_t target);
+    void (*granted)(void *userdata, uint32_t target, const ten_result *result);
     void *userdata;
 };
 

@@ -220,6 +220,21 @@ static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *c
     result->outcome = match ? TEN_OK : TEN_LOST;
 }
 
+/* The fence at work: whoever is not the holder of this moment, under this very token, changes nothing. */
+static void checkpoint(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                       ten_lease_effect *effect) {
+    if (context->recovering_ms > 0) {
+        *result = (ten_result){
+            .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
+        return;
+    }
+    bool match =
+        ten_lease_row_is_held(row, context->now_ms) && !row->barred && op->token == row->token && is_meant(row, op);
+    effect->checkpointed = effect->must_last = match;
+    describe(row, context, result);
+    result->outcome = match ? TEN_OK : TEN_LOST;
+}
+
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                          ten_lease_effect *effect) {
     uint64_t last;
@@ -248,6 +263,9 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
         break;
     case TEN_OP_HAND:
         hand(row, op, context, result, effect);
+        break;
+    case TEN_OP_CHECKPOINT:
+        checkpoint(row, op, context, result, effect);
         break;
     case TEN_OP_ANNOUNCE:
     case TEN_OP_LEAVE:

@@ -40,6 +40,7 @@ typedef struct ten_lease_effect {
     bool acquired;
     bool released;
     bool asked;
+    bool checkpointed; /* the operation's checkpoint is to be stored, under the token of the row */
     /* A renewal has shown a token that this store never granted, although it is not recovering: the store has lost data.
      * The store begins an epoch and applies the operation again, which then puts the lease back. */
     bool proves_loss;
@@ -49,7 +50,7 @@ typedef struct ten_lease_effect {
     uint64_t lost_at_ms; /* Unix time at which the lease that is found expired now did expire; 0: not known */
 } ten_lease_effect;
 
-/* Applies an acquire, renew, release, hand, read or (with a target) ask to the row. Fills in result and effect;
+/* Applies an acquire, renew, release, hand, read, checkpoint or (with a target) ask to the row. Fills in result and effect;
  * result->holder points into the row. The caller checks whether a required target is registered. */
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                          ten_lease_effect *effect);

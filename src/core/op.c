@@ -8,8 +8,9 @@
 #include "base/util.h"
 
 static const char *const op_kinds[] = {
-    [TEN_OP_ACQUIRE] = "acquire",   [TEN_OP_RENEW] = "renew", [TEN_OP_RELEASE] = "release", [TEN_OP_READ] = "read",
-    [TEN_OP_ANNOUNCE] = "announce", [TEN_OP_LEAVE] = "leave", [TEN_OP_ASK] = "ask",         [TEN_OP_HAND] = "hand",
+    [TEN_OP_ACQUIRE] = "acquire", [TEN_OP_RENEW] = "renew",       [TEN_OP_RELEASE] = "release",
+    [TEN_OP_READ] = "read",       [TEN_OP_ANNOUNCE] = "announce", [TEN_OP_LEAVE] = "leave",
+    [TEN_OP_ASK] = "ask",         [TEN_OP_HAND] = "hand",         [TEN_OP_CHECKPOINT] = "checkpoint",
 };
 
 static const char *const outcomes[] = {
@@ -81,6 +82,8 @@ static const struct {
     {"force", TEN_OP_RELEASE, TEN_OP_FORCE},
     {"keep", TEN_OP_RENEW, TEN_OP_KEEP},
     {"acquire_fresh", TEN_OP_ACQUIRE, TEN_OP_FRESH},
+    {"acquire_checkpoint", TEN_OP_ACQUIRE, TEN_OP_WITH_CHECKPOINT},
+    {"read_checkpoint", TEN_OP_READ, TEN_OP_WITH_CHECKPOINT},
 };
 
 /* Where the word stands in the list; `count` when it does not. */

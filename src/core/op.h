@@ -42,6 +42,12 @@ enum ten_op_kind {
      * is draining or was declared gone, if the lease was forced, and while the store is recovering: a late request must
      * not let anybody in */
     TEN_OP_HAND,
+    /* namespace, target, token, [holder], checkpoint: if the target is held under that token (and by that holder), the
+     * text is kept beside the lease in place of the one before; "" removes it. It stays when the lease ends, and goes
+     * with the target's counter. Never TEN_OK for a lease that ended or was forced. While the store is recovering
+     * nothing is written (TEN_HELD with `recovering`): the row may be that of a lease which was released before. It is
+     * no change: the feed does not tell of it */
+    TEN_OP_CHECKPOINT,
 };
 
 enum ten_op_flag {
@@ -52,6 +58,7 @@ enum ten_op_flag {
     /* renew: the TTL only keeps the others out. The holder does not believe in the lease for as long as that, so a new
      * epoch need not wait for it to end */
     TEN_OP_KEEP = 1u << 4,
+    TEN_OP_WITH_CHECKPOINT = 1u << 5, /* acquire, read: the result brings the checkpoint along */
 };
 
 enum ten_reason {
@@ -87,6 +94,7 @@ typedef struct ten_op {
     uint32_t weight;       /* announce; 0: draining */
     const char *metadata;  /* announce: JSON text, or NULL */
     enum ten_ask ask;
+    const char *checkpoint; /* checkpoint: UTF-8 of at most TENURE_CHECKPOINT_MAX bytes; "": none from now on */
 } ten_op;
 
 enum ten_outcome {
@@ -120,6 +128,10 @@ typedef struct ten_result {
      * been lost or forgotten; `token` is an upper bound of those, and none of this target's that is known */
     bool recovering;
     enum ten_ask ask; /* renew, announce: what is asked of this holder or instance */
+    /* With TEN_OP_WITH_CHECKPOINT, of an acquire or a read that is TEN_OK; NULL: there is none. And the token under which
+     * it was written */
+    const char *checkpoint;
+    uint64_t checkpoint_token;
 } ten_result;
 
 /* ---- targets, instances, changes ----------------------------------------------------------------------- */

@@ -65,6 +65,9 @@ void ten_context_disown(tenure_context *context, ten_object *object);
  * error is said about the context. */
 int ten_context_check_free(const tenure_context *context, const char *namespace_name, const char *target);
 
+/* context_targets.c: the handle, the target and the token. The error is said about the context. */
+int ten_context_check_token(const tenure_context *context, const char *target, uint64_t token);
+
 /* context_lease.c */
 int ten_context_make_book(tenure_context *context, ten_error *error);
 extern const ten_task_hooks ten_context_hooks;

@@ -201,7 +201,7 @@ int tenure_instance_undrain(tenure_context *context, const char *instance) {
 
 /* ---- by token */
 
-static int check_token(const tenure_context *context, const char *target, uint64_t token) {
+int ten_context_check_token(const tenure_context *context, const char *target, uint64_t token) {
     int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK)
         r = ten_context_check_target(context, target);
@@ -213,7 +213,7 @@ static int check_token(const tenure_context *context, const char *target, uint64
 }
 
 int tenure_token_renew(tenure_context *context, const char *target, uint64_t token, uint64_t ttl_ms) {
-    int r = check_token(context, target, token);
+    int r = ten_context_check_token(context, target, token);
     if (r < 0)
         return r;
     ten_op op = {.kind = TEN_OP_RENEW,
@@ -245,7 +245,7 @@ static int release(tenure_context *context, const ten_op *op, bool *ret_released
 }
 
 int tenure_token_release(tenure_context *context, const char *target, uint64_t token, bool *ret_released) {
-    int r = check_token(context, target, token);
+    int r = ten_context_check_token(context, target, token);
     return r < 0 ? r
                  : release(context,
                            &(ten_op){.kind = TEN_OP_RELEASE,

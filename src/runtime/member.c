@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/random.h"
 #include "runtime/member_state.h"
+#include "runtime/metadata.h"
 
 #define STOP_MIN_MS     1000u
 #define TARGETS_DEFAULT 4000000u
@@ -27,6 +28,8 @@ static void publish(void *userdata, uint32_t number) {
         return; /* the fleet has no such number: see max_targets */
     bool known = ten_fleet_knows(member->fleet, number);
     ten_belief_set(belief, 0, false);
+    if (member->extras.on_checkpoint && !ten_holding_is_held(&holding) && known)
+        ten_checkpoints_drop(&member->checkpoints, ten_plan_target_id(ten_fleet_plan(member->fleet), number));
     if (!known) /* handles on the target that it was are about none any more */
         atomic_fetch_add_explicit(&belief->generation, 1, memory_order_release);
     atomic_store_explicit(&belief->token, holding.token, memory_order_relaxed);
@@ -36,6 +39,18 @@ static void publish(void *userdata, uint32_t number) {
         last_end_ms = 0;
     atomic_store_explicit(member->beliefs->last_end_ms, ten_max_u64(last_end_ms, holding.deadline_ms),
                           memory_order_release);
+}
+
+static void take_grant(void *userdata, uint32_t number, const ten_result *result) {
+    tenure_member *member = userdata;
+    const char *target = ten_plan_target_id(ten_fleet_plan(member->fleet), number);
+    if (!ten_checkpoints_grant(&member->checkpoints, target, result->token, result->checkpoint))
+        member->extras.on_checkpoint(target, result->token, TENURE_E_NOMEM, member->extras.userdata);
+}
+
+static void note_checkpoint(void *userdata, const char *target, uint64_t token, int error) {
+    const tenure_member *member = userdata;
+    member->extras.on_checkpoint(target, token, error, member->extras.userdata);
 }
 
 static void answer_claims(tenure_member *member, const tenure_event *event) {
@@ -123,7 +138,31 @@ static void tell(void *owner) {
 static const ten_task_hooks hooks = {
     .answered = measure, .changed = measure_fleet, .row = take_row, .pending = pending, .tell = tell};
 
+static const ten_task_hooks checkpoint_hooks = {0};
+
 /* ---- opening */
+
+/* A task of its own on the same channel: what is written there never delays a renewal by more than one call. */
+static int open_checkpoints(tenure_member *member, ten_error *error) {
+    ten_task *task = &member->checkpoint_task;
+    int r = ten_task_open(task, member->carrier, TEN_CHECKPOINTS_BATCH, error);
+    if (r < 0)
+        return r;
+    task->hooks = &checkpoint_hooks;
+    task->owner = member;
+    task->channel = member->task.channel;
+    member->checkpoints.namespace_name = member->namespace_name;
+    member->checkpoints.instance = member->instance;
+    member->checkpoints.done = note_checkpoint;
+    member->checkpoints.userdata = member;
+    ten_driver_config config = {.part = &ten_checkpoints_part,
+                                .self = &member->checkpoints,
+                                .events = &task->events,
+                                .seed = ten_random_u64(),
+                                .backoff_max_ms = member->timing.renew_ms / 4};
+    ten_driver_init(&task->driver, &config, ten_member_now_ms(member));
+    return TENURE_OK;
+}
 
 static void make_driver(tenure_member *member) {
     ten_driver_config config = {.part = &ten_fleet_part,
@@ -146,8 +185,9 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     else
         return ten_fail_memory(error, "a fleet member");
     const char *isolation = member->extras.isolation;
-    snprintf(member->metadata, sizeof member->metadata, "{\"version\":\"" TENURE_VERSION "\"%s%s%s}",
-             isolation ? ",\"isolation\":\"" : "", isolation ? isolation : "", isolation ? "\"" : "");
+    ten_metadata_write(&(ten_metadata){.isolation = isolation}, &member->metadata);
+    if (member->metadata.failed)
+        return ten_fail_memory(error, "a fleet member");
     ten_fleet_config config = {
         .namespace_name = member->namespace_name,
         .instance = member->instance,
@@ -155,7 +195,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
         .settle_ms = options->settle_ms ? options->settle_ms : TEN_FLEET_SETTLE_MS,
         .weight = options->weight ? options->weight : 1,
         .seed = ten_random_u64(),
-        .metadata = member->metadata,
+        .metadata = ten_buf_string(&member->metadata),
         .batch_max = TEN_FLEET_BATCH,
         .registry = member->targets_from_store,
         .hands = member->task.channel->store->capabilities.hands,
@@ -164,6 +204,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
         .events = &member->task.events,
         .make_room = make_room,
         .changed = publish,
+        .granted = member->extras.on_checkpoint ? take_grant : NULL,
         .userdata = member};
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     if (!member->fleet)
@@ -192,13 +233,20 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     task->events.userdata = member;
     task->events.unbounded = member->on_event != NULL;
     r = ten_carrier_open_channel(member->carrier, member->namespace_name, &task->channel, error);
-    return r < 0 ? r : make_fleet(member, options, error);
+    ten_checkpoints_init(&member->checkpoints);
+    if (r == TENURE_OK)
+        r = make_fleet(member, options, error);
+    return r < 0 || !member->extras.on_checkpoint ? r : open_checkpoints(member, error);
 }
 
 static void free_member(tenure_member *member) {
     ten_task_free(&member->task);
+    if (member->checkpoint_task.carrier)
+        ten_task_free(&member->checkpoint_task);
+    ten_checkpoints_free(&member->checkpoints);
     ten_fleet_free(member->fleet);
     ten_beliefs_free(&member->own_beliefs);
+    ten_buf_free(&member->metadata);
     ten_object_free(member);
 }
 
@@ -250,6 +298,8 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
     }
     *ret_member = member; /* before the first event */
     ten_task_add(&member->task);
+    if (member->checkpoint_task.channel)
+        ten_task_add(&member->checkpoint_task);
     return TENURE_OK;
 }
 
@@ -282,6 +332,8 @@ bool ten_member_may_hold(const ten_object *object) {
 /* Nobody answers any more, and nothing is believed. */
 void ten_member_end(ten_object *object) {
     tenure_member *member = (tenure_member *)object;
+    if (member->checkpoint_task.channel)
+        ten_task_remove(&member->checkpoint_task);
     ten_task_remove(&member->task);
     ten_carrier_close_channel(member->carrier, member->task.channel);
     uint32_t bound = ten_plan_target_bound(ten_fleet_plan(member->fleet));

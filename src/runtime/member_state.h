@@ -5,6 +5,8 @@
 #ifndef TEN_RUNTIME_MEMBER_STATE_H
 #define TEN_RUNTIME_MEMBER_STATE_H
 
+#include "base/buf.h"
+#include "core/checkpoints.h"
 #include "core/fleet.h"
 #include "runtime/context_state.h"
 #include "runtime/member.h"
@@ -22,6 +24,8 @@ struct tenure_member {
     ten_object object;
     ten_carrier *carrier;
     ten_task task;
+    ten_task checkpoint_task; /* has a channel: it keeps checkpoints */
+    ten_checkpoints checkpoints;
     ten_timing timing;
     bool targets_from_store;
     ten_member_extras extras;
@@ -31,7 +35,7 @@ struct tenure_member {
     ten_beliefs *beliefs;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    char metadata[128]; /* JSON */
+    ten_buf metadata; /* JSON */
 
     /* Under the carrier's lock. */
     ten_fleet *fleet;

@@ -69,6 +69,26 @@ int tenure_member_remove(tenure_member *member, const char *target) {
     return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
 }
 
+/* ---- checkpoints */
+
+size_t ten_member_checkpoint(tenure_member *member, const char *target, uint64_t token, char *buffer) {
+    ten_carrier_lock(member->carrier);
+    const char *value = ten_checkpoints_value(&member->checkpoints, target, token);
+    int size = snprintf(buffer, TENURE_CHECKPOINT_MAX + 1, "%s", value ? value : "");
+    ten_carrier_unlock(member->carrier);
+    return size > 0 ? (size_t)size : 0;
+}
+
+int ten_member_write_checkpoint(tenure_member *member, const char *target, uint64_t token, const char *value) {
+    ten_carrier_lock(member->carrier);
+    int r = ten_checkpoints_write(&member->checkpoints, target, token, value);
+    ten_carrier_tell_waiting(member->carrier);
+    ten_carrier_unlock(member->carrier);
+    return r;
+}
+
+/* ---- claims */
+
 static bool is_answered(const void *arg) {
     const struct ten_claim *claim = arg;
     return claim->answered;

@@ -114,6 +114,8 @@ static void answer_grant(ten_request *request, unsigned status, const ten_result
     ten_json_number(&request->reply, "version", result->token);
     ten_json_time(&request->reply, "expires_at", expires_at(result));
     ten_json_number(&request->reply, "ttl_ms", result->ttl_ms);
+    if (result->checkpoint)
+        ten_json_text(&request->reply, "checkpoint", result->checkpoint);
     ten_json_close(&request->reply);
     ten_buf_char(&request->reply, '\n');
 }
@@ -161,7 +163,7 @@ static void finish_acquire(ten_job *job, int error, const char *message, const t
 
 void ten_server_lease_acquire(ten_request *request) {
     json_t *body = ten_body_parse(request);
-    ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET);
+    ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT);
     if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
         get_ttl(request, body, &op->ttl_ms)) {
         if (op->ttl_ms == 0)
@@ -249,6 +251,65 @@ static bool get_hand(ten_request *request, const json_t *item, ten_op *op) {
     return true;
 }
 
+/* ---- the checkpoint */
+
+/* False: it has been answered. */
+static bool get_checkpoint(ten_request *request, const json_t *item, ten_op *op) {
+    op->checkpoint = get_text(item, "value");
+    if (op->token == 0)
+        return wrong(request, "version", "it is required to write a checkpoint: the version of the lease");
+    if (!op->checkpoint)
+        return wrong(request, "value", "it is required and must be a string without a NUL");
+    if (strlen(op->checkpoint) <= TENURE_CHECKPOINT_MAX)
+        return true;
+    ten_reply_error(request, 413, "too_large", "value: must be at most %u bytes", TENURE_CHECKPOINT_MAX);
+    return false;
+}
+
+static void finish_checkpoint_get(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (answer_usual(request, error, message, results))
+        return;
+    ten_reply_status(request, 200);
+    ten_json_open(&request->reply);
+    ten_json_text(&request->reply, "value", results->checkpoint);
+    if (results->checkpoint)
+        ten_json_number(&request->reply, "version", results->checkpoint_token);
+    else
+        ten_json_text(&request->reply, "version", NULL);
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
+}
+
+void ten_server_checkpoint_get(ten_request *request) {
+    one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT)->holder = NULL;
+    request->job.finish = finish_checkpoint_get;
+    go(request, 1, TEN_USUAL);
+}
+
+static void finish_checkpoint_put(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    if (error == TENURE_OK && results->outcome == TEN_HELD)
+        ten_reply_error(request, 503, "unavailable", "the store is recovering; try again in %llu ms",
+                        (unsigned long long)results->remaining_ms);
+    else if (error == TENURE_OK && results->outcome == TEN_LOST)
+        ten_reply_stale(request, results);
+    else if (!answer_usual(request, error, message, results))
+        ten_reply_status(request, 204);
+}
+
+void ten_server_checkpoint_put(ten_request *request) {
+    static const char *const members[] = {"holder_id", "version", "value", NULL};
+    json_t *body = ten_body_parse(request);
+    ten_op *op = one_op(request, TEN_OP_CHECKPOINT, 0);
+    request->storage = body; /* the operation points into it */
+    if (body && ten_body_knows(request, body, members) && get_own_holder(request, body) &&
+        get_version(request, body, &op->token) && get_checkpoint(request, body, op)) {
+        request->job.finish = finish_checkpoint_put;
+        go(request, 1, TEN_USUAL);
+    }
+}
+
 static const char refused_hand[] =
     "the lease was not handed over: the successor is not announced, drains or has left, the lease was forced, "
     "or the store is recovering";
@@ -314,6 +375,10 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
         ten_json_bool(reply, "recovering", true);
     if (result->ask)
         ten_json_number(reply, "ask", result->ask);
+    if (result->checkpoint) {
+        ten_json_text(reply, "checkpoint", result->checkpoint);
+        ten_json_number(reply, "checkpoint_version", result->checkpoint_token);
+    }
     ten_json_close(reply);
 }
 
@@ -345,7 +410,7 @@ static enum ten_role role_for(const ten_op *op) {
 static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
     const char *word = json_string_value(json_object_get(item, "op"));
     if (!ten_op_word_parse(word, &op->kind, &op->flags))
-        return wrong(request, "op", "must be acquire, renew, release, hand or read");
+        return wrong(request, "op", "must be acquire, renew, release, hand, checkpoint or read");
     if (request->server->has_auth &&
         !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {
         ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
@@ -374,8 +439,8 @@ static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
  * alone is to decide, nobody. */
 static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
     bool names_another = op->kind == TEN_OP_ASK || is_forced(op);
-    bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE) && !names_another &&
-                    json_is_null(json_object_get(item, "holder_id"));
+    bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT) &&
+                    !names_another && json_is_null(json_object_get(item, "holder_id"));
     ten_error error;
     op->actor = names_another ? request->actor : NULL;
     op->holder = names_another ? get_text(item, "holder_id") : request->holder;
@@ -406,7 +471,7 @@ static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
     static const char *const members[] = {"op",  "id",     "holder_id", "version",      "ttl_ms", "weight",
-                                          "ask", "reason", "metadata",  "successor_id", NULL};
+                                          "ask", "reason", "metadata",  "successor_id", "value",  NULL};
     uint64_t weight;
     uint64_t ask;
     *op = (ten_op){.namespace_name = request->route.namespace_name};
@@ -435,6 +500,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
     op->metadata = get_text(item, "metadata");
     if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
         return wrong(request, "metadata", "must be at most 4096 bytes");
+    if (op->kind == TEN_OP_CHECKPOINT)
+        return get_checkpoint(request, item, op);
     return op->kind != TEN_OP_HAND || get_hand(request, item, op);
 }
 

@@ -73,6 +73,14 @@ void ten_reply_lost(ten_request *request, const ten_result *result) {
     end_error(request);
 }
 
+void ten_reply_stale(ten_request *request, const ten_result *result) {
+    begin_error(request, 409, "stale", "the version is stale: the lease was lost, and nothing was written");
+    if (result->holder)
+        ten_json_text(&request->reply, "holder_id", result->holder);
+    ten_json_number(&request->reply, "version", result->token);
+    end_error(request);
+}
+
 void ten_reply_unknown_target(ten_request *request) {
     ten_reply_error(request, 404, "unknown_target",
                     "%s is neither registered nor was it ever leased: PUT /api/v1/%s/%s registers it",

@@ -76,6 +76,15 @@ static bool begins_namespace(const ten_request *request) {
     return false;
 }
 
+/* What its answer may take. */
+static size_t answer_size(const ten_request *request) {
+    size_t size = ten_job_weight(&request->job) * OUTCOME_SIZE;
+    for (size_t i = 0; i < request->job.op_count; i++)
+        if (request->ops[i].flags & TEN_OP_WITH_CHECKPOINT)
+            size += TENURE_CHECKPOINT_MAX;
+    return size;
+}
+
 bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency) {
     struct ten_server *server = request->server;
     ten_accounts *accounts = &server->accounts;
@@ -86,8 +95,7 @@ bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urg
     }
     /* A write needs room for its answer before it is carried out: the client must hear what has happened. A listing can
      * be refused afterwards. */
-    if (request->method != TEN_GET &&
-        !ten_request_uses(request, request->memory.amount + ten_job_weight(&request->job) * OUTCOME_SIZE))
+    if (request->method != TEN_GET && !ten_request_uses(request, request->memory.amount + answer_size(request)))
         return false;
     if (!ten_budget_resize(&accounts->budget, &request->waiting, request->account, TEN_RESOURCE_WAITING,
                            ten_job_weight(&request->job), urgency)) {
@@ -454,6 +462,7 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_TARGET] = {NULL, NULL, ten_server_target_put, ten_server_target_delete},
         [TEN_ROUTE_FORGET] = {NULL, ten_server_targets_forget, ten_server_target_put, ten_server_target_delete},
         [TEN_ROUTE_LEASE] = {ten_server_lease_get, ten_server_lease_acquire, NULL, ten_server_lease_release},
+        [TEN_ROUTE_CHECKPOINT] = {ten_server_checkpoint_get, NULL, ten_server_checkpoint_put},
         [TEN_ROUTE_RENEW] = {NULL, ten_server_lease_renew},
         [TEN_ROUTE_HAND] = {NULL, ten_server_lease_hand},
         [TEN_ROUTE_BATCH] = {NULL, ten_server_lease_batch},

@@ -106,6 +106,8 @@ static enum ten_route_kind below_namespace(ten_route *route, char *const *segmen
         return TEN_ROUTE_NODE;
     if (count == 1)
         return strcmp(id, "forget") == 0 ? TEN_ROUTE_FORGET : TEN_ROUTE_TARGET;
+    if (count == 2 && strcmp(segments[1], "checkpoint") == 0)
+        return TEN_ROUTE_CHECKPOINT;
     if (strcmp(segments[1], "lease") != 0)
         return TEN_ROUTE_NOT_FOUND;
     if (count == 2)

@@ -31,6 +31,7 @@ enum ten_method {
     X(TARGET, "target", TEN_PUT | TEN_DELETE)                                                                          \
     X(FORGET, "forget", TEN_POST | TEN_PUT | TEN_DELETE) /* also a target of that name */                              \
     X(LEASE, "lease", TEN_GET | TEN_POST | TEN_DELETE)                                                                 \
+    X(CHECKPOINT, "checkpoint", TEN_GET | TEN_PUT)                                                                     \
     X(RENEW, "renew", TEN_POST)                                                                                        \
     X(HAND, "hand", TEN_POST)                                                                                          \
     X(BATCH, "batch", TEN_POST)                                                                                        \

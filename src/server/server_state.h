@@ -164,6 +164,7 @@ void ten_reply_error(ten_request *request, unsigned status, const char *code, co
 void ten_reply_store_error(ten_request *request, int error, const char *message);
 void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
+void ten_reply_stale(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
 enum MHD_Result ten_reply_send(ten_request *request);
 
@@ -175,6 +176,8 @@ void ten_page_headers(const ten_request *request, struct MHD_Response *response)
 void ten_server_lease_get(ten_request *request);
 void ten_server_lease_acquire(ten_request *request);
 void ten_server_lease_renew(ten_request *request);
+void ten_server_checkpoint_get(ten_request *request);
+void ten_server_checkpoint_put(ten_request *request);
 void ten_server_lease_hand(ten_request *request);
 void ten_server_lease_release(ten_request *request);
 void ten_server_lease_batch(ten_request *request);

@@ -444,7 +444,7 @@ def batch_bounds():
         refused(ASK("POST", path, {"holder_id": "me", **wrong}), 400, "bad_request")
     refused(ASK("POST", path, {"ops": ops[:1]}), 400, "bad_request")
     refused(ASK("POST", path, {"holder_id": "me", "ops": [{"op": "burn", "id": "a"}]}), 400, "bad_request",
-            "acquire, renew, release, hand or read")
+            "acquire, renew, release, hand, checkpoint or read")
 
 
 @case("a holder hands its lease over to an instance, in a batch and by itself")
@@ -488,6 +488,46 @@ def hands():
     assert "not announced" in found[1]["message"] and "message" not in found[0], found
     told = [(e["event"], e["instance"], e["reason"]) for e in ASK("GET", "/api/v1/%s/history" % ns)[2] if e["target"] == "u"]
     assert told[-2:] == [("lease_released", "a", "drain"), ("lease_acquired", "b", "drain")], told
+
+
+@case("a checkpoint is kept beside the lease, written under its version alone, and comes with the next grant")
+def checkpoints():
+    ns = fresh()
+    batch = "/api/v1/%s/leases" % ns
+    path = "/api/v1/%s/t/checkpoint" % ns
+    assert ASK("GET", "/readyz")[2]["checkpoints"] is True
+    refused(ASK("GET", path), 404, "unknown_target")
+    held(ns, "t", "a", ttl_ms=20000)
+    assert ASK("GET", path)[::2] == (200, {"value": None, "version": None})
+    whole = {"holder_id": "a", "version": 1, "value": "page 7"}
+    for missing in whole:
+        refused(ASK("PUT", path, {k: v for k, v in whole.items() if k != missing}), 400, "bad_request", missing)
+    for wrong in (7, None):
+        refused(ASK("PUT", path, {**whole, "value": wrong}), 400, "bad_request", "value")
+    refused(ASK("PUT", path, {**whole, "value": "a\u0000b"}), 400, "bad_request")
+    refused(ASK("PUT", path, {**whole, "more": 1}), 400, "bad_request")
+    refused(ASK("PUT", path, {**whole, "value": "x" * 4097}), 413, "too_large", "4096")
+    refused(ASK("POST", path, whole), 405, "method_not_allowed")
+    assert ASK("PUT", path, whole)[::2] == (204, "")
+    assert ASK("GET", path)[::2] == (200, {"value": "page 7", "version": 1})
+    for stale in ({"version": 2}, {"holder_id": "b"}):
+        refused(ASK("PUT", path, {**whole, "value": "stale", **stale}), 409, "stale")
+    assert ASK("DELETE", lease(ns, "t"), {"holder_id": "a"})[0] == 204
+    refused(ASK("PUT", path, {**whole, "value": "after its end"}), 409, "stale")
+    status, _, grant = ASK("POST", lease(ns, "t"), {"holder_id": "b"})
+    assert status == 201 and grant["version"] == 2 and grant["checkpoint"] == "page 7", grant
+    ops = [{"op": "checkpoint", "id": "t", "version": 2, "value": "\u20ac \"8\"\n"}, {"op": "read_checkpoint", "id": "t"},
+           {"op": "acquire_checkpoint", "id": "t"}, {"op": "checkpoint", "id": "t", "version": 1, "value": "9"},
+           {"op": "acquire", "id": "t"}]
+    found = ASK("POST", batch, {"holder_id": "b", "ops": ops})[2]
+    assert [f["outcome"] for f in found] == ["ok", "ok", "ok", "lost", "ok"], found
+    assert found[1]["checkpoint"] == found[2]["checkpoint"] == "\u20ac \"8\"\n" and found[1]["checkpoint_version"] == 2, found
+    assert "checkpoint" not in found[0] and "checkpoint" not in found[4], found
+    for wrong in ({"value": "x" * 4097}, {"value": 7}, {}, {"value": "x", "version": None}):
+        op = {"op": "checkpoint", "id": "t", "version": 2, **wrong}
+        assert ASK("POST", batch, {"holder_id": "b", "ops": [op]})[0] in (400, 413), wrong
+    assert ASK("PUT", path, {"holder_id": "b", "version": 2, "value": ""})[0] == 204
+    assert ASK("GET", path)[2]["value"] is None
 
 
 @case("instances announce themselves, are listed with their share, and leave")
@@ -635,7 +675,7 @@ def provoke(path, method, status):
     if status == "415":
         return ASK(method, fill, "x", {"Content-Type": "text/plain"})
     if status == "400":
-        if method == "GET" or path.count("{") == 2 and method in ("PUT", "DELETE") and "lease" not in path:
+        if method == "GET" or path.count("{") == 2 and method in ("PUT", "DELETE") and "lease" not in path and "checkpoint" not in path:
             return ASK(method, path.replace("{ns}", "a%20b").replace("{instance}", "i").replace("{id}", "t"))
         return ASK(method, fill, "{")
     special = {
@@ -652,6 +692,9 @@ def provoke(path, method, status):
         ("/api/v1/{ns}/{id}/lease/hand", "POST", "200"): (fill, {**body, "version": 1, "successor_id": "i"}),
         ("/api/v1/{ns}/{id}/lease/hand", "POST", "404"): (fill, {**body, "version": 9, "successor_id": "i"}),
         ("/api/v1/{ns}/{id}/lease/hand", "POST", "409"): (fill, {**body, "version": 1, "successor_id": "j"}),
+        ("/api/v1/{ns}/{id}/checkpoint", "GET", "404"): ("/api/v1/%s/never/checkpoint" % ns, None),
+        ("/api/v1/{ns}/{id}/checkpoint", "PUT", "204"): (fill, {**body, "version": 1, "value": "x"}),
+        ("/api/v1/{ns}/{id}/checkpoint", "PUT", "409"): (fill, {**body, "version": 9, "value": "x"}),
         ("/web/{file}", "GET", "404"): ("/web/never", None),
         ("/api/v1/{ns}/leases", "POST", "200"): (fill, {"holder_id": "a", "ops": [{"op": "read", "id": "t"}]}),
     }

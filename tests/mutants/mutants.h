@@ -46,6 +46,10 @@
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
+    X(NO_TURNS, "candidates do not take turns: a release makes all of them try")                                       \
+    X(LONG_TURNS, "a candidate that does not take its turn is waited for for long")                                    \
+    X(NO_ROTATION, "whoever has led stands first in the line again")                                                   \
+    X(SLOT_FORSAKEN, "a slot that may have been granted is left for another one")                                      \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
     X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \
@@ -64,6 +68,9 @@
     X(PING_PONG, "a fallback holder releases its target at once, again and again")                                     \
     X(PROOF_IGNORED, "a token above the counter is answered with lost, and begins no epoch")                           \
     X(FORGOTTEN_IGNORED, "a target that comes back is granted as if no token of it had been forgotten")                \
+    X(CHECKPOINT_ANY_TOKEN, "a checkpoint is taken from whoever names itself as the holder, under whatever token")     \
+    X(CHECKPOINT_ENDED, "a checkpoint is taken under the token of a lease that has ended")                             \
+    X(CHECKPOINT_IN_EPOCH, "a checkpoint is taken while it is not known who holds the target")                         \
     X(BOOK_NO_RENEWAL, "a context does not renew its leases")                                                          \
     X(BOOK_MANUAL_RENEWED, "a lease that its program renews is renewed by the context, too")                           \
     X(BOOK_FREED_RENEWED, "a lease that was freed goes on being renewed")                                              \

@@ -70,6 +70,7 @@ void sim_put_outgoing(struct sim_world *world, struct sim_process *process, uint
     if (!is_under_way(outgoing))
         return; /* only a planted bug does that */
     push(world, process, target, delay_us(world), outgoing->number, LEAVES);
+    sim_send_checkpoint(world, process, target, outgoing->machine.token);
     uint64_t next_ms = ten_work_next_ms(&outgoing->machine, sim_local_ms(process, world->now_us));
     push(world, process, target, ten_sub_saturating(sim_true_us(process, next_ms), world->now_us), outgoing->number,
          LOOK);

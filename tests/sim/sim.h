@@ -37,6 +37,7 @@ enum sim_event_kind {
     SIM_OUTGOING,   /* a message leaves, or it is time to look at it */
     SIM_WARDEN,     /* the warden looks at a deadline */
     SIM_RESUME,     /* a paused process goes on */
+    SIM_CHECKPOINT, /* a checkpoint reaches the store */
     SIM_WARDEN_END, /* a crashed process's warden gives its leases back */
     SIM_SCRIPT,     /* the scenario's own: number says what */
 };
@@ -232,7 +233,8 @@ struct sim_weather {
 
 struct sim_stats {
     uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, messages,
-        late_arrivals, timeouts, crashes, pauses, losses, forgotten, terms, asks, keeps, overtimes, failures;
+        late_arrivals, timeouts, crashes, pauses, losses, forgotten, terms, asks, keeps, overtimes, failures,
+        checkpoints;
 };
 
 struct sim_record {
@@ -357,6 +359,10 @@ void sim_look_at_outgoing(struct sim_world *world, struct sim_process *process, 
 void sim_flush_outgoing(struct sim_process *process, uint32_t target);
 void sim_outgoing_event(struct sim_world *world, struct sim_process *process, uint32_t target, uint64_t number,
                         const ten_work_lease *lease);
+
+/* checkpoints.c: what published work leaves beside its lease */
+void sim_send_checkpoint(struct sim_world *world, const struct sim_process *process, uint32_t target, uint64_t token);
+void sim_checkpoint_arrives(struct sim_world *world, const struct sim_event *event);
 
 /* children.c: the processes of that work, and the warden */
 /* is_bound: it works under the lease; else the warden and the deadline leave it alone. */

@@ -82,6 +82,8 @@ static void step(struct sim_world *world, struct sim_event *event, sim_script_fn
         script(world, event->number);
     } else if (event->kind == SIM_ARRIVAL) {
         sim_arrive(world, event->message);
+    } else if (event->kind == SIM_CHECKPOINT) {
+        sim_checkpoint_arrives(world, event);
     } else if (event->kind == SIM_WARDEN_END) {
         sim_warden_release(world, world->processes[event->process]);
     } else {

@@ -2,7 +2,7 @@
 
 import time
 import weakref
-from ctypes import byref, c_char_p, c_void_p, sizeof
+from ctypes import byref, c_char_p, c_size_t, c_void_p, create_string_buffer, sizeof
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Callable, List, Mapping, MutableMapping, Optional, Sequence, Type
@@ -81,6 +81,13 @@ def next_event(function: Any, handle: c_void_p, wait: Optional[float], leases: L
     return event_of(event, leases)
 
 
+def _read_checkpoint(read: Callable[[Any, Any], int]) -> Optional[str]:
+    buffer = create_string_buffer(native.CHECKPOINT_MAX + 1)
+    size = c_size_t()
+    check(read(buffer, byref(size)))
+    return text(buffer.value) if size.value else None
+
+
 class Lease:
     """A lease that this process holds. Check `valid` before each step; it is a clock read and turns false by itself.
 
@@ -117,6 +124,15 @@ class Lease:
     def renew(self) -> None:
         """Now. Raises Lost when it is over. After any other error it is invalid until a later renewal succeeds."""
         check(lib.tenure_renew(self._open()))
+
+    def checkpoint(self) -> Optional[str]:
+        """What the holders before, or this one, have left beside the lease; None: nothing."""
+        return _read_checkpoint(lambda buffer, size: int(lib.tenure_checkpoint_read(self._open(), buffer, size)))
+
+    def set_checkpoint(self, value: str) -> None:
+        """Keeps up to 4,096 bytes for the next holder; "" removes it. Raises Lost, and writes nothing, if it is stale."""
+        data = value.encode()
+        check(lib.tenure_checkpoint_write(self._open(), data, len(data)))
 
     def on_lost(self, function: Optional[Callable[[str], None]]) -> None:
         """Calls the function once, with the reason, when the lease ends without having been released.
@@ -217,6 +233,11 @@ class Context:
         found = native.InfoStruct(size=sizeof(native.InfoStruct))
         check(lib.tenure_target_read(self._open(), utf8(target), byref(found)))
         return _info(found)
+
+    def checkpoint(self, target: str) -> Optional[str]:
+        """What is kept beside the lease of a target, held or not; None: nothing."""
+        return _read_checkpoint(
+            lambda buffer, size: int(lib.tenure_target_checkpoint(self._open(), utf8(target), buffer, size, None)))
 
     def list(self) -> List[Info]:
         """Every target that is registered or was ever leased."""

@@ -88,6 +88,9 @@ _FUNCTIONS: "list[tuple[str, Any, list[Any]]]" = [
     ("lease_valid", c_bool, [c_void_p]), ("lease_token", c_uint64, [c_void_p]),
     ("lease_remaining_ms", c_uint64, [c_void_p]), ("lease_ttl_ms", c_uint64, [c_void_p]),
     ("lease_target", c_char_p, [c_void_p]), ("lease_on_lost", c_int, [c_void_p, LostFunction, c_void_p]),
+    ("checkpoint_write", c_int, [c_void_p, c_char_p, c_size_t]),
+    ("checkpoint_read", c_int, [c_void_p, c_char_p, POINTER(c_size_t)]),
+    ("target_checkpoint", c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_size_t), POINTER(c_uint64)]),
     ("target_read", c_int, [c_void_p, c_char_p, POINTER(InfoStruct)]),
     ("target_list", c_int, [c_void_p, c_int, InfoFunction, c_void_p]),
     ("member_open", c_int, [c_void_p, POINTER(MemberOptions), POINTER(c_void_p)]),
@@ -176,6 +179,7 @@ def names(targets: Iterable[str]) -> List[str]:
 
 
 SLICE_MS = 200
+CHECKPOINT_MAX = 4096
 
 
 def wait_in_slices(call: Callable[[int], int], wait_ms: int, again: Sequence[int]) -> int:

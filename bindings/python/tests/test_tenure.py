@@ -33,6 +33,21 @@ def force(target, *options):
 
 
 class Leases(unittest.TestCase):
+    def test_a_checkpoint_is_found_by_the_next_holder(self):
+        job = fresh("job")
+        with tenure.Context(name="one", ttl=5) as one, tenure.Context(name="two", ttl=5) as two:
+            with one.acquire(job) as lease:
+                self.assertIsNone(lease.checkpoint())
+                lease.set_checkpoint("page 7 \u20ac")
+                self.assertEqual(lease.checkpoint(), "page 7 \u20ac")
+                with self.assertRaises(tenure.TenureError):
+                    lease.set_checkpoint("x" * 4097)
+            self.assertEqual(two.checkpoint(job), "page 7 \u20ac")
+            with two.acquire(job, wait=5) as lease:
+                self.assertEqual(lease.checkpoint(), "page 7 \u20ac")
+                lease.set_checkpoint("")
+                self.assertIsNone(two.checkpoint(job))
+
     def test_a_lease_excludes_others_until_it_is_released(self):
         job = fresh("job")
         with tenure.Context(name="one", ttl=5) as one, tenure.Context(name="two", ttl=5) as two:

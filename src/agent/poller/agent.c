@@ -83,6 +83,22 @@ static void on_event(const tenure_event *event, void *userdata) {
     put_event(agent, copy);
 }
 
+/* With the lock of the member's context. */
+static void on_checkpoint(const char *target, uint64_t token, int error, void *userdata) {
+    struct ten_agent *agent = userdata;
+    struct ten_agent_event *event = ten_calloc(1, sizeof *event);
+    if (!event) {
+        atomic_store(&agent->events_lost, true);
+        ten_eventfd_poke(agent->event_fd);
+        return;
+    }
+    event->checkpoint = true;
+    event->event.token = token;
+    event->event.error = error;
+    snprintf(event->event.target, sizeof event->event.target, "%s", target);
+    put_event(agent, event);
+}
+
 static void free_target(struct ten_agent_target *target) {
     if (!target)
         return;
@@ -188,7 +204,7 @@ void ten_agent_drop_target(struct ten_agent *agent, struct ten_agent_target *tar
     target->removed = true;
     target->due_ms = 0; /* should it come back while its poll is finished, it is scheduled anew */
     ten_timers_clear(&agent->polls, target->number);
-    if (target->poll || target->sending)
+    if (target->poll || target->sending || target->writing)
         return; /* its polls are finished first */
     (void)ten_map_remove(&agent->by_id, target->id);
     agent->targets[target->number] = NULL;
@@ -325,6 +341,19 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
         ten_poll_look_at_all(agent, target);
 }
 
+static void take_checkpoint(struct ten_agent *agent, const tenure_event *event) {
+    struct ten_agent_target *target = ten_map_get(&agent->by_id, event->target);
+    if (!target)
+        return;
+    ten_poll_checkpoint_done(agent, target, event->token, event->error);
+    target = ten_map_get(&agent->by_id, event->target);
+    if (target && target->waits && !target->writing) {
+        target->waits = false;
+        if (is_held(target))
+            schedule_now(agent, target);
+    }
+}
+
 /* Events, or changes of the registry, were lost for want of memory. A target that is held and not scheduled would be
  * held and never polled. At most once a second: there may still be no memory. */
 static void make_up_for_lost(struct ten_agent *agent) {
@@ -342,6 +371,7 @@ static void make_up_for_lost(struct ten_agent *agent) {
         struct ten_agent_target *target = agent->targets[i];
         if (!target)
             continue;
+        target->writing = 0; /* if it is not answered yet, the next write is refused, and the poll told so */
         if (!target->removed) {
             take_handle(agent, target);
             if (is_held(target) && !target->due_ms)
@@ -361,7 +391,9 @@ static void take_events(struct ten_agent *agent) {
     while (event) {
         struct ten_agent_event *next = event->next;
         note_turn(agent);
-        if (event->target)
+        if (event->checkpoint)
+            take_checkpoint(agent, &event->event);
+        else if (event->target)
             take_target(agent, event->target);
         else
             take_event(agent, &event->event);
@@ -611,6 +643,7 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                                 .on_target = on_target,
                                 .userdata = agent,
                                 .measures = &agent->measures,
+                                .on_checkpoint = on_checkpoint,
                                 .isolation = ten_isolation_name(agent->children.isolation.form)};
     int r = ten_member_open(agent->context, &options, &extras, &agent->member);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;

@@ -40,6 +40,8 @@ struct ten_agent_target {
     struct ten_poll *poll;    /* under way, or NULL */
     struct ten_poll *sending; /* those that are over, but their messages have not left yet; NULL: none */
     bool busy;                /* the fleet member knows that there are polls */
+    uint64_t writing;         /* the token under which its checkpoint is being written; 0: it is not */
+    bool waits;               /* a poll was due meanwhile */
 };
 
 struct ten_poll {
@@ -53,6 +55,7 @@ struct ten_poll {
     uint64_t duration_ms;
     char error[160]; /* "": it went well so far */
     ten_buf output;
+    bool by_command;
     /* exec */
     ten_child child; /* without a pid: not a process */
     int out_fd;
@@ -63,6 +66,7 @@ struct ten_poll {
 /* What the context's thread leaves for the loop. */
 struct ten_agent_event {
     tenure_event event;
+    bool checkpoint;                 /* a checkpoint was written, or could not be: target, token, error */
     struct ten_agent_target *target; /* a change of the registry instead of an event; owned here */
     struct ten_agent_event *next;
 };
@@ -148,6 +152,8 @@ void ten_poll_look_at_all(struct ten_agent *agent, struct ten_agent_target *targ
 void ten_poll_flush(struct ten_agent *agent, struct ten_agent_target *target, bool hurry);
 /* The messages that have not left yet never will; their polls are freed. */
 void ten_poll_withdraw(struct ten_agent *agent, struct ten_agent_target *target);
+/* Its checkpoint was written under that token, or could not be: the next poll may start, or the target be released. */
+void ten_poll_checkpoint_done(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token, int error);
 /* If it runs, it is to end, whatever its lease says; at the next look. */
 void ten_poll_end(struct ten_agent *agent, struct ten_poll *poll, const char *why);
 void ten_poll_fail(struct ten_poll *poll, const char *format, ...) TEN_PRINTF(2, 3);

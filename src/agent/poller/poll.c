@@ -2,6 +2,7 @@
  * A poll: what core/work.h decides is carried out here, from its start to its message. The loop in agent.c calls it when
  * a poll is due, when something has happened to one, and when its machine wants to be asked again.
  */
+#include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "agent/poller/agent_state.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/utf8.h"
+#include "runtime/member.h"
 
 /* The first thing that went wrong is the one that is told. */
 void ten_poll_fail(struct ten_poll *poll, const char *format, ...) {
@@ -64,7 +67,7 @@ static bool begin(struct ten_agent *agent, struct ten_agent_target *target) {
 }
 
 static void end(struct ten_agent *agent, struct ten_agent_target *target) {
-    if (!target->busy || target->poll || target->sending)
+    if (!target->busy || target->poll || target->sending || target->writing)
         return;
     target->busy = false;
     (void)tenure_member_end(agent->member, target->id);
@@ -73,6 +76,10 @@ static void end(struct ten_agent *agent, struct ten_agent_target *target) {
 void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
     if (target->poll || !target->handle.belief || !tenure_handle_is_held(target->handle) || agent->stop_ms)
         return;
+    if (target->writing) { /* it is to start from what the last one has left */
+        target->waits = true;
+        return;
+    }
     if (!begin(agent, target))
         return;
     ten_work_lease lease = lease_of(agent, target);
@@ -158,7 +165,52 @@ static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
     ten_free(poll);
 }
 
+/* ---- the checkpoint */
+
+/* What the output of a command has as `_checkpoint`: a text as it is, another value as JSON, null as "". NULL: it has
+ * none. The caller frees it. */
+static char *checkpoint_of(const struct ten_poll *poll) {
+    static const char name[] = "\"_checkpoint\"";
+    if (poll->error[0] || !poll->output.data || !memmem(poll->output.data, poll->output.size, name, sizeof name - 1))
+        return NULL;
+    json_t *output = json_loadb(poll->output.data, poll->output.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    const json_t *value = json_object_get(output, "_checkpoint");
+    char *text = json_is_string(value) ? strndup(json_string_value(value), json_string_length(value))
+                 : json_is_null(value) ? strdup("")
+                 : value               ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY)
+                                       : NULL;
+    bool cut = json_is_string(value) && text && strlen(text) != json_string_length(value);
+    json_decref(output);
+    if (!cut)
+        return text;
+    free(text); // NOLINT: of jansson and strndup
+    return NULL;
+}
+
+static void report_checkpoint(const struct ten_agent *agent, const struct ten_agent_target *target, uint64_t token,
+                              const char *why) {
+    TEN_LOG(agent->log, TEN_LOG_WARN, "checkpoint_failed", TEN_TEXT("target", target->id), TEN_NUMBER("token", token),
+            TEN_TEXT("error", why));
+}
+
+/* Under the token of the poll: if the lease is another's by now, the store refuses it. */
+static void write_checkpoint(struct ten_agent *agent, const struct ten_poll *poll) {
+    struct ten_agent_target *target = poll->target;
+    char *value = poll->by_command ? checkpoint_of(poll) : NULL; /* a web page does not write into the store */
+    if (!value)
+        return;
+    int r = TENURE_E_INVALID;
+    if (strlen(value) > TENURE_CHECKPOINT_MAX)
+        report_checkpoint(agent, target, poll->work.token, "_checkpoint has more than 4096 bytes");
+    else if ((r = ten_member_write_checkpoint(agent->member, target->id, poll->work.token, value)) < 0)
+        report_checkpoint(agent, target, poll->work.token, tenure_strerror(r));
+    if (r == TENURE_OK)
+        target->writing = poll->work.token;
+    free(value); // NOLINT: of jansson and strndup
+}
+
 static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
+    write_checkpoint(agent, poll);
     publish(agent, poll);
     report(agent, poll);
     ten_measure_add(poll->error[0] ? &agent->measures.polls_failed : &agent->measures.polls_ok, 1);
@@ -265,7 +317,7 @@ static void settle(struct ten_agent *agent, struct ten_agent_target *target) {
     for (const struct ten_poll *poll = target->sending; poll; poll = poll->next)
         next_ms = ten_min_u64(next_ms, ten_work_next_ms(&poll->work, now_ms));
     ten_timers_set(&agent->checks, target->number, next_ms);
-    if (target->poll || target->sending)
+    if (target->poll || target->sending || target->writing)
         return;
     ten_timers_clear(&agent->checks, target->number);
     end(agent, target);
@@ -281,6 +333,16 @@ void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll) {
         look_at_poll(agent, target, &lease);
     look_at_sending(agent, target, &lease,
                     runs ? target->sending : poll); /* one that was just published is the first */
+    settle(agent, target);
+}
+
+void ten_poll_checkpoint_done(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token, int error) {
+    if (error < 0)
+        report_checkpoint(agent, target, token,
+                          error == TENURE_E_LOST ? "the lease was lost; nothing was written" : tenure_strerror(error));
+    if (target->writing != token)
+        return;
+    target->writing = 0;
     settle(agent, target);
 }
 

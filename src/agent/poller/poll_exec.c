@@ -13,6 +13,7 @@
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
 #include "base/io.h"
+#include "runtime/member.h"
 
 #define REAP_MAX 512
 
@@ -24,6 +25,8 @@ static char **make_environment(const struct ten_agent *agent, const struct ten_p
     snprintf(token, sizeof token, "%llu", (unsigned long long)poll->work.token);
     snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
     const struct ten_agent_target *target = poll->target;
+    char checkpoint[TENURE_CHECKPOINT_MAX + 1];
+    size_t kept = ten_member_checkpoint(agent->member, target->id, poll->work.token, checkpoint);
     const char *const ours[][2] = {
         {"TENURE_TARGET", target->id},
         {"TENURE_TOKEN", token},
@@ -32,9 +35,10 @@ static char **make_environment(const struct ten_agent *agent, const struct ten_p
         {"TENURE_URL", target->url ? target->url : ""},
         {"TENURE_SPEC", target->spec ? target->spec : ""},
         {TEN_POLL_MARK, number},
+        {"TENURE_CHECKPOINT", checkpoint}, /* the last: it is left out when there is none */
     };
     /* The agent's own settings are not the poller's. */
-    return ten_environment_make(ours, TEN_COUNT(ours), false);
+    return ten_environment_make(ours, TEN_COUNT(ours) - (kept == 0), false);
 }
 
 static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const char *command, char **variables) {
@@ -87,6 +91,7 @@ static void fail_to_start(struct ten_poll *poll, int error) {
 }
 
 bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command) {
+    poll->by_command = true;
     char **variables = make_environment(agent, poll);
     bool started = variables && start_process(agent, poll, command, variables);
     if (!variables)

@@ -398,7 +398,8 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
         bool same_holder = chunk->count > 0 && op->kind == TEN_OP_ACQUIRE && cell[-1].op.kind == TEN_OP_ACQUIRE &&
                            strcmp(cell[-1].op.holder, op->holder) == 0;
         bool with_target = (op->flags & TEN_OP_REQUIRE_TARGET) || op->kind == TEN_OP_READ;
-        reads += op->target ? 2u + with_target + (op->kind == TEN_OP_ACQUIRE && !same_holder) : 5u;
+        bool with_checkpoint = (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
+        reads += op->target ? 2u + with_target + with_checkpoint + (op->kind == TEN_OP_ACQUIRE && !same_holder) : 5u;
         if (op->kind == TEN_OP_HAND) {
             size_t more = is_successor(chunk, op->successor) ? 0 : 2;
             reads += more;

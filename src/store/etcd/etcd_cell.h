@@ -16,6 +16,7 @@ enum ten_etcd_write {
     TEN_ETCD_REMOVE,  /* released, left */
     TEN_ETCD_BAR,     /* forced: attached to an etcd lease of its own, which nobody keeps alive */
     TEN_ETCD_ASK,     /* as it is, with a request */
+    TEN_ETCD_KEEP,    /* the lease as it is, its checkpoint anew */
     TEN_ETCD_RESERVE, /* handed over, first step: the key is gone, the fence keeps everybody but the successor out */
     TEN_ETCD_PASS,    /* handed over, second step: a key of the successor, attached to the etcd lease of the first */
 };
@@ -43,6 +44,7 @@ typedef struct ten_etcd_cell {
     size_t gone_at;
     size_t fleet_at;
     size_t successor_at; /* hand: its entry and its tombstone */
+    size_t checkpoint_at;
     /* what was read */
     ten_etcd_kv kv;     /* the lease's or the instance's */
     ten_etcd_kv behind; /* its fence; an instance's shadow */

@@ -83,6 +83,8 @@ static int remove_fence(struct forgetting *forgetting, const char *id, const ten
         if (k == FENCE)
             ten_etcd_delete(&store->txn, key);
     }
+    ten_etcd_key_of(store, key, forgetting->chunk.namespace_name, TEN_ETCD_CHECKPOINT, id);
+    ten_etcd_delete(&store->txn, key);
     return ten_map_put(&forgetting->targets, id, NULL) ? TENURE_OK : ten_etcd_no_memory(store);
 }
 

@@ -21,10 +21,14 @@ void ten_etcd_lease_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->at = txn->operation_count;
     get(chunk, TEN_ETCD_LEASE, cell->op.target);
     get(chunk, TEN_ETCD_FENCE, cell->op.target);
-    cell->target_at = cell->gone_at = SIZE_MAX;
+    cell->target_at = cell->gone_at = cell->checkpoint_at = SIZE_MAX;
     if ((cell->op.flags & TEN_OP_REQUIRE_TARGET) || cell->op.kind == TEN_OP_READ) {
         cell->target_at = txn->operation_count;
         get(chunk, TEN_ETCD_TARGET, cell->op.target);
+    }
+    if (cell->op.flags & TEN_OP_WITH_CHECKPOINT) {
+        cell->checkpoint_at = txn->operation_count;
+        get(chunk, TEN_ETCD_CHECKPOINT, cell->op.target);
     }
     if (cell->op.kind == TEN_OP_HAND)
         ten_etcd_hand_reads(chunk, cell);
@@ -130,6 +134,8 @@ static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_befo
         return cell->passes ? TEN_ETCD_PASS : cell->effect.released ? TEN_ETCD_RESERVE : TEN_ETCD_NOTHING;
     case TEN_OP_ASK:
         return TEN_ETCD_ASK;
+    case TEN_OP_CHECKPOINT:
+        return TEN_ETCD_KEEP;
     case TEN_OP_READ:
     case TEN_OP_ANNOUNCE:
     case TEN_OP_LEAVE:
@@ -218,6 +224,20 @@ static void settle_operation(ten_etcd_cell *cell, ten_lease_row *row) {
         cell->op.ttl_ms = ten_max_u64(cell->op.ttl_ms, row->ttl_ms);
 }
 
+/* As it was read with the lease, in the same transaction; what is written afterwards compares the lease. */
+static int take_checkpoint(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell, ten_result *result) {
+    ten_etcd_store *store = chunk->store;
+    if (cell->checkpoint_at == SIZE_MAX || result->outcome != TEN_OK)
+        return TENURE_OK;
+    ten_etcd_kv kv = ten_etcd_kv_at(chunk->answer, cell->checkpoint_at, &store->scratch);
+    const char *value = json_string_value(json_object_get(kv.value, "value"));
+    result->checkpoint = value ? ten_arena_text(&store->results, value) : NULL;
+    result->checkpoint_token = ten_etcd_number(kv.value, "token");
+    bool failed = value && !result->checkpoint;
+    ten_etcd_kv_free(&kv);
+    return failed ? ten_etcd_no_memory(store) : TENURE_OK;
+}
+
 int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_etcd_store *store = chunk->store;
     ten_result *result = cell->result;
@@ -265,7 +285,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     }
     if (cell->write != TEN_ETCD_NOTHING && cell->write != TEN_ETCD_RESERVE)
         tell_feed(chunk, cell);
-    return TENURE_OK;
+    return take_checkpoint(chunk, cell, result);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
@@ -392,6 +412,23 @@ static void pass(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     put_fence(chunk, cell, true, ten_etcd_number(cell->behind.value, "term"), lease);
 }
 
+/* The comparison of the lease's key is the fence: whoever is not its holder any more changes nothing. */
+static void keep(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_buf *value = &chunk->store->value;
+    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_CHECKPOINT, cell->op.target);
+    if (cell->op.checkpoint[0] == '\0') {
+        ten_etcd_delete(&chunk->store->txn, key);
+        return;
+    }
+    ten_buf_clear(value);
+    ten_json_open(value);
+    ten_json_number(value, "token", cell->op.token);
+    ten_json_text(value, "value", cell->op.checkpoint);
+    ten_json_close(value);
+    ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
+}
+
 int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     int r = TENURE_OK;
     cell->wrote = false;
@@ -404,6 +441,8 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         r = bar(chunk, cell);
     else if (cell->write == TEN_ETCD_ASK)
         put_lease(chunk, cell, cell->kv.lease);
+    else if (cell->write == TEN_ETCD_KEEP)
+        keep(chunk, cell);
     else if (cell->write == TEN_ETCD_RESERVE)
         r = reserve(chunk, cell);
     else if (cell->write == TEN_ETCD_PASS)
@@ -430,7 +469,7 @@ void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         ten_etcd_hold_doubt(store, cell->key, &cell->kv);
     else if (cell->write == TEN_ETCD_ATTACH)
         hold = ten_etcd_hold_set(store, cell->home, cell->key);
-    else if (cell->write == TEN_ETCD_ASK)
+    else if (cell->write == TEN_ETCD_ASK || cell->write == TEN_ETCD_KEEP)
         hold = ten_etcd_hold_find(store, cell->key);
     else
         ten_etcd_hold_drop(store, cell->key);

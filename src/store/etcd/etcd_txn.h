@@ -19,18 +19,19 @@
 
 /* The keys of a namespace, PREFIX/NAMESPACE/KIND/NAME. */
 enum ten_etcd_kind {
-    TEN_ETCD_LEASE,    /* a target's lease, gone when it ends: attached to an etcd lease */
-    TEN_ETCD_FENCE,    /* a target's last grant: the token counter; kept until the target is forgotten */
-    TEN_ETCD_TARGET,   /* the registry */
-    TEN_ETCD_INSTANCE, /* a live instance: attached */
-    TEN_ETCD_MEMBER,   /* the same, kept until somebody notices that the instance has gone */
-    TEN_ETCD_GONE,     /* a tombstone: attached */
-    TEN_ETCD_GROUP,    /* written by others when they change what is attached to that etcd lease: attached */
-    TEN_ETCD_FEED,     /* changes */
-    TEN_ETCD_TRIMMED,  /* the revision up to which the feed was cut; no name */
-    TEN_ETCD_TERM,     /* the raft term that leases are counted in; no name */
-    TEN_ETCD_WAIT,     /* while it is there, leases of earlier terms or epochs may be believed: attached; no name */
-    TEN_ETCD_EPOCH,    /* what the namespace is known by, and from which tokens on it grants; no name */
+    TEN_ETCD_LEASE,      /* a target's lease, gone when it ends: attached to an etcd lease */
+    TEN_ETCD_FENCE,      /* a target's last grant: the token counter; kept until the target is forgotten */
+    TEN_ETCD_TARGET,     /* the registry */
+    TEN_ETCD_INSTANCE,   /* a live instance: attached */
+    TEN_ETCD_MEMBER,     /* the same, kept until somebody notices that the instance has gone */
+    TEN_ETCD_GONE,       /* a tombstone: attached */
+    TEN_ETCD_GROUP,      /* written by others when they change what is attached to that etcd lease: attached */
+    TEN_ETCD_FEED,       /* changes */
+    TEN_ETCD_TRIMMED,    /* the revision up to which the feed was cut; no name */
+    TEN_ETCD_TERM,       /* the raft term that leases are counted in; no name */
+    TEN_ETCD_WAIT,       /* while it is there, leases of earlier terms or epochs may be believed: attached; no name */
+    TEN_ETCD_EPOCH,      /* what the namespace is known by, and from which tokens on it grants; no name */
+    TEN_ETCD_CHECKPOINT, /* what a holder keeps beside its lease; goes with the fence */
 };
 void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
                   enum ten_etcd_kind kind, const char *name);

@@ -7,8 +7,9 @@
 #include "base/json.h"
 #include "store/http/http_state.h"
 
-#define BATCH_MAX 1000u
-#define OLD_MS    10000u /* an older server is asked again after that time whether it can hand over now */
+#define BATCH_MAX  1000u
+#define BATCH_SIZE ((size_t)512 * 1024) /* of checkpoints in it; a body has 1 MiB at most */
+#define OLD_MS     10000u               /* an older server is asked again after that time what it can do now */
 
 static bool is_forced(const ten_op *op) {
     return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
@@ -25,19 +26,35 @@ static bool requires_target(const ten_op *op) {
     return (op->flags & TEN_OP_REQUIRE_TARGET) != 0;
 }
 
+/* What an older server does not know. */
+static bool is_about_checkpoint(const ten_op *op) {
+    return op->kind == TEN_OP_CHECKPOINT || (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
+}
+
 /* An older server, or one on a store that cannot hand over, does not get to see the operation. */
 static bool is_kept_back(const ten_http_store *store, const ten_op *op) {
-    return op->kind == TEN_OP_HAND && !store->hands;
+    if (op->kind == TEN_OP_HAND)
+        return !store->hands;
+    return is_about_checkpoint(op) && op->kind != TEN_OP_ACQUIRE && !store->checkpoints;
+}
+
+/* What its text takes in a body, at most: each byte may be written as six. */
+static size_t size_of(const ten_op *op) {
+    return op->checkpoint ? 6 * strlen(op->checkpoint) : 0;
 }
 
 /* How many from the first on can go in one request. */
 static size_t run_length(const ten_http_store *store, const ten_op *ops, size_t count, const char **ret_sender) {
     const char *sender = sender_of(&ops[0]);
     size_t length = 1;
+    size_t size = size_of(&ops[0]);
     while (length < count && length < BATCH_MAX && strcmp(ops[length].namespace_name, ops[0].namespace_name) == 0 &&
            requires_target(&ops[length]) == requires_target(&ops[0]) && !is_kept_back(store, &ops[length])) {
         const char *other = sender_of(&ops[length]);
         if (sender && other && strcmp(sender, other) != 0)
+            break;
+        size += size_of(&ops[length]);
+        if (size > BATCH_SIZE)
             break;
         sender = sender ? sender : other;
         length++;
@@ -46,9 +63,12 @@ static size_t run_length(const ten_http_store *store, const ten_op *ops, size_t 
     return length;
 }
 
-static void write_op(ten_buf *out, const ten_op *op) {
+static void write_op(const ten_http_store *store, ten_buf *out, const ten_op *op) {
+    ten_op known = *op;
+    if (!store->checkpoints)
+        known.flags &= ~(unsigned)TEN_OP_WITH_CHECKPOINT;
     ten_json_open(out);
-    ten_json_text(out, "op", ten_op_word(op));
+    ten_json_text(out, "op", ten_op_word(&known));
     if (op->target)
         ten_json_text(out, "id", op->target);
     if (op->token && !is_forced(op))
@@ -56,7 +76,9 @@ static void write_op(ten_buf *out, const ten_op *op) {
     if (op->ttl_ms)
         ten_json_number(out, "ttl_ms", op->ttl_ms);
     bool names_another = op->kind == TEN_OP_ASK || is_forced(op);
-    if (names_another ? op->holder != NULL : !op->holder && (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE))
+    if (names_another
+            ? op->holder != NULL
+            : !op->holder && (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT))
         ten_json_text(out, "holder_id", op->holder);
     if (op->reason)
         ten_json_text(out, "reason", ten_reason_name(op->reason));
@@ -68,6 +90,8 @@ static void write_op(ten_buf *out, const ten_op *op) {
         ten_json_number(out, "ask", op->ask);
     if (op->metadata)
         ten_json_text(out, "metadata", op->metadata);
+    if (op->kind == TEN_OP_CHECKPOINT)
+        ten_json_text(out, "value", op->checkpoint);
     ten_json_close(out);
 }
 
@@ -90,7 +114,9 @@ static bool read_outcome(const json_t *item, ten_result *result) {
                            .paused = json_is_true(json_object_get(item, "paused")),
                            .barred = json_is_true(json_object_get(item, "barred")),
                            .recovering = json_is_true(json_object_get(item, "recovering")),
-                           .ask = (enum ten_ask)ten_http_number(item, "ask")};
+                           .ask = (enum ten_ask)ten_http_number(item, "ask"),
+                           .checkpoint = ten_http_text(item, "checkpoint"),
+                           .checkpoint_token = ten_http_number(item, "checkpoint_version")};
     bool known = ten_outcome_parse(ten_http_text(item, "outcome"), &result->outcome);
     if (result->outcome != TEN_ERROR)
         result->error = 0;
@@ -111,7 +137,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     bool once = false;
     for (size_t i = 0; i < count; i++) {
         ten_buf_text(out, i ? "," : "");
-        write_op(out, &ops[i]);
+        write_op(store, out, &ops[i]);
         once |= is_forced(&ops[i]);
     }
     ten_buf_text(out, "]}");
@@ -133,52 +159,74 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     return TENURE_OK;
 }
 
-static bool has_hand(const ten_op *ops, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (ops[i].kind == TEN_OP_HAND)
-            return true;
-    return false;
+/* What the server has to be able to do for these. */
+struct needs {
+    bool hands;
+    bool checkpoints;
+};
+
+static struct needs needs_of(const ten_op *ops, size_t count) {
+    struct needs needs = {0};
+    for (size_t i = 0; i < count; i++) {
+        needs.hands |= ops[i].kind == TEN_OP_HAND;
+        needs.checkpoints |= is_about_checkpoint(&ops[i]);
+    }
+    return needs;
 }
 
-static int ask_whether_it_hands(ten_http_store *store, uint64_t deadline_ms) {
+static int ask_what_it_can_do(ten_http_store *store, uint64_t deadline_ms) {
     int r = ten_http_ask(store, "GET", "/readyz", NULL, deadline_ms);
     if (r < 0)
         return r;
     store->hands = json_is_true(json_object_get(store->answer, "hands"));
+    store->checkpoints = json_is_true(json_object_get(store->answer, "checkpoints"));
     store->asked_ms = ten_boot_ms(store->base.clock);
     return TENURE_OK;
 }
 
-static int learn_whether_it_hands(ten_http_store *store, uint64_t deadline_ms) {
-    bool known = store->asked_ms > 0 && (store->hands || ten_boot_ms(store->base.clock) - store->asked_ms < OLD_MS);
-    return known ? TENURE_OK : ask_whether_it_hands(store, deadline_ms);
+static int learn_what_it_can_do(ten_http_store *store, const struct needs *needs, uint64_t deadline_ms) {
+    bool can = (store->hands || !needs->hands) && (store->checkpoints || !needs->checkpoints);
+    bool known = store->asked_ms > 0 && (can || ten_boot_ms(store->base.clock) - store->asked_ms < OLD_MS);
+    return known || !(needs->hands || needs->checkpoints) ? TENURE_OK : ask_what_it_can_do(store, deadline_ms);
 }
 
 /* There may be an older server behind the address than the one that was asked. It refuses the whole request, because it
  * has a word in it that it does not know, so it may be sent without. */
-static bool was_it_the_hand(ten_http_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms) {
+static bool was_it_a_new_word(ten_http_store *store, const struct needs *needs, uint64_t deadline_ms) {
     ten_error error = store->base.error;
-    if (store->status != 400 || !store->hands || !has_hand(ops, count))
+    bool hands = store->hands && needs->hands;
+    bool checkpoints = store->checkpoints && needs->checkpoints;
+    if (store->status != 400 || !(hands || checkpoints))
         return false;
-    bool asked = ask_whether_it_hands(store, deadline_ms) == TENURE_OK;
+    bool asked = ask_what_it_can_do(store, deadline_ms) == TENURE_OK;
     store->base.error = error;
-    return asked && !store->hands;
+    return asked && ((hands && !store->hands) || (checkpoints && !store->checkpoints));
+}
+
+/* Its outcome is the one that leaves everything as it was: a lease is released instead of handed over. */
+static ten_result kept_back(const ten_op *op) {
+    if (op->kind == TEN_OP_HAND)
+        return (ten_result){.outcome = TEN_UNKNOWN};
+    return (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_UNSUPPORTED};
 }
 
 int ten_http_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     ten_http_begin(store);
-    int r = has_hand(ops, count) ? learn_whether_it_hands(store, deadline_ms) : TENURE_OK;
+    struct needs needs = needs_of(ops, count);
+    int r = learn_what_it_can_do(store, &needs, deadline_ms);
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         const char *sender;
         if (is_kept_back(store, &ops[at])) {
-            results[at++] = (ten_result){.outcome = TEN_UNKNOWN};
+            results[at] = kept_back(&ops[at]);
+            at++;
             continue;
         }
         size_t length = run_length(store, ops + at, count - at, &sender);
+        needs = needs_of(ops + at, length);
         r = send_run(store, ops + at, results + at, length, sender, deadline_ms);
-        if (r == TENURE_E_INVALID && was_it_the_hand(store, ops + at, length, deadline_ms))
+        if (r == TENURE_E_INVALID && was_it_a_new_word(store, &needs, deadline_ms))
             r = TENURE_OK; /* once more, without */
         else
             at += length;

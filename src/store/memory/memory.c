@@ -50,6 +50,24 @@ static int begin_epoch(struct ten_memory_store *store, const ten_op *op, ten_lea
     return done ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
 }
 
+static int put_checkpoint(struct ten_memory_store *store, struct ten_memory_entry *entry, const ten_op *op) {
+    char *copy = op->checkpoint[0] ? ten_strdup(op->checkpoint) : NULL;
+    if (op->checkpoint[0] && !copy)
+        return ten_fail_memory(&store->base.error, "the memory store");
+    ten_free(entry->checkpoint);
+    entry->checkpoint = copy;
+    entry->checkpoint_token = op->token;
+    return TENURE_OK;
+}
+
+static int get_checkpoint(struct ten_memory_store *store, const struct ten_memory_entry *entry, ten_result *result) {
+    if (!entry || !entry->checkpoint)
+        return TENURE_OK;
+    result->checkpoint = ten_arena_text(&store->results, entry->checkpoint);
+    result->checkpoint_token = entry->checkpoint_token;
+    return result->checkpoint ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
+}
+
 static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
     static ten_lease_row none;
     struct ten_memory_core *core = store->core;
@@ -91,6 +109,10 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
         r = feed(store, &changes[i]);
     if (r == TENURE_OK && effect.row_changed)
         entry->lease = row;
+    if (r == TENURE_OK && effect.checkpointed)
+        r = put_checkpoint(store, entry, op);
+    if (r == TENURE_OK && (op->flags & TEN_OP_WITH_CHECKPOINT) && result->outcome == TEN_OK)
+        r = get_checkpoint(store, entry, result);
     return r;
 }
 

@@ -24,6 +24,8 @@ struct ten_memory_entry {
     char *url;
     char *exec;
     char *spec;
+    char *checkpoint; /* NULL: none */
+    uint64_t checkpoint_token;
 };
 
 struct ten_memory_instance {

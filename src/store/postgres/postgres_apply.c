@@ -28,8 +28,9 @@ struct batch {
     bool has_leases;
     bool has_writes;
     bool forces;
-    const ten_op *proof; /* a renewal with a token that the store never granted; NULL: none */
-    bool is_complete;    /* of the hopeful way: every heartbeat was as it was believed */
+    bool has_checkpoints; /* some are written */
+    const ten_op *proof;  /* a renewal with a token that the store never granted; NULL: none */
+    bool is_complete;     /* of the hopeful way: every heartbeat was as it was believed */
     size_t renewal_count;
     size_t *order; /* the operations in the order of the steps */
     struct step *steps;
@@ -188,9 +189,11 @@ static int go_hopefully(struct batch *batch, uint64_t deadline_ms) {
 
 static size_t segment_length(const struct batch *batch, size_t first) {
     size_t length = 1;
+    bool checkpoints = batch->ops[first].kind == TEN_OP_CHECKPOINT;
     if (!batch->ops[first].target)
         return 1;
     while (first + length < batch->count && batch->ops[first + length].target &&
+           (batch->ops[first + length].kind == TEN_OP_CHECKPOINT) == checkpoints &&
            strcmp(batch->ops[first].namespace_name, batch->ops[first + length].namespace_name) == 0)
         length++;
     return length;
@@ -227,6 +230,11 @@ static int cut_into_steps(struct batch *batch) {
     for (size_t i = 0, length; r == TENURE_OK && i < batch->count; i += length) {
         ten_map times = {0};
         length = segment_length(batch, i);
+        if (batch->ops[i].kind == TEN_OP_CHECKPOINT && !batch->store->has_checkpoints) {
+            for (size_t j = i; j < i + length; j++)
+                batch->results[j] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_UNSUPPORTED};
+            continue;
+        }
         r = add_segment(batch, i, length, &times, turns);
         ten_map_free(&times);
     }
@@ -288,6 +296,35 @@ static int send_leases(struct batch *batch, const struct step *step) {
     return send_lists(batch, PG_APPLY_LEASES, &namespace_name, 1, COLUMNS);
 }
 
+static int send_checkpoints(struct batch *batch, const struct step *step) {
+    clear_lists(batch);
+    const char *namespace_name = batch->ops[batch->order[step->first]].namespace_name;
+    for (size_t i = 0; i < step->count; i++) {
+        const ten_op *op = &batch->ops[batch->order[step->first + i]];
+        ten_postgres_add_text(&batch->lists[0], op->target);
+        ten_postgres_add_text(&batch->lists[1], op->holder);
+        ten_postgres_add_number(&batch->lists[2], op->token);
+        ten_postgres_add_text(&batch->lists[3], op->checkpoint);
+    }
+    return send_lists(batch, PG_WRITE_CHECKPOINTS, &namespace_name, 1, 4);
+}
+
+/* Whether a step brings checkpoints along: then a second statement reads them. */
+static bool brings_checkpoints(const struct batch *batch, const struct step *step) {
+    for (size_t i = 0; batch->store->has_checkpoints && i < step->count; i++)
+        if (batch->ops[batch->order[step->first + i]].flags & TEN_OP_WITH_CHECKPOINT)
+            return true;
+    return false;
+}
+
+static int send_checkpoint_reads(struct batch *batch, const struct step *step) {
+    clear_lists(batch);
+    const char *namespace_name = batch->ops[batch->order[step->first]].namespace_name;
+    for (size_t i = 0; i < step->count; i++)
+        ten_postgres_add_text(&batch->lists[0], batch->ops[batch->order[step->first + i]].target);
+    return send_lists(batch, PG_READ_CHECKPOINTS, &namespace_name, 1, 1);
+}
+
 static int send_reads(struct batch *batch, const struct step *step) {
     clear_lists(batch);
     const char *namespace_name = batch->ops[batch->order[step->first]].namespace_name;
@@ -328,9 +365,12 @@ static int send_steps(ten_postgres_store *store, void *userdata) {
     int r = batch->has_leases && batch->has_writes ? send_locks(batch) : TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < batch->step_count; i++) {
         const ten_op *op = &batch->ops[batch->order[batch->steps[i].first]];
-        r = !op->target         ? send_instance(store, op)
-            : batch->has_writes ? send_leases(batch, &batch->steps[i])
-                                : send_reads(batch, &batch->steps[i]);
+        r = !op->target                     ? send_instance(store, op)
+            : op->kind == TEN_OP_CHECKPOINT ? send_checkpoints(batch, &batch->steps[i])
+            : batch->has_writes             ? send_leases(batch, &batch->steps[i])
+                                            : send_reads(batch, &batch->steps[i]);
+        if (r == TENURE_OK && brings_checkpoints(batch, &batch->steps[i]))
+            r = send_checkpoint_reads(batch, &batch->steps[i]);
     }
     return r;
 }
@@ -350,6 +390,7 @@ static const struct {
     {"lost", TEN_LOST, 0},
     {"proof", TEN_LOST, 0}, /* and the store has lost data */
     {"freed", TEN_OK, 0},
+    {"kept", TEN_OK, 0},
     {"read", TEN_OK, 0},
     {"bound", TEN_OK, 0}, /* free, and its token may have been forgotten */
     {"recovering", TEN_HELD, 0},
@@ -415,6 +456,23 @@ static int take_instance(ten_postgres_store *store, const ten_op *op, const PGre
     return r;
 }
 
+static int take_checkpoints(const struct batch *batch, const struct step *step, const PGresult *rows) {
+    ten_postgres_store *store = batch->store;
+    if (PQntuples(rows) != (int)step->count || PQnfields(rows) != 2)
+        return ten_postgres_misunderstood(store);
+    for (size_t i = 0; i < step->count; i++) {
+        size_t place = batch->order[step->first + i];
+        const char *value = ten_postgres_text(rows, (int)i, 0);
+        if (!value || !(batch->ops[place].flags & TEN_OP_WITH_CHECKPOINT) || batch->results[place].outcome != TEN_OK)
+            continue;
+        batch->results[place].checkpoint = ten_arena_text(&store->results, value);
+        batch->results[place].checkpoint_token = ten_postgres_number(rows, (int)i, 1);
+        if (!batch->results[place].checkpoint)
+            return ten_postgres_no_memory(store);
+    }
+    return TENURE_OK;
+}
+
 static int take_step(ten_postgres_store *store, size_t statement, const PGresult *rows, void *userdata) {
     struct batch *batch = userdata;
     size_t at = batch->before_steps;
@@ -422,8 +480,13 @@ static int take_step(ten_postgres_store *store, size_t statement, const PGresult
         const struct step *step = &batch->steps[i];
         const ten_op *op = &batch->ops[batch->order[step->first]];
         at += op->target ? 1 : STATEMENTS_FOR_INSTANCE;
-        if (statement + 1 != at)
+        bool brings = op->target && brings_checkpoints(batch, step);
+        if (brings && statement == at)
+            return take_checkpoints(batch, step, rows);
+        if (statement + 1 != at) {
+            at += brings;
             continue;
+        }
         if (!op->target)
             return take_instance(store, op, rows, &batch->results[batch->order[step->first]]);
         if (PQntuples(rows) != (int)step->count || PQnfields(rows) != LEASE_FIELDS)
@@ -463,6 +526,7 @@ static int look_at(struct batch *batch) {
         batch->has_leases |= op->target != NULL;
         batch->has_writes |= op->kind != TEN_OP_READ;
         batch->forces |= (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
+        batch->has_checkpoints |= op->kind == TEN_OP_CHECKPOINT;
         if (strcmp(last, op->namespace_name) != 0)
             ten_postgres_add_text(&batch->namespaces, op->namespace_name);
         last = op->namespace_name;
@@ -473,6 +537,9 @@ static int look_at(struct batch *batch) {
 
 static int apply_batch(struct batch *batch, uint64_t deadline_ms) {
     int r = look_at(batch);
+    /* Somebody who may create the table may have done so since. */
+    if (r == TENURE_OK && batch->has_checkpoints && !batch->store->has_checkpoints)
+        r = ten_postgres_enter(batch->store, batch->namespaces.data, deadline_ms);
     if (r == TENURE_OK && is_usual(batch))
         r = go_hopefully(batch, deadline_ms);
     if (r == TENURE_OK)

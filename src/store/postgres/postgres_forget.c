@@ -41,6 +41,8 @@ static int send_forgetting(ten_postgres_store *store, void *userdata) {
         r = ten_postgres_send(store, PG_LOCK_LEASES, TEN_COUNT(locks), locks);
     if (r == TENURE_OK)
         r = ten_postgres_send(store, PG_FORGET, TEN_COUNT(values), values);
+    if (r == TENURE_OK && store->has_checkpoints)
+        r = ten_postgres_send(store, PG_FORGET_CHECKPOINTS, TEN_COUNT(values), values);
     for (size_t i = 0; i < TEN_COUNT(lists); i++)
         ten_buf_free(&lists[i]);
     return r;
@@ -48,8 +50,8 @@ static int send_forgetting(ten_postgres_store *store, void *userdata) {
 
 static int take_forgetting(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
     const struct forgetting *forgetting = userdata;
-    if (statement < 2)
-        return TENURE_OK; /* the row without a target, and the locks */
+    if (statement != 2)
+        return TENURE_OK; /* the row without a target, the locks, the checkpoints */
     if (PQntuples(result) != (int)forgetting->count)
         return ten_postgres_misunderstood(store);
     for (size_t i = 0; i < forgetting->count; i++)

@@ -246,6 +246,57 @@ SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) =
  CROSS JOIN LATERAL (SELECT greatest(token_floor - 1, coalesce(nullif(version, 0), forgotten)) AS last) AS bound
  ORDER BY at;
 
+-- Texts ($5) that are kept beside the leases of the targets $2 in the namespace $1, if they are held under the tokens $4,
+-- and by the holders $3 where those are given; '' removes one. None of them comes twice, and their rows are locked: nobody
+-- else gets a lease between the judgement and the commit. What comes back is as of apply_leases.
+-- name: write_checkpoints
+WITH here AS MATERIALIZED (
+    SELECT now, CASE WHEN began_at IS NULL THEN 0
+                     ELSE greatest(ceil(extract(epoch FROM began_at - now) * 1000) + coalesce(longest_ms, 0), 0)
+                END AS wait_ms
+      FROM clock_timestamp() AS now, tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
+), judged AS MATERIALIZED (
+    SELECT at, op.target_id, token, value, now, wait_ms, holder_id, coalesce(version, 0) AS version, expires_at, ttl_ms,
+           acquired_at, coalesce(barred, false) AS barred, coalesce(ask, 0) AS ask,
+           CASE WHEN wait_ms > 0 THEN 'recovering'
+                WHEN expires_at > now AND holder_id IS NOT NULL AND NOT barred AND version = token
+                 AND coalesce(holder = holder_id, true) THEN 'kept'
+                ELSE 'lost' END AS verdict
+      FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
+           WITH ORDINALITY AS op (target_id, holder, token, value, at)
+     CROSS JOIN here
+      LEFT JOIN LATERAL (SELECT holder_id, version, expires_at, ttl_ms, acquired_at, barred, ask
+                           FROM tenure.lease WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS lease ON true
+), removed AS (
+    DELETE FROM tenure.checkpoint USING judged
+     WHERE checkpoint.namespace = $1 AND checkpoint.target_id = ANY ($2::text[])
+       AND checkpoint.target_id = judged.target_id AND verdict = 'kept' AND judged.value = ''
+), written AS (
+    INSERT INTO tenure.checkpoint (namespace, target_id, version, value)
+    SELECT $1, target_id, token, value FROM judged WHERE verdict = 'kept' AND value <> ''
+        ON CONFLICT (namespace, target_id) DO UPDATE SET version = excluded.version, value = excluded.value
+)
+SELECT verdict, version, ttl_ms,
+       CASE verdict WHEN 'recovering' THEN wait_ms::bigint
+                    ELSE ceil(extract(epoch FROM expires_at - now) * 1000)::bigint END,
+       holder_id, barred, false, false, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+  FROM judged ORDER BY at;
+
+-- The checkpoints of the targets $2, in order, with their tokens; NULL: none.
+-- name: read_checkpoints
+SELECT value, version
+  FROM unnest($2::text[]) WITH ORDINALITY AS op (target_id, at)
+  LEFT JOIN LATERAL (SELECT value, version FROM tenure.checkpoint
+                      WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS checkpoint ON true
+ ORDER BY at;
+
+-- Of targets ($2) that have just been forgotten.
+-- name: forget_checkpoints
+DELETE FROM tenure.checkpoint
+ WHERE namespace = $1 AND target_id = ANY ($2::text[])
+   AND NOT EXISTS (SELECT FROM tenure.lease
+                    WHERE lease.namespace = $1 AND lease.target_id = checkpoint.target_id);
+
 -- A renewal in the namespace $1 with the TTL $2 has proved that data was lost. From now on the data are nobody's, and
 -- the gate lets nothing through until an epoch has begun; unless one has, since the renewal was judged.
 -- name: prove_loss

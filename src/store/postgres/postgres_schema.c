@@ -18,6 +18,7 @@ struct found {
     char owner[64]; /* of the schema, if that is a role whose rights this one does not have; else "" */
     bool marked;    /* our tables may have a trigger or a rule */
     bool narrow;    /* the identity is as narrow as an older version made it, and this role may widen it */
+    bool has_checkpoint;
 };
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
@@ -48,6 +49,7 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
     snprintf(found->owner, sizeof found->owner, "%s", owner ? owner : "");
     found->marked = ten_postgres_flag(result, 0, 5);
     found->narrow = ten_postgres_flag(result, 0, 6);
+    found->has_checkpoint = store->has_checkpoints = ten_postgres_flag(result, 0, 7);
     return TENURE_OK;
 }
 
@@ -169,6 +171,20 @@ static int widen_alone(ten_postgres_store *store, uint64_t deadline_ms) {
     return usable ? TENURE_OK : r < 0 ? r : ten_postgres_misunderstood(store);
 }
 
+/* A store that an older version made gets the table. A role that may not create it does without: what it is asked to keep
+ * beside a lease is then refused, and nothing else. */
+static int add_checkpoint_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
+    int r = begin_alone(store, PG_WIDEN_BOUNDS, deadline_ms);
+    if (r == TENURE_OK)
+        r = look(store, deadline_ms, found);
+    if (r == TENURE_OK && !found->has_checkpoint)
+        r = run(store, "creating the table of the checkpoints", PG_ADD_CHECKPOINT, deadline_ms, NULL);
+    r = end_alone(store, r, deadline_ms);
+    store->has_checkpoints = r == TENURE_OK;
+    bool usable = PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
+    return usable ? TENURE_OK : r < 0 ? r : ten_postgres_misunderstood(store);
+}
+
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
     struct found found = {0};
     int r = look(store, deadline_ms, &found);
@@ -180,6 +196,8 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
         r = check_version(store, &found, deadline_ms);
     if (r == TENURE_OK && found.narrow)
         r = widen_alone(store, deadline_ms);
+    if (r == TENURE_OK && !found.has_checkpoint)
+        r = add_checkpoint_alone(store, &found, deadline_ms);
     return r;
 }
 

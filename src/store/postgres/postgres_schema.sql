@@ -126,6 +126,31 @@ UPDATE tenure.store SET identity = server.identity FROM tenure.server;
 INSERT INTO tenure.store (one, schema_version, identity, token_floor, pings)
 SELECT true, 1, identity, 0, 0 FROM tenure.server;
 
+-- What holders keep beside their leases, in a table of its own, so that renewals do not copy it. A store of an older
+-- version gets it when a role that may create it comes by: with the rights that others have on the leases, because they
+-- were granted table by table. Versions that do not know it go on to use the store.
+-- name: add_checkpoint
+CREATE TABLE tenure.checkpoint (
+    namespace text COLLATE "C" NOT NULL,
+    target_id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (namespace, target_id)
+);
+DO $$
+DECLARE
+    granted record;
+BEGIN
+    FOR granted IN
+        SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS who, privilege_type
+          FROM pg_class, aclexplode(relacl)
+         WHERE oid = 'tenure.lease'::regclass AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+    LOOP
+        EXECUTE 'GRANT ' || granted.privilege_type || ' ON tenure.checkpoint TO ' || granted.who;
+    END LOOP;
+END
+$$;
+
 -- name: may_identify
 SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
    AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')
@@ -142,7 +167,9 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
                 WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules)),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE nspname = 'tenure' AND relname = 'server' AND pg_catalog.pg_has_role(relowner, 'USAGE')
-                  AND relnatts = 1);
+                  AND relnatts = 1),
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                WHERE nspname = 'tenure' AND relname = 'checkpoint');
 
 -- Only if something was marked: a mark may outlive what it was set for.
 -- name: find_foreign

@@ -27,7 +27,8 @@ typedef struct ten_postgres_store {
     ten_postgres_settings *listen_settings; /* NULL: the same */
     ten_postgres_link *link;                /* NULL: not connected */
     ten_dial dial;
-    size_t sent; /* statements of the transaction that is put together */
+    bool has_checkpoints; /* the table for them is there */
+    size_t sent;          /* statements of the transaction that is put together */
     ten_arena results;
     ten_postgres_watch watch;
 } ten_postgres_store;

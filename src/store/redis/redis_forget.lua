@@ -30,6 +30,7 @@ local function drop()
     call('HDEL', HELD, unpack(dropped))
     call('HDEL', MARKS, unpack(dropped))
     call('HDEL', IDLE, unpack(dropped))
+    call('HDEL', CHECKPOINT, unpack(dropped))
     call('ZREM', IDS, unpack(ids))
 end
 

@@ -24,6 +24,7 @@ enum ten_redis_own {
     TEN_REDIS_IDS,
     TEN_REDIS_TARGETS,
     TEN_REDIS_IDLE,
+    TEN_REDIS_CHECKPOINT,
     TEN_REDIS_OWN_COUNT,
 };
 

@@ -2,7 +2,7 @@
 -- What every script that changes something starts with: the names of the keys, the time, the epoch, and the feed. The
 -- client puts it in front of the script itself, and Redis runs both as one atomic step.
 --
--- KEYS[1..11]  our own keys of the namespace, in the order below; then the script's
+-- KEYS[1..12]  our own keys of the namespace, in the order below; then the script's
 -- ARGV[1..7]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
 --              an epoch may be taken for a new one, the number of the database, and how many replicas the caller waits
 --              for; then the script's
@@ -11,7 +11,8 @@
 --                          that waits for replicas was last here, while none has confirmed the epoch), ttl (the longest
 --                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
 --                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe,
---                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten)
+--                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten),
+--                          trimmed (when nothing in the feed was too old)
 --   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; it is the token counter, kept until forgotten
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
@@ -22,6 +23,7 @@
 --   tenure:<ns>:ids        sorted set of every id that is registered or was leased, all with score 0: in byte order
 --   tenure:<ns>:targets    hash: id -> "+" or "-" (paused) and its description in JSON
 --   tenure:<ns>:idle       hash: lease key -> "token since": when it was first seen free and unregistered under that token
+--   tenure:<ns>:checkpoint hash: lease key -> "token value": what a holder keeps beside its lease, kept until forgotten
 
 -- Redis 6 replicates scripts by their effects only when told so; later ones always do.
 if redis.replicate_commands then
@@ -29,14 +31,15 @@ if redis.replicate_commands then
 end
 
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
-local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE = unpack(KEYS, 1, 11)
-local OUR_KEYS, OUR_ARGUMENTS = 11, 7
+local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE, CHECKPOINT =
+    unpack(KEYS, 1, 12)
+local OUR_KEYS, OUR_ARGUMENTS = 12, 7
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS = unpack(ARGV, 1, 7)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX, FEED_MOST = 10000, 250000
 local FEED_YOUNG = 60000 -- milliseconds
 local FEED_AGE = 2592000000 -- 30 days
-local OLD_MAX = 16 -- entries that one call drops because of their age
+local OLD_MAX = 32 -- entries that one call drops because of their age
 local NOTICE_MAX = 4096
 
 -- The numbers of store.h.
@@ -80,7 +83,6 @@ end
 local began, longest, floor, cursor, first
 local forgotten -- the highest token that was forgotten
 local provisional = false -- the quarantine has not begun
-local state -- this server, and how far its feed has come: while that is the same, no token has changed
 
 -- Something may have been forgotten: newcomers wait from now on. With replicas the quarantine begins when they have
 -- confirmed a write of this epoch (CONFIRM). Until then a former master may still have them, and grant and renew.
@@ -145,7 +147,6 @@ do
     replication = match(replication, 'master_replid:(%x+)')
     server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
         LEASE_BEFORE .. '*' .. LEASE_AFTER
-    state = replication .. ':' .. (record[5] or '')
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
     floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
     forgotten = tonumber(record[9]) or 0
@@ -213,6 +214,7 @@ local function trim_feed()
         local is_surplus = entries - removed > FEED_MAX or
             (cursor - first >= FEED_MAX and tonumber(oldest[2] or '0') <= cursor - FEED_MAX)
         if not at or at >= now - (is_surplus and FEED_YOUNG or FEED_AGE) then
+            call('HSET', EPOCH, 'trimmed', now_text)
             return
         end
         call('ZREM', FEED, oldest[1])

@@ -117,6 +117,39 @@ static int get_instance(ten_db *db, const ten_op *op, ten_instance_row *row, boo
     return found < 0 ? found : TENURE_OK;
 }
 
+static int put_checkpoint(ten_db *db, const ten_op *op) {
+    bool removes = op->checkpoint[0] == '\0';
+    sqlite3_stmt *statement = ten_db_statement(db, removes ? TEN_SQL_REMOVE_CHECKPOINT : TEN_SQL_PUT_CHECKPOINT);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->target);
+    if (!removes) {
+        ten_bind_u64(statement, 3, op->token);
+        ten_bind_text(statement, 4, op->checkpoint);
+    }
+    return ten_db_run(db, statement);
+}
+
+static int get_checkpoint(struct sqlite_store *store, const ten_op *op, ten_result *result) {
+    ten_db *db = &store->db;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_CHECKPOINT);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, op->target);
+    int found = ten_db_step(db, statement);
+    if (found > 0) {
+        const char *value = ten_column_text(statement, 0);
+        result->checkpoint = value ? ten_arena_text(&store->results, value) : NULL;
+        result->checkpoint_token = ten_column_u64(statement, 1);
+        if (!result->checkpoint)
+            found = ten_fail_memory(db->error, "the checkpoint of %s", op->target);
+    }
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
 /* One statement for nearly every renewal; 1 when it matched, 0 when the rules have to be asked. */
 static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
     if (!op->holder || op->ttl_ms == 0 || (op->flags & TEN_OP_KEEP))
@@ -213,6 +246,10 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
     size_t count = ten_lease_changes(&row, op, &effect, changes);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = ten_db_add_change(db, &changes[i]);
+    if (r == TENURE_OK && effect.checkpointed)
+        r = put_checkpoint(db, op);
+    if (r == TENURE_OK && (op->flags & TEN_OP_WITH_CHECKPOINT) && result->outcome == TEN_OK)
+        r = get_checkpoint(store, op, result);
     if (r == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
         r = ten_fail_memory(db->error, "the answer about %s", op->target);
     return r;

@@ -68,18 +68,35 @@ CREATE TABLE change (
     token INTEGER NOT NULL
 ) STRICT;
 
+-- What holders keep beside their leases. It goes with the row of the lease, also when a version that does not know this
+-- table removes that. The table is apart from the leases, so that renewals do not copy it; and older versions go on to use
+-- the file, so the number of the schema is the same with it and without.
+-- name: add_checkpoint
+CREATE TABLE checkpoint (
+    namespace TEXT NOT NULL,
+    target TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (namespace, target)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER checkpoint_goes_with_lease AFTER DELETE ON lease BEGIN
+    DELETE FROM checkpoint WHERE namespace = old.namespace AND target = old.target;
+END;
+
 -- In one statement, so that a migration by another process is seen as a whole or not at all.
 -- name: get_version
 SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
        (SELECT count(*) FROM sqlite_schema),
-       (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms');
+       (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms'),
+       (SELECT count(*) FROM sqlite_schema WHERE name = 'checkpoint');
 
--- A file of an older version gets the column that it lacks. That raises the schema cookie, which must not look like a
--- restore: the row that remembers it goes along, unless it was another one before.
+-- A file of an older version gets what it lacks. That raises the schema cookie, which must not look like a restore: the
+-- row that remembers it goes along (?1: as it was before), unless it was another one before.
 -- name: add_kept
 ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
-UPDATE store SET schema_cookie = schema_cookie + 1
- WHERE schema_cookie + 1 = (SELECT schema_version FROM pragma_schema_version);
+
+-- name: follow_cookie
+UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version) WHERE schema_cookie = ?1;
 
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
@@ -151,6 +168,16 @@ VALUES (?1, '', NULL, ?2, 0, 0, 0, 0, 0)
 
 -- name: remove_lease
 DELETE FROM lease WHERE namespace = ?1 AND target = ?2;
+
+-- name: get_checkpoint
+SELECT value, token FROM checkpoint WHERE namespace = ?1 AND target = ?2;
+
+-- name: put_checkpoint
+INSERT INTO checkpoint (namespace, target, token, value) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (namespace, target) DO UPDATE SET token = ?3, value = ?4;
+
+-- name: remove_checkpoint
+DELETE FROM checkpoint WHERE namespace = ?1 AND target = ?2;
 
 -- name: get_aged
 SELECT target FROM lease WHERE namespace = '' LIMIT 1;

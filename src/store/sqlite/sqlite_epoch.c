@@ -21,7 +21,7 @@ struct store_row {
     uint64_t generation;
 };
 
-static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
+int ten_db_get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE);
     if (!statement)
         return db->error->code;
@@ -33,7 +33,7 @@ static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
 
 static int get_store_row(ten_db *db, struct store_row *row) {
     *row = (struct store_row){0};
-    int r = get_schema_cookie(db, &row->schema_cookie);
+    int r = ten_db_get_schema_cookie(db, &row->schema_cookie);
     if (r < 0)
         return r;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);

@@ -170,55 +170,78 @@ static int migrate(ten_db *db, uint64_t version) {
     return r < 0 ? r : ten_db_execute(db, pragmas);
 }
 
-/* What the file says that it is. */
-static int read_version(ten_db *db, uint64_t *ret_version, uint64_t *ret_application, uint64_t *ret_tables,
-                        bool *ret_has_kept) {
+/* What the file says that it is, and which later additions it has. */
+struct version {
+    uint64_t number;
+    uint64_t application;
+    uint64_t tables;
+    bool has_kept;
+    bool has_checkpoint;
+};
+
+static int read_version(ten_db *db, struct version *version) {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(db->connection, SQL_GET_VERSION, -1, &statement, NULL);
     int found = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
     if (found > 0) {
-        *ret_version = ten_column_u64(statement, 0);
-        *ret_application = ten_column_u64(statement, 1);
-        *ret_tables = ten_column_u64(statement, 2);
-        *ret_has_kept = ten_column_u64(statement, 3) > 0;
+        version->number = ten_column_u64(statement, 0);
+        version->application = ten_column_u64(statement, 1);
+        version->tables = ten_column_u64(statement, 2);
+        version->has_kept = ten_column_u64(statement, 3) > 0;
+        version->has_checkpoint = ten_column_u64(statement, 4) > 0;
     }
     sqlite3_finalize(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-/* *ret_whole: there is nothing to add. */
-static int check_version(ten_db *db, uint64_t *ret_version, bool *ret_whole) {
-    uint64_t application = 0;
-    uint64_t tables = 0;
-    bool has_kept = false;
-    int r = read_version(db, ret_version, &application, &tables, &has_kept);
+static int check_version(ten_db *db, struct version *version) {
+    *version = (struct version){0};
+    int r = read_version(db, version);
     if (r < 0)
         return r;
-    *ret_whole = *ret_version == TEN_COUNT(migrations) && has_kept;
-    if (tables > 0 && application != APPLICATION_ID)
+    if (version->tables > 0 && version->application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
-    if (*ret_version > TEN_COUNT(migrations))
+    if (version->number > TEN_COUNT(migrations))
         return ten_fail(db->error, TENURE_E_SCHEMA,
                         "%s was written by a newer version of Tenure: it has schema version %llu, and this one "
                         "(" TENURE_VERSION ") knows up to %d; upgrade this program",
-                        db->path, (unsigned long long)*ret_version, SCHEMA_VERSION);
+                        db->path, (unsigned long long)version->number, SCHEMA_VERSION);
     return TENURE_OK;
 }
 
+/* There is nothing to add. */
+static bool is_whole(const struct version *version) {
+    return version->number == TEN_COUNT(migrations) && version->has_kept && version->has_checkpoint;
+}
+
+/* What an older version did not make. Versions that do not know it go on to use the file. */
+static int add_what_lacks(ten_db *db, const struct version *version) {
+    uint64_t cookie = 0;
+    int r = ten_db_get_schema_cookie(db, &cookie);
+    if (r == TENURE_OK && !version->has_kept)
+        r = ten_db_execute(db, SQL_ADD_KEPT);
+    if (r == TENURE_OK && !version->has_checkpoint)
+        r = ten_db_execute(db, SQL_ADD_CHECKPOINT);
+    return r < 0 ? r : ten_db_run_number(db, TEN_SQL_FOLLOW_COOKIE, cookie);
+}
+
 static int make_schema(ten_db *db) {
-    uint64_t version = 0;
-    bool whole = false;
-    int r = check_version(db, &version, &whole);
-    if (r < 0 || whole)
+    struct version version;
+    int r = check_version(db, &version);
+    if (r < 0 || is_whole(&version))
         return r;
     r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
     /* Another process may have been here while this one waited. */
-    r = check_version(db, &version, &whole);
-    if (r == TENURE_OK && !whole)
-        r = version < TEN_COUNT(migrations) ? migrate(db, version) : ten_db_execute(db, SQL_ADD_KEPT);
+    r = check_version(db, &version);
+    if (r == TENURE_OK && version.number < TEN_COUNT(migrations)) {
+        r = migrate(db, version.number);
+        version.has_kept = true;
+    }
+    if (r == TENURE_OK && !is_whole(&version))
+        r = add_what_lacks(db, &version);
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
@@ -285,11 +308,10 @@ static int open_file(ten_db *db) {
         return ten_db_failed(db, code);
     db->path = sqlite3_db_filename(db->connection, "main");
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
-    uint64_t version;
-    bool whole;
+    struct version version;
     /* Again, since the path may have been a link to somewhere else. */
     r = check_filesystem(db, db->path);
-    return r < 0 ? r : check_version(db, &version, &whole);
+    return r < 0 ? r : check_version(db, &version);
 }
 
 int ten_db_connect(ten_db *db) {

@@ -10,6 +10,7 @@
 
 static struct {
     bool hands;        /* this version can */
+    bool checkpoints;  /* this version knows them */
     bool says_nothing; /* /readyz of a version that does not know the question */
     bool broken;       /* refuses every batch */
     unsigned asked;
@@ -48,12 +49,16 @@ int __wrap_ten_http_ask(ten_http_store *store, const char *method, const char *p
     if (strcmp(path, "/readyz") == 0) {
         assert_string_equal(method, "GET");
         server.asked++;
-        return answer(store, 200, server.says_nothing ? json_object() : json_pack("{s:b}", "hands", server.hands));
+        return answer(store, 200,
+                      server.says_nothing
+                          ? json_object()
+                          : json_pack("{s:b,s:b}", "hands", server.hands, "checkpoints", server.checkpoints));
     }
     server.batches++;
     json_t *request = json_loads(body, 0, NULL);
     assert_non_null(request);
-    bool refused = server.broken || (!server.hands && strstr(body, "\"hand\""));
+    bool refused = server.broken || (!server.hands && strstr(body, "\"hand\"")) ||
+                   (!server.checkpoints && strstr(body, "checkpoint"));
     json_t *outcomes = refused ? json_object() : carry_out(json_object_get(request, "ops"));
     json_decref(request);
     return answer(store, refused ? 400 : 200, outcomes);
@@ -153,6 +158,55 @@ static void whoever_hands_nothing_over_asks_nothing(void **state) {
     ten_store_close(store);
 }
 
+/* A renewal, a write, an acquire and a read with a checkpoint. */
+static int send_four(ten_store *store, ten_result results[4]) {
+    ten_op ops[4] = {{.kind = TEN_OP_RENEW, .target = "s", .token = 7, .ttl_ms = 5000},
+                     {.kind = TEN_OP_CHECKPOINT, .target = "s", .token = 7, .checkpoint = "1"},
+                     {.kind = TEN_OP_ACQUIRE, .target = "t", .ttl_ms = 5000, .flags = TEN_OP_WITH_CHECKPOINT},
+                     {.kind = TEN_OP_READ, .target = "t", .flags = TEN_OP_WITH_CHECKPOINT}};
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ops[i].namespace_name = "n";
+        ops[i].holder = i == 3 ? NULL : "a";
+    }
+    return ten_store_apply(store, ops, results, TEN_COUNT(ops), 1000);
+}
+
+static void an_older_server_does_not_get_to_see_a_checkpoint(void **state) {
+    (void)state;
+    ten_result results[4];
+    ten_store *store = open_fake();
+    server.says_nothing = true;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(send_four(store, results), TENURE_OK);
+        assert_int_equal(results[0].outcome, TEN_OK);
+        assert_int_equal(results[1].outcome, TEN_ERROR);
+        assert_int_equal(results[1].error, TENURE_E_UNSUPPORTED);
+        assert_int_equal(results[2].outcome, TEN_OK); /* it grants, and has none to bring along */
+        assert_null(results[2].checkpoint);
+        assert_int_equal(results[3].error, TENURE_E_UNSUPPORTED);
+    }
+    assert_int_equal(server.asked, 1);
+    ten_store_close(store);
+}
+
+static void an_older_server_in_the_place_of_a_newer_one_refuses_checkpoints_alone(void **state) {
+    (void)state;
+    ten_result results[4];
+    ten_store *store = open_fake();
+    server.checkpoints = true;
+    assert_int_equal(send_four(store, results), TENURE_OK);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(results[i].outcome, TEN_OK);
+    server.checkpoints = false;
+    server.ops = 0;
+    assert_int_equal(send_four(store, results), TENURE_OK);
+    assert_int_equal(results[0].outcome, TEN_OK);
+    assert_int_equal(results[1].error, TENURE_E_UNSUPPORTED);
+    assert_int_equal(results[2].outcome, TEN_OK);
+    assert_int_equal(server.ops, 2); /* and each took effect once */
+    ten_store_close(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_that_can_is_asked_once_and_gets_the_successor),
@@ -160,6 +214,8 @@ int main(void) {
         cmocka_unit_test(an_older_server_that_took_the_place_of_a_newer_one_is_noticed),
         cmocka_unit_test(a_batch_that_is_refused_for_another_reason_has_failed),
         cmocka_unit_test(whoever_hands_nothing_over_asks_nothing),
+        cmocka_unit_test(an_older_server_does_not_get_to_see_a_checkpoint),
+        cmocka_unit_test(an_older_server_in_the_place_of_a_newer_one_refuses_checkpoints_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
