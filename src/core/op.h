@@ -62,6 +62,10 @@ enum ten_op_flag {
     /* Acquire, renew: the lease is to hang on the session of its holder, see store.h; a wish, the result says what it has
      * come to. Announce: the instance has a session. Release, hand: the holder itself sends it, and knows. */
     TEN_OP_SESSION = 1u << 6,
+    /* renew: whoever sends it may not speak for other namespaces. Where an epoch concerns the whole store, a token that it
+     * never granted is no proof of a loss, and the lease is lost: a client of one namespace could else keep everybody
+     * out of all the others */
+    TEN_OP_NO_PROOF = 1u << 10,
 };
 
 enum ten_reason {
