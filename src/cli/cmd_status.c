@@ -80,8 +80,8 @@ static void print_summary(const ten_session *session, const ten_view *view) {
         printf("  %-44s %3zu held, %3zu planned ", instance->id, instance->held, planned);
         for (size_t bar = 0; bar < instance->held && bar < 40; bar++)
             printf("#");
-        printf("%s%s%s\n", instance->weight == 0 ? " draining" : "", instance->isolation[0] ? "  isolation " : "",
-               instance->isolation);
+        printf("%s%s%s\n", instance->weight == 0 ? " draining" : "",
+               instance->metadata.isolation[0] ? "  isolation " : "", instance->metadata.isolation);
     }
     printf("\n");
 }

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 OPTION = re.compile(r"^  --([a-z-]+)(?: (\S+))?\s+(.*)$")
-PAGE_OPTION = re.compile(r"^\*--([a-z-]+)\*(?: _([A-Z]+)_)?$", re.M)
+PAGE_OPTION = re.compile(r"^\*--([a-z-]+)\*(?: _([A-Z:=]+)_)?$", re.M)
 
 
 def printed(program, *arguments):
