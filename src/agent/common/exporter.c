@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/host.h"
 #include "base/io.h"
 
 #define CONNECTIONS_MAX 16u
@@ -21,6 +22,7 @@ struct ten_exporter {
     ten_exporter_config config;
     struct MHD_Daemon *daemon;
     int fd;
+    bool loopback;
     /* libmicrohttpd's thread alone: */
     int connections[CONNECTIONS_MAX]; /* the oldest first */
     unsigned count;
@@ -58,13 +60,24 @@ static void note_connection(void *userdata, struct MHD_Connection *connection, v
 
 /* ---- answering */
 
+/* At a loopback address only who calls it by such a name: else a page of another site could read it in a browser here. */
+static bool is_called_by_its_name(const ten_exporter *exporter, struct MHD_Connection *connection) {
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    return !exporter->loopback || !host || ten_host_is_loopback(host);
+}
+
 static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection, const char *path, const char *method,
                               const char *version, const char *data, size_t *size, void **seen) {
     const ten_exporter *exporter = userdata;
     bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     bool tells_leader = exporter->config.kind == TEN_EXPORTS_LEADER;
     const char *known = tells_leader ? "/leader" : "/metrics";
-    unsigned status = strcmp(path, known) != 0 ? MHD_HTTP_NOT_FOUND : reads ? MHD_HTTP_OK : MHD_HTTP_METHOD_NOT_ALLOWED;
+    /* A load balancer may call it by any name, and learns one bit. */
+    bool is_meant = tells_leader || is_called_by_its_name(exporter, connection);
+    unsigned status = !is_meant                  ? MHD_HTTP_MISDIRECTED_REQUEST
+                      : strcmp(path, known) != 0 ? MHD_HTTP_NOT_FOUND
+                      : reads                    ? MHD_HTTP_OK
+                                                 : MHD_HTTP_METHOD_NOT_ALLOWED;
     (void)version;
     (void)data;
     if (!*seen && reads) { /* the headers have come; what is answered is decided when all has */
@@ -80,6 +93,8 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
                        exporter->config.role);
     } else if (status == MHD_HTTP_OK) {
         ten_exporter_write(&exporter->config, &page);
+    } else if (status == MHD_HTTP_MISDIRECTED_REQUEST) {
+        ten_buf_text(&page, "this server is not called so\n");
     } else {
         ten_buf_format(&page, "GET %s is all that there is\n", known);
     }
@@ -128,6 +143,7 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
                         "%s '%.80s' is no address: write a port for this host alone, or ADDR:PORT", option_of(exporter),
                         address);
     int yes = 1;
+    exporter->loopback = host[0] == '\0' || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
     exporter->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (exporter->fd >= 0)
         (void)setsockopt(exporter->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
