@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/role_work.h"
+#include "cli/visible.h"
 
 #define RETRY_US 500000u
 
@@ -36,6 +37,11 @@ static void print_json(const ten_session *session, const tenure_leader *leader) 
     ten_buf_free(&line);
 }
 
+static void print_words(const tenure_leader *leader) {
+    ten_print_visible(stdout, leader->instance);
+    printf("\t%llu\n", (unsigned long long)leader->token);
+}
+
 static int print_leader(const tenure_leader *leader, void *userdata) {
     struct observer *observer = userdata;
     if (observer->down)
@@ -50,7 +56,7 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
     if (observer->session->json)
         print_json(observer->session, leader);
     else if (leader->instance[0])
-        printf("%s\t%llu\n", leader->instance, (unsigned long long)leader->token);
+        print_words(leader);
     else
         printf("-\n");
     return fflush(stdout) == 0 ? 0 : 1;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/secrets.h"
@@ -197,6 +198,7 @@ static void occupy_closed_streams(void) {
 
 int main(int argc, char **argv) {
     occupy_closed_streams();
+    ten_hash_key_make_secret();
     char **words = ten_secrets_hide(argc, argv);
     if (words)
         argv = words;
