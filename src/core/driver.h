@@ -120,8 +120,8 @@ typedef struct ten_driver {
     bool followed; /* the cursor is set */
     uint64_t fed_ms;
     uint64_t feed_paid_ms; /* until then the readings so far are enough */
-    bool moved;   /* the reading in flight has brought an entry */
-    bool noticed; /* since the last reading began */
+    bool moved;            /* the reading in flight has brought an entry */
+    bool noticed;          /* since the last reading began */
 
     size_t rows;     /* of the page, or of the reading of the feed, in flight */
     bool list_again; /* a listing begins soon: what changes before that need not be remembered one by one */
