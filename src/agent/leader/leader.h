@@ -19,6 +19,8 @@ typedef struct ten_leader_config {
     const char *const *all; /* roles that are led together, instead of the one; NULL: none */
     uint32_t all_count;
     enum ten_election_announces announces;
+    int64_t priority; /* these two as in ten_election_extras */
+    uint64_t failback_ms;
     tenure_options context; /* its namespace is that of the role */
     uint64_t at_least_ms;   /* as in tenure_election_options */
     char **command;         /* ends with NULL */
@@ -31,10 +33,11 @@ typedef struct ten_leader_config {
     enum ten_isolation_wish isolation; /* of commands */
     /* Once and lock: one term, and its command's exit code. */
     bool once;
-    uint64_t wait_ms;     /* for the role; UINT64_MAX: for ever */
-    int not_elected_exit; /* when another has it */
-    bool passes_status;   /* how the command exits is its caller's business: the log says it at the level info */
-    const char *metrics;  /* where Prometheus may ask; NULL: nowhere */
+    uint64_t wait_ms;        /* for the role; UINT64_MAX: for ever */
+    int not_elected_exit;    /* when another has it */
+    bool passes_status;      /* how the command exits is its caller's business: the log says it at the level info */
+    const char *metrics;     /* where Prometheus may ask; NULL: nowhere */
+    const char *leader_http; /* where a load balancer may ask; NULL: nowhere */
     enum ten_log_format log_format;
     enum ten_log_level log_level;
 } ten_leader_config;
