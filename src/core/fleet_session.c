@@ -42,7 +42,8 @@ void ten_fleet_choose_session_use(ten_fleet *fleet) {
     if (all == fleet->session.used)
         return;
     fleet->session.used = all;
-    fleet->next_beat_ms = fleet->now_ms; /* with its answer the leases change over */
+    if (fleet->oldest != TEN_NOBODY)
+        fleet->next_beat_ms = fleet->now_ms; /* with its answer the leases change over */
 }
 
 unsigned ten_fleet_session_flag(const ten_fleet *fleet) {
