@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/role_work.h"
+#include "cli/visible.h"
 
 #define RETRY_US 500000u
 
@@ -36,6 +37,11 @@ static void print_json(const ten_session *session, const tenure_leader *leader) 
     ten_buf_free(&line);
 }
 
+static void print_words(const tenure_leader *leader) {
+    ten_print_visible(stdout, leader->instance);
+    printf("\t%llu\n", (unsigned long long)leader->token);
+}
+
 static int print_leader(const tenure_leader *leader, void *userdata) {
     struct observer *observer = userdata;
     if (observer->down)
@@ -50,7 +56,7 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
     if (observer->session->json)
         print_json(observer->session, leader);
     else if (leader->instance[0])
-        printf("%s\t%llu\n", leader->instance, (unsigned long long)leader->token);
+        print_words(leader);
     else
         printf("-\n");
     return fflush(stdout) == 0 ? 0 : 1;
@@ -89,7 +95,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     int restart = TEN_RESTART_NEVER;
     bool observes = false;
     uint32_t count = UINT32_MAX;
-    ten_option options[5 + TEN_ROLE_OPTIONS + 1] = {
+    const char *leader_http = NULL;
+    ten_option options[6 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -99,8 +106,11 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},
         {"count", TEN_OPTION_NUMBER, &count, "N", "N lead at a time, each in a slot of its own; TENURE_SLOT says which",
          NULL, NULL},
+        {"leader-http", TEN_OPTION_TEXT, &leader_http, "ADDR:PORT",
+         "answer GET /leader with 200 while this instance leads, else with 503; for load balancers", NULL, NULL},
     };
-    ten_role_work_options(&work, options + 5);
+    ten_role_work_options(&work, options + 6);
+    ten_session_identity_options(&session, options + 6 + TEN_ROLE_OPTIONS);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -112,6 +122,7 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     work.count = count == UINT32_MAX ? 0 : count;
     config.announces = TEN_ELECTION_ALWAYS;
+    config.leader_http = leader_http;
     exit_code = ten_role_work_configure(&session, &work, &config);
     config.restart = (enum ten_restart)restart;
     return exit_code ? exit_code : ten_role_work_run(&session, &config);

@@ -9,6 +9,7 @@
 
 #include "agent/warden/warden.h"
 #include "cli/host_check.h"
+#include "cli/visible.h"
 
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
@@ -112,7 +113,7 @@ static int work_on(ten_shared *shared, void *userdata) {
     int r = ten_leader_run(userdata, shared, &exit_code, &error);
     if (r == TENURE_OK)
         return exit_code;
-    fprintf(stderr, "tenure: %s\n", error.message);
+    ten_say(error.message);
     return ten_exit_code(r);
 }
 

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/id.h"
+#include "cli/visible.h"
+#include "runtime/metadata.h"
 
 #define LOG_FLUSH_MS 1000u
 
@@ -42,6 +44,23 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
     memcpy(options, common, sizeof common);
 }
 
+void ten_session_identity_options(ten_session *session, ten_option options[TEN_IDENTITY_OPTIONS]) {
+    options[0] = (ten_option){"address",
+                              TEN_OPTION_TEXT,
+                              &session->address,
+                              "HOST:PORT",
+                              "where this instance can be reached, for 'tenure owner'",
+                              "TENURE_ADDRESS",
+                              NULL};
+    options[1] = (ten_option){"label",
+                              TEN_OPTION_LIST,
+                              &session->labels,
+                              "K=V",
+                              "what else is to be known of this instance; repeatable",
+                              NULL,
+                              NULL};
+}
+
 static const ten_option no_options[] = {{.name = NULL}};
 
 void ten_session_help(const ten_command *command, const ten_option *own) {
@@ -61,21 +80,13 @@ void ten_session_help(const ten_command *command, const ten_option *own) {
 
 /* ---- saying */
 
-/* What a server said may be part of it: a control character could do something to the terminal. */
-static void say(const char *text) {
-    fprintf(stderr, "tenure: ");
-    for (const char *at = text; *at; at++)
-        fputc((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at, stderr);
-    fputc('\n', stderr);
-}
-
 int ten_session_usage(const ten_session *session, const char *format, ...) {
     char text[600];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say(text);
+    ten_say(text);
     fprintf(stderr, "usage: tenure %s %s\n       tenure %s --help tells more\n", session->command->name,
             session->command->usage, session->command->name);
     return TEN_EXIT_USAGE;
@@ -110,7 +121,7 @@ int ten_session_error(const ten_session *session, int error) {
     const char *message = tenure_message(session->context);
     /* The user who pressed ^C knows. */
     if (error != TENURE_E_CANCELLED)
-        say(message[0] ? message : tenure_strerror(error));
+        ten_say(message[0] ? message : tenure_strerror(error));
     return ten_exit_code(error);
 }
 
@@ -178,7 +189,7 @@ static int check_arguments(const ten_session *session, int first, int (*check)(c
     ten_error error;
     for (int i = first; i < session->count; i++) {
         if (check(session->arguments[i], &error) < 0) {
-            say(error.message);
+            ten_say(error.message);
             return TEN_EXIT_USAGE;
         }
     }
@@ -219,8 +230,13 @@ bool ten_session_check(const ten_session *session, int *ret_exit) {
         r = ten_id_check_namespace(session->namespace_name, &error);
     if (r == TENURE_OK && session->name)
         r = ten_id_check_instance_name(session->name, &error);
+    tenure_options options = ten_session_options(session);
+    ten_buf members = {0};
+    if (r == TENURE_OK)
+        r = ten_metadata_identity(&options, &members, &error);
+    ten_buf_free(&members);
     if (r < 0) {
-        say(error.message);
+        ten_say(error.message);
         *ret_exit = ten_exit_code(r);
     }
     return r == TENURE_OK;
@@ -235,7 +251,7 @@ void ten_session_open_log(ten_session *session, const char *instance) {
                              .instance = instance,
                              .namespace_name = session->namespace_name};
     if (ten_log_open(&config, &session->log, &error) < 0)
-        say(error.message); /* lease work does not need a log */
+        ten_say(error.message); /* lease work does not need a log */
 }
 
 tenure_options ten_session_options(const ten_session *session) {
@@ -244,7 +260,10 @@ tenure_options ten_session_options(const ten_session *session) {
                             .instance_name = session->name,
                             .ttl_ms = session->timing.ttl_ms,
                             .renew_ms = session->timing.renew_ms,
-                            .margin_ms = session->timing.margin_ms};
+                            .margin_ms = session->timing.margin_ms,
+                            .address = session->address,
+                            .labels = session->labels.items,
+                            .label_count = session->labels.count};
 }
 
 bool ten_session_open(ten_session *session, int *ret_exit) {
@@ -266,7 +285,7 @@ int ten_session_close(ten_session *session, int exit_code) {
     waiting_context = NULL;
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_code == TEN_EXIT_DONE) {
         if (errno != EPIPE)
-            say("cannot write to standard output");
+            ten_say("cannot write to standard output");
         exit_code = TEN_EXIT_FAILED;
     }
     (void)tenure_close(session->context);

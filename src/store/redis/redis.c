@@ -312,6 +312,7 @@ const ten_store_ops ten_redis_ops = {
     .open = redis_open,
     .close = redis_close,
     .apply = ten_redis_apply,
+    .check_op = ten_redis_check_op,
     .edit_targets = ten_redis_edit,
     .forget = ten_redis_forget,
     .forget_history = ten_redis_forget_history,

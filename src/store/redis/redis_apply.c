@@ -606,6 +606,12 @@ static int run_batch(struct batch *batch) {
     return r;
 }
 
+int ten_redis_check_op(ten_store *base, const ten_op *op) {
+    const ten_redis_space *space;
+    int r = ten_redis_space_get(&((ten_redis_store *)base)->layout, op->namespace_name, &space, &base->error);
+    return r == TENURE_OK && op->target ? ten_redis_space_check(space, op->target, &base->error) : r;
+}
+
 int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_redis_store *store = (ten_redis_store *)base;
     struct batch batch = {.store = store,

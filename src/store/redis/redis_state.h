@@ -126,6 +126,7 @@ uint64_t ten_redis_number(const redisReply *reply);
 
 /* ---- the ops */
 
+int ten_redis_check_op(ten_store *base, const ten_op *op);
 int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
 int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                    uint64_t timeout_ms);
