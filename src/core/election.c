@@ -143,7 +143,9 @@ static uint64_t feed_ms(void *self, uint64_t now_ms) {
 
 static uint64_t instances_ms(const void *self) {
     const ten_election *election = self;
-    bool wanted = election->config.has_turns && election->announced && election->state == TEN_ELECTION_FOLLOWING;
+    bool looks = election->state == TEN_ELECTION_FOLLOWING ||
+                 (election->state == TEN_ELECTION_LEADING && election->config.failback_ms != UINT64_MAX);
+    bool wanted = election->config.has_turns && election->announced && looks;
     return wanted ? election->turns.list_ms : UINT64_MAX;
 }
 
@@ -153,8 +155,7 @@ static void instances_begin(void *self, uint64_t now_ms) {
 }
 
 static void take_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
-    (void)now_ms;
-    ten_turns_list(&((ten_election *)self)->turns, instance);
+    ten_turns_list(&((ten_election *)self)->turns, instance, now_ms);
 }
 
 /* Listed again from time to time: an instance whose host has died leaves no word. */
@@ -197,6 +198,16 @@ void ten_election_withdraw(ten_election *election, enum ten_reason reason) {
 void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     if (election->state == TEN_ELECTION_LEADING)
         ten_election_step_down(election, reason, pause_ms);
+}
+
+/* When this leader steps down for a candidate with a higher priority. */
+static uint64_t failback_ms(const ten_election *election) {
+    if (election->config.failback_ms == UINT64_MAX || election->state != TEN_ELECTION_LEADING || !election->working)
+        return UINT64_MAX;
+    uint64_t seen_ms = ten_turns_better_ms(&election->turns, election->config.priority);
+    uint64_t least_ms = election->began_ms + election->config.timing.ttl_ms;
+    return seen_ms == UINT64_MAX ? seen_ms
+                                 : ten_max_u64(ten_add_saturating(seen_ms, election->config.failback_ms), least_ms);
 }
 
 void ten_election_stopped(ten_election *election) {
@@ -302,7 +313,7 @@ static uint64_t presence_due_ms(const ten_election *election) {
 }
 
 static uint64_t due_ms(const ten_election *election) {
-    return ten_min_u64(lease_due_ms(election), presence_due_ms(election));
+    return ten_min_u64(failback_ms(election), ten_min_u64(lease_due_ms(election), presence_due_ms(election)));
 }
 
 uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
@@ -398,6 +409,8 @@ const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_coun
     ten_election *election = self;
     if (ten_election_expire(election, now_ms))
         return NULL; /* the program learns of the end before the next term can begin */
+    if (failback_ms(election) <= now_ms)
+        ten_election_resign(election, TEN_REASON_RESIGNED, election->config.timing.ttl_ms);
     if (due_ms(election) > now_ms)
         return NULL;
     election->op_count = 0;

@@ -71,6 +71,11 @@ typedef struct ten_election_config {
     enum ten_election_announces announces;
     const char *metadata; /* announced: see core/turns.h. It must outlive the election */
     bool has_turns;       /* candidates take turns, by what they announce */
+    int64_t priority;     /* as announced: the highest leads when the role becomes free */
+    /* For how long a candidate with a higher priority must have been there before this leader steps down for it, but at
+     * least a TTL from the beginning of the term: if the better one does not take the role, nobody ping-pongs.
+     * UINT64_MAX: it does not. */
+    uint64_t failback_ms;
 } ten_election_config;
 
 enum ten_election_state {
@@ -108,6 +113,7 @@ typedef struct ten_election {
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */
     uint64_t sent_ms;
     uint64_t renew_ms;       /* when to renew */
+    uint64_t began_ms;       /* when the term began */
     uint64_t pause_until_ms; /* its work ended by itself: no campaign before this, even if another leader steps down */
     uint64_t keep_until_ms;  /* of the term with keep_token */
     uint64_t keep_token;

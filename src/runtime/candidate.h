@@ -23,7 +23,8 @@ typedef struct ten_election_extras {
     /* Whether and how it announces itself: only for a context with one election and no fleet member in that namespace,
      * because there is one heartbeat for all of them. */
     enum ten_election_announces announces;
-    int64_t priority; /* announced, too */
+    int64_t priority;     /* announced, too */
+    uint64_t failback_ms; /* one more than in core/election.h; 0: never */
 } ten_election_extras;
 
 int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,

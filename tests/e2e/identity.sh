@@ -90,6 +90,26 @@ leader_http() {
     page "http://$(served "$other" leader_served)/leader"
     same status "$CODE" 200
 }
+priorities() {
+    TTL=2000
+    RENEW=500
+    candidate low --priority 1 --failback 1s
+    until_true 20 leads low
+    candidate high --priority 9 --failback 1s
+    until_true 30 leads high
+    candidate middle --priority 5 --failback 1s
+    entered middle
+    stop high
+    until_true 30 another_leads "$(leader)"
+    until_true 30 leads middle
+    never_two 3
+    exits 2 "$TENURE" elect web --priority x -- true
+    err_has --priority
+    exits 2 "$TENURE" elect web --failback 5 -- true
+    err_has --failback 5s
+    exits 2 "$TENURE" elect web --failback 5s --count 2 -- true
+    err_has --count
+}
 mistakes() {
     for address in '' host ':80' 'host:' 'host:0' 'host:65536' 'ho st:80' "$(printf 'h%.0s' $(seq 300)):1"; do
         exits 2 "$TENURE" elect web --address "$address" -- true
@@ -113,6 +133,7 @@ c'; do
 also 'agents say where they are, and owner and nodes show it' agents
 also 'the server shows it, and answers who holds a target' over_rest
 also 'a candidate says over HTTP whether it leads' on_store_of_roles leader_http
+also 'the highest priority leads, and gets the role back after the failback' on_store_of_roles priorities
 also 'mistakes are told' mistakes
 gather
 finish

@@ -506,7 +506,9 @@ static int open_election(struct leader *leader, ten_error *error) {
                                   .measures = &leader->measures,
                                   .all = config->all,
                                   .all_count = config->all_count,
-                                  .announces = config->announces};
+                                  .announces = config->announces,
+                                  .priority = config->priority,
+                                  .failback_ms = config->failback_ms};
     const char *role = config->all_count ? config->all[0] : config->role;
     int r = ten_candidate_open(leader->context, role, &options, &extras, &leader->election);
     if (r < 0)

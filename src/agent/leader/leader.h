@@ -19,6 +19,8 @@ typedef struct ten_leader_config {
     const char *const *all; /* roles that are led together, instead of the one; NULL: none */
     uint32_t all_count;
     enum ten_election_announces announces;
+    int64_t priority; /* these two as in ten_election_extras */
+    uint64_t failback_ms;
     tenure_options context; /* its namespace is that of the role */
     uint64_t at_least_ms;   /* as in tenure_election_options */
     char **command;         /* ends with NULL */
