@@ -98,7 +98,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     const char *leader_http = NULL;
     uint32_t priority = 0;
     uint64_t failback_ms = UINT64_MAX;
-    ten_option options[8 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
+    config.healthy_every_ms = 10000;
+    ten_option options[10 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -112,11 +113,15 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
          "answer GET /leader with 200 while this instance leads, else with 503; for load balancers", NULL, NULL},
         {"priority", TEN_OPTION_NUMBER, &priority, "N",
          "of the candidates the one with the highest leads when the role becomes free; default 0", NULL, NULL},
+        {"healthy", TEN_OPTION_TEXT, &config.healthy, "CMD",
+         "run by /bin/sh -c now and then; while it does not exit with 0, this instance does not lead", NULL, NULL},
+        {"healthy-every", TEN_OPTION_PERIOD, &config.healthy_every_ms, "D",
+         "how often, and how long it may take; default 10s", NULL, NULL},
         {"failback", TEN_OPTION_DURATION, &failback_ms, "D",
          "step down for a higher priority that has been there this long; default: never", NULL, NULL},
     };
-    ten_role_work_options(&work, options + 8);
-    ten_session_identity_options(&session, options + 8 + TEN_ROLE_OPTIONS);
+    ten_role_work_options(&work, options + 10);
+    ten_session_identity_options(&session, options + 10 + TEN_ROLE_OPTIONS);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;

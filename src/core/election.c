@@ -200,6 +200,15 @@ void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_
         ten_election_step_down(election, reason, pause_ms);
 }
 
+void ten_election_set_fit(ten_election *election, bool is_fit, uint64_t now_ms) {
+    if (election->unfit != is_fit)
+        return;
+    election->unfit = !is_fit;
+    if (!is_fit && election->state == TEN_ELECTION_LEADING)
+        ten_election_step_down(election, TEN_REASON_RESIGNED, 0);
+    election->beat_ms = now_ms;
+}
+
 /* When this leader steps down for a candidate with a higher priority. */
 static uint64_t failback_ms(const ten_election *election) {
     if (election->config.failback_ms == UINT64_MAX || election->state != TEN_ELECTION_LEADING || !election->working)
@@ -289,21 +298,22 @@ static uint64_t lease_due_ms(const ten_election *election) {
         return 0;
     if (ten_election_leads(election))
         return election->renew_ms;
-    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
+    bool may_campaign =
+        election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working && !election->unfit;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
     return may_campaign ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
 }
 
 static bool is_leaving(const ten_election *election) {
-    return election->announced && !election->campaigns && !ten_election_leads(election);
+    return election->announced && (!election->campaigns || election->unfit) && !ten_election_leads(election);
 }
 
 static bool is_present(const ten_election *election) {
     bool wanted = election->config.announces == TEN_ELECTION_ALWAYS ||
                   (election->config.announces == TEN_ELECTION_WAITING && election->waits);
     return wanted && !election->announce_refused && !election->refused &&
-           (election->campaigns || ten_election_leads(election));
+           ((election->campaigns && !election->unfit) || ten_election_leads(election));
 }
 
 static uint64_t presence_due_ms(const ten_election *election) {

@@ -102,6 +102,7 @@ typedef struct ten_election {
     bool unsure;           /* any: a campaign for this slot was not answered */
     ten_turns turns;       /* of the candidates */
     uint64_t beat_ms;      /* when to announce it */
+    bool unfit;            /* it is not able to do the work */
     bool waits;            /* it was refused once */
     bool announced;        /* or may be */
     bool announce_refused; /* the namespace has another TTL: nobody gets to know of this candidate */
@@ -132,6 +133,8 @@ void ten_election_campaign(ten_election *election, uint64_t now_ms);
 void ten_election_withdraw(ten_election *election, enum ten_reason reason);
 /* Steps down, and campaigns again after the pause, in which others go first; not if it was withdrawn. */
 void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms);
+/* Whether it is able to do the work. While it is not, it steps down and is no candidate. It is at the start. */
+void ten_election_set_fit(ten_election *election, bool is_fit, uint64_t now_ms);
 /* The work of the term has ended, by itself or because it was told to. Only now is the lease released, or is a new term
  * campaigned for: no term begins while the work of an earlier one still runs. */
 void ten_election_stopped(ten_election *election);

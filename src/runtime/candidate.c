@@ -497,6 +497,13 @@ void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, u
     ten_carrier_unlock(election->carrier);
 }
 
+void ten_candidate_set_fit(tenure_election *election, bool is_fit) {
+    ten_carrier_lock(election->carrier);
+    ten_election_set_fit(&election->core, is_fit, now_ms(election));
+    publish(election);
+    ten_carrier_unlock(election->carrier);
+}
+
 void ten_candidate_keep_nothing(tenure_election *election) {
     ten_carrier_lock(election->carrier);
     ten_election_keep_nothing(&election->core);

@@ -26,6 +26,8 @@ typedef struct ten_leader_config {
     char **command;         /* ends with NULL */
     const char *on_elected; /* run by /bin/sh -c; NULL: none */
     const char *on_demoted;
+    const char *healthy;       /* by /bin/sh -c: it leads only while this exits with 0; NULL: always */
+    uint64_t healthy_every_ms; /* how often it is run */
     enum ten_restart restart;
     uint64_t grace_ms;      /* ending the command starts this long before the deadline */
     uint64_t kill_after_ms; /* how long it may take to end when nothing else presses */
