@@ -1,15 +1,15 @@
 /*
- * The fleet: leases that hang on this instance's session (see store.h). A heartbeat renews all of them. This file decides
- * when its answer may be believed for which of them, what has to be read or renewed one by one before, and when a fleet
- * uses sessions at all. Called by the fleet's other files.
+ * The fleet: leases that hang on this instance's session (see store.h). A heartbeat renews all of them. This file
+ * decides when its answer may be believed for which of them, what has to be read or renewed one by one before, and when
+ * a fleet uses sessions at all. Called by the fleet's other files.
  *
  *  - A lease is sure if it was granted or read after the last heartbeat that reported another version. If a heartbeat
- *    reports the session and the version that are known, nobody has touched a lease of the session since: those that are
- *    sure are held for longer, counted from the sending of that heartbeat.
+ *    reports the session and the version that are known, nobody has touched a lease of the session since: those that
+ *    are sure are held for longer, counted from the sending of that heartbeat.
  *  - If it reports another version, all are unsure, and keep their deadlines. They are read. What is as it should be is
- *    believed from the sending of the heartbeat, because it was read after that. The others are renewed one by one, which
- *    says whether they are lost, and puts back what a store has lost.
- *  - Some are read with each heartbeat in any case: a store that lost leases and did not notice does not raise versions.
+ *    believed from the sending of the heartbeat, because it was read after that. The others are renewed one by one,
+ *    which says whether they are lost, and puts back what a store has lost.
+ *  - Some are read with each heartbeat in any case: a store that lost leases without noticing raises no version.
  *  - Sessions are used if all instances know them. An older one judges a lease by its own end alone. When the first of
  *    those comes, all leases get ends of their own again; when the last has gone, they are put back on the session.
  */
