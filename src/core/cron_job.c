@@ -228,13 +228,12 @@ void ten_cron_job_ended(ten_cron_job *job, int exit_code, uint64_t duration_ms, 
     job->memory.duration_ms = duration_ms;
     job->memory.runs++;
     job->missed = 0;
-    /* What came while it ran has been passed over. */
-    if (job->policy.overlap == TEN_CRON_OVERLAP_SKIP) {
-        int64_t last_ms = ten_cron_last(job->schedule, job->zone, job->instant_ms, now_ms);
-        if (last_ms != TEN_CRON_NEVER) {
-            pass_over(job, last_ms + 1);
-            job->memory.instant_ms = last_ms;
-        }
+    /* What came while it ran has been passed over; not what came before it started, which is still to be made up for. */
+    int64_t last_ms = ten_cron_last(job->schedule, job->zone, job->memory.started_ms, now_ms);
+    if (job->policy.overlap == TEN_CRON_OVERLAP_SKIP && last_ms != TEN_CRON_NEVER &&
+        next_of(job, job->instant_ms) > job->memory.started_ms) {
+        pass_over(job, last_ms + 1);
+        job->memory.instant_ms = last_ms;
     }
     job->state = TEN_CRON_REPORTING;
 }

@@ -158,6 +158,8 @@ bool ten_crontab_import(const char *line, const char *name, char *text, size_t s
     const char *at = skip_blanks(line);
     size_t word = strcspn(at, " \t");
     const char *equals = memchr(at, '=', word);
+    if (!ten_utf8_is_text(line, strlen(line)))
+        return wrong(&place, line, "the line is not UTF-8");
     if (equals && ((*at | 0x20) >= 'a' && (*at | 0x20) <= 'z'))
         return wrong(&place, at, "a variable is not taken over: set it in the command or in the environment");
     if (strncmp(at, "@reboot", 7) == 0)
