@@ -182,6 +182,13 @@ static void tell(ten_buf *more, const char *prefix, const struct figures *figure
                    bench_median(figures->per_cpu, ROUNDS));
 }
 
+/* What one of ours is to reach at least, of that peer's rate; 0: nothing. */
+static double goal_of(enum job job, enum who ours, enum who peer) {
+    if (ours != API_REDIS || job == MANY)
+        return 0;
+    return peer == REDIS_PY ? 1.0 : peer == SEED && job == PAIRS ? 0.5 : 0;
+}
+
 /* One of ours against one peer; `cpu`: by the client's processor time. */
 static bool add_row(bench_report *report, struct rates *rates, enum job ours_job, enum who ours, enum job peer_job,
                     enum who peer, const char *what, bool cpu) {
@@ -189,7 +196,8 @@ static bool add_row(bench_report *report, struct rates *rates, enum job ours_job
     struct figures *own = &rates->figures[ours][ours_job], *other = &rates->figures[peer][peer_job];
     bench_row head = {.name = contest_keep_text("peers/%s/%s/%s", what, names[ours], names[peer]),
                       .against = measured ? contest_keep_text("%s, the same job", names[peer]) : "NOT MEASURED",
-                      .kind = BENCH_RATE};
+                      .kind = BENCH_RATE,
+                      .goal = measured ? goal_of(ours_job, ours, peer) : 0};
     bench_row *row =
         bench_add(report, head, cpu ? own->per_cpu : own->rates, cpu ? other->per_cpu : other->rates, ROUNDS);
     if (!row)

@@ -273,7 +273,7 @@ static bool race_new(bench_report *report, struct runner *ours, struct runner *b
     };
     ours->window = bare->window = LEASES;
     return bench_race(sides, TEN_COUNT(sides), ACQUIRE_ROUNDS, 1) &&
-           add_row(report, BENCH_RATE, "redis-acquire", "bare SET NX PX, pipeline of 256; never leased before", 0.6,
+           add_row(report, BENCH_RATE, "redis-acquire", "bare SET NX PX, pipeline of 256; never leased before", 0.4,
                    sides[0].rates, sides[1].rates, ACQUIRE_ROUNDS) &&
            add_row(report, BENCH_COST, "redis-acquire/server", "CPU of the server an acquire; bare SET NX PX", 0,
                    sides[0].server_us, sides[1].server_us, ACQUIRE_ROUNDS) &&
@@ -302,6 +302,88 @@ bool redis_measure_acquire(bench_report *report, const char *directory) {
     done = ours.bare && race_new(report, &ours, &bare, server.pid) && race_again(report, &ours, &bare);
     close_runner(&ours);
     close_runner(&bare);
+    redis_server_remove(&server);
+    return done;
+}
+
+/* ---- one operation at a time --------------------------------------------------------------------------- */
+
+#define SINGLES       2000u /* targets that are acquired, renewed and released, one after the other */
+#define SINGLE_ROUNDS 15u
+
+enum single { ACQUIRE_ONE, RENEW_ONE, RELEASE_ONE, SET_ONE, SINGLE_KINDS };
+
+/* What the server has spent on one command of a kind, in each round. */
+struct singles {
+    ten_store *store;
+    redisContext *bare;
+    ground_leases leases;
+    double us[SINGLE_KINDS][SINGLE_ROUNDS];
+};
+
+static bool apply_singles(struct singles *singles, enum ten_op_kind kind, double *ret_us) {
+    wire_cost before = {0}, after = {0};
+    bool done = wire_cost_read(singles->bare, "evalsha", &before);
+    for (size_t i = 0; done && i < singles->leases.count; i++) {
+        ten_op *op = &singles->leases.ops[i];
+        op->kind = kind;
+        done = ground_apply(singles->store, op, &singles->leases.results[i], 1);
+        op->token = singles->leases.results[i].token;
+    }
+    done = done && wire_cost_read(singles->bare, "evalsha", &after);
+    *ret_us = (after.us - before.us) / SINGLES;
+    return done;
+}
+
+static bool command_singles(struct singles *singles, const char *format) {
+    bool done = true;
+    for (size_t i = 0; done && i < SINGLES; i++) {
+        redisReply *reply = wire_ask(singles->bare, format, singles->leases.targets[i]);
+        done = reply != NULL;
+        if (reply)
+            freeReplyObject(reply);
+    }
+    return done;
+}
+
+static bool set_singles(struct singles *singles, double *ret_us) {
+    wire_cost before = {0}, after = {0};
+    bool done = wire_cost_read(singles->bare, "set", &before) &&
+                command_singles(singles, "SET bare:%s holder NX PX 30000") &&
+                wire_cost_read(singles->bare, "set", &after);
+    /* The scripts of the other sides have their SET, too, but not meanwhile. */
+    *ret_us = (after.us - before.us) / SINGLES;
+    return done && command_singles(singles, "DEL bare:%s");
+}
+
+static bool race_singles(struct singles *singles) {
+    bool done = true;
+    for (size_t round = 0; done && round < SINGLE_ROUNDS; round++)
+        done = apply_singles(singles, TEN_OP_RELEASE, &singles->us[RELEASE_ONE][round]) &&
+               apply_singles(singles, TEN_OP_ACQUIRE, &singles->us[ACQUIRE_ONE][round]) &&
+               apply_singles(singles, TEN_OP_RENEW, &singles->us[RENEW_ONE][round]) &&
+               set_singles(singles, &singles->us[SET_ONE][round]);
+    return done;
+}
+
+bool redis_measure_single(bench_report *report, const char *directory) {
+    struct singles singles = {0};
+    struct redis_server server;
+    (void)directory;
+    bool done = redis_server_start(&server, NULL) == 0;
+    singles.store = done ? open_store(&server, 0) : NULL;
+    singles.bare = singles.store ? wire_connect(&server, 0) : NULL;
+    done = singles.bare && ground_acquire(singles.store, 1, SINGLES, &singles.leases) && race_singles(&singles) &&
+           add_row(report, BENCH_COST, "redis-single/acquire", "server time of one acquire; of a bare SET NX PX", 7.5,
+                   singles.us[ACQUIRE_ONE], singles.us[SET_ONE], SINGLE_ROUNDS) &&
+           add_row(report, BENCH_COST, "redis-single/renew", "the same of one renewal", 0, singles.us[RENEW_ONE],
+                   singles.us[SET_ONE], SINGLE_ROUNDS) &&
+           add_row(report, BENCH_COST, "redis-single/release", "the same of one release", 0, singles.us[RELEASE_ONE],
+                   singles.us[SET_ONE], SINGLE_ROUNDS);
+    ten_store_close(singles.store);
+    ground_free(&singles.leases);
+    if (singles.bare)
+        redisFree(singles.bare);
     redis_server_remove(&server);
     return done;
 }

@@ -340,6 +340,7 @@ static const struct {
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},
+    {"redis-single", redis_measure_single},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
     {"handover/redis", handover_measure_redis},

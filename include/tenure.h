@@ -665,6 +665,10 @@ typedef struct tenure_election_options {
     void (*on_demoted)(tenure_election *election, uint64_t token, const char *reason, void *userdata);
     tenure_event_fn on_event; /* what the log would say; NULL: not reported */
     void *userdata;
+    /* A role with so many slots, at most 1,000: so many instances lead at a time, each in another slot. The slots are the
+     * targets ROLE/0, ROLE/1 and so on; each has its own token. All candidates of a role must use the same count. 0: the
+     * role is a target itself. */
+    uint32_t count;
 } tenure_election_options;
 
 /* Starts to campaign. */
@@ -677,6 +681,8 @@ TENURE_API void tenure_election_close(tenure_election *election);
 TENURE_API bool tenure_election_leads(const tenure_election *election);
 /* The token of the term; 0 when it does not lead. */
 TENURE_API uint64_t tenure_election_token(const tenure_election *election);
+/* The number of the slot that it leads, from 0 on; -1 when it does not lead. */
+TENURE_API int tenure_election_slot(const tenure_election *election);
 /* Milliseconds until the local deadline, also while uncertain or stepping down; 0: none. */
 TENURE_API uint64_t tenure_election_remaining_ms(const tenure_election *election);
 /* Waits up to wait_ms until tenure_election_leads() is true. on_elected may run before or after it returns.

@@ -1,7 +1,8 @@
 /*
- * Hashing: FNV-1a for a string, and a mixer with full avalanche. FNV alone hardly carries its last byte into the high
+ * Hashing. For what all instances compute alike: FNV-1a for a string, and a mixer with full avalanche. FNV alone hardly carries its last byte into the high
  * bits (`scene-01` to `scene-09` would all go to one of three instances), so whatever is compared by size is mixed
- * first.
+ * first. For tables: a hash with a secret, because ids come from clients. Whoever knows how a table hashes can choose ids
+ * that all land in one place, and every look-up becomes a walk through all of them.
  */
 #ifndef TEN_BASE_HASH_H
 #define TEN_BASE_HASH_H
@@ -22,5 +23,18 @@ static inline uint64_t ten_hash_mix(uint64_t x) {
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
+
+/* What a table hashes with; it keeps the one that it began with. */
+typedef struct ten_hash_key {
+    uint64_t words[2];
+} ten_hash_key;
+
+/* The process's own. Zero, so that tests and simulations repeat, until a program or a context asks for a secret one, which
+ * happens once. */
+ten_hash_key ten_hash_key_now(void);
+void ten_hash_key_make_secret(void);
+
+/* SipHash-1-3. */
+uint64_t ten_hash_keyed(const char *text, ten_hash_key key);
 
 #endif

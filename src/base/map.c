@@ -1,13 +1,12 @@
 /*
- * A hash map from text to a pointer: open addressing with linear probing, and removal by shifting back. Called by the
- * memory store and, later, the fleet.
+ * A hash map from text to a pointer: open addressing with linear probing, and removal by shifting back. Called by
+ * whoever keeps something by its id.
  */
 #include "base/map.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 
 void ten_map_free(ten_map *map) {
     for (size_t i = 0; i < map->room; i++)
@@ -16,8 +15,6 @@ void ten_map_free(ten_map *map) {
     *map = (ten_map){0};
 }
 
-/* FNV's low bits carry the last byte well enough for a table; its high bits do not (see docs/ARCHITECTURE.md on the
- * plan). */
 static size_t find(const ten_map *map, const char *key, uint64_t hash) {
     size_t at = (size_t)hash & (map->room - 1);
     while (map->entries[at].key && (map->entries[at].hash != hash || strcmp(map->entries[at].key, key) != 0))
@@ -28,16 +25,18 @@ static size_t find(const ten_map *map, const char *key, uint64_t hash) {
 void *ten_map_get(const ten_map *map, const char *key) {
     if (map->count == 0)
         return NULL;
-    const ten_map_entry *entry = &map->entries[find(map, key, ten_hash_text(key))];
+    const ten_map_entry *entry = &map->entries[find(map, key, ten_hash_keyed(key, map->key))];
     return entry->key ? entry->value : NULL;
 }
 
 const char *ten_map_key(const ten_map *map, const char *key) {
-    return map->count ? map->entries[find(map, key, ten_hash_text(key))].key : NULL;
+    return map->count ? map->entries[find(map, key, ten_hash_keyed(key, map->key))].key : NULL;
 }
 
 static bool grow(ten_map *map) {
-    ten_map larger = {.room = map->room ? map->room * 2 : 16};
+    if (map->room == 0)
+        map->key = ten_hash_key_now();
+    ten_map larger = {.room = map->room ? map->room * 2 : 16, .key = map->key};
     larger.entries = ten_calloc(larger.room, sizeof *larger.entries);
     if (!larger.entries)
         return false;
@@ -53,7 +52,7 @@ static bool grow(ten_map *map) {
 bool ten_map_put(ten_map *map, const char *key, void *value) {
     if (map->count * 4 >= map->room * 3 && !grow(map))
         return false;
-    uint64_t hash = ten_hash_text(key);
+    uint64_t hash = ten_hash_keyed(key, map->key);
     ten_map_entry *entry = &map->entries[find(map, key, hash)];
     if (!entry->key) {
         char *copy = ten_strdup(key);
@@ -71,7 +70,7 @@ void *ten_map_remove(ten_map *map, const char *key) {
     if (map->count == 0)
         return NULL;
     size_t mask = map->room - 1;
-    size_t hole = find(map, key, ten_hash_text(key));
+    size_t hole = find(map, key, ten_hash_keyed(key, map->key));
     void *value = map->entries[hole].value;
     if (!map->entries[hole].key)
         return NULL;

@@ -1,5 +1,6 @@
 /*
- * A hash map from text to a pointer. The map owns copies of its keys, not what the values point to.
+ * A hash map from text to a pointer. The map owns copies of its keys, not what the values point to. Keys come from clients,
+ * so they are hashed with the process's secret (hash.h).
  */
 #ifndef TEN_BASE_MAP_H
 #define TEN_BASE_MAP_H
@@ -7,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/hash.h"
 
 typedef struct ten_map_entry {
     char *key; /* NULL: an empty place */
@@ -18,6 +21,7 @@ typedef struct ten_map {
     ten_map_entry *entries;
     size_t room; /* a power of two, or 0 */
     size_t count;
+    ten_hash_key key;
 } ten_map;
 
 void ten_map_free(ten_map *map);

@@ -8,12 +8,13 @@
 #include "agent/warden/warden.h"
 #include "cli/commands.h"
 #include "cli/host_check.h"
+#include "cli/visible.h"
 
 static int work(ten_shared *shared, void *userdata) {
     ten_error error = {0};
     int r = ten_agent_run(userdata, shared, &error);
     if (r < 0)
-        fprintf(stderr, "tenure: %s\n", error.message);
+        ten_say(error.message);
     return ten_exit_code(r);
 }
 

@@ -8,6 +8,19 @@
 
 #include "base/io.h"
 #include "cli/commands.h"
+#include "cli/visible.h"
+
+/* Whoever held the lease may have written anything. Its lines stay lines. */
+static void print_on_terminal(char *value, size_t size) {
+    value[ten_min_u64(size, TENURE_CHECKPOINT_MAX)] = '\0';
+    for (char *line = value, *end; line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        ten_print_visible(stdout, line);
+        putchar('\n');
+    }
+}
 
 static int print(const ten_session *session, const char *target) {
     char value[TENURE_CHECKPOINT_MAX + 1];
@@ -20,9 +33,10 @@ static int print(const ten_session *session, const char *target) {
         fprintf(stderr, "tenure: %s has no checkpoint\n", target);
         return TEN_EXIT_FAILED;
     }
-    (void)fwrite(value, 1, size, stdout);
-    if (size > 0 && value[size - 1] != '\n' && isatty(STDOUT_FILENO))
-        putchar('\n');
+    if (isatty(STDOUT_FILENO))
+        print_on_terminal(value, size);
+    else
+        (void)fwrite(value, 1, size, stdout);
     return TEN_EXIT_DONE;
 }
 

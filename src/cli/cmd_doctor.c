@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -17,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/fleet_check.h"
 #include "cli/host_check.h"
+#include "cli/visible.h"
 #include "runtime/context.h"
 
 #define PINGS                 20u
@@ -36,9 +38,13 @@ static void print_check(enum tenure_check_level level, const char *check, const 
     if ((int)level > report->worst)
         report->worst = (int)level;
     if (!report->session->json) {
-        printf("%-5s %-22s %s\n", words[level], check, found);
-        if (advice[0])
-            printf("      %-22s -> %s\n", "", advice);
+        printf("%-5s %-22s ", words[level], check);
+        ten_print_visible(stdout, found);
+        if (advice[0]) {
+            printf("\n      %-22s -> ", "");
+            ten_print_visible(stdout, advice);
+        }
+        printf("\n");
         return;
     }
     ten_buf line = {0};
@@ -71,6 +77,26 @@ static void check_password(struct report *report) {
     if (at && memchr(authority + 3, ':', (size_t)(at - authority - 3)))
         print_check(TENURE_CHECK_WARN, "password", "the URL of the store has a password in it",
                     "put it into a file that only this user can read, and name that: password_file=PATH", report);
+}
+
+/* Files with secrets that the URL names. */
+static void check_secret_files(struct report *report) {
+    static const char *const options[] = {"password_file", "token_file", "key_file"};
+    ten_url url;
+    ten_error error;
+    if (!report->session->store || ten_url_parse(report->session->store, &url, &error) < 0)
+        return;
+    for (size_t i = 0; i < TEN_COUNT(options); i++) {
+        struct stat about;
+        const char *path = ten_url_option(&url, options[i]);
+        if (!path || stat(path, &about) != 0)
+            continue;
+        bool exposed = about.st_mode & (S_IROTH | S_IWOTH);
+        print_check(exposed ? TENURE_CHECK_WARN : TENURE_CHECK_OK, options[i],
+                    exposed ? "every user can read the file, or change it" : "only its user or group can read the file",
+                    exposed ? "chmod o-rw the file" : "", report);
+    }
+    ten_url_free(&url);
 }
 
 static int compare(const void *a, const void *b) {
@@ -194,6 +220,7 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
         return report_unreachable(&report, exit_code);
     check_clock(&report);
     check_password(&report);
+    check_secret_files(&report);
     ten_host_check(print_check, &report);
     int r = end ? end_recovery(&report) : TENURE_OK;
     if (r == TENURE_OK)

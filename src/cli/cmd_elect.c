@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/role_work.h"
+#include "cli/visible.h"
 
 #define RETRY_US 500000u
 
@@ -36,6 +37,11 @@ static void print_json(const ten_session *session, const tenure_leader *leader) 
     ten_buf_free(&line);
 }
 
+static void print_words(const tenure_leader *leader) {
+    ten_print_visible(stdout, leader->instance);
+    printf("\t%llu\n", (unsigned long long)leader->token);
+}
+
 static int print_leader(const tenure_leader *leader, void *userdata) {
     struct observer *observer = userdata;
     if (observer->down)
@@ -50,7 +56,7 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
     if (observer->session->json)
         print_json(observer->session, leader);
     else if (leader->instance[0])
-        printf("%s\t%llu\n", leader->instance, (unsigned long long)leader->token);
+        print_words(leader);
     else
         printf("-\n");
     return fflush(stdout) == 0 ? 0 : 1;
@@ -88,7 +94,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     ten_role_work work;
     int restart = TEN_RESTART_NEVER;
     bool observes = false;
-    ten_option options[4 + TEN_ROLE_OPTIONS + 1] = {
+    uint32_t count = UINT32_MAX;
+    ten_option options[5 + TEN_ROLE_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -96,8 +103,10 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         {"on-demoted", TEN_OPTION_TEXT, &config.on_demoted, "CMD",
          "run after the command, by /bin/sh -c, for up to 10s; TENURE_REASON says why", NULL, NULL},
         {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},
+        {"count", TEN_OPTION_NUMBER, &count, "N", "N lead at a time, each in a slot of its own; TENURE_SLOT says which",
+         NULL, NULL},
     };
-    ten_role_work_options(&work, options + 4);
+    ten_role_work_options(&work, options + 5);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -105,6 +114,10 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--observe takes one role, and no command");
     if (observes)
         return observe(&session);
+    if (count == 0)
+        return ten_session_usage(&session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
+    work.count = count == UINT32_MAX ? 0 : count;
+    config.announces = TEN_ELECTION_ALWAYS;
     exit_code = ten_role_work_configure(&session, &work, &config);
     config.restart = (enum ten_restart)restart;
     return exit_code ? exit_code : ten_role_work_run(&session, &config);

@@ -15,6 +15,7 @@
 #include "agent/guard/guard_topic.h"
 #include "base/io.h"
 #include "cli/commands.h"
+#include "cli/visible.h"
 
 struct guard_options {
     const char *in;
@@ -40,7 +41,7 @@ struct flow {
 };
 
 static int say(const char *text, int exit_code) {
-    fprintf(stderr, "tenure: %s\n", text);
+    ten_say(text);
     return exit_code;
 }
 

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/fleet_listing.h"
 #include "cli/table.h"
+#include "cli/visible.h"
 
 struct dry_run {
     const ten_session *session;
@@ -82,11 +84,17 @@ static void print_plan(struct dry_run *run) {
     }
 }
 
+static void print_share(const char *instance, size_t share) {
+    char *shown = ten_visible(instance);
+    fprintf(stderr, "tenure: %-44s %zu targets\n", shown ? shown : "?", share);
+    ten_free(shown);
+}
+
 static void print_shares(const struct dry_run *run) {
     const ten_plan *plan = run->view->plan;
     for (uint32_t i = 0; i < ten_plan_instance_bound(plan); i++)
         if (ten_plan_instance_id(plan, i))
-            fprintf(stderr, "tenure: %-44s %zu targets\n", ten_plan_instance_id(plan, i), ten_plan_share(plan, i));
+            print_share(ten_plan_instance_id(plan, i), ten_plan_share(plan, i));
 }
 
 int ten_cmd_plan(const ten_command *command, int argc, char **argv) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/visible.h"
 #include "server/server.h"
 
 static void say_ready(const char *address) {
@@ -65,6 +66,6 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     ten_error error = {0};
     int r = ten_server_run(&config, say_ready, &error);
     if (r < 0)
-        fprintf(stderr, "tenure: %s\n", error.message);
+        ten_say(error.message);
     return ten_exit_code(r);
 }

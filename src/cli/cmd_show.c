@@ -7,9 +7,12 @@
 #include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/lease_output.h"
+#include "cli/visible.h"
 
 static void print_line(const char *key, const char *text) {
-    printf("%-12s %s\n", key, text);
+    printf("%-12s ", key);
+    ten_print_visible(stdout, text);
+    printf("\n");
 }
 
 static void print_time(const char *key, uint64_t wall_ms) {

@@ -5,12 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/fleet_listing.h"
 #include "cli/lease_output.h"
 #include "cli/table.h"
+#include "cli/visible.h"
 
 #define REDRAW_MS 1000u
 
@@ -77,11 +79,14 @@ static void print_summary(const ten_session *session, const ten_view *view) {
         const ten_view_instance *instance = &view->instances[i];
         uint32_t number = ten_plan_find_instance(view->plan, instance->id);
         size_t planned = number == TEN_PLAN_NONE ? 0 : ten_plan_share(view->plan, number);
-        printf("  %-44s %3zu held, %3zu planned ", instance->id, instance->held, planned);
+        char *id = ten_visible(instance->id);
+        printf("  %-44s %3zu held, %3zu planned ", id ? id : "?", instance->held, planned);
+        ten_free(id);
         for (size_t bar = 0; bar < instance->held && bar < 40; bar++)
             printf("#");
-        printf("%s%s%s\n", instance->weight == 0 ? " draining" : "", instance->isolation[0] ? "  isolation " : "",
-               instance->isolation);
+        printf("%s%s", instance->weight == 0 ? " draining" : "", instance->isolation[0] ? "  isolation " : "");
+        ten_print_visible(stdout, instance->isolation);
+        printf("\n");
     }
     printf("\n");
 }

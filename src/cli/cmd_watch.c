@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/visible.h"
 
 #define RETRY_US 500000u
 
@@ -33,18 +34,27 @@ static void print_json(const tenure_change *change, const char *namespace_name) 
     ten_buf_free(&line);
 }
 
+/* Of an event that has it. */
+static void print_part(const char *before, const char *text) {
+    if (text[0] == '\0')
+        return;
+    printf("%s", before);
+    ten_print_visible(stdout, text);
+}
+
 static void print_words(const tenure_change *change) {
     char at[TEN_RFC3339_SIZE];
     ten_rfc3339(change->at_ms, at);
     printf("%s  %-16s", at, tenure_event_name(change->kind));
-    if (change->target[0])
-        printf("  %s", change->target);
-    if (change->instance[0])
-        printf("  %s", change->instance);
+    print_part("  ", change->target);
+    print_part("  ", change->instance);
     if (change->token)
         printf("  token %llu", (unsigned long long)change->token);
-    if (change->reason[0])
-        printf("  (%s%s%s)", change->reason, change->actor[0] ? " by " : "", change->actor);
+    if (change->reason[0]) {
+        print_part("  (", change->reason);
+        print_part(" by ", change->actor);
+        printf(")");
+    }
     printf("\n");
 }
 
@@ -60,7 +70,7 @@ static int print_change(const tenure_change *change, void *userdata) {
 /* A store that is out of reach for a while must not end a watch that runs for weeks. */
 static int go_on_after(const ten_session *session, int error, bool *down) {
     if (error == TENURE_E_RESYNC) {
-        fprintf(stderr, "tenure: %s\n", tenure_message(session->context));
+        ten_say(tenure_message(session->context));
         return TENURE_OK;
     }
     if (!tenure_error_retryable(error) || error == TENURE_E_CANCELLED)

@@ -7,12 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/secrets.h"
 
 #define POLL   "poll"
 #define LEADER "leader"
+#define LOCK   "lock"
 
 static const ten_command commands[] = {
     {"agent", "--targets SRC --poll HOW [--publish SINK]...",
@@ -79,6 +81,18 @@ static const ten_command commands[] = {
      "SIGTERM or SIGINT: ends the commands, gives the jobs to the others, exits 0. SIGHUP, or a change: reads the\n"
      "file again. A line that is wrong is logged with its column, and the other jobs run.",
      ten_cmd_cron, "cron"},
+    {"lock", "NAME [--count N] [--wait D | --no-wait] -- CMD... | --all NAME... -- CMD...",
+     "Run a command under a lock, as flock(1) does, but for all hosts of a store",
+     "Waits until the lock NAME is free, runs CMD, renews the lock while CMD runs, and releases it. Those who wait\n"
+     "usually get it in the order in which they came. In CMD's environment: TENURE_ROLE (the name), TENURE_TOKEN "
+     "(whatever\n"
+     "CMD writes should carry it) and TENURE_INSTANCE.\n\n"
+     "--count N is a semaphore: N slots, the targets NAME/0 to NAME/N-1. Everybody must give the same N.\n"
+     "--all takes several locks, all or none: nothing is held while it waits. TENURE_TOKENS has their tokens, as\n"
+     "NAME=TOKEN NAME=TOKEN; TENURE_TOKEN is that of the first in byte order.\n\n"
+     "Exit codes: CMD's own (128+N when it died of signal N); 4, and not a word, when it was not had in time; 3\n"
+     "store out of reach; 5 the lease was lost and CMD was ended.",
+     ten_cmd_lock, LOCK, .quiet = true},
     {"resign", "ROLE --from INSTANCE [--force [--now]]", "Ask the leader of a role to hand it over, or take it away",
      "INSTANCE ends its work, gives the role back, and lets others go first for one TTL. With --force it cannot\n"
      "renew any more, and others enter when its lease ends.\n\n"
@@ -204,6 +218,7 @@ static void occupy_closed_streams(void) {
 
 int main(int argc, char **argv) {
     occupy_closed_streams();
+    ten_hash_key_make_secret();
     char **words = ten_secrets_hide(argc, argv);
     if (words)
         argv = words;

@@ -1,13 +1,15 @@
 /*
- * What elect and once have in common. Called by cmd_elect.c and cmd_once.c.
+ * What elect, once and lock have in common. Called by cmd_elect.c, cmd_once.c and cmd_lock.c.
  */
 #include "cli/role_work.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/warden/warden.h"
 #include "cli/host_check.h"
+#include "cli/visible.h"
 
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
@@ -26,34 +28,69 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
          "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
     };
     memcpy(options, common, sizeof common);
-    *work = (ten_role_work){.kill_after_ms = 10000};
+    *work = (ten_role_work){.kill_after_ms = 10000, .noun = "ROLE"};
 }
 
 /* An exit code; 0: there are a role and a command, and the first word of the command is not taken for the role. */
-static int check_arguments(const ten_session *session) {
+static int check_arguments(const ten_session *session, const ten_role_work *work) {
+    const char *what = work->noun;
+    int roles = session->before >= 0 ? session->before : session->count > 0;
     if (session->before == 0)
-        return ten_session_usage(session, "ROLE is missing before --");
+        return ten_session_usage(session, "%s is missing before --", what);
     if (session->count == 0)
-        return ten_session_usage(session, "ROLE is missing");
-    if (session->count < 2)
-        return ten_session_usage(session, "there is no command to run: ROLE -- CMD");
-    if (session->before > 1)
-        return ten_session_usage(session, "unexpected argument '%.100s' before --: there is one ROLE",
-                                 session->arguments[1]);
+        return ten_session_usage(session, "%s is missing", what);
+    if (work->several && session->before < 0)
+        return ten_session_usage(session, "there is no -- between the names and the command: --all A B -- CMD");
+    if (session->count <= roles)
+        return ten_session_usage(session, "there is no command to run: %s -- CMD", what);
+    if (roles > 1 && !work->several)
+        return ten_session_usage(session, "unexpected argument '%.100s' before --: there is one %s",
+                                 session->arguments[1], what);
+    return TEN_EXIT_DONE;
+}
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* Everybody takes several roles in the same order, so that no two wait for each other. An exit code. */
+static int take_roles(ten_session *session, ten_leader_config *config) {
+    int count = session->count;
+    if (count > TEN_ROLES_MAX)
+        return ten_session_usage(session, "--all takes at most %d names, and there are %d", TEN_ROLES_MAX, count);
+    qsort(session->arguments, (size_t)count, sizeof *session->arguments, by_name);
+    static char names[TEN_ROLES_MAX * (TENURE_TARGET_MAX + 1) + 1];
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && strcmp(session->arguments[i], session->arguments[i - 1]) == 0)
+            return ten_session_usage(session, "'%.100s' is given twice", session->arguments[i]);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? " " : "", session->arguments[i]);
+    }
+    config->all = (const char *const *)session->arguments;
+    config->all_count = (uint32_t)count;
+    config->role = names;
     return TEN_EXIT_DONE;
 }
 
 int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
-    int exit_code = check_arguments(session);
+    int exit_code = check_arguments(session, work);
     if (exit_code)
         return exit_code;
     if (!ten_session_check(session, &exit_code))
         return exit_code;
+    int roles = work->several ? session->before : 1;
     session->arguments[session->count] = NULL;
-    config->command = session->arguments + 1;
+    config->command = session->arguments + roles;
     config->role = session->arguments[0];
-    session->count = 1;
+    session->count = roles;
     exit_code = ten_session_check_roles(session);
+    if (exit_code == TEN_EXIT_DONE && work->several)
+        exit_code = take_roles(session, config);
+    if (exit_code == TEN_EXIT_DONE && work->count > TEN_ELECTION_SLOTS_MAX)
+        return ten_session_usage(session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
+    if (exit_code == TEN_EXIT_DONE && work->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
+        return ten_session_usage(session, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);
+    config->count = work->count;
     ten_timing_defaults(&session->timing);
     config->store = session->store;
     config->context = ten_session_options(session);
@@ -76,7 +113,7 @@ static int work_on(ten_shared *shared, void *userdata) {
     int r = ten_leader_run(userdata, shared, &exit_code, &error);
     if (r == TENURE_OK)
         return exit_code;
-    fprintf(stderr, "tenure: %s\n", error.message);
+    ten_say(error.message);
     return ten_exit_code(r);
 }
 

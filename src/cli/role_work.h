@@ -1,5 +1,5 @@
 /*
- * What elect and once have in common: a command under a lease, in a worker, under a warden.
+ * What elect, once and lock have in common: a command under a lease, in a worker, under a warden.
  */
 #ifndef TEN_CLI_ROLE_WORK_H
 #define TEN_CLI_ROLE_WORK_H
@@ -14,7 +14,14 @@ typedef struct ten_role_work {
     int on_uncertain;
     int pid_namespace;
     const char *metrics;
+    /* Set by the command after ten_role_work_options(). */
+    const char *noun; /* what the usage calls a role */
+    uint32_t count;   /* slots; 0: none */
+    bool several;     /* all arguments before `--` are roles */
 } ten_role_work;
+
+#define TEN_ROLES_MAX     64
+#define TEN_SLOT_ROLE_MAX (TENURE_TARGET_MAX - 11u) /* its slots are targets, too */
 
 #define TEN_ROLE_OPTIONS 5u
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/id.h"
+#include "cli/visible.h"
 
 #define LOG_FLUSH_MS 1000u
 
@@ -61,21 +62,13 @@ void ten_session_help(const ten_command *command, const ten_option *own) {
 
 /* ---- saying */
 
-/* What a server said may be part of it: a control character could do something to the terminal. */
-static void say(const char *text) {
-    fprintf(stderr, "tenure: ");
-    for (const char *at = text; *at; at++)
-        fputc((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at, stderr);
-    fputc('\n', stderr);
-}
-
 int ten_session_usage(const ten_session *session, const char *format, ...) {
     char text[600];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say(text);
+    ten_say(text);
     fprintf(stderr, "usage: tenure %s %s\n       tenure %s --help tells more\n", session->command->name,
             session->command->usage, session->command->name);
     return TEN_EXIT_USAGE;
@@ -110,7 +103,7 @@ int ten_session_error(const ten_session *session, int error) {
     const char *message = tenure_message(session->context);
     /* The user who pressed ^C knows. */
     if (error != TENURE_E_CANCELLED)
-        say(message[0] ? message : tenure_strerror(error));
+        ten_say(message[0] ? message : tenure_strerror(error));
     return ten_exit_code(error);
 }
 
@@ -153,7 +146,7 @@ void ten_session_hold_hangup(void) {
 
 bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
                        int *ret_exit) {
-    *session = (ten_session){.command = command, .log_level = TEN_LOG_INFO};
+    *session = (ten_session){.command = command, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
     ten_option common[COMMON_COUNT];
     common_options(session, common);
     const ten_option *arrays[] = {own ? own : no_options, common, NULL};
@@ -178,7 +171,7 @@ static int check_arguments(const ten_session *session, int first, int (*check)(c
     ten_error error;
     for (int i = first; i < session->count; i++) {
         if (check(session->arguments[i], &error) < 0) {
-            say(error.message);
+            ten_say(error.message);
             return TEN_EXIT_USAGE;
         }
     }
@@ -220,7 +213,7 @@ bool ten_session_check(const ten_session *session, int *ret_exit) {
     if (r == TENURE_OK && session->name)
         r = ten_id_check_instance_name(session->name, &error);
     if (r < 0) {
-        say(error.message);
+        ten_say(error.message);
         *ret_exit = ten_exit_code(r);
     }
     return r == TENURE_OK;
@@ -235,7 +228,7 @@ void ten_session_open_log(ten_session *session, const char *instance) {
                              .instance = instance,
                              .namespace_name = session->namespace_name};
     if (ten_log_open(&config, &session->log, &error) < 0)
-        say(error.message); /* lease work does not need a log */
+        ten_say(error.message); /* lease work does not need a log */
 }
 
 tenure_options ten_session_options(const ten_session *session) {
@@ -266,7 +259,7 @@ int ten_session_close(ten_session *session, int exit_code) {
     waiting_context = NULL;
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_code == TEN_EXIT_DONE) {
         if (errno != EPIPE)
-            say("cannot write to standard output");
+            ten_say("cannot write to standard output");
         exit_code = TEN_EXIT_FAILED;
     }
     (void)tenure_close(session->context);

@@ -8,37 +8,17 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/utf8.h"
 #include "base/util.h"
+#include "cli/visible.h"
 
 void ten_table_start(ten_table *table, const char *const *headings, size_t columns) {
     TEN_INVARIANT(columns <= TEN_TABLE_COLUMNS);
     *table = (ten_table){.headings = headings, .columns = columns, .aligned = isatty(STDOUT_FILENO) == 1};
 }
 
-/* What a store says of a target (a url, a command) may hold anything. A control character would break the row, forge
- * another, or reach the terminal: shown as \xHH. To be freed; NULL: out of memory. */
-static char *visible(const char *cell) {
-    ten_buf text = {0};
-    ten_buf_text(&text, "");
-    for (size_t left = strlen(cell), step; left > 0; cell += step, left -= step) {
-        step = ten_utf8_step(cell, left);
-        if (step > 0 && ten_utf8_is_printable(cell, step)) {
-            ten_buf_add(&text, cell, step);
-        } else {
-            step = 1;
-            ten_buf_format(&text, "\\x%02x", (unsigned char)cell[0]);
-        }
-    }
-    if (text.failed)
-        ten_buf_free(&text);
-    return text.data;
-}
-
 static void print_separated(ten_table *table, const char *const *cells) {
     for (size_t i = 0; i < table->columns; i++) {
-        char *cell = visible(cells[i]);
+        char *cell = ten_visible(cells[i]);
         table->failed |= !cell;
         printf("%s%s", i ? "\t" : "", cell ? cell : "?");
         ten_free(cell);
@@ -62,7 +42,7 @@ void ten_table_row(ten_table *table, const char *const *cells) {
         table->room = room;
     }
     for (size_t i = 0; i < table->columns; i++) {
-        char *copy = visible(cells[i]);
+        char *copy = ten_visible(cells[i]);
         table->failed |= !copy;
         table->cells[table->count++] = copy;
     }

@@ -269,7 +269,7 @@ static void answer_changes(ten_driver *driver, uint64_t now_ms, int error, uint6
     }
     if (driver->rows >= driver->config.feed_size)
         want(driver, TEN_CALL_CHANGES, now_ms); /* there is more: a gap would only let it fall behind */
-    else if (driver->moved)
+    else if (driver->moved && !part->feed_ms)
         want_feed(driver, now_ms); /* its end is where nothing more comes */
     else if (part->fed)
         part->fed(driver->config.self);
@@ -397,9 +397,11 @@ bool ten_driver_listens(const ten_driver *driver) {
 }
 
 void ten_driver_notice(ten_driver *driver, uint64_t now_ms) {
+    const ten_driver_part *part = driver->config.part;
+    bool first = !driver->noticed;
     driver->noticed = true;
-    if (driver->followed)
-        want_feed(driver, now_ms);
+    if (driver->followed && first)
+        want_feed(driver, part->feed_ms ? part->feed_ms(driver->config.self, now_ms) : now_ms);
 }
 
 void ten_driver_watched(ten_driver *driver, uint64_t now_ms, bool watched) {

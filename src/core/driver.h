@@ -25,8 +25,8 @@
 
 /* ---- what is driven */
 
-/* Functions that may be NULL: urgent_ms (every request is urgent), follows (always), fed, and those of instances and of
- * the listing (the part does not list). */
+/* Functions that may be NULL: urgent_ms (every request is urgent), follows (always), feed_ms (at once), fed, and those
+ * of instances and of the listing (the part does not list). */
 typedef struct ten_driver_part {
     /* What to apply now; NULL: nothing. Valid until answer(). Notices deadlines. */
     const ten_op *(*request)(void *part, uint64_t now_ms, size_t *ret_count);
@@ -42,6 +42,9 @@ typedef struct ten_driver_part {
      * epoch has begun meanwhile, change() with TENURE_EVENT_RECOVERING came before this. */
     void (*follow)(void *part, uint64_t now_ms);
     void (*change)(void *part, uint64_t now_ms, const ten_change *change);
+    /* A notice has come: when to read the feed. Such a part waits for the next notice after each reading; others read
+     * until there is no more. */
+    uint64_t (*feed_ms)(void *part, uint64_t now_ms);
     void (*fed)(void *part); /* it had no more entries when this call was sent */
 
     uint64_t (*instances_ms)(const void *part); /* when to list the instances */

@@ -1,19 +1,21 @@
 /*
- * The election: one candidate for one role. Called by the driver, and by the program. See election.h.
+ * The election: one candidate for one role. What the program wants, and which request comes next. Called by the driver,
+ * and by the program. See election.h; answers and the feed are in election_answer.c.
  */
 #include "core/election.h"
 
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/util.h"
+#include "core/election_state.h"
 
-#define JITTER_PART   100u /* of the TTL: over which candidates that wait for the same instant are spread */
+#define JITTER_PART   100u /* of the TTL: over which candidates that do not know their turn are spread */
 #define JITTER_MAX_MS 20u
 /* After a release the spread is much smaller: the role is free, and waiting only prolongs that. */
 #define RELEASE_JITTER_PART 16u
+#define NEW_RANK            4u
 
-/* moves[from][to]; every change of state goes through move(). */
+/* moves[from][to]; every change of state goes through ten_election_move(). */
 static const bool moves[4][4] = {
     /* From idle to leading: a grant that arrives after it was withdrawn is accepted in order to be released. */
     [TEN_ELECTION_IDLE] = {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
@@ -25,29 +27,34 @@ static const bool moves[4][4] = {
         {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
 };
 
-static void move(ten_election *election, enum ten_election_state to) {
+/* A term has all of its slots. Without a term, what is left of one is closing: it is released when its work is over. */
+static void check(const ten_election *election) {
+    TEN_ELECTION_EACH(election, slot) {
+        if (ten_election_leads(election))
+            TEN_INVARIANT(ten_holding_is_held(&slot->holding));
+        else
+            TEN_INVARIANT(slot->holding.state != TEN_HOLDING_HELD);
+    }
+}
+
+void ten_election_move(ten_election *election, enum ten_election_state to) {
     TEN_INVARIANT(moves[election->state][to]);
     election->state = to;
-    bool holds = to == TEN_ELECTION_LEADING || to == TEN_ELECTION_STEPPING_DOWN;
-    TEN_INVARIANT(holds == ten_holding_is_held(&election->holding));
+    check(election);
 }
 
-static void tell(ten_election *election, tenure_event event, const char *other) {
-    ten_event_queue_put_about(election->config.events, event, election->config.role, other);
+void ten_election_tell(ten_election *election, tenure_event event, const char *other) {
+    ten_event_queue_put_about(election->config.events, event, ten_election_slot_at(election)->target, other);
 }
 
-static void tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason) {
-    tell(election, (tenure_event){.kind = kind, .token = election->holding.token, .reason = ten_reason_name(reason)},
-         NULL);
+void ten_election_tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason) {
+    uint64_t token = ten_election_slot_at(election)->holding.token;
+    ten_election_tell(election, (tenure_event){.kind = kind, .token = token, .reason = ten_reason_name(reason)}, NULL);
 }
 
-static uint64_t random_below(ten_election *election, uint64_t limit) {
+uint64_t ten_election_random(ten_election *election, uint64_t limit) {
     election->random = ten_hash_mix(election->random + UINT64_C(0x9e3779b97f4a7c15));
     return limit ? election->random % limit : 0;
-}
-
-static uint64_t jitter_ms(ten_election *election) {
-    return random_below(election, ten_min_u64(election->config.timing.ttl_ms / JITTER_PART, JITTER_MAX_MS) + 1);
 }
 
 uint64_t ten_election_at_least_max_ms(const ten_timing *timing) {
@@ -56,11 +63,106 @@ uint64_t ten_election_at_least_max_ms(const ten_timing *timing) {
 
 void ten_election_init(ten_election *election, const ten_election_config *config) {
     TEN_INVARIANT(config->at_least_ms <= ten_election_at_least_max_ms(&config->timing));
-    *election = (ten_election){.config = *config, .try_ms = UINT64_MAX, .random = config->seed};
+    *election = (ten_election){.config = *config, .random = config->seed, .own = {.target = config->role}};
+    for (uint32_t i = 0; i < ten_election_count(election); i++)
+        ten_election_slot_of(election, i)->try_ms = UINT64_MAX;
+    election->looked = ten_election_count(election) == 1;
+    ten_turns_init(&election->turns, config->role, config->instance, config->timing.ttl_ms);
+}
+
+void ten_election_free(ten_election *election) {
+    ten_turns_free(&election->turns);
+}
+
+/* ---- reading */
+
+const ten_election_slot *ten_election_slot_at(const ten_election *election) {
+    return ten_election_slot_of(election, ten_election_first(election));
+}
+
+uint64_t ten_election_deadline_ms(const ten_election *election) {
+    uint64_t deadline_ms = UINT64_MAX;
+    if (!ten_election_leads(election))
+        return 0;
+    TEN_ELECTION_EACH(election, slot)
+    deadline_ms = ten_min_u64(deadline_ms, slot->holding.deadline_ms);
+    return deadline_ms;
 }
 
 bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
-    return !election->unkept && ten_holding_may_work(&election->holding, now_ms);
+    bool may_work = !election->unkept && ten_election_leads(election);
+    TEN_ELECTION_EACH(election, slot)
+    may_work = may_work && ten_holding_may_work(&slot->holding, now_ms);
+    return may_work;
+}
+
+bool ten_election_is_gone(const ten_election *election) {
+    bool released = election->state == TEN_ELECTION_IDLE && !election->announced && election->op_count == 0;
+    TEN_ELECTION_EACH(election, slot)
+    released = released && slot->holding.state == TEN_HOLDING_NONE;
+    return released;
+}
+
+/* ---- turns */
+
+static bool is_holder(const void *arg, uint64_t instance) {
+    const ten_election *election = arg;
+    for (uint32_t i = 0; i < ten_election_count(election); i++)
+        if (ten_election_slot_of(election, i)->holder == instance)
+            return true;
+    return false;
+}
+
+/* SIZE_MAX: it takes part in no line. One that has come just now does not know its place yet. */
+static size_t rank(const ten_election *election) {
+    if (!election->config.has_turns || election->announce_refused || !election->announced)
+        return SIZE_MAX;
+    size_t known = ten_turns_rank(&election->turns, is_holder, election);
+    return known == SIZE_MAX ? NEW_RANK : known;
+}
+
+uint64_t ten_election_turn_ms(ten_election *election, uint64_t free_ms, bool released) {
+    size_t own_rank = rank(election);
+    if (own_rank != SIZE_MAX)
+        return ten_add_saturating(free_ms, ten_turns_delay_ms(&election->turns, own_rank));
+    uint64_t limit_ms = ten_min_u64(election->config.timing.ttl_ms / JITTER_PART, JITTER_MAX_MS) + 1;
+    uint64_t jitter_ms = ten_election_random(election, limit_ms);
+    /* Those who want all of several and were in each other's way must not meet again. */
+    bool shortens = released && election->config.wants != TEN_ELECTION_ALL;
+    return ten_add_saturating(free_ms, shortens ? jitter_ms / RELEASE_JITTER_PART : jitter_ms);
+}
+
+/* When to read the feed after a notice: whoever stands behind in the line reads later, and the release together with
+ * what came of it. */
+static uint64_t feed_ms(void *self, uint64_t now_ms) {
+    ten_election *election = self;
+    size_t own_rank = election->state == TEN_ELECTION_FOLLOWING ? rank(election) : SIZE_MAX;
+    election->turns.noticed_ms = now_ms;
+    return own_rank == SIZE_MAX ? now_ms : now_ms + ten_turns_delay_ms(&election->turns, own_rank);
+}
+
+static uint64_t instances_ms(const void *self) {
+    const ten_election *election = self;
+    bool wanted = election->config.has_turns && election->announced && election->state == TEN_ELECTION_FOLLOWING;
+    return wanted ? election->turns.list_ms : UINT64_MAX;
+}
+
+static void instances_begin(void *self, uint64_t now_ms) {
+    (void)now_ms;
+    ten_turns_list_begin(&((ten_election *)self)->turns);
+}
+
+static void take_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
+    (void)now_ms;
+    ten_turns_list(&((ten_election *)self)->turns, instance);
+}
+
+/* Listed again from time to time: an instance whose host has died leaves no word. */
+static void instances_end(void *self, uint64_t now_ms, int error) {
+    ten_election *election = self;
+    uint64_t ttl_ms = election->config.timing.ttl_ms;
+    ten_turns_list_end(&election->turns, error == TENURE_OK);
+    election->turns.list_ms = now_ms + (error == TENURE_OK ? ttl_ms : ttl_ms / 4);
 }
 
 /* ---- what the program wants */
@@ -68,31 +170,33 @@ bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
 void ten_election_campaign(ten_election *election, uint64_t now_ms) {
     election->campaigns = true;
     if (election->state == TEN_ELECTION_IDLE) {
-        move(election, TEN_ELECTION_FOLLOWING);
-        election->try_ms = now_ms;
+        ten_election_move(election, TEN_ELECTION_FOLLOWING);
+        for (uint32_t i = 0; i < ten_election_count(election); i++)
+            ten_election_slot_of(election, i)->try_ms = now_ms;
     }
 }
 
-static void step_down(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
+void ten_election_step_down(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     election->leave_reason = reason;
     election->leave_pause_ms = pause_ms;
-    ten_holding_close(&election->holding);
-    move(election, TEN_ELECTION_STEPPING_DOWN);
+    TEN_ELECTION_EACH(election, slot)
+    ten_holding_close(&slot->holding);
+    ten_election_move(election, TEN_ELECTION_STEPPING_DOWN);
     if (election->working)
-        tell_term(election, TENURE_EVENT_STOP, reason);
+        ten_election_tell_term(election, TENURE_EVENT_STOP, reason);
 }
 
 void ten_election_withdraw(ten_election *election, enum ten_reason reason) {
     election->campaigns = false;
     if (election->state == TEN_ELECTION_LEADING)
-        step_down(election, reason, 0);
+        ten_election_step_down(election, reason, 0);
     else if (election->state == TEN_ELECTION_FOLLOWING)
-        move(election, TEN_ELECTION_IDLE);
+        ten_election_move(election, TEN_ELECTION_IDLE);
 }
 
 void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     if (election->state == TEN_ELECTION_LEADING)
-        step_down(election, reason, pause_ms);
+        ten_election_step_down(election, reason, pause_ms);
 }
 
 void ten_election_stopped(ten_election *election) {
@@ -107,51 +211,98 @@ void ten_election_keep_nothing(ten_election *election) {
 /* ---- the end of a term */
 
 static void go_on(ten_election *election, uint64_t try_ms) {
-    move(election, election->campaigns ? TEN_ELECTION_FOLLOWING : TEN_ELECTION_IDLE);
-    election->try_ms = try_ms;
+    ten_election_move(election, election->campaigns ? TEN_ELECTION_FOLLOWING : TEN_ELECTION_IDLE);
+    /* Whoever lets others go first does so for every slot. */
+    for (uint32_t i = 0; i < ten_election_count(election); i++) {
+        ten_election_slot *other = ten_election_slot_of(election, i);
+        other->try_ms = ten_max_u64(other->try_ms, try_ms);
+    }
+    TEN_ELECTION_EACH(election, slot)
+    slot->try_ms = try_ms;
 }
 
-/* The holding has just ended against this instance's will. */
-static void demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
-    /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
-    if (reason == TEN_REASON_EXPIRED)
-        ten_holding_disown(&election->holding, election->holding.token, reason);
+void ten_election_demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
     election->unkept = false;
-    tell_term(election, TENURE_EVENT_LOST, reason);
+    ten_election_tell_term(election, TENURE_EVENT_LOST, reason);
+    TEN_ELECTION_EACH(election, slot)
+    if (slot->holding.state == TEN_HOLDING_HELD)
+        ten_holding_close(&slot->holding);
     if (election->state == TEN_ELECTION_LEADING)
-        move(election, TEN_ELECTION_FOLLOWING);
+        ten_election_move(election, TEN_ELECTION_FOLLOWING);
     go_on(election, now_ms);
 }
 
-static void lose(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
-    ten_holding_lose(&election->holding);
-    demote(election, now_ms, reason);
-}
-
-/* True: a term has just ended. */
-static bool expire(ten_election *election, uint64_t now_ms) {
-    if (!ten_holding_expire(&election->holding, now_ms))
+bool ten_election_expire(ten_election *election, uint64_t now_ms) {
+    bool expired = false;
+    TEN_ELECTION_EACH(election, slot) {
+        if (!ten_holding_expire(&slot->holding, now_ms))
+            continue;
+        /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
+        ten_holding_disown(&slot->holding, slot->holding.token, TEN_REASON_EXPIRED);
+        expired = true;
+    }
+    if (!expired || !ten_election_leads(election))
         return false;
-    demote(election, now_ms, TEN_REASON_EXPIRED);
+    ten_election_demote(election, now_ms, TEN_REASON_EXPIRED);
     return true;
 }
 
-/* ---- requests */
+/* ---- when there is something to send */
 
-static bool wants_release(const ten_election *election) {
-    bool ends = election->holding.state == TEN_HOLDING_RELEASING || election->holding.state == TEN_HOLDING_CLOSING;
-    return ends && !election->working;
+static bool ends(const ten_election_slot *slot) {
+    return slot->holding.state == TEN_HOLDING_RELEASING || slot->holding.state == TEN_HOLDING_CLOSING;
 }
 
-static uint64_t due_ms(const ten_election *election) {
+static bool wants_release(const ten_election *election) {
+    bool any = false;
+    TEN_ELECTION_EACH(election, slot)
+    any |= ends(slot);
+    return any && !election->working;
+}
+
+/* When the slots that it wants are free, as far as is known. */
+static uint64_t try_ms(const ten_election *election) {
+    if (election->unsure)
+        return ten_election_slot_at(election)->try_ms;
+    bool all = election->config.wants == TEN_ELECTION_ALL;
+    uint64_t found_ms = all ? 0 : UINT64_MAX;
+    for (uint32_t i = 0; i < ten_election_count(election); i++) {
+        uint64_t each_ms = ten_election_slot_of(election, i)->try_ms;
+        found_ms = all ? ten_max_u64(found_ms, each_ms) : ten_min_u64(found_ms, each_ms);
+    }
+    return found_ms;
+}
+
+static uint64_t lease_due_ms(const ten_election *election) {
     if (wants_release(election))
         return 0;
-    if (ten_holding_is_held(&election->holding))
+    if (ten_election_leads(election))
         return election->renew_ms;
     bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
-    return may_campaign ? ten_max_u64(ten_max_u64(election->try_ms, election->pause_until_ms), election->keep_until_ms)
+    return may_campaign ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
+}
+
+static bool is_leaving(const ten_election *election) {
+    return election->announced && !election->campaigns && !ten_election_leads(election);
+}
+
+static bool is_present(const ten_election *election) {
+    bool wanted = election->config.announces == TEN_ELECTION_ALWAYS ||
+                  (election->config.announces == TEN_ELECTION_WAITING && election->waits);
+    return wanted && !election->announce_refused && !election->refused &&
+           (election->campaigns || ten_election_leads(election));
+}
+
+static uint64_t presence_due_ms(const ten_election *election) {
+    if (is_leaving(election))
+        return 0;
+    return is_present(election) ? election->beat_ms : UINT64_MAX;
+}
+
+static uint64_t due_ms(const ten_election *election) {
+    return ten_min_u64(lease_due_ms(election), presence_due_ms(election));
 }
 
 uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
@@ -159,240 +310,123 @@ uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
     return due == UINT64_MAX ? due : ten_max_u64(due, now_ms);
 }
 
+/* ---- requests */
+
+static void add_op(ten_election *election, ten_op op, const ten_election_slot *slot) {
+    ten_op *ops = election->config.slots ? election->config.ops : election->own_ops;
+    op.namespace_name = election->config.namespace_name;
+    op.target = slot ? slot->target : NULL;
+    op.holder = election->config.instance;
+    ops[election->op_count++] = op;
+}
+
 /* How much of at_least_ms is left: until then no other instance may get the role. */
 static uint64_t keep_left_ms(const ten_election *election, uint64_t now_ms) {
-    bool own = election->holding.token == election->keep_token;
+    bool own = ten_election_slot_at(election)->holding.token == election->keep_token;
     return own ? ten_sub_saturating(election->keep_until_ms, now_ms) : 0;
 }
 
-static ten_op release_op(ten_election *election, uint64_t now_ms) {
-    bool first = election->holding.state == TEN_HOLDING_CLOSING;
+static void add_releases(ten_election *election, uint64_t now_ms) {
+    bool steps_down = election->state == TEN_ELECTION_STEPPING_DOWN;
     uint64_t keep_ms = keep_left_ms(election, now_ms);
     if (keep_ms)
         keep_ms = ten_max_u64(keep_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms));
-    ten_op op = ten_holding_release(&election->holding, election->leave_reason, keep_ms);
-    if (first) {
-        election->unkept = false;
-        uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
-        if (election->leave_reason == TEN_REASON_DONE)
-            election->pause_until_ms = again_ms;
-        go_on(election, again_ms);
-    }
-    return op;
+    enum ten_reason reason = steps_down ? election->leave_reason : TEN_REASON_RESIGNED;
+    TEN_ELECTION_EACH(election, slot)
+    if (ends(slot))
+        add_op(election, ten_holding_release(&slot->holding, reason, keep_ms), slot);
+    if (!steps_down)
+        return;
+    election->unkept = false;
+    uint64_t again_ms = ten_add_saturating(election->sent_ms, election->leave_pause_ms);
+    if (election->leave_reason == TEN_REASON_DONE)
+        election->pause_until_ms = again_ms;
+    go_on(election, again_ms);
 }
 
-static ten_op renew_op(ten_election *election, uint64_t now_ms) {
+static void add_renewals(ten_election *election, uint64_t now_ms) {
     const ten_timing *timing = &election->config.timing;
     uint64_t first_ms = election->config.at_least_ms + timing->ttl_ms;
-    return ten_holding_renew(&election->holding, timing, election->unkept ? first_ms : keep_left_ms(election, now_ms));
+    uint64_t keep_ms = election->unkept ? first_ms : keep_left_ms(election, now_ms);
+    TEN_ELECTION_EACH(election, slot)
+    add_op(election, ten_holding_renew(&slot->holding, timing, keep_ms), slot);
+}
+
+/* Any of the slots that may be free. Not always the first: candidates that come together would all want that. */
+static void choose_slot(ten_election *election, uint64_t now_ms) {
+    uint32_t count = ten_election_count(election);
+    uint32_t start = (uint32_t)ten_election_random(election, count);
+    for (uint32_t i = 0; i < count && !election->unsure; i++) {
+        uint32_t number = (start + i) % count;
+        if (ten_election_slot_of(election, number)->try_ms > now_ms)
+            continue;
+        election->at = number;
+        return;
+    }
+}
+
+static void add_campaign(ten_election *election, uint64_t now_ms) {
+    if (!election->looked) {
+        for (uint32_t i = 0; i < ten_election_count(election); i++)
+            add_op(election, (ten_op){.kind = TEN_OP_READ}, ten_election_slot_of(election, i));
+        return;
+    }
+    if (election->config.wants == TEN_ELECTION_ANY && ten_election_count(election) > 1)
+        choose_slot(election, now_ms);
+    TEN_ELECTION_EACH(election, slot)
+    add_op(election, ten_holding_acquire(&slot->holding, &election->config.timing), slot);
+}
+
+/* The heartbeat travels with another request, if there is one soon enough. */
+static void add_presence(ten_election *election, uint64_t now_ms) {
+    const ten_timing *timing = &election->config.timing;
+    if (is_leaving(election)) {
+        add_op(election, (ten_op){.kind = TEN_OP_LEAVE, .reason = TEN_REASON_SHUTDOWN}, NULL);
+        return;
+    }
+    uint64_t early_ms = election->op_count ? timing->renew_ms / 2 : 0;
+    if (!is_present(election) || election->beat_ms > now_ms + early_ms)
+        return;
+    /* Its weight is 0, so that no fleet of the same namespace plans a target for it. */
+    add_op(election, (ten_op){.kind = TEN_OP_ANNOUNCE, .ttl_ms = timing->ttl_ms, .metadata = election->config.metadata},
+           NULL);
+    election->announced = true;
+    election->beat_ms = now_ms + timing->renew_ms;
 }
 
 const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_count) {
     ten_election *election = self;
-    if (expire(election, now_ms))
+    if (ten_election_expire(election, now_ms))
         return NULL; /* the program learns of the end before the next term can begin */
     if (due_ms(election) > now_ms)
         return NULL;
-    election->sent_ms = now_ms;
-    if (wants_release(election))
-        election->op = release_op(election, now_ms);
-    else if (ten_holding_is_held(&election->holding))
-        election->op = renew_op(election, now_ms);
-    else
-        election->op = ten_holding_acquire(&election->holding, &election->config.timing);
-    election->op.namespace_name = election->config.namespace_name;
-    election->op.target = election->config.role;
-    election->op.holder = election->config.instance;
-    *ret_count = 1;
-    return &election->op;
-}
-
-/* ---- answers */
-
-static void begin_term(ten_election *election, uint64_t now_ms) {
-    election->working = true;
-    election->keep_token = election->holding.token;
-    election->keep_until_ms = now_ms + election->config.at_least_ms;
-    bool expired = !election->end_reason && election->heard_of_leader; /* nobody has released it */
-    tell_term(election, TENURE_EVENT_ACQUIRED, expired ? TEN_REASON_EXPIRED : election->end_reason);
-    election->end_reason = TEN_REASON_NONE;
-}
-
-static void plan_renewal(ten_election *election) {
-    uint64_t interval_ms = election->config.timing.renew_ms;
-    election->renew_ms = election->sent_ms + interval_ms - random_below(election, interval_ms / 10 + 1);
-}
-
-static void note_granted(ten_election *election, uint64_t now_ms) {
-    plan_renewal(election);
-    move(election, TEN_ELECTION_LEADING);
-    /* at_least_ms counts from now, the lease from when its request was sent. */
-    uint64_t covered_ms = ten_sub_saturating(election->holding.ttl_ms, now_ms - election->sent_ms);
-    election->unkept = election->config.at_least_ms > covered_ms;
-    if (election->unkept)
-        election->renew_ms = now_ms;
-    if (!election->campaigns) /* withdrawn before the answer arrived */
-        step_down(election, TEN_REASON_SHUTDOWN, 0);
-    else if (!election->unkept)
-        begin_term(election, now_ms);
-}
-
-static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
-    plan_renewal(election);
-    if (!election->unkept)
-        tell_term(election, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
-    else if (election->state == TEN_ELECTION_LEADING)
-        begin_term(election, now_ms);
-    election->unkept = false;
-    if (ask == TEN_ASK_RESIGN)
-        ten_election_resign(election, TEN_REASON_RESIGNED, election->config.timing.ttl_ms);
-}
-
-static void note_refused(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .remaining_ms = result->remaining_ms};
-    const char *leader = result->outcome == TEN_HELD ? result->holder : NULL;
-    if (result->outcome == TEN_HELD) {
-        event.error = TENURE_E_HELD;
-        event.token = result->token;
-        if (result->recovering)
-            event.kind = TENURE_EVENT_RECOVERING;
-        election->heard_of_leader |= result->holder != NULL;
-        election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
-    } else {
-        event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
-        election->refused = event.error == TENURE_E_GONE || event.error == TENURE_E_TOKEN;
-        if (election->refused)
-            event.kind = TENURE_EVENT_REFUSED;
-        election->try_ms = now_ms + election->config.timing.ttl_ms;
+    election->op_count = 0;
+    if (lease_due_ms(election) <= now_ms) {
+        election->sent_ms = now_ms;
+        if (wants_release(election))
+            add_releases(election, now_ms);
+        else if (ten_election_leads(election))
+            add_renewals(election, now_ms);
+        else
+            add_campaign(election, now_ms);
     }
-    tell(election, event, leader);
-}
-
-static void note_taken(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
-    if (result->holder)
-        election->try_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + jitter_ms(election);
-}
-
-static void note_released(ten_election *election, enum ten_holding_outcome outcome, const ten_result *result) {
-    enum ten_reason reason = (enum ten_reason)election->holding.reason;
-    if (outcome == TEN_HOLDING_KEPT)
-        tell(election,
-             (tenure_event){.kind = TENURE_EVENT_KEPT,
-                            .token = election->holding.token,
-                            .reason = ten_reason_name(reason),
-                            .remaining_ms = result->remaining_ms},
-             NULL);
-    else if (outcome == TEN_HOLDING_UNKEPT)
-        tell_term(election, TENURE_EVENT_LOST, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
-    else if (reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* its end was reported when it expired */
-        tell_term(election, TENURE_EVENT_RELEASED, reason);
-}
-
-static void take_answer(ten_election *election, uint64_t now_ms, const ten_result *result) {
-    ten_holding *holding = &election->holding;
-    const ten_timing *timing = &election->config.timing;
-    enum ten_holding_outcome outcome = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
-    switch (outcome) {
-    case TEN_HOLDING_GRANTED:
-        note_granted(election, now_ms);
-        break;
-    case TEN_HOLDING_RENEWED:
-        note_renewed(election, now_ms, result->ask);
-        break;
-    case TEN_HOLDING_LATE: /* a campaign is tried again, a renewed lease expires */
-        (void)expire(election, now_ms);
-        break;
-    case TEN_HOLDING_SPENT:
-        /* A store that lost data may grant more tokens below those that were seen: pause between the tries. */
-        election->try_ms = now_ms + (holding->token < holding->known_token ? timing->ttl_ms / 4 : 0);
-        break;
-    case TEN_HOLDING_REFUSED:
-        note_refused(election, now_ms, result);
-        break;
-    case TEN_HOLDING_LOST:
-        note_taken(election, now_ms, result);
-        break;
-    case TEN_HOLDING_RELEASED:
-    case TEN_HOLDING_KEPT:
-    case TEN_HOLDING_UNKEPT:
-        note_released(election, outcome, result);
-        break;
-    case TEN_HOLDING_HANDED: /* only fleets hand over */
-    case TEN_HOLDING_UNHANDED:
-    case TEN_HOLDING_IGNORED:
-        break;
-    }
-}
-
-void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_result *result) {
-    ten_election *election = self;
-    TEN_INVARIANT(election->holding.flight != TEN_FLIGHT_NONE);
-    (void)expire(election, now_ms);
-    if (error == TENURE_OK)
-        take_answer(election, now_ms, result);
-    else if (ten_holding_unanswered(&election->holding))
-        tell(election,
-             (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .token = election->holding.token, .error = error}, NULL);
-}
-
-/* ---- the feed */
-
-static bool is_mine(const ten_election *election, const ten_change *change) {
-    return strcmp(change->instance, election->config.instance) == 0;
-}
-
-void ten_election_change(void *self, uint64_t now_ms, const ten_change *change) {
-    ten_election *election = self;
-    if (change->kind == TENURE_EVENT_RECOVERING) {
-        ten_election_follow(election, now_ms);
-        return;
-    }
-    ten_holding *holding = &election->holding;
-    if (strcmp(change->target, election->config.role) != 0)
-        return;
-    if (change->kind == TENURE_EVENT_RELEASED || change->kind == TENURE_EVENT_LOST)
-        election->end_reason = change->reason;
-    if (change->token < holding->known_token)
-        return;
-    bool mine = is_mine(election, change);
-    bool held = ten_holding_is_held(holding);
-    if (change->kind == TENURE_EVENT_ACQUIRED && !mine) {
-        if (ten_holding_hear(holding, change->token, false) == TEN_HOLDING_NEWER && held)
-            lose(election, now_ms, TEN_REASON_TAKEN);
-        election->try_ms = now_ms + election->config.timing.ttl_ms + jitter_ms(election);
-    } else if (change->kind == TENURE_EVENT_RELEASED && !held) {
-        if (!mine) /* after its own release, try_ms is set already */
-            election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election) / RELEASE_JITTER_PART);
-    } else if (!held || !mine || change->token != holding->token) {
-        return;
-    } else if (change->kind == TENURE_EVENT_ASKED) {
-        election->renew_ms = now_ms; /* the answer says what is asked */
-    } else if ((change->kind == TENURE_EVENT_LOST || change->kind == TENURE_EVENT_RELEASED) &&
-               change->reason == TEN_REASON_FORCED) {
-        lose(election, now_ms, TEN_REASON_FORCED);
-        /* Others go first: they get the role when the lease has ended by the store's clock. */
-        election->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
-    }
-}
-
-void ten_election_follow(void *self, uint64_t now_ms) {
-    ten_election *election = self;
-    if (election->state == TEN_ELECTION_FOLLOWING)
-        election->try_ms = ten_min_u64(election->try_ms, now_ms + jitter_ms(election));
-    else if (ten_holding_is_held(&election->holding))
-        election->renew_ms = ten_min_u64(election->renew_ms, now_ms);
+    add_presence(election, now_ms);
+    *ret_count = election->op_count;
+    return election->config.slots ? election->config.ops : election->own_ops;
 }
 
 /* ---- as a part of the driver */
 
 static void notice_deadline(void *self, uint64_t now_ms) {
-    (void)expire(self, now_ms);
+    (void)ten_election_expire(self, now_ms);
 }
 
 static uint64_t deadline_ms(const void *self) {
-    const ten_holding *holding = &((const ten_election *)self)->holding;
-    return ten_holding_is_held(holding) ? holding->deadline_ms : UINT64_MAX;
+    uint64_t found_ms = UINT64_MAX;
+    TEN_ELECTION_EACH((const ten_election *)self, slot)
+    if (ten_holding_is_held(&slot->holding))
+        found_ms = ten_min_u64(found_ms, slot->holding.deadline_ms);
+    return found_ms;
 }
 
 const ten_driver_part ten_election_part = {.request = ten_election_request,
@@ -401,4 +435,9 @@ const ten_driver_part ten_election_part = {.request = ten_election_request,
                                            .next_ms = ten_election_next_ms,
                                            .deadline_ms = deadline_ms,
                                            .follow = ten_election_follow,
-                                           .change = ten_election_change};
+                                           .change = ten_election_change,
+                                           .feed_ms = feed_ms,
+                                           .instances_ms = instances_ms,
+                                           .instances_begin = instances_begin,
+                                           .instance = take_instance,
+                                           .instances_end = instances_end};

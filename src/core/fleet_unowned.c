@@ -35,6 +35,12 @@ static bool is_mine_to_tell(const ten_fleet *fleet, uint32_t number) {
     return planned == fleet->self || (planned == TEN_NOBODY && is_first_by_name(fleet));
 }
 
+/* Of what this instance held until now, nobody has written it down. */
+static uint64_t since_when_ms(const ten_fleet *fleet, const struct ten_fleet_target *target) {
+    uint64_t known_ms = target->when_ms ? target->when_ms : fleet->now_ms;
+    return ten_max_u64(ten_min_u64(known_ms, fleet->now_ms), 1);
+}
+
 void ten_fleet_look_for_unowned(ten_fleet *fleet) {
     ten_fleet_unowned found = {0};
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
@@ -47,7 +53,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
             continue;
         }
         if (target->unowned_ms == 0)
-            target->unowned_ms = ten_max_u64(ten_min_u64(target->when_ms, fleet->now_ms), 1);
+            target->unowned_ms = since_when_ms(fleet, target);
         found.count++;
         found.since_ms = found.since_ms ? ten_min_u64(found.since_ms, target->unowned_ms) : target->unowned_ms;
         uint64_t free_ms = fleet->now_ms - target->unowned_ms;

@@ -126,8 +126,8 @@ static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_l
 /* A token above the counter was granted by a store that knew more than this one does. A token below the floor is no
  * proof: it may be from before an epoch that has begun since, and then the loss is known. */
 static bool proves_loss(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
-    return context->recovering_ms == 0 && is_whole(op, context) && op->token > counter_of(row, context) &&
-           op->token >= context->token_floor;
+    return !(op->flags & TEN_OP_NO_PROOF) && context->recovering_ms == 0 && is_whole(op, context) &&
+           op->token > counter_of(row, context) && op->token >= context->token_floor;
 }
 
 /* Whether the operation matches the present lease: by its token, its holder, or both. */

@@ -59,6 +59,10 @@ enum ten_op_flag {
      * epoch need not wait for it to end */
     TEN_OP_KEEP = 1u << 4,
     TEN_OP_WITH_CHECKPOINT = 1u << 5, /* acquire, read: the result brings the checkpoint along */
+    /* renew: whoever sends it may not speak for other namespaces. Where an epoch concerns the whole store, a token that it
+     * never granted is no proof of a loss, and the lease is lost: a client of one namespace could else keep everybody
+     * out of all the others */
+    TEN_OP_NO_PROOF = 1u << 10,
 };
 
 enum ten_reason {

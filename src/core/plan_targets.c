@@ -28,10 +28,15 @@ void ten_plan_targets_free(struct ten_plan_targets *targets) {
 
 /* ---- the index: linear probing, removal by shifting back */
 
+/* Where an id with this hash belongs. Everybody knows the hash, because the plan goes by it. */
+static uint32_t home_of(const struct ten_plan_targets *targets, uint64_t hash, uint32_t room) {
+    return (uint32_t)ten_hash_mix(hash ^ targets->secret) & (room - 1);
+}
+
 /* The place of the id, or the empty place where it would be inserted. */
 static uint32_t find_place(const struct ten_plan_targets *targets, const char *id, uint64_t hash) {
     uint32_t mask = targets->index_room - 1;
-    uint32_t place = (uint32_t)hash & mask;
+    uint32_t place = home_of(targets, hash, targets->index_room);
     for (uint32_t entry; (entry = targets->index[place]); place = (place + 1) & mask)
         if (targets->hashes[entry - 1] == hash && strcmp(targets->ids[entry - 1], id) == 0)
             break;
@@ -45,10 +50,12 @@ static bool grow_index(struct ten_plan_targets *targets) {
     uint32_t *index = ten_calloc(room, sizeof *index);
     if (!index)
         return false;
+    if (targets->index_room == 0)
+        targets->secret = ten_hash_key_now().words[0];
     for (uint32_t number = 0; number < targets->bound; number++) {
         if (!targets->ids[number])
             continue;
-        uint32_t place = (uint32_t)targets->hashes[number] & (room - 1);
+        uint32_t place = home_of(targets, targets->hashes[number], room);
         while (index[place])
             place = (place + 1) & (room - 1);
         index[place] = number + 1;
@@ -63,7 +70,7 @@ static void remove_from_index(struct ten_plan_targets *targets, uint32_t number)
     uint32_t mask = targets->index_room - 1;
     uint32_t hole = find_place(targets, targets->ids[number], targets->hashes[number]);
     for (uint32_t at = (hole + 1) & mask; targets->index[at]; at = (at + 1) & mask) {
-        uint32_t home = (uint32_t)targets->hashes[targets->index[at] - 1] & mask;
+        uint32_t home = home_of(targets, targets->hashes[targets->index[at] - 1], targets->index_room);
         /* An entry may fill the hole only if that does not move it before its home place. */
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             targets->index[hole] = targets->index[at];

@@ -15,6 +15,7 @@
 
 #define FEED_SIZE  100u
 #define RELEASE_MS 1000u
+#define SLOT_SIZE  11u /* room for what follows the role in the target of a slot */
 
 struct tenure_election {
     ten_object object;
@@ -30,6 +31,13 @@ struct tenure_election {
     const char *instance; /* the context's */
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     char role[TENURE_TARGET_MAX + 1];
+    uint32_t slot_count; /* 0: the role is its only target */
+    ten_election_slot *slots;
+    ten_op *ops;
+    char (*targets)[TENURE_TARGET_MAX + 1]; /* of the slots */
+    enum ten_election_wants wants;
+    enum ten_election_announces announces;
+    char *metadata;
 
     /* Under the carrier's lock. */
     ten_election core;
@@ -50,13 +58,18 @@ static uint64_t now_ms(const tenure_election *election) {
 
 /* ---- what may be believed, for readers */
 
+static uint32_t slot_of(const tenure_election *election) {
+    return election->wants == TEN_ELECTION_ANY ? election->core.at : 0;
+}
+
 static void publish(void *owner) {
     tenure_election *election = owner;
-    const ten_holding *holding = &election->core.holding;
-    atomic_store_explicit(&election->belief->token, holding->token, memory_order_relaxed);
-    ten_belief_set(election->belief, holding->deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
+    uint64_t deadline_ms = ten_election_deadline_ms(&election->core);
+    uint64_t term = TEN_TERM_ID(ten_election_slot_at(&election->core)->holding.token, slot_of(election));
+    atomic_store_explicit(&election->belief->token, term, memory_order_relaxed);
+    ten_belief_set(election->belief, deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
     if (election->last_end_ms)
-        atomic_store_explicit(election->last_end_ms, holding->deadline_ms, memory_order_release);
+        atomic_store_explicit(election->last_end_ms, deadline_ms, memory_order_release);
 }
 
 static bool is_before(const tenure_election *election, uint64_t until_ms) {
@@ -68,7 +81,9 @@ bool tenure_election_leads(const tenure_election *election) {
 }
 
 uint64_t tenure_election_token(const tenure_election *election) {
-    return tenure_election_leads(election) ? atomic_load_explicit(&election->belief->token, memory_order_acquire) : 0;
+    return tenure_election_leads(election)
+               ? TEN_TERM_TOKEN(atomic_load_explicit(&election->belief->token, memory_order_acquire))
+               : 0;
 }
 
 uint64_t tenure_election_remaining_ms(const tenure_election *election) {
@@ -140,16 +155,21 @@ static void measure(void *owner, const ten_call *call, uint64_t took_us, int err
     if (!election->measures)
         return;
     ten_measures_answered(election->measures, error);
-    if (call->ops->kind == TEN_OP_RENEW)
+    enum ten_op_kind kind = call->ops->kind;
+    if (kind == TEN_OP_RENEW)
         ten_measures_renewed(election->measures, took_us,
-                             ten_sub_saturating(election->core.holding.deadline_ms, now_ms(election)), error);
-    if (call->ops->kind != TEN_OP_RELEASE && error == TENURE_OK && results->outcome == TEN_OK)
+                             ten_sub_saturating(ten_election_deadline_ms(&election->core), now_ms(election)), error);
+    if ((kind == TEN_OP_RENEW || kind == TEN_OP_ACQUIRE) && error == TENURE_OK && results->outcome == TEN_OK)
         ten_measures_led(election->measures, ten_wall_ms(election->clock));
 }
 
 static const ten_task_hooks hooks = {.answered = measure, .changed = publish, .pending = pending, .tell = tell};
 
 /* ---- opening */
+
+static bool has_all(const tenure_election *election) {
+    return election->wants == TEN_ELECTION_ALL;
+}
 
 static void make_core(tenure_election *election) {
     const ten_capabilities *capabilities = &election->task.channel->store->capabilities;
@@ -161,7 +181,14 @@ static void make_core(tenure_election *election) {
                                   .ttl_min_ms = capabilities->ttl_min_ms,
                                   .expiry_late_ms = capabilities->expiry_late_ms,
                                   .seed = ten_random_u64(),
-                                  .events = &election->task.events};
+                                  .events = &election->task.events,
+                                  .slots = election->slots,
+                                  .ops = election->ops,
+                                  .slot_count = election->slot_count,
+                                  .wants = election->wants,
+                                  .announces = election->announces,
+                                  .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
+                                  .metadata = election->metadata};
     ten_election_init(&election->core, &config);
     ten_driver_config driver = {.part = &ten_election_part,
                                 .self = &election->core,
@@ -190,6 +217,43 @@ int ten_candidate_begin(tenure_election *election) {
     return TENURE_OK;
 }
 
+/* False: out of memory. */
+static bool make_slots(tenure_election *election, const ten_election_extras *extras) {
+    bool all = extras && extras->all_count > 0;
+    uint32_t count = all ? extras->all_count : election->options.count;
+    election->wants = all ? TEN_ELECTION_ALL : TEN_ELECTION_ANY;
+    if (extras && extras->metadata && !(election->metadata = ten_strdup(extras->metadata)))
+        return false;
+    election->announces = extras ? extras->announces : TEN_ELECTION_SILENT;
+    if (count == 0)
+        return true;
+    election->slots = ten_calloc(count, sizeof *election->slots);
+    election->ops = ten_calloc(count + 1, sizeof *election->ops);
+    election->targets = ten_calloc(count, sizeof *election->targets);
+    if (!election->slots || !election->ops || !election->targets)
+        return false;
+    election->slot_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (all)
+            snprintf(election->targets[i], sizeof *election->targets, "%s", extras->all[i]);
+        else /* its length has been checked */
+            snprintf(election->targets[i], sizeof *election->targets, "%.*s/%u", (int)(TENURE_TARGET_MAX - SLOT_SIZE),
+                     election->role, i);
+        election->slots[i].target = election->targets[i];
+    }
+    return true;
+}
+
+static void free_election(tenure_election *election) {
+    ten_election_free(&election->core);
+    ten_free(election->slots);
+    ten_free(election->ops);
+    ten_free(election->targets);
+    ten_free(election->metadata);
+    ten_task_free(&election->task);
+    ten_object_free(election);
+}
+
 static tenure_election *new_election(tenure_context *context, const char *role, const tenure_election_options *options,
                                      const ten_election_extras *extras) {
     tenure_election *election = ten_calloc(1, sizeof *election);
@@ -209,12 +273,10 @@ static tenure_election *new_election(tenure_context *context, const char *role, 
     election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
     election->task.hooks = &hooks;
     election->task.owner = election;
-    return election;
-}
-
-static void free_election(tenure_election *election) {
-    ten_task_free(&election->task);
-    ten_object_free(election);
+    if (make_slots(election, extras))
+        return election;
+    free_election(election);
+    return NULL;
 }
 
 static int check_options(tenure_context *context, const char *role, const tenure_election_options *options,
@@ -230,6 +292,12 @@ static int check_options(tenure_context *context, const char *role, const tenure
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the election for %s", role);
     if (r == TENURE_OK && ten_id_check_namespace(namespace_name, &error) < 0)
         r = ten_last_error_set(context, &error);
+    if (r == TENURE_OK && options->count > TEN_ELECTION_SLOTS_MAX)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "count must be at most %u, and is %u", TEN_ELECTION_SLOTS_MAX,
+                               options->count);
+    if (r == TENURE_OK && options->count > 0 && strlen(role) > TENURE_TARGET_MAX - SLOT_SIZE)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "the name of a role with slots has at most %u bytes",
+                               TENURE_TARGET_MAX - SLOT_SIZE);
     uint64_t longest_ms = ten_election_at_least_max_ms(&context->timing);
     if (r == TENURE_OK && options->at_least_ms > longest_ms)
         r = ten_last_error_say(context, TENURE_E_INVALID,
@@ -240,7 +308,7 @@ static int check_options(tenure_context *context, const char *role, const tenure
 
 static int open_checked(tenure_context *context, tenure_election *election) {
     ten_error error;
-    int r = ten_task_open(&election->task, election->carrier, 1, &error);
+    int r = ten_task_open(&election->task, election->carrier, ten_max_u64(election->slot_count, 1) + 1, &error);
     if (r == TENURE_OK)
         r = ten_carrier_open_channel(election->carrier, election->namespace_name, &election->task.channel, &error);
     if (r < 0)
@@ -309,10 +377,8 @@ void ten_candidate_begin_end(ten_object *object) {
 /* The role has been released, and the program was told. */
 bool ten_candidate_is_ended(const ten_object *object) {
     const tenure_election *election = (const tenure_election *)object;
-    const ten_election *core = &election->core;
-    bool released = core->state == TEN_ELECTION_IDLE && core->holding.state != TEN_HOLDING_RELEASING &&
-                    core->holding.flight == TEN_FLIGHT_NONE;
-    return !election->begun || (released && election->task.events.count == 0 && !election->task.telling);
+    return !election->begun ||
+           (ten_election_is_gone(&election->core) && election->task.events.count == 0 && !election->task.telling);
 }
 
 void ten_candidate_end(ten_object *object) {
@@ -390,6 +456,19 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     return ten_last_error_say(election, TENURE_E_HELD, "%s is led by %s", election->role, leader);
 }
 
+int tenure_election_slot(const tenure_election *election) {
+    bool leads = tenure_election_leads(election);
+    return leads ? (int)TEN_TERM_SLOT(atomic_load_explicit(&election->belief->token, memory_order_acquire)) : -1;
+}
+
+void ten_candidate_tokens(tenure_election *election, ten_buf *text) {
+    ten_carrier_lock(election->carrier);
+    for (uint32_t i = 0; i < election->slot_count && has_all(election); i++)
+        ten_buf_format(text, "%s%s=%llu", i ? " " : "", election->slots[i].target,
+                       (unsigned long long)election->slots[i].holding.token);
+    ten_carrier_unlock(election->carrier);
+}
+
 int tenure_election_resign(tenure_election *election) {
     int r = ten_object_check(election, TEN_OBJECT_ELECTION);
     if (r == TENURE_OK)
@@ -462,8 +541,8 @@ int tenure_election_run(tenure_context *context, const char *role, const tenure_
     ten_object_use_end(&use);
     ten_carrier_lock(election->carrier);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
-    bool lost =
-        token != 0 && !(now_ms(election) < election->core.holding.deadline_ms && election->core.holding.token == token);
+    bool lost = token != 0 && !(now_ms(election) < ten_election_deadline_ms(&election->core) &&
+                                ten_election_slot_at(&election->core)->holding.token == token);
     election->works_elsewhere = false;
     if (election->told_to_stop)
         ten_election_stopped(&election->core);

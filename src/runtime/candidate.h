@@ -4,7 +4,9 @@
 #ifndef TEN_RUNTIME_ELECTION_H
 #define TEN_RUNTIME_ELECTION_H
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "core/election.h"
 #include "runtime/beliefs.h"
 #include "runtime/measures.h"
 #include "store/store.h"
@@ -15,6 +17,13 @@ typedef struct ten_election_extras {
      * ten_candidate_begin(). */
     bool works_elsewhere;
     ten_measures *measures; /* NULL: nobody counts */
+    /* Several roles that are led together or not at all, in the order in which they are acquired; NULL: the role. */
+    const char *const *all;
+    uint32_t all_count;
+    /* Whether and how it announces itself: only for a context with one election and no fleet member in that namespace,
+     * because there is one heartbeat for all of them. */
+    enum ten_election_announces announces;
+    const char *metadata; /* JSON with its role; copied */
 } ten_election_extras;
 
 int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,
@@ -26,6 +35,8 @@ int ten_candidate_begin(tenure_election *election);
 void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, uint64_t pause_ms);
 /* The work of this term could not begin: the role is released with it, whatever at_least_ms is. */
 void ten_candidate_keep_nothing(tenure_election *election);
+/* Appends the tokens of all roles that are led together, as "ROLE=TOKEN ROLE=TOKEN". */
+void ten_candidate_tokens(tenure_election *election, ten_buf *text);
 /* The work of the term has ended. */
 void ten_candidate_work_over(tenure_election *election);
 

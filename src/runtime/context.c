@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fork.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/random.h"
 #include "runtime/context_state.h"
@@ -96,6 +97,7 @@ int ten_context_open(const char *url, const tenure_options *options, const ten_c
 }
 
 int tenure_open(const char *url, const tenure_options *options, tenure_context **ret_context) {
+    ten_hash_key_make_secret(); /* before anything hashes what others have written */
     return ten_context_open(url, options, &ten_system_clock, ret_context);
 }
 

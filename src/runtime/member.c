@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/random.h"
 #include "runtime/member_state.h"
+#include "runtime/metadata.h"
 
 #define STOP_MIN_MS     1000u
 #define TARGETS_DEFAULT 4000000u
@@ -186,8 +187,9 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     else
         return ten_fail_memory(error, "a fleet member");
     const char *isolation = member->extras.isolation;
-    snprintf(member->metadata, sizeof member->metadata, "{\"version\":\"" TENURE_VERSION "\"%s%s%s}",
-             isolation ? ",\"isolation\":\"" : "", isolation ? isolation : "", isolation ? "\"" : "");
+    ten_metadata_write(&(ten_metadata){.isolation = isolation}, &member->metadata);
+    if (member->metadata.failed)
+        return ten_fail_memory(error, "a fleet member");
     ten_fleet_config config = {
         .namespace_name = member->namespace_name,
         .instance = member->instance,
@@ -195,7 +197,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
         .settle_ms = options->settle_ms ? options->settle_ms : TEN_FLEET_SETTLE_MS,
         .weight = options->weight ? options->weight : 1,
         .seed = ten_random_u64(),
-        .metadata = member->metadata,
+        .metadata = ten_buf_string(&member->metadata),
         .batch_max = TEN_FLEET_BATCH,
         .registry = member->targets_from_store,
         .hands = member->task.channel->store->capabilities.hands,
@@ -246,6 +248,7 @@ static void free_member(tenure_member *member) {
     ten_checkpoints_free(&member->checkpoints);
     ten_fleet_free(member->fleet);
     ten_beliefs_free(&member->own_beliefs);
+    ten_buf_free(&member->metadata);
     ten_object_free(member);
 }
 

@@ -5,6 +5,7 @@
 #ifndef TEN_RUNTIME_MEMBER_STATE_H
 #define TEN_RUNTIME_MEMBER_STATE_H
 
+#include "base/buf.h"
 #include "core/checkpoints.h"
 #include "core/fleet.h"
 #include "runtime/context_state.h"
@@ -34,7 +35,7 @@ struct tenure_member {
     ten_beliefs *beliefs;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    char metadata[128]; /* JSON */
+    ten_buf metadata; /* JSON */
 
     /* Under the carrier's lock. */
     ten_fleet *fleet;

@@ -5,14 +5,18 @@
  */
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "server/server_state.h"
+#include "server/tls.h"
 
-#define STRANGER_MS 10000u /* for which a client without a token may keep a connection that does nothing */
+#define GREETINGS_US  50000u
+#define GREETINGS_MIN 8u
+#define STRANGER_MS   10000u /* for which a client without a token may keep a connection that does nothing */
 
 static ten_connection *connection_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -33,19 +37,28 @@ ten_account *ten_connection_account(struct MHD_Connection *connection) {
 
 /* ---- at whose expense */
 
-/* libmicrohttpd sees its end, and lets go of it. */
+static void stop_greeting(struct ten_server *server, ten_connection *ours) {
+    server->greeting -= ours->greets;
+    ours->greets = false;
+}
+
+/* libmicrohttpd sees its end, and lets go of it. What has come already would still be read: a ClientHello costs the most
+ * of a handshake. */
 static void shut(struct ten_server *server, ten_connection *ours) {
+    stop_greeting(server, ours);
+    (void)recv(ours->fd, NULL, INT_MAX, MSG_TRUNC | MSG_DONTWAIT);
     (void)shutdown(ours->fd, SHUT_RDWR);
     ours->deadline_ms = 0;
     ten_budget_return(&server->accounts.budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
 }
 
-/* Closes the connection of a client without a token that is to go first. False: there is none. */
-static bool close_stranger(struct ten_server *server) {
+/* Closes the connection of a client without a token that is to go first; with `greets` one that has sent no request yet.
+ * False: there is none. */
+static bool close_stranger(struct ten_server *server, bool greets) {
     ten_connection *first = NULL;
     ten_stranger about_first = {0};
     for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
-        if (!ours->place.account || !ours->place.account->stranger)
+        if (!ours->place.account || (greets ? !ours->greets : !ours->place.account->stranger))
             continue;
         ten_stranger about = {ours->place.account->used[TEN_RESOURCE_CONNECTIONS], ours->since_ms};
         /* The list begins with the newest. */
@@ -66,10 +79,30 @@ static void charge_address(struct ten_server *server, ten_connection *ours) {
     if (!address || ten_budget_resize(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1, TEN_USUAL))
         return;
     ten_accounts_log_limit(&server->accounts, address, TEN_RESOURCE_CONNECTIONS, server->log);
-    if (address->stranger && close_stranger(server))
+    if (address->stranger && close_stranger(server, false))
         ten_budget_note(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1);
     else
         shut(server, ours);
+}
+
+/* Handshakes are made by this thread, between two requests of anybody: no more of them may be due at once than take
+ * GREETINGS_US. Who comes always gets in, and the greediest address loses one instead. */
+static void greet(struct ten_server *server, ten_connection *ours) {
+    if (!server->config->tls_cert || ours->place.amount == 0)
+        return;
+    uint64_t most = ten_max_u64(GREETINGS_MIN, GREETINGS_US / ten_max_u64(1, ten_tls_handshake_us()));
+    if (server->greeting >= most) {
+        ten_accounts_log_limit(&server->accounts, ours->address, TEN_RESOURCE_TIME, server->log);
+        (void)close_stranger(server, true);
+    }
+    ours->greets = true;
+    server->greeting++;
+}
+
+void ten_connection_greeted(struct ten_server *server, struct MHD_Connection *connection) {
+    ten_connection *ours = connection_of(connection);
+    if (ours)
+        stop_greeting(server, ours);
 }
 
 static uint64_t patience_ms(const struct ten_server *server, const ten_connection *ours) {
@@ -108,6 +141,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         ours->address = ten_accounts_of_address(&server->accounts, client ? client->client_addr : NULL);
         ours->since_ms = ten_now_ms();
         charge_address(server, ours);
+        greet(server, ours);
         if (ours->place.amount > 0)
             ours->deadline_ms = ours->since_ms + patience_ms(server, ours);
         ours->next = server->first_connection;
@@ -126,6 +160,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
     *context = NULL;
     if (!ours)
         return;
+    stop_greeting(server, ours);
     *ours->link = ours->next;
     if (ours->next)
         ours->next->link = ours->link;

@@ -203,6 +203,14 @@ static struct feed *open_feed(ten_events *events, const char *name) {
     return NULL;
 }
 
+/* It was cut off, or is gone. */
+static bool is_over(ten_event_reader *reader) {
+    pthread_mutex_lock(&reader->events->lock);
+    bool over = reader->cut_off || reader->left;
+    pthread_mutex_unlock(&reader->events->lock);
+    return over;
+}
+
 /* Brings a new reader to where its namespace's feed stands. False: the store does not answer; it is tried again, from
  * where the reader has got to. */
 static bool catch_up(ten_events *events, ten_event_reader *reader, struct feed *feed) {
@@ -213,7 +221,9 @@ static bool catch_up(ten_events *events, ten_event_reader *reader, struct feed *
         tell_resync(events, feed->name, reader, cursor);
     }
     int r = TENURE_OK;
-    for (uint64_t before = UINT64_MAX; r == TENURE_OK && before != cursor && cursor < feed->cursor;) {
+    /* One whose buffer is full hears of no more: it must not keep this thread from the others. */
+    for (uint64_t before = UINT64_MAX;
+         r == TENURE_OK && before != cursor && cursor < feed->cursor && !is_over(reader);) {
         before = cursor;
         r = feed->store->ops->changes(feed->store, feed->name, &cursor, EVENT_SIZE, deliver, &delivery,
                                       events->timeout_ms);

@@ -157,15 +157,34 @@ static bool is_callers_fault(int error) {
 
 static void run_batch(ten_lane *lane, ten_job *first, size_t count);
 
-/* An operation that the store refuses fails its whole batch: each request is sent by itself, so that it harms no
- * other's.
- */
-static void run_each(ten_lane *lane, ten_job *first) {
-    while (first) {
-        ten_job *next = first->next;
-        first->next = NULL;
-        run_batch(lane, first, first->op_count);
-        first = next;
+/* An operation that the store refuses fails its whole batch. The requests that cannot be carried out at all are answered by
+ * themselves, and the others go together again: whoever sends such requests must not make everybody's renewals go one by
+ * one. If it is none of them, each is sent by itself, so that the one that is refused harms no other. */
+static void run_apart(ten_lane *lane, ten_job *first) {
+    ten_job *fit = NULL;
+    ten_job **end = &fit;
+    size_t count = 0;
+    bool found = false;
+    for (ten_job *job = first, *next; job; job = next) {
+        next = job->next;
+        job->next = NULL;
+        if (ten_store_check_ops(lane->store, job->ops, job->op_count) < 0) {
+            found = true;
+            run_batch(lane, job, job->op_count);
+        } else {
+            *end = job;
+            end = &job->next;
+            count += job->op_count;
+        }
+    }
+    if (found && fit) {
+        run_batch(lane, fit, count);
+        return;
+    }
+    for (ten_job *next; fit; fit = next) {
+        next = fit->next;
+        fit->next = NULL;
+        run_batch(lane, fit, fit->op_count);
     }
 }
 
@@ -182,7 +201,7 @@ static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
         error = ten_store_apply(lane->store, lane->ops, lane->results, count, lane->timeout_ms);
     }
     if (first->next && is_callers_fault(error)) {
-        run_each(lane, first);
+        run_apart(lane, first);
         return;
     }
     ten_job **last = finish_batch(lane, first, error);

@@ -94,6 +94,12 @@ static void go(ten_request *request, size_t count, enum ten_urgency urgency) {
     ten_request_wait(request, request->server->leases, urgency);
 }
 
+/* Who is allowed in some namespaces only must not begin an epoch, in which nobody new is let in anywhere. */
+static unsigned renewal_flags(const ten_request *request) {
+    bool everywhere = !request->server->has_auth || strcmp(request->principal.namespaces, "*") == 0;
+    return everywhere ? 0 : TEN_OP_NO_PROOF;
+}
+
 static ten_op *one_op(ten_request *request, enum ten_op_kind kind, unsigned flags) {
     request->ops = request->first_ops;
     request->first_ops[0] = (ten_op){.kind = kind,
@@ -186,7 +192,7 @@ static void finish_renew(ten_job *job, int error, const char *message, const ten
 
 void ten_server_lease_renew(ten_request *request) {
     json_t *body = ten_body_parse(request);
-    ten_op *op = one_op(request, TEN_OP_RENEW, 0);
+    ten_op *op = one_op(request, TEN_OP_RENEW, renewal_flags(request));
     if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
         get_ttl(request, body, &op->ttl_ms) && get_version(request, body, &op->token)) {
         request->job.finish = finish_renew;
@@ -492,6 +498,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->ttl_ms = ten_max_u64(op->ttl_ms, least_ttl_ms(request));
     if (op->ttl_ms == 0 && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE))
         op->ttl_ms = request->server->config->ttl_ms;
+    if (op->kind == TEN_OP_RENEW)
+        op->flags |= renewal_flags(request);
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
     op->reason = get_reason(item, op);

@@ -92,9 +92,13 @@ static const char *role_name(const ten_request *request) {
     return ten_auth_role_name(request->server->has_auth ? request->principal.role : TEN_ROLE_ADMIN);
 }
 
-static void add_headers(const ten_request *request, struct MHD_Response *response) {
+void ten_reply_add_safety(struct MHD_Response *response) {
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     (void)MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+}
+
+static void add_headers(const ten_request *request, struct MHD_Response *response) {
+    ten_reply_add_safety(response);
     if (request->route.kind == TEN_ROUTE_PAGE)
         ten_page_headers(request, response);
     else

@@ -13,11 +13,8 @@
 #define STREAM_BLOCK 8192u
 #define LARGE_BODY   ((size_t)16 * 1024)
 #define OUTCOME_SIZE 384u /* of the answer, for an operation */
+#define JSON_GROWTH  6u   /* a control character is six in a JSON string */
 #define BESIDE_US    15u  /* what a request costs libmicrohttpd */
-
-static const char *header_of(const ten_request *request, const char *name) {
-    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
-}
 
 const char *ten_request_argument(ten_request *request, const char *name) {
     /* Decoded in libmicrohttpd's own copy, which nobody else reads. */
@@ -81,7 +78,7 @@ static size_t answer_size(const ten_request *request) {
     size_t size = ten_job_weight(&request->job) * OUTCOME_SIZE;
     for (size_t i = 0; i < request->job.op_count; i++)
         if (request->ops[i].flags & TEN_OP_WITH_CHECKPOINT)
-            size += TENURE_CHECKPOINT_MAX;
+            size += JSON_GROWTH * TENURE_CHECKPOINT_MAX;
     return size;
 }
 
@@ -113,126 +110,6 @@ bool ten_request_wait_for_listing(ten_request *request) {
     return ten_request_wait(request, request->server->listing, TEN_USUAL);
 }
 
-/* ---- what its headers say */
-
-/* The host of a Host header or an origin, without its port. */
-static size_t host_length(const char *host) {
-    if (host[0] == '[') {
-        const char *end = strchr(host, ']');
-        return end ? (size_t)(end - host) + 1 : strlen(host);
-    }
-    return strcspn(host, ":");
-}
-
-static bool is_host(const char *host, size_t length, const char *name) {
-    return strlen(name) == length && strncasecmp(host, name, length) == 0;
-}
-
-/* By which names it may be called: a page of another site that has made its own name point here is refused. */
-static bool is_our_host(const ten_request *request, const char *host) {
-    const ten_server_config *config = request->server->config;
-    size_t length = host_length(host);
-    if (host[length] != '\0' &&
-        (host[length] != ':' || strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
-        return false;
-    if (is_host(host, length, "localhost") || is_host(host, length, "[::1]") ||
-        (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length))
-        return true;
-    const char *address = request->server->address;
-    if (host_length(address) == length && strncasecmp(host, address, length) == 0)
-        return true;
-    for (size_t i = 0; i < config->host_count; i++)
-        if (is_host(host, length, config->hosts[i]) || is_host(host, strlen(host), config->hosts[i]))
-            return true;
-    return false;
-}
-
-static bool is_foreign(const char *origin, const char *host) {
-    const char *at = strstr(origin, "://");
-    return !at || !host || strcasecmp(at + 3, host) != 0;
-}
-
-/* Several of one of these, or two that say how long the body is: whoever stands between the client and this server may
- * have understood something else. */
-struct framing {
-    unsigned hosts, lengths, encodings, authorizations, types;
-    const char *encoding;
-};
-
-static enum MHD_Result note_header(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
-    struct framing *framing = userdata;
-    (void)kind;
-    framing->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
-    framing->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
-    framing->authorizations += strcasecmp(name, MHD_HTTP_HEADER_AUTHORIZATION) == 0;
-    framing->types += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_TYPE) == 0;
-    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
-        framing->encodings++;
-        framing->encoding = value;
-    }
-    return MHD_YES;
-}
-
-static bool check_framing(ten_request *request, const char *version) {
-    struct framing framing = {0};
-    const union MHD_ConnectionInfo *size =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    (void)MHD_get_connection_values(request->connection, MHD_HEADER_KIND, note_header, &framing);
-    if (size && size->header_size > TEN_HEADER_MAX) {
-        ten_reply_error(request, 431, "too_large", "the request line and the headers are over %u bytes",
-                        TEN_HEADER_MAX);
-    } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
-        ten_reply_error(request, 400, "bad_request", "a request has a Host header");
-    } else if (framing.hosts > 1 || framing.lengths > 1 || framing.authorizations > 1 || framing.types > 1 ||
-               framing.lengths + framing.encodings > 1) {
-        ten_reply_error(request, 400, "bad_request", "a header is there twice, or contradicts another");
-    } else if (framing.encodings && (!framing.encoding || strcasecmp(framing.encoding, "chunked") != 0)) {
-        ten_reply_error(request, 400, "bad_request", "a body may be chunked, and in no other way encoded");
-    } else {
-        return true;
-    }
-    request->unread = true;
-    return false;
-}
-
-static bool check_host(ten_request *request) {
-    const char *host = header_of(request, MHD_HTTP_HEADER_HOST);
-    const char *origin = header_of(request, MHD_HTTP_HEADER_ORIGIN);
-    if (host && host[0] && !is_our_host(request, host)) {
-        ten_reply_error(request, 421, "bad_request", "this server is not called %.100s; --host allows a name", host);
-        return false;
-    }
-    if (origin && request->method != TEN_GET && is_foreign(origin, host)) {
-        ten_reply_error(request, 403, "forbidden", "a page of another site may not do that");
-        return false;
-    }
-    return true;
-}
-
-static bool check_type(ten_request *request) {
-    const char *type = header_of(request, MHD_HTTP_HEADER_CONTENT_TYPE);
-    size_t length = type ? strcspn(type, "; \t") : 0;
-    if (request->method == TEN_GET || length == 0 || is_host(type, length, "application/json") ||
-        is_host(type, length, "application/x-www-form-urlencoded"))
-        return true;
-    ten_reply_error(request, 415, "unsupported_type", "the body is to be JSON: Content-Type: application/json");
-    return false;
-}
-
-static bool check_length(ten_request *request) {
-    const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    bool many = request->route.kind == TEN_ROUTE_BATCH || request->route.kind == TEN_ROUTE_TARGETS ||
-                request->route.kind == TEN_ROUTE_FORGET;
-    request->body_max = many ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
-    if (!length || strtoull(length, NULL, 10) <= request->body_max)
-        return true;
-    ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
-    /* A client that does not wait to be asked for its body would not see an answer that comes before it was read. */
-    request->unread =
-        header_of(request, MHD_HTTP_HEADER_EXPECT) != NULL || strtoull(length, NULL, 10) > TEN_DISCARD_MAX;
-    return false;
-}
-
 /* ---- who sent it */
 
 static enum ten_role role_for(const ten_request *request) {
@@ -256,8 +133,8 @@ static enum ten_role role_for(const ten_request *request) {
 
 /* A body of somebody who may not send one is not waited for, if it is large. */
 static void refuse_body(ten_request *request) {
-    const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    bool chunked = header_of(request, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+    const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    bool chunked = ten_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
     request->unread = chunked || (length && strtoull(length, NULL, 10) > TEN_BATCH_BODY_MAX);
 }
 
@@ -266,7 +143,7 @@ static bool check_principal(ten_request *request) {
     enum ten_role role = role_for(request);
     if (!server->has_auth || role == TEN_ROLE_NONE)
         return true;
-    const char *given = header_of(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *given = ten_request_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
     const char *token = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
     const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
     if (!principal) {
@@ -301,7 +178,7 @@ bool ten_request_owns(ten_request *request, const char *holder) {
 /* Whether its account may have what the request needs before it is understood. */
 static bool check_budget(ten_request *request) {
     struct ten_server *server = request->server;
-    const char *length = header_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     size_t size = length ? strtoull(length, NULL, 10) : 0;
     if (!ten_connection_charge(request)) {
         ten_request_refuse(request, TEN_RESOURCE_CONNECTIONS);
@@ -347,7 +224,7 @@ static bool join_stream(ten_request *request, uint64_t cursor) {
 }
 
 static enum MHD_Result send_stream(ten_request *request) {
-    const char *last = header_of(request, "Last-Event-ID");
+    const char *last = ten_request_header(request, "Last-Event-ID");
     const char *asked = ten_request_argument(request, "last_event_id");
     const char *given = last && last[0] ? last : asked;
     uint64_t cursor = given ? strtoull(given, NULL, 10) : UINT64_MAX;
@@ -362,6 +239,7 @@ static enum MHD_Result send_stream(ten_request *request) {
     if (!response)
         return MHD_NO;
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    ten_reply_add_safety(response);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     ten_connection_streams(request);
     enum MHD_Result queued = MHD_queue_response(request->connection, MHD_HTTP_OK, response);
@@ -494,7 +372,7 @@ static void refuse_method(ten_request *request) {
 
 /* Everything that can be known before the body has come. */
 static void look_at_headers(ten_request *request, const char *path, const char *version) {
-    if (!check_framing(request, version) || !check_host(request))
+    if (!ten_headers_check_framing(request, version) || !ten_headers_check_host(request))
         return;
     if (!ten_connection_is_certified(request)) {
         ten_reply_error(request, 403, "forbidden", "a client certificate is required");
@@ -508,7 +386,7 @@ static void look_at_headers(ten_request *request, const char *path, const char *
         ten_reply_error(request, 404, "not_found", "there is nothing here; /openapi.json describes what there is");
     else if (!(ten_route_methods(request->route.kind) & request->method))
         refuse_method(request);
-    else if (check_principal(request) && check_type(request) && check_length(request))
+    else if (check_principal(request) && ten_headers_check_type(request) && ten_headers_check_length(request))
         (void)check_budget(request);
 }
 
@@ -525,6 +403,7 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
         return NULL;
     }
     request->began_us = ten_boot_us();
+    ten_connection_greeted(server, connection);
     server->requests++;
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);

@@ -38,6 +38,7 @@ typedef struct ten_connection {
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
     bool certified;                      /* its client has shown a certificate of --client-ca */
+    bool greets;                         /* by TLS, and has sent no request yet */
 } ten_connection;
 
 struct ten_server {
@@ -56,6 +57,7 @@ struct ten_server {
     char address[256];                    /* as it listens */
     bool draining;
     ten_connection *first_connection;
+    size_t greeting; /* connections whose handshake is still to come, or under way */
     uint64_t swept_ms;
     size_t requests;          /* under way */
     ten_line_gate ready_gate; /* of the lane of the listings */
@@ -137,6 +139,14 @@ void ten_request_free_input(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
 
+/* headers.c: false, and it has been answered */
+bool ten_headers_check_framing(ten_request *request, const char *version);
+bool ten_headers_check_host(ten_request *request);
+bool ten_headers_check_type(ten_request *request);
+bool ten_headers_check_length(ten_request *request);
+/* NULL: not there. */
+const char *ten_request_header(const ten_request *request, const char *name);
+
 /* connections.c */
 void ten_connection_notice(void *server, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode what);
@@ -151,6 +161,8 @@ void ten_connections_sweep(struct ten_server *server);
 bool ten_connection_charge(const ten_request *request);
 /* At whose expense it is now; NULL: out of memory. */
 ten_account *ten_connection_account(struct MHD_Connection *connection);
+/* A request has come on it. */
+void ten_connection_greeted(struct ten_server *server, struct MHD_Connection *connection);
 /* Ends the streams of principals that may no longer read them. */
 void ten_connections_check_streams(struct ten_server *server);
 /* Whether the client has shown a certificate, where one is wanted. */
@@ -166,6 +178,8 @@ void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
 void ten_reply_stale(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
+/* What every response says to browsers. */
+void ten_reply_add_safety(struct MHD_Response *response);
 enum MHD_Result ten_reply_send(ten_request *request);
 
 /* page.c */

@@ -218,7 +218,14 @@ static int check_op(ten_store *store, const ten_op *op) {
                         (unsigned long long)op->ttl_ms, (unsigned long long)store->capabilities.ttl_min_ms,
                         store->capabilities.ttl_min_reason ? ": " : "",
                         store->capabilities.ttl_min_reason ? store->capabilities.ttl_min_reason : "");
-    return TENURE_OK;
+    return store->ops->check_op ? store->ops->check_op(store, op) : TENURE_OK;
+}
+
+int ten_store_check_ops(ten_store *store, const ten_op *ops, size_t count) {
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = check_op(store, &ops[i]);
+    return r;
 }
 
 /* What answers need not be our store, nor whole: a lease is never held under a token that is none, nor renewed under
@@ -232,12 +239,9 @@ static bool is_possible(const ten_op *op, const ten_result *result) {
 }
 
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
-    int r = TENURE_OK;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         results[i] = (ten_result){0};
-        if (r == TENURE_OK)
-            r = check_op(store, &ops[i]);
-    }
+    int r = ten_store_check_ops(store, ops, count);
     if (r == TENURE_OK && count > 0)
         r = store->ops->apply(store, ops, results, count, timeout_ms);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)

@@ -93,6 +93,8 @@ typedef struct ten_store_ops {
     /* Frees what the handle has, also after an open() that failed half-way; the handle itself is freed by the caller. */
     void (*close)(ten_store *store);
     int (*apply)(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+    /* Whether this store can carry the operation out at all, without asking the server; NULL: it can if it is well-formed. */
+    int (*check_op)(ten_store *store, const ten_op *op);
     /* All edits or none; after an error, unknown, and they may be sent again. Removing a target keeps its token counter
      * and its lease. */
     int (*edit_targets)(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
@@ -177,6 +179,8 @@ int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *i
 int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
                                   size_t *ret_forgotten, uint64_t timeout_ms);
 
+/* Whether the operations can be carried out at all, without asking the store. One that cannot fails its whole batch. */
+int ten_store_check_ops(ten_store *store, const ten_op *ops, size_t count);
 /* apply() with what no backend has to repeat: on an error every result is TEN_ERROR with that error, whatever the
  * backend left there. */
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);

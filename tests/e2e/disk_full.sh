@@ -117,6 +117,28 @@ full_for_a_holder() {
     out_is 2
 }
 
+# Whoever invents targets fills the disk, but not the last of it.
+little_room() {
+    make_disk 8m
+    exits 0 "$TENURE" acquire job-1 --ttl 1h
+    exits 0 "$TENURE" acquire job-2 --ttl 1h
+    exits 0 "$TENURE" target add known
+    # Between nothing and an eighth of it.
+    free=$(df -k --output=avail "$CASE/disk" | tail -n 1)
+    dd if=/dev/zero of="$CASE/disk/filling" bs=1024 count="$((free - 700))" 2>/dev/null
+    refused acquire job-3
+    refused target add x
+    refused target add known --url http://a/
+    exits 0 "$TENURE" renew job-1 --token 1
+    exits 0 "$TENURE" release job-2 --token 1
+    exits 0 "$TENURE" acquire job-2
+    out_is 2
+    exits 0 "$TENURE" target rm known
+    empty_disk
+    exits 0 "$TENURE" acquire job-3
+    exits 0 "$TENURE" target add x
+}
+
 # with_disk FUNCTION: takes the disk away again, also after a failure.
 with_disk() {
     trap 'cd / && umount -l "$CASE/disk"' EXIT
@@ -124,6 +146,7 @@ with_disk() {
 }
 
 it 'on a full disk the verbs fail with 3, and succeed when there is room' with_disk full_for_verbs
+it 'with little room nothing new is written, and what exists is renewed and changes hands' with_disk little_room
 it 'a store cannot be made on a full disk, and can when there is room' with_disk full_from_the_start
 it 'a disk that fills up while it is used leaves an intact database' with_disk fills_up_while_used
 it 'a holder survives a full disk or stops, and the next one has a higher token' with_disk full_for_a_holder

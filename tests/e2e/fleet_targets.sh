@@ -73,6 +73,19 @@ changed_at_runtime() {
     stop a
 }
 
+# Whoever registers targets does not make an agent start one command after the other.
+shortest_interval() {
+    "$TENURE" target add t-1 --every 1ms
+    began=$(now_ms)
+    bare_agent a --targets store --poll exec:true --publish -
+    until_true 20 grep -q '"ok":true' a.out
+    pause_ms 2000
+    most=$((($(now_ms) - began) / 50 + 2))
+    polls=$(wc -l <a.out)
+    stop a
+    between 'polls' "$polls" 2 "$most"
+}
+
 # A target that is removed and added again while its poll runs is polled on afterwards.
 removed_and_added_in_a_poll() {
     LASTS=1500
@@ -323,6 +336,7 @@ too_many_targets() {
 
 it 'targets added, paused, resumed and removed in the store take effect within a second' store_targets
 it 'a changed command and interval take effect within a second' changed_at_runtime
+it 'a target that wants to be polled every millisecond is polled every 50 ms' shortest_interval
 it 'a target removed and added again while it is polled is polled on' removed_and_added_in_a_poll 0
 it 'a target removed and a little later added again while it is polled is polled on' removed_and_added_in_a_poll 400
 it 'a target paused and resumed while it is polled is polled on' paused_in_a_poll 400

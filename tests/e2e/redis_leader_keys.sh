@@ -160,6 +160,18 @@ another_pattern() {
     same 'keys of the usual pattern' "$(redis EXISTS leader:web)" 0
 }
 
+# Its key is that of the heartbeat of an instance "x", so an announced "x" would end the lease.
+role_like_a_heartbeat() {
+    leader_store
+    exits 2 "$TENURE" acquire node:x --namespace leader
+    err_has "the key of node:x, 'leader:node:x', could be that of an instance's heartbeat"
+    exits 2 "$TENURE" target add ok node:x --namespace leader
+    exits 0 "$TENURE" acquire node --namespace leader
+    exits 0 "$TENURE" acquire node:x --namespace other --store "$TENURE_STORE?fresh=1"
+    same 'keys that a heartbeat could have' "$(redis --scan --pattern 'leader:node:*')" ''
+    same 'what was registered beside it' "$(redis HEXISTS tenure:leader:targets ok)" 0
+}
+
 # Two of ours and one of theirs; each leads for a moment, and again.
 many_turns() {
     leader_store
@@ -195,5 +207,6 @@ it 'the key of a role is leader:ROLE with the plain instance id, and its TTL' th
 it 'a service of the seed is locked out while we lead, and we are while it does' both_ways
 it 'the same with another pattern of keys in the URL' another_pattern
 it 'we lead when the key of a service that died has ended, and not before' ours_waits_for_the_dead
+it 'a role whose key could be that of a heartbeat is refused' role_like_a_heartbeat
 it 'they take turns, and never two lead' many_turns
 finish

@@ -190,7 +190,14 @@ permissions() {
     refused "$DENIED" "redis://reader:$SECRET@$at?fresh=1" NOPERM evalsha
     refused "$DENIED" "redis://keyless:$SECRET@$at?fresh=1" permission
     # As little as it needs is enough: the rules are those of README.
-    rules=$(tr '\n' ' ' <"$TENURE_SOURCE/README.md" | sed 's/.*An ACL user needs: `\([^`]*\)`.*/\1/')
+    rules=$(tr '\n' ' ' <"$TENURE_SOURCE/README.md" | sed 's/.*An ACL user needs[^`]*`\([^`]*\)`.*/\1/')
+    for command in $(grep -oh "call('[A-Z]*'" "$TENURE_SOURCE"/src/store/redis/*.lua | cut -d "'" -f 2 | tr '[:upper:]' '[:lower:]' |
+        sort -u); do
+        case " $rules " in
+        *" +$command "*) ;;
+        *) fail "a script calls $command, which the rules of README do not allow" ;;
+        esac
+    done
     set -f
     # shellcheck disable=SC2086
     redis ACL SETUSER poller on ">$SECRET" $rules
@@ -201,7 +208,12 @@ permissions() {
     exits 0 "$TENURE" target add a --store "redis://poller:$SECRET@$at"
     exits 0 "$TENURE" ls --store "redis://poller:$SECRET@$at"
     exits 0 "$TENURE" doctor --store "redis://poller:$SECRET@$at"
-    for command in FLUSHALL FLUSHDB 'SWAPDB 0 1' 'KEYS *' 'GET app:orders'; do
+    for words in 'target rm a' 'forget job' 'forget --unregistered' history nodes plan status; do
+        # shellcheck disable=SC2086
+        exits 0 "$TENURE" $words --store "redis://poller:$SECRET@$at"
+    done
+    for command in FLUSHALL FLUSHDB 'SWAPDB 0 1' 'KEYS *' RANDOMKEY DBSIZE 'GET app:orders' 'CONFIG GET *' 'EVAL 1 0' \
+        'PUBLISH app 1' 'ACL LIST' 'CLIENT LIST' MONITOR SHUTDOWN; do
         set -f
         # shellcheck disable=SC2086
         redis --user poller --pass "$SECRET" --no-auth-warning $command >"$CASE/answer" 2>&1 || true

@@ -331,7 +331,28 @@ def actors():
         assert server.process.wait(60) != 0 and "g-w" in server.said(), server.said()
 
 
-@case("clients that never finish a request do not keep an agent's metrics from being read")
+@case("a renewal under a token that was never granted keeps nobody out of other namespaces")
+def proofs():
+    with Server("--auth-file", auth_file()) as server:
+        team = Team(server)
+
+        def renew(token, namespace, holder, version):
+            op = {"op": "renew", "id": "x", "version": version, "ttl_ms": 86400000}
+            body = {"holder_id": holder, "ops": [op]}
+            return server.ask("POST", "/api/v1/%s/leases" % namespace, body, bearer(token))[2][0]["outcome"]
+        assert renew("holder", "a", "a-1", 77) == "lost"
+        body = {"holder_id": "a-1", "version": 77, "ttl_ms": 86400000}
+        assert server.ask("POST", "/api/v1/a/x/lease/renew", body, bearer("holder"))[0] == 404
+        team.renew()
+        assert server.ask("PUT", "/api/v1/b/u", {}, bearer("admin"))[0] == 201
+        assert server.ask("POST", "/api/v1/b/u/lease", {"holder_id": "b-2"}, bearer("admin"))[0] == 201
+        # Who is allowed everywhere may say that the store has lost something.
+        assert renew("admin", "b", "b-3", 77) == "ok"
+        assert server.ask("PUT", "/api/v1/b/v", {}, bearer("admin"))[0] == 201
+        assert server.ask("POST", "/api/v1/b/v/lease", {"holder_id": "b-2"}, bearer("admin"))[0] == 409
+
+
+@case("an agent's metrics are read beside clients that never finish a request, and not by pages of other sites")
 def exporter():
     with tempfile.TemporaryDirectory(dir=WORK.name) as place:
         with open(place + "/targets", "w", encoding="ascii") as file:
@@ -356,6 +377,12 @@ def exporter():
                     assert b" 200 " in first_line(link)
                 for link in links:
                     link.close()
+                for host, status in (("127.0.0.1:9", b" 200 "), ("[::1]", b" 200 "), ("evil.example", b" 421 "),
+                                     ("127.0.0.1.evil.example", b" 421 ")):
+                    with socket.create_connection(at, 60) as link:
+                        link.sendall(b"GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host.encode())
+                        text = first_line(link)
+                    assert status in text, (host, text)
             finally:
                 agent.send_signal(signal.SIGTERM)
                 agent.wait(60)

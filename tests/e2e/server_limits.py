@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import select
 import signal
 import socket
 import sqlite3
@@ -199,6 +200,27 @@ def headers():
         assert server.ask("GET", "/healthz")[0] == 200
 
 
+@case("headers that a proxy may understand in another way are refused, and what follows them is not answered")
+def framing():
+    with Server() as server:
+        server.ask("PUT", "/api/v1/f/t", {})
+        assert server.ask("POST", "/api/v1/f/t/lease", {"holder_id": "a"})[0] == 201
+        body = b'{"holder_id":"a"}'
+        start = b"POST /api/v1/f/t/lease/renew HTTP/1.1\r\nHost: localhost\r\n"
+        hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        length = b"Content-Length: %d\r\n" % len(body)
+        assert server.raw(start + length + b"X-Empty:\r\nX:y\r\nY: \t z\t \r\nConnection: close\r\n\r\n" +
+                          body).startswith(b"HTTP/1.1 200")
+        for lines in (b"Transfer-Encoding : chunked\r\n" + length, b"Transfer-Encoding\t: chunked\r\n" + length,
+                      b"Transfer-Encoding:\r\n chunked\r\n" + length, b"Transfer-Encoding: x,\r\n chunked\r\n" + length,
+                      b"X: y\rTransfer-Encoding: chunked\r\n" + length, b"X: y\r\n Transfer-Encoding: chunked\r\n" + length,
+                      b"Content-Length:\r\n %d\r\n" % len(body), b"Content: %d\r\n -Length\r\n" % len(body),
+                      b"Content: %d\r\n\t-Length\r\n" % len(body), length + b"X: \x01\r\n", length + b"(X): y\r\n",
+                      b"Transfer-Encoding: chunked\r\n" + length, length + length):
+            answer = server.raw(start + lines + b"\r\n" + body + hidden)
+            assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1, (lines, answer)
+
+
 @case("keep-alive: many requests on one connection, and pipelined ones in their order")
 def keep_alive():
     with Server() as server:
@@ -228,6 +250,8 @@ def events():
         streams = [Stream(server).ready() for _ in range(5)]
         other = Stream(server, "elsewhere").ready()
         assert streams[0].head["content-type"].startswith("text/event-stream")
+        assert streams[0].head["x-content-type-options"] == "nosniff", streams[0].head
+        assert streams[0].head["cross-origin-resource-policy"] == "same-origin", streams[0].head
         prepare(server)
         server.ask("DELETE", "/api/v1/n/t/lease", OWNER)
         wanted = ["target_added", "lease_acquired", "lease_released"]
@@ -572,6 +596,42 @@ def tls():
         with Server("--tls-cert", pair[0], "--tls-key", pair[1], wait=False) as server:
             assert server.process.wait(60) != 0
             assert server.said().strip(), "it says why"
+
+
+@case("connections that only begin a handshake are few, and keep nobody else from theirs")
+def greetings():
+    cert = certificates()
+    with Server("--tls-cert", cert["server"], "--tls-key", cert["server_key"]) as server:
+        context = ssl.create_default_context(cafile=cert["ca"])
+        kept = http.client.HTTPSConnection("127.0.0.1", server.address[1], context=context, timeout=60)
+        assert ask_on(kept, "GET", "/healthz", None, None, None)[0] == 200
+        links = [server.connect() for _ in range(400)]
+        hello = ssl.MemoryBIO()
+        session = context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+        try:
+            session.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        hello = hello.read()
+
+        def is_closed(link):
+            try:
+                return bool(select.select([link], [], [], 0)[0]) and not link.recv(1)
+            except ConnectionError:
+                return True
+        # However fast the key is: fifty milliseconds of handshakes, at 300 us at least.
+        until(20, "most of them are closed", lambda: sum(map(is_closed, links)) >= 200)
+        assert is_closed(links[0]) and not is_closed(links[-1])
+        for link in links:
+            try:
+                link.sendall(hello)
+            except OSError:
+                pass
+        assert ask_on(kept, "GET", "/healthz", None, None, None)[0] == 200
+        assert tls_get(server)[1][0] == 200
+        kept.close()
+        for link in links:
+            link.close()
 
 
 @case("SIGHUP reads the certificate and its key again; a pair that does not fit changes nothing")

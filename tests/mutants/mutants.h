@@ -46,6 +46,10 @@
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
+    X(NO_TURNS, "candidates do not take turns: a release makes all of them try")                                       \
+    X(LONG_TURNS, "a candidate that does not take its turn is waited for for long")                                    \
+    X(NO_ROTATION, "whoever has led stands first in the line again")                                                   \
+    X(SLOT_FORSAKEN, "a slot that may have been granted is left for another one")                                      \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
     X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \

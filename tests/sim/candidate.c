@@ -18,10 +18,24 @@ bool sim_is_leader(const struct sim_world *world, const struct sim_process *proc
 struct sim_process *sim_leader_of(const struct sim_world *world, uint32_t role) {
     const ten_lease_row *held = sim_held(world, role);
     struct sim_process *holder = held ? sim_find_process(world, held->holder) : NULL;
-    if (!holder || !holder->alive)
+    if (!holder || !holder->alive || holder->candidate->role != role)
         return NULL;
     bool leads = sim_is_leader(world, holder) || holder->candidate->election.state == TEN_ELECTION_STEPPING_DOWN;
     return leads ? holder : NULL;
+}
+
+bool sim_is_candidate(const struct sim_world *world, const struct sim_process *process, uint32_t role) {
+    const struct sim_role *slots = &world->roles[role];
+    uint32_t own = process->candidate->role;
+    return own == role || (slots->slots && own >= slots->first && own < slots->first + slots->slots);
+}
+
+void sim_make_slots(struct sim_world *world, uint32_t first, uint32_t count) {
+    for (uint32_t i = first; i < first + count; i++) {
+        world->roles[i] = world->roles[first];
+        world->roles[i].first = first;
+        world->roles[i].slots = count;
+    }
 }
 
 /* ---- events */
@@ -68,6 +82,9 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
                  about_time ? event->remaining_ms : event->token);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
+        candidate->terms++;
+        if (world->roles[candidate->role].slots)
+            candidate->role = world->roles[candidate->role].first + candidate->election.at;
         sim_check_elected(world, process, event->token);
         sim_term_begins(world, process);
         break;
@@ -92,9 +109,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
 }
 
 static bool is_over(const struct sim_process *process) {
-    const ten_election *election = &process->candidate->election;
-    return process->stopping && election->state == TEN_ELECTION_IDLE &&
-           election->holding.state != TEN_HOLDING_RELEASING && !process->candidate->running;
+    return process->stopping && ten_election_is_gone(&process->candidate->election) && !process->candidate->running;
 }
 
 /* ---- what happens to it */
@@ -112,20 +127,21 @@ void sim_candidate_resign(struct sim_world *world, struct sim_process *process, 
 }
 
 static const ten_holding *lease_of(const struct sim_process *process, uint32_t target) {
-    return process->candidate->role == target ? &process->candidate->election.holding : NULL;
+    return process->candidate->role == target ? &ten_election_slot_at(&process->candidate->election)->holding : NULL;
 }
 
 static void describe(const struct sim_process *process, uint64_t now) {
     static const char *const states[] = {"idle", "following", "leading", "stepping down"};
     const struct sim_candidate *candidate = process->candidate;
     printf("role %u, %s, token %" PRIu64 ", its clock says %" PRIu64 " and to look at %" PRIu64 "%s%s", candidate->role,
-           states[candidate->election.state], candidate->election.holding.token, now,
+           states[candidate->election.state], ten_election_slot_at(&candidate->election)->holding.token, now,
            ten_election_next_ms(&candidate->election, now), candidate->running ? ", works" : "",
            candidate->told ? ", was told to stop" : "");
 }
 
 static void end(struct sim_process *process) {
     process->candidate->running = false;
+    ten_election_free(&process->candidate->election);
 }
 
 static const struct sim_kind candidate_kind = {.on_event = on_event,
@@ -144,13 +160,24 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
     process->candidate = candidate;
     process->guarded = world->roles[role].style != SIM_FUNCTION;
     candidate->role = role;
+    (void)snprintf(candidate->metadata, sizeof candidate->metadata, "{\"role\":\"%s\"}", world->targets[role].id);
     ten_election_config config = {.namespace_name = SIM_NAMESPACE,
                                   .role = world->targets[role].id,
                                   .instance = process->id,
                                   .timing = world->timing,
                                   .at_least_ms = world->roles[role].at_least_ms,
                                   .seed = sim_random(world, UINT64_MAX),
-                                  .events = &process->events};
+                                  .events = &process->events,
+                                  .announces = world->roles[role].announces,
+                                  .has_turns = world->roles[role].announces != TEN_ELECTION_SILENT,
+                                  .metadata = candidate->metadata};
+    if (world->roles[role].slots) {
+        config.slot_count = world->roles[role].slots;
+        config.slots = candidate->slots;
+        config.ops = candidate->ops;
+        for (uint32_t i = 0; i < config.slot_count; i++)
+            candidate->slots[i].target = world->targets[world->roles[role].first + i].id;
+    }
     ten_election_init(&candidate->election, &config);
     sim_term_init(world, process);
     ten_election_campaign(&candidate->election, now_ms(world, process));

@@ -15,9 +15,16 @@ enum sim_style {
     SIM_ONCE,     /* the same, but one term is all that its process wants */
 };
 
+#define SIM_SLOTS_MAX 4u
+
 struct sim_role {
     enum sim_style style; /* of its candidates */
+    /* Roles that follow each other can be the slots of one: then all of them say which is the first, and how many there
+     * are. 0: it has no slots. */
+    uint32_t first;
+    uint32_t slots;
     uint64_t at_least_ms;
+    enum ten_election_announces announces;
     enum ten_restart restart;
     bool has_begin_hook;
     bool has_end_hook;
@@ -34,14 +41,18 @@ struct sim_role {
 
 struct sim_candidate {
     ten_election election;
+    char metadata[64];
+    ten_election_slot slots[SIM_SLOTS_MAX];
+    ten_op ops[SIM_SLOTS_MAX + 1];
+    uint32_t terms;
     ten_term term; /* of a command; a function has its own way */
     ten_term_heard heard;
-    bool lost;   /* the lease of the term that was heard of */
-    bool reaped; /* it has heard of the end of its child */
-    uint32_t role;
-    bool in_term; /* was told that it leads, and not yet that it no longer does */
-    bool told;    /* to stop its function */
-    bool running; /* its work does, whether or not it still may; pieces[role].working: it may */
+    bool lost;     /* the lease of the term that was heard of */
+    bool reaped;   /* it has heard of the end of its child */
+    uint32_t role; /* with slots: the one that it leads, or led last */
+    bool in_term;  /* was told that it leads, and not yet that it no longer does */
+    bool told;     /* to stop its function */
+    bool running;  /* its work does, whether or not it still may; pieces[role].working: it may */
     uint64_t pause_us;
     uint64_t rests_until_us; /* others go first; UINT64_MAX: it steps down */
 };
@@ -52,6 +63,10 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role);
 void sim_candidate_resign(struct sim_world *world, struct sim_process *process, enum ten_reason reason,
                           uint64_t pause_us);
 bool sim_is_leader(const struct sim_world *world, const struct sim_process *process);
+/* Whether it is a candidate for it, or for one of the slots of which it is one. */
+bool sim_is_candidate(const struct sim_world *world, const struct sim_process *process, uint32_t role);
+/* Makes so many roles, from this one on, the slots of one. */
+void sim_make_slots(struct sim_world *world, uint32_t first, uint32_t count);
 /* Who leads it, or is stepping down; NULL: nobody. */
 struct sim_process *sim_leader_of(const struct sim_world *world, uint32_t role);
 

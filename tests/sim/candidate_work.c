@@ -23,13 +23,18 @@ static uint64_t length_us(struct sim_world *world, const struct sim_role *role) 
     return ttl_us / 100 + sim_random(world, ttl_us / 10);
 }
 
+/* Tokens of two slots can be equal. */
+static uint64_t term_of(const struct sim_candidate *candidate) {
+    return TEN_TERM_ID(ten_election_slot_at(&candidate->election)->holding.token, candidate->election.at);
+}
+
 static ten_term_heard look_at_heard(const struct sim_world *world, const struct sim_process *process) {
     const struct sim_candidate *candidate = process->candidate;
-    const ten_holding *lease = &candidate->election.holding;
+    const ten_holding *lease = &ten_election_slot_at(&candidate->election)->holding;
     ten_term_heard heard = candidate->heard;
     heard.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
     heard.lease.confirmed = ten_holding_is_held(lease) && !lease->uncertain;
-    heard.lease.closing = !sim_is_leader(world, process) || lease->token != heard.lease.token;
+    heard.lease.closing = !sim_is_leader(world, process) || term_of(candidate) != heard.lease.token;
     return heard;
 }
 
@@ -77,18 +82,18 @@ void sim_term_init(struct sim_world *world, struct sim_process *process) {
 
 static void start_child(struct sim_world *world, struct sim_process *process, enum ten_term_step step) {
     struct sim_candidate *candidate = process->candidate;
+    uint64_t token = TEN_TERM_TOKEN(candidate->term.token);
     uint64_t longest_us = sim_ttl_us(world) / 5;
     if (world->long_work && sim_chance(world, 0.4)) /* through a few renewals, or longer than a hook may run */
         longest_us = sim_chance(world, 0.25) ? 20 * SIM_SECOND : 2 * sim_ttl_us(world);
     uint64_t hook_us = sim_random(world, longest_us);
     if (step == TEN_TERM_START_END_HOOK)
-        sim_note(world, "starts the hook of the end", process->number, candidate->role, candidate->term.token);
+        sim_note(world, "starts the hook of the end", process->number, candidate->role, token);
     else
         sim_note_start(world, process, candidate->role,
-                       step == TEN_TERM_START_COMMAND ? "starts its command" : "starts the first hook",
-                       candidate->term.token);
+                       step == TEN_TERM_START_COMMAND ? "starts its command" : "starts the first hook", token);
     candidate->reaped = false;
-    sim_child_start(world, process, candidate->role, candidate->term.token, step != TEN_TERM_START_END_HOOK,
+    sim_child_start(world, process, candidate->role, token, step != TEN_TERM_START_END_HOOK,
                     step == TEN_TERM_START_COMMAND ? length_us(world, &world->roles[candidate->role]) : hook_us);
 }
 
@@ -178,7 +183,7 @@ void sim_term_begins(struct sim_world *world, struct sim_process *process) {
     (void)world;
     candidate->in_term = true;
     candidate->told = candidate->lost = false;
-    candidate->heard = (ten_term_heard){.lease.token = candidate->election.holding.token};
+    candidate->heard = (ten_term_heard){.lease.token = term_of(candidate)};
 }
 
 void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once, enum ten_reason reason) {

@@ -52,7 +52,7 @@ void sim_check_work_over(struct sim_world *world, struct sim_process *process) {
 static bool ended_for_lease(const struct sim_process *process, uint64_t now_ms) {
     const struct sim_candidate *candidate = process->candidate;
     const struct sim_piece *piece = &process->pieces[candidate->role];
-    const ten_holding *lease = &candidate->election.holding;
+    const ten_holding *lease = &ten_election_slot_at(&candidate->election)->holding;
     bool expired = candidate->lost || lease->token != piece->token || now_ms >= lease->deadline_ms;
     return piece->warned || piece->asked_for_lease || expired;
 }
@@ -133,7 +133,7 @@ static void check_asked(struct sim_world *world, uint32_t number) {
         return;
     const ten_election *election = &leader->candidate->election;
     world->stats.checks++;
-    if (election->state == TEN_ELECTION_LEADING && election->holding.token == role->asked_token)
+    if (election->state == TEN_ELECTION_LEADING && ten_election_slot_at(election)->holding.token == role->asked_token)
         sim_fail(world, number, "%s was asked to step down %.3f ms ago, but leads %s", leader->id,
                  (double)(world->now_us - role->asked_us) / 1000, world->targets[number].id);
 }
@@ -144,7 +144,7 @@ static bool anybody_could(const struct sim_world *world, uint32_t role) {
     for (uint32_t i = 0; i < world->live_count; i++) {
         const struct sim_process *process = world->processes[world->live[i]];
         const struct sim_candidate *candidate = process->candidate;
-        if (candidate->role == role && !process->stopping && !candidate->running &&
+        if (sim_is_candidate(world, process, role) && !process->stopping && !candidate->running &&
             candidate->rests_until_us < world->now_us && !sim_is_paused(world, process))
             return true;
     }

@@ -19,7 +19,7 @@ struct sim_world *sim_election_world(uint64_t seed, uint32_t roles, uint64_t ttl
     world->feed_gap_ms = 0;
     world->requests_max = 60;
     for (uint32_t i = 0; i < roles; i++)
-        world->roles[i].restart = TEN_RESTART_ALWAYS;
+        world->roles[i] = (struct sim_role){.restart = TEN_RESTART_ALWAYS, .announces = TEN_ELECTION_ALWAYS};
     return world;
 }
 
@@ -40,7 +40,7 @@ static uint32_t count_candidates(const struct sim_world *world, uint32_t role) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < world->live_count; i++) {
         const struct sim_process *process = world->processes[world->live[i]];
-        count += process->candidate->role == role && !process->stopping;
+        count += sim_is_candidate(world, process, role) && !process->stopping;
     }
     return count;
 }
@@ -67,6 +67,9 @@ static void replenish(struct sim_world *world) {
     for (uint32_t i = 0; i < world->target_count; i++)
         if (count_candidates(world, i) < (world->roles[i].style == SIM_ONCE ? 2 : 1))
             start(world, i);
+    for (uint32_t i = 0; world->roles[0].slots && i < 2; i++) /* more than there are slots */
+        if (count_candidates(world, 0) < world->roles[0].slots + 1)
+            start(world, 0);
     later(world, sim_ttl_us(world) / 2 + sim_random(world, sim_ttl_us(world)), REPLENISH);
 }
 
@@ -143,17 +146,21 @@ static void calm_down(struct sim_world *world) {
 
 /* ---- the run */
 
-static void shape_role(struct sim_world *world, uint32_t number) {
+/* slots: so many, from this one on, are one role with slots; 0: it has none. Functions and least times have none. */
+static void shape_role(struct sim_world *world, uint32_t number, uint32_t slots) {
     struct sim_role *role = &world->roles[number];
-    role->style = (enum sim_style)sim_random(world, 3);
+    role->style = (enum sim_style)(slots ? 1 + sim_random(world, 2) : sim_random(world, 3));
     role->restart = sim_random(world, 4) ? TEN_RESTART_ALWAYS : (enum ten_restart)sim_random(world, 2);
+    role->announces = (enum ten_election_announces)sim_random(world, 3);
     role->has_begin_hook = sim_random(world, 3) == 0;
     role->has_end_hook = sim_random(world, 3) == 0;
-    if (role->style == SIM_ONCE) /* a TTL unless told otherwise, as in `tenure once` */
+    if (slots)
+        sim_make_slots(world, number, slots);
+    else if (role->style == SIM_ONCE) /* a TTL unless told otherwise, as in `tenure once` */
         role->at_least_ms = world->timing.ttl_ms * (sim_random(world, 3) ? 12 + sim_random(world, 30) : 10) / 10;
     else if (sim_random(world, 5) == 0)
         role->at_least_ms = world->timing.ttl_ms * (5 + sim_random(world, 25)) / 10;
-    uint64_t count = 1 + sim_random(world, 4);
+    uint64_t count = 1 + sim_random(world, 4) + 2 * slots;
     for (uint64_t i = 0; i < count; i++)
         start(world, number);
 }
@@ -167,8 +174,9 @@ static struct sim_world *make_world(uint64_t seed) {
     world->long_work = true;
     world->work_rules.stop_when_uncertain = sim_random(world, 3) == 0;
     sim_set_weather(world);
-    for (uint32_t i = 0; i < world->target_count; i++)
-        shape_role(world, i);
+    uint32_t slots = world->target_count > 1 && sim_random(world, 3) == 0 ? world->target_count : 0;
+    for (uint32_t i = 0; i < (slots ? 1 : world->target_count); i++)
+        shape_role(world, i, slots);
     return world;
 }
 

@@ -280,6 +280,10 @@ static void run_handoffs(struct sim_world *world) {
         expect_another(world, leader, "after it was asked to resign");
         leader = sim_leader_of(world, 0);
     }
+    for (uint32_t i = 0; i < 4 && !world->failed; i++)
+        if (world->processes[i]->candidate->terms < COUNT / 8)
+            sim_fail(world, 0, "of %u terms %s had only %u: whoever has led should go to the end of the line", COUNT,
+                     world->processes[i]->id, world->processes[i]->candidate->terms);
     if (world->longest_gap_us > 50 * SIM_MS)
         sim_fail(world, 0, "the role was free for %.3f ms in a handoff, but 50 ms is the bound",
                  (double)world->longest_gap_us / 1000);
@@ -288,10 +292,109 @@ static void run_handoffs(struct sim_world *world) {
                  world->stats.requests - requests, REQUESTS);
 }
 
+/* Sixty candidates that know each other. Whoever leads is asked to resign. */
+static void run_line(struct sim_world *world) {
+    enum { COUNT = 60, HANDOFFS = 20 };
+    const struct sim_process *leader = start_election(world, SIM_FUNCTION, COUNT);
+    run_for_ttls(world, 2);
+    for (uint32_t i = 0; i < HANDOFFS && !world->failed; i++) {
+        uint64_t refused = world->refused;
+        leader = sim_leader_of(world, 0);
+        if (!leader || !sim_ask_leader(world, 0))
+            sim_fail(world, 0, "after %u handoffs nobody leads", i);
+        for (uint32_t ms = 0; ms < 400 && sim_leader_of(world, 0) == leader && !world->failed; ms++) {
+            refused = world->refused;
+            run_for(world, SIM_MS);
+        }
+        run_for(world, 60 * SIM_MS);
+        expect_another(world, leader, "after it was asked to resign");
+        /* Some try in this moment because the lease would have ended now, had it not been renewed. */
+        if (world->refused - refused > COUNT / 3)
+            sim_fail(world, 0, "one release made %" PRIu64 " candidates try in vain", world->refused - refused);
+        run_for_ttls(world, 0.5);
+    }
+}
+
+static void run_dead_first(struct sim_world *world) {
+    struct sim_process *leader = start_election(world, SIM_COMMAND, 5);
+    run_for_ttls(world, 1);
+    if (!leader)
+        return;
+    for (uint32_t i = 0; i < 5; i++) /* the next in the line cannot be reached, and nobody knows that yet */
+        if (world->processes[i] != leader && i < 3)
+            world->processes[i]->cut_requests = true;
+    world->longest_gap_us = 0;
+    sim_stop(world, leader);
+    run_for_ttls(world, 0.2);
+    expect_another(world, leader, "while the next in the line are cut off");
+    if (!world->failed && world->longest_gap_us > 150 * SIM_MS)
+        sim_fail(world, 0, "the role was free for %.3f ms, although three candidates live",
+                 (double)world->longest_gap_us / 1000);
+}
+
+/* ---- slots */
+
+static uint32_t held_slots(const struct sim_world *world, const struct sim_process *process) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const ten_lease_row *held = sim_held(world, i);
+        count += held && strcmp(held->holder, process->id) == 0;
+    }
+    return count;
+}
+
+static void run_slots(struct sim_world *world) {
+    world->roles[0].style = SIM_COMMAND;
+    world->roles[0].endless = true;
+    sim_make_slots(world, 0, world->target_count);
+    for (uint32_t i = 0; i < 8; i++)
+        sim_candidate_start(world, 0);
+    run_for_ttls(world, 1);
+    for (uint32_t i = 0; i < world->target_count && !world->failed; i++)
+        if (!sim_leader_of(world, i))
+            sim_fail(world, i, "eight candidates have started, but nobody has this slot");
+    for (uint32_t i = 0; i < 100 && !world->failed; i++) {
+        uint32_t slot = (uint32_t)sim_random(world, world->target_count);
+        struct sim_process *leader = sim_leader_of(world, slot);
+        if (leader && i % 2)
+            sim_crash(world, leader, i % 4 == 1);
+        else if (leader)
+            sim_ask_leader(world, slot);
+        if (leader && i % 2)
+            sim_candidate_start(world, 0);
+        run_for_ttls(world, 1.5);
+        for (uint32_t j = 0; j < world->live_count && !world->failed; j++)
+            if (held_slots(world, world->processes[world->live[j]]) > 1)
+                sim_fail(world, slot, "%s has more than one slot", world->processes[world->live[j]]->id);
+    }
+}
+
+static void run_slot_lost_answer(struct sim_world *world) {
+    world->roles[0].style = SIM_COMMAND;
+    sim_make_slots(world, 0, world->target_count);
+    for (uint32_t i = 0; i < 20 && !world->failed; i++) {
+        struct sim_process *candidate = sim_candidate_start(world, 0);
+        for (uint32_t j = 0; j < 1000 && !candidate->candidate->election.looked && !world->failed; j++)
+            run_for(world, SIM_MS / 10);
+        candidate->cut_replies = true;
+        run_for_ttls(world, 0.3);
+        candidate->cut_replies = false;
+        run_for_ttls(world, 0.4);
+        if (!sim_is_leader(world, candidate) || held_slots(world, candidate) != 1)
+            sim_fail(world, 0, "%s missed the answer to its campaign, and has %u slots now", candidate->id,
+                     held_slots(world, candidate));
+        sim_stop(world, candidate);
+        run_for_ttls(world, 2);
+    }
+}
+
 /* ---- all of them */
 
 #define SCENARIO(sentence, function)                                                                                   \
     { .name = sentence, .run = function, .finds_mutants = true, .election = true, .targets = 1, .ttl_ms = 2000 }
+
+#define SLOTS(sentence, function)                                                                                      \
+    { .name = sentence, .run = function, .finds_mutants = true, .election = true, .targets = 3, .ttl_ms = 2000 }
 
 const struct sim_scenario sim_election_scenarios[] = {
     SCENARIO("a dead leader's role is taken over when its lease ends, or as soon as its warden gives it back",
@@ -307,6 +410,10 @@ const struct sim_scenario sim_election_scenarios[] = {
     SCENARIO("a role with a least time is kept for it, although its process dies", run_kept),
     SCENARIO("whose work is over lets others go first", run_done),
     SCENARIO("twenty candidates that start at once have one leader, and send few requests", run_crowd),
-    SCENARIO("in a thousand handoffs the role is never free for long", run_handoffs),
+    SCENARIO("in a thousand handoffs the role is never free for long, and everybody gets a turn", run_handoffs),
+    SCENARIO("a release makes one of sixty candidates try", run_line),
+    SCENARIO("dead candidates at the head of the line cost a short delay each", run_dead_first),
+    SLOTS("every slot of a role has one holder, and nobody has two", run_slots),
+    SLOTS("a candidate that misses the answer to its campaign gets the same slot, and no other", run_slot_lost_answer),
 };
 const size_t sim_election_scenario_count = TEN_COUNT(sim_election_scenarios);

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "candidate.h"
 #include "sim.h"
 
 #define STORE_BOOT_MS UINT64_C(5000000)
@@ -139,8 +140,11 @@ static int add_instance(const ten_instance *instance, void *userdata) {
 
 static void list_instances(struct sim_world *world, struct sim_message *message) {
     message->error = world->store->ops->list_instances(world->store, SIM_NAMESPACE, add_instance, message, 0);
-    for (uint32_t i = 0; i < message->count; i++)
-        message->instances[i].instance = sim_find_process(world, message->instances[i].instance)->id;
+    for (uint32_t i = 0; i < message->count; i++) { /* what the store had may be gone when the answer arrives */
+        const struct sim_process *process = sim_find_process(world, message->instances[i].instance);
+        message->instances[i].instance = process->id;
+        message->instances[i].metadata = process->candidate ? process->candidate->metadata : NULL;
+    }
 }
 
 static int add_change(const ten_change *change, void *userdata) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/host.h"
 #include "base/io.h"
 
 #define CONNECTIONS_MAX 16u
@@ -21,6 +22,7 @@ struct ten_exporter {
     ten_exporter_config config;
     struct MHD_Daemon *daemon;
     int fd;
+    bool loopback;
     /* libmicrohttpd's thread alone: */
     int connections[CONNECTIONS_MAX]; /* the oldest first */
     unsigned count;
@@ -58,13 +60,20 @@ static void note_connection(void *userdata, struct MHD_Connection *connection, v
 
 /* ---- answering */
 
+/* At a loopback address only who calls it by such a name: else a page of another site could read it in a browser here. */
+static bool is_called_by_its_name(const ten_exporter *exporter, struct MHD_Connection *connection) {
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    return !exporter->loopback || !host || ten_host_is_loopback(host);
+}
+
 static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection, const char *path, const char *method,
                               const char *version, const char *data, size_t *size, void **seen) {
     const ten_exporter *exporter = userdata;
     bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-    unsigned status = strcmp(path, "/metrics") != 0 ? MHD_HTTP_NOT_FOUND
-                      : reads                       ? MHD_HTTP_OK
-                                                    : MHD_HTTP_METHOD_NOT_ALLOWED;
+    unsigned status = !is_called_by_its_name(exporter, connection) ? MHD_HTTP_MISDIRECTED_REQUEST
+                      : strcmp(path, "/metrics") != 0              ? MHD_HTTP_NOT_FOUND
+                      : reads                                      ? MHD_HTTP_OK
+                                                                   : MHD_HTTP_METHOD_NOT_ALLOWED;
     (void)version;
     (void)data;
     if (!*seen && reads) { /* the headers have come; what is answered is decided when all has */
@@ -76,7 +85,8 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
     if (status == MHD_HTTP_OK)
         ten_exporter_write(&exporter->config, &page);
     else
-        ten_buf_text(&page, "GET /metrics is all that there is\n");
+        ten_buf_text(&page, status == MHD_HTTP_MISDIRECTED_REQUEST ? "this server is not called so\n"
+                                                                   : "GET /metrics is all that there is\n");
     struct MHD_Response *response =
         page.failed ? NULL : MHD_create_response_from_buffer(page.size, page.data, MHD_RESPMEM_MUST_COPY);
     ten_buf_free(&page);
@@ -117,6 +127,7 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
         return ten_fail(error, TENURE_E_INVALID,
                         "--metrics '%.80s' is no address: write a port for this host alone, or ADDR:PORT", address);
     int yes = 1;
+    exporter->loopback = host[0] == '\0' || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
     exporter->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (exporter->fd >= 0)
         (void)setsockopt(exporter->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "runtime/candidate.h"
+#include "runtime/metadata.h"
 
 #define BACKOFF_MIN_MS 200u
 #define BACKOFF_MAX_MS 10000u
@@ -73,15 +75,28 @@ static bool is_worth_saying(struct leader *leader, const tenure_event *event) {
     return !known && !leader->config->once;
 }
 
+/* The slots of a role are targets: ROLE/0, ROLE/1... People know the role and the number. */
+static bool find_slot(const ten_leader_config *config, const char *target, uint32_t *ret_slot) {
+    size_t size = strlen(config->role);
+    if (config->count == 0 || strncmp(target, config->role, size) != 0 || target[size] != '/')
+        return false;
+    *ret_slot = (uint32_t)strtoul(target + size + 1, NULL, 10);
+    return true;
+}
+
 static void log_event(struct leader *leader, const tenure_event *event) {
-    ten_field fields[8];
+    ten_field fields[9];
     size_t count = 0;
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
     if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
-    fields[count++] = TEN_TEXT("target", event->target);
+    uint32_t slot;
+    bool has_slot = find_slot(leader->config, event->target, &slot);
+    fields[count++] = TEN_TEXT("target", has_slot ? leader->config->role : event->target);
+    if (has_slot)
+        fields[count++] = TEN_NUMBER("slot", slot);
     if (event->token)
         fields[count++] = TEN_NUMBER("token", event->token);
     if (event->instance[0])
@@ -95,10 +110,12 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
 }
 
-static void note(struct heard *heard, const tenure_event *event) {
+static void note(const ten_leader_config *config, struct heard *heard, const tenure_event *event) {
+    uint32_t slot = 0;
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
-        *heard = (struct heard){.term.lease = {.token = event->token, .confirmed = true}};
+        (void)find_slot(config, event->target, &slot);
+        *heard = (struct heard){.term.lease = {.token = TEN_TERM_ID(event->token, slot), .confirmed = true}};
         break;
     case TENURE_EVENT_STOP:
     case TENURE_EVENT_LOST:
@@ -135,7 +152,7 @@ static void on_event(const tenure_event *event, void *userdata) {
     struct leader *leader = userdata;
     log_event(leader, event);
     pthread_mutex_lock(&leader->lock);
-    note(&leader->heard, event);
+    note(leader->config, &leader->heard, event);
     pthread_mutex_unlock(&leader->lock);
     ten_eventfd_poke(leader->heard_fd);
 }
@@ -156,15 +173,24 @@ static struct heard look_at_heard(struct leader *leader) {
 
 static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
     char token[24];
+    char slot[12];
     char mark[24];
-    snprintf(token, sizeof token, "%llu", (unsigned long long)leader->term.token);
+    ten_buf tokens = {0};
+    ten_candidate_tokens(leader->election, &tokens);
+    snprintf(token, sizeof token, "%llu", (unsigned long long)TEN_TERM_TOKEN(leader->term.token));
+    snprintf(slot, sizeof slot, "%u", TEN_TERM_SLOT(leader->term.token));
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)++leader->mark);
     const char *const ours[][2] = {{"TENURE_ROLE", leader->config->role},
                                    {"TENURE_TOKEN", token},
                                    {"TENURE_INSTANCE", tenure_instance_id(leader->context)},
                                    {TEN_POLL_MARK, mark},
-                                   {"TENURE_REASON", reason}};
-    char **variables = ten_environment_make(ours, TEN_COUNT(ours), true);
+                                   {"TENURE_REASON", reason},
+                                   {"TENURE_SLOT", leader->config->count ? slot : ""},
+                                   {"TENURE_TOKENS", ten_buf_string(&tokens)}};
+    /* Those that say nothing are the last ones. */
+    size_t count = TEN_COUNT(ours) - (leader->config->all_count ? 0 : leader->config->count ? 1 : 2);
+    char **variables = tokens.failed ? NULL : ten_environment_make(ours, count, true);
+    ten_buf_free(&tokens);
     if (!variables || pipe2(leader->alive_fds, O_CLOEXEC) != 0) {
         ten_environment_free(variables);
         return false;
@@ -241,7 +267,7 @@ static void report_ending(struct leader *leader, const struct heard *heard, cons
         return;
     leader->ending = reason;
     TEN_LOG(leader->log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
-            TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", leader->term.token),
+            TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", TEN_TERM_TOKEN(leader->term.token)),
             TEN_TEXT("reason", reason),
             TEN_NUMBER("ends_in_ms", ten_sub_saturating(heard->term.lease.ends_ms, ten_now_ms())));
 }
@@ -249,14 +275,14 @@ static void report_ending(struct leader *leader, const struct heard *heard, cons
 static void report_end(const struct leader *leader) {
     const ten_term *term = &leader->term;
     int status = leader->status;
-    bool bad = term->lost || (term->done && status != 0);
+    bool bad = term->lost || (term->done && status != 0 && !leader->config->passes_status);
     if (leader->exec_error)
         TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
                 TEN_TEXT("command", leader->config->command[0]),
                 TEN_TEXT("error", why_not_run(leader->config->command[0], leader->exec_error)));
     else
         TEN_LOG(leader->log, bad ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ended",
-                TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", term->token),
+                TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", TEN_TERM_TOKEN(term->token)),
                 TEN_TEXT("reason", term->done ? "done" : leader->ending),
                 WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
                                     : TEN_NUMBER("exit_status", (uint64_t)WEXITSTATUS(status)));
@@ -471,11 +497,21 @@ static int open_election(struct leader *leader, ten_error *error) {
     tenure_election_options options = {.size = sizeof options,
                                        .namespace_name = config->context.namespace_name,
                                        .at_least_ms = config->at_least_ms,
+                                       .count = config->count,
                                        .on_event = on_event,
                                        .userdata = leader};
-    ten_election_extras extras = {
-        .beliefs = &leader->shared->beliefs, .works_elsewhere = true, .measures = &leader->measures};
-    int r = ten_candidate_open(leader->context, config->role, &options, &extras, &leader->election);
+    ten_buf metadata = {0};
+    ten_metadata_write(&(ten_metadata){.role = config->role}, &metadata);
+    ten_election_extras extras = {.beliefs = &leader->shared->beliefs,
+                                  .works_elsewhere = true,
+                                  .measures = &leader->measures,
+                                  .all = config->all,
+                                  .all_count = config->all_count,
+                                  .announces = config->announces,
+                                  .metadata = ten_buf_string(&metadata)};
+    const char *role = config->all_count ? config->all[0] : config->role;
+    int r = ten_candidate_open(leader->context, role, &options, &extras, &leader->election);
+    ten_buf_free(&metadata);
     if (r < 0)
         return ten_fail(error, r, "%s", tenure_message(NULL));
     if (config->metrics)

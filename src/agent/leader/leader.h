@@ -1,7 +1,7 @@
 /*
- * A command that runs while this instance leads a role (elect), or once for the whole fleet (once). It runs in the
- * worker process; the warden (warden.h) stands over it. A term's work is the hook of its beginning, the command, and
- * the hook of its end, one after the other; only when all of it is over is the role released.
+ * A command that runs while this instance leads a role (elect), once for the whole fleet (once), or under a lock (lock).
+ * It runs in the worker process; the warden (warden.h) stands over it. A term's work is the hook of its beginning, the
+ * command, and the hook of its end, one after the other; only when all of it is over is the role released.
  */
 #ifndef TEN_AGENT_LEADER_H
 #define TEN_AGENT_LEADER_H
@@ -9,11 +9,16 @@
 #include "agent/warden/shared.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "core/election.h"
 #include "core/term.h"
 
 typedef struct ten_leader_config {
-    const char *store; /* NULL: the default */
-    const char *role;
+    const char *store;      /* NULL: the default */
+    const char *role;       /* as people name it */
+    uint32_t count;         /* slots of the role; 0: it has none */
+    const char *const *all; /* roles that are led together, instead of the one; NULL: none */
+    uint32_t all_count;
+    enum ten_election_announces announces;
     tenure_options context; /* its namespace is that of the role */
     uint64_t at_least_ms;   /* as in tenure_election_options */
     char **command;         /* ends with NULL */
@@ -24,10 +29,11 @@ typedef struct ten_leader_config {
     uint64_t kill_after_ms; /* how long it may take to end when nothing else presses */
     bool stop_when_uncertain;
     enum ten_isolation_wish isolation; /* of commands */
-    /* Once: one term, and its command's exit code. */
+    /* Once and lock: one term, and its command's exit code. */
     bool once;
-    uint64_t wait_ms;     /* for the role */
+    uint64_t wait_ms;     /* for the role; UINT64_MAX: for ever */
     int not_elected_exit; /* when another has it */
+    bool passes_status;   /* how the command exits is its caller's business: the log says it at the level info */
     const char *metrics;  /* where Prometheus may ask; NULL: nowhere */
     enum ten_log_format log_format;
     enum ten_log_level log_level;

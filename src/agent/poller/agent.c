@@ -22,6 +22,7 @@
 
 #define KILL_AFTER_MS    1000u /* from asking a poll to end to killing it, with the lease still good */
 #define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
+#define OWN_EVERY_MIN_MS 50u   /* between polls, where the target itself says how long */
 #define RELEASE_MS       2000u /* more, for releasing everything: a store that is away must not keep the agent */
 #define HURRY_MS         300u  /* the same, when told twice */
 #define FLUSH_MS         2000u
@@ -158,8 +159,11 @@ static void note_turn(struct ten_agent *agent) {
 
 /* ---- targets */
 
+/* A target's own interval comes from whoever registers targets, who must not make an agent do nothing but start commands.
+ * Only the agent's --every can be shorter. */
 static uint64_t every_ms(const struct ten_agent *agent, const struct ten_agent_target *target) {
-    return target->every_ms ? target->every_ms : agent->config->every_ms;
+    uint64_t least_ms = ten_min_u64(agent->config->every_ms, OWN_EVERY_MIN_MS);
+    return target->every_ms ? ten_max_u64(target->every_ms, least_ms) : agent->config->every_ms;
 }
 
 /* Due times go on by whole intervals from the first one, so that nothing drifts; the jitter is added to each and not to

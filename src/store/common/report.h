@@ -4,6 +4,7 @@
 #ifndef TEN_STORE_REPORT_H
 #define TEN_STORE_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <tenure.h>
 
@@ -17,6 +18,10 @@ void ten_report_tell(const ten_report *report, enum tenure_check_level level, co
                      const char *advice);
 /* How far the server's clock is from this host's: a warning from 2 s on. */
 void ten_report_clock(const ten_report *report, int64_t apart_ms, const char *advice);
+
+/* Whether others can read what goes to the server. host: "cache-1:6379", and what follows after a slash; NULL: a socket of
+ * this host. */
+void ten_report_encryption(const ten_report *report, bool tls, const char *host, const char *advice);
 
 #define TEN_REPORT_CLOCK_LOGS                                                                                          \
     "leases do not mind (each side counts by itself), but logs will not match: let NTP steer it"

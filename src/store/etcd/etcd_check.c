@@ -159,11 +159,9 @@ int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64
         r = check_alarms(&report);
     if (r == TENURE_OK)
         r = check_latency(&report);
-    bool clear = strncmp(report.store->settings.endpoints[0], "http://", 7) == 0;
-    bool local = strstr(report.store->settings.endpoints[0], "//127.") ||
-                 strstr(report.store->settings.endpoints[0], "//localhost");
-    if (clear && !local)
-        ten_report_tell(&report.to, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear",
-                        "use etcds://");
+    const char *endpoint = report.store->settings.endpoints[0];
+    const char *host = strstr(endpoint, "://");
+    if (host)
+        ten_report_encryption(&report.to, strncmp(endpoint, "https:", 6) == 0, host + 3, "use etcds://");
     return r;
 }

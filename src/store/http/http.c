@@ -182,11 +182,9 @@ static int check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t
     uint64_t server_ms = ten_http_number(store->answer, "at_ms");
     int64_t apart_ms = server_ms ? (int64_t)server_ms - (int64_t)ten_wall_ms(base->clock) : 0;
     ten_report_clock(&report, apart_ms, TEN_REPORT_CLOCK_LOGS);
-    bool clear = strncmp(store->settings.base, "http://", 7) == 0 && !store->settings.socket_path;
-    bool local = strstr(store->settings.base, "//127.") || strstr(store->settings.base, "//localhost");
-    if (clear && !local)
-        ten_report_tell(&report, TENURE_CHECK_WARN, "encryption", "leases go over the network in clear",
-                        "use https://");
+    const char *host = strstr(store->settings.base, "://");
+    ten_report_encryption(&report, strncmp(store->settings.base, "https:", 6) == 0,
+                          store->settings.socket_path || !host ? NULL : host + 3, "use https://");
     return TENURE_OK;
 }
 

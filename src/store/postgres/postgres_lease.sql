@@ -76,7 +76,8 @@ SELECT count(*)
 -- was read before: if a row appeared or changed since the locks were taken, or the namespace is not there yet, the whole
 -- is refused, and sent again. oldest: the feed goes up to there, now and then; by count, because cursors leap when an
 -- epoch begins, and the history from before it stays.
--- A 'proof' is a renewal with a token that the store never granted: it has lost data (prove_loss).
+-- A 'proof' is a renewal with a token that the store never granted: it has lost data (prove_loss). One that may not speak
+-- for other namespaces (1024) proves nothing.
 -- name: apply_leases
 WITH here AS MATERIALIZED (
     SELECT clock_timestamp() AS now, token_floor, began_at,
@@ -130,7 +131,7 @@ WITH here AS MATERIALIZED (
                     ELSE 'given' END
            WHEN 'renew' THEN
                CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true) THEN 'extended'
-                    WHEN wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > counter
+                    WHEN flags & 1024 = 0 AND wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > counter
                      AND token >= token_floor AND token <= plausible THEN 'proof'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
                     WHEN op_ttl_ms > 0 AND holder IS NOT NULL AND NOT is_gone

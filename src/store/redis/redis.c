@@ -7,19 +7,27 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "store/redis/redis_lua.h"
 #include "store/redis/redis_state.h"
 
 static const struct {
     const char *text;
-    bool prelude;
+    const char *start; /* in front of it; NULL: nothing */
 } scripts[TEN_REDIS_SCRIPT_COUNT] = {
-    [TEN_REDIS_APPLY] = {LUA_APPLY, true},       [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, true},
-    [TEN_REDIS_CURSOR] = {LUA_CURSOR, true},     [TEN_REDIS_SWEEP] = {LUA_SWEEP, true},
-    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, true},   [TEN_REDIS_FORGET] = {LUA_FORGET, true},
-    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, true}, [TEN_REDIS_LIST] = {LUA_LIST, false},
-    [TEN_REDIS_CHANGES] = {LUA_CHANGES, false},  [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, false},
-    [TEN_REDIS_BLANK] = {LUA_BLANK, true},
+    [TEN_REDIS_APPLY] = {LUA_APPLY, LUA_PRELUDE},
+    [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, LUA_PRELUDE},
+    [TEN_REDIS_CURSOR] = {LUA_CURSOR, LUA_PRELUDE},
+    [TEN_REDIS_SWEEP] = {LUA_SWEEP, LUA_PRELUDE},
+    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, LUA_PRELUDE},
+    [TEN_REDIS_FORGET] = {LUA_FORGET, LUA_PRELUDE},
+    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, LUA_PRELUDE},
+    [TEN_REDIS_BLANK] = {LUA_BLANK, LUA_PRELUDE},
+    [TEN_REDIS_LEAN] = {LUA_LEAN, LUA_PROOF},
+    [TEN_REDIS_LEAN_RUN] = {LUA_LEAN_RUN, LUA_PROOF},
+    [TEN_REDIS_LIST] = {LUA_LIST, NULL},
+    [TEN_REDIS_CHANGES] = {LUA_CHANGES, NULL},
+    [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, NULL},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -65,8 +73,9 @@ void ten_redis_word(ten_redis_words *words, const char *text) {
 }
 
 void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
-    ten_buf_format(&words->text, "%llu", (unsigned long long)number);
-    end_word(words);
+    char text[24];
+    char *start = ten_digits_before(text + sizeof text, number);
+    ten_redis_word_bytes(words, start, (size_t)(text + sizeof text - start));
 }
 
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id) {
@@ -159,8 +168,8 @@ static int send_script(ten_redis_store *store, enum ten_redis_script script) {
     start_command(&store->words);
     ten_redis_word(&store->words, "SCRIPT");
     ten_redis_word(&store->words, "LOAD");
-    if (scripts[script].prelude)
-        ten_buf_text(&store->words.text, LUA_PRELUDE);
+    if (scripts[script].start)
+        ten_buf_text(&store->words.text, scripts[script].start);
     ten_redis_word(&store->words, scripts[script].text);
     return ten_redis_send(store);
 }
@@ -303,6 +312,7 @@ const ten_store_ops ten_redis_ops = {
     .open = redis_open,
     .close = redis_close,
     .apply = ten_redis_apply,
+    .check_op = ten_redis_check_op,
     .edit_targets = ten_redis_edit,
     .forget = ten_redis_forget,
     .forget_history = ten_redis_forget_history,

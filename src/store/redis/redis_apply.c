@@ -1,7 +1,8 @@
 /*
  * A batch of operations on Redis. It is cut into calls of the script redis_apply.lua, each with up to CALL_KEYS keys,
  * so that no call holds the server for more than about a millisecond; a few calls are under way at a time. Inside a
- * call the operations are runs that have everything but the key and the token in common.
+ * call the operations are runs that have everything but the key and the token in common. A call that is one run of
+ * acquires or renewals, or one release, takes the short way first (redis_lean.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +12,14 @@
 #include "base/encode.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "store/redis/redis_state.h"
+#include "store/redis/redis_lean.h"
 
 #define CALL_KEYS     250u
 #define CALL_ACQUIRES 100u /* they write five times as much */
 #define IN_FLIGHT     4u
 #define SWEEP_KEYS    "1000"
 #define SWEEP_GAP_MS  1000u /* between two steps of a namespace, whoever takes them */
+#define PROOF_LEASES  16u   /* renewals in a call for which a proof is kept */
 #define SEEN_ROOM     1024u /* a power of two, well above CALL_KEYS */
 
 /* Operations [first, first + count) of the batch travel in one call. */
@@ -25,6 +27,9 @@ struct call {
     size_t first;
     size_t count;
     bool done;
+    bool lean;          /* it went the short way */
+    bool unusual;       /* which has sent it to redis_apply.lua */
+    bool unproved;      /* or which wants its tokens */
     uint64_t signature; /* of renewals that are one run; 0: something else */
 };
 
@@ -41,6 +46,7 @@ struct batch {
     bool writes;
     bool forces;      /* not to be repeated: it would hit the next holder */
     bool only_renews; /* beside heartbeats */
+    bool reorderable; /* a call may take effect after the next one, and nobody can tell */
 };
 
 /* ---- runs and calls ------------------------------------------------------------------------------------ */
@@ -119,14 +125,17 @@ static int cut_into_calls(struct batch *batch) {
         return ten_fail_memory(&batch->store->base.error, "a batch of %zu operations", batch->count);
     for (size_t i = 0; i < batch->count; i += batch->calls[batch->call_count++].count)
         batch->calls[batch->call_count] = (struct call){.first = i, .count = call_length(batch, i)};
-    batch->only_renews = true;
+    batch->only_renews = batch->reorderable = true;
     for (size_t i = 0; i < batch->count; i++) {
+        batch->reorderable &= batch->ops[i].kind == TEN_OP_ACQUIRE && alike(&batch->ops[0], &batch->ops[i]) &&
+                              same_text(batch->ops[0].namespace_name, batch->ops[i].namespace_name);
         batch->only_renews &= batch->ops[i].kind == TEN_OP_RENEW || batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->acquires += batch->ops[i].kind == TEN_OP_ACQUIRE;
         batch->announces |= batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->writes |= batch->ops[i].kind != TEN_OP_READ;
         batch->forces |= (batch->ops[i].flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     }
+    batch->reorderable |= batch->only_renews;
     return TENURE_OK;
 }
 
@@ -153,31 +162,17 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-/* "token ttl" lines, exactly as the fence has them while nothing has changed: the script compares all of them at once.
- */
-static void add_tokens(ten_redis_words *words, const ten_op *ops, size_t count) {
-    char line[64];
-    char *end = line + sizeof line;
-    bool counts = ops[0].kind == TEN_OP_RENEW || ops[0].kind == TEN_OP_RELEASE || ops[0].kind == TEN_OP_HAND ||
-                  ops[0].kind == TEN_OP_CHECKPOINT;
-    char *middle = ten_digits_before(end, ops[0].ttl_ms); /* a run has one TTL */
-    *--middle = ' ';
-    for (size_t i = 0; counts && i < count; i++) {
-        char *start = ten_digits_before(middle, ops[i].token);
-        if (i > 0)
-            *--start = '\n';
-        ten_buf_add(&words->text, start, (size_t)(end - start));
-    }
-    ten_redis_word(words, "");
-}
-
 /* A reason is its number in the feed. A program that does not know a number passes over the whole change; so the number
  * of a newer reason stands behind that of the older one that comes nearest, which is all that an older program reads. */
-void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason) {
-    char text[32];
+void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]) {
     bool newer = reason == TEN_REASON_CRASHED || reason == TEN_REASON_PAUSED;
     enum ten_reason older = reason == TEN_REASON_CRASHED ? TEN_REASON_SHUTDOWN : TEN_REASON_REMOVED;
-    snprintf(text, sizeof text, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
+    snprintf(text, TEN_REDIS_REASON_SIZE, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
+}
+
+void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason) {
+    char text[TEN_REDIS_REASON_SIZE];
+    ten_redis_reason_text(reason, text);
     ten_redis_word(words, text);
 }
 
@@ -190,7 +185,7 @@ enum ten_reason ten_redis_reason(const char *text) {
     return older < TEN_REASON_COUNT ? (enum ten_reason)older : TEN_REASON_NONE;
 }
 
-static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, const char *proof) {
+static void add_run(ten_redis_words *words, const ten_op *ops, size_t count) {
     const ten_op *op = &ops[0];
     char flags[FLAGS_SIZE];
     ten_redis_word(words, kind_word(op));
@@ -204,10 +199,9 @@ static void add_run(ten_redis_words *words, const ten_op *ops, size_t count, con
     ten_redis_word(words, or_empty(op->kind == TEN_OP_HAND         ? op->successor
                                    : op->kind == TEN_OP_CHECKPOINT ? op->checkpoint
                                                                    : op->metadata));
-    if (proof)
-        ten_redis_word(words, proof);
-    else
-        add_tokens(words, ops, count);
+    bool has_tokens = op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_HAND ||
+                      op->kind == TEN_OP_CHECKPOINT;
+    ten_redis_word_tokens(words, ops, has_tokens ? count : 0);
 }
 
 static uint64_t *place_of_proof(ten_redis_store *store, uint64_t signature) {
@@ -220,27 +214,48 @@ static uint64_t sign(const ten_op *op, uint64_t signature) {
     return signature ? signature : 1;
 }
 
-static int send_call(struct batch *batch, struct call *call) {
+/* Only where the server need not go through many fences is the proof worth a second request when it is over. */
+static const char *proof_for(ten_redis_store *store, const struct call *call) {
+    bool proved = call->signature && store->proof[0] && *place_of_proof(store, call->signature) == call->signature;
+    return proved && !call->unproved && call->count >= PROOF_LEASES ? store->proof : NULL;
+}
+
+/* A call that the server sends back is repeated after the calls behind it. */
+static bool may_be_lean(const struct batch *batch, const struct call *call, size_t run) {
+    return run == call->count && !call->unusual && (batch->call_count == 1 || batch->reorderable) &&
+           ten_redis_lean_fits(&batch->ops[call->first], call->count);
+}
+
+static void make_call(struct batch *batch, const struct call *call, const ten_redis_space *space) {
     ten_redis_store *store = batch->store;
     const ten_op *ops = &batch->ops[call->first];
-    const ten_redis_space *space;
-    int r = ten_redis_space_get(&store->layout, ops[0].namespace_name, &space, &store->base.error);
-    if (r < 0)
-        return r;
     ten_redis_script_in(store, TEN_REDIS_APPLY, space, call->count);
     for (size_t i = 0; i < call->count; i++)
         ten_redis_word_key(&store->words, ops[i].target ? &space->lease : &space->node,
                            ops[i].target ? ops[i].target : ops[i].holder);
     ten_redis_arguments(store, space);
     for (size_t i = 0; i < call->count;) {
-        uint64_t signature;
-        size_t length = run_length(&ops[i], call->count - i, &signature);
-        bool provable = batch->only_renews && length == call->count && ops[0].target && ops[0].holder;
-        call->signature = provable ? sign(ops, signature) : 0;
-        bool proved = provable && store->proof[0] && *place_of_proof(store, call->signature) == call->signature;
-        add_run(&store->words, &ops[i], length, proved ? store->proof : NULL);
+        uint64_t ignored;
+        size_t length = run_length(&ops[i], call->count - i, &ignored);
+        add_run(&store->words, &ops[i], length);
         i += length;
     }
+}
+
+static int send_call(struct batch *batch, struct call *call) {
+    ten_redis_store *store = batch->store;
+    const ten_op *ops = &batch->ops[call->first];
+    const ten_redis_space *space;
+    uint64_t signature;
+    int r = ten_redis_space_get(&store->layout, ops[0].namespace_name, &space, &store->base.error);
+    if (r < 0)
+        return r;
+    call->lean = may_be_lean(batch, call, run_length(ops, call->count, &signature));
+    call->signature = call->lean && ops[0].kind == TEN_OP_RENEW ? sign(ops, signature) : 0;
+    if (call->lean)
+        ten_redis_lean_make(store, space, ops, call->count, proof_for(store, call));
+    else
+        make_call(batch, call, space);
     return ten_redis_send(store);
 }
 
@@ -250,6 +265,8 @@ static int send_call(struct batch *batch, struct call *call) {
 static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, ten_result *result) {
     result->outcome = TEN_OK;
     result->token = token;
+    if (op->kind == TEN_OP_RELEASE)
+        return TENURE_OK;
     result->ttl_ms = op->ttl_ms;
     result->remaining_ms = op->ttl_ms;
     result->holder = op->holder ? ten_arena_text(&store->results, op->holder) : NULL;
@@ -332,27 +349,48 @@ static void keep_proof(ten_redis_store *store, const struct call *call, const ch
     *place_of_proof(store, call->signature) = call->signature;
 }
 
+/* An answer of redis_lean_run.lua: of renewals nothing, or the state to show the next time. */
+static int take_run(struct batch *batch, const struct call *call, const redisReply *reply) {
+    ten_redis_store *store = batch->store;
+    const ten_op *ops = &batch->ops[call->first];
+    ten_result *results = &batch->results[call->first];
+    bool renews = ops[0].kind == TEN_OP_RENEW;
+    bool has_state = renews && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_STRING;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != (renews ? has_state : call->count))
+        return ten_redis_misunderstood(store);
+    if (has_state)
+        keep_proof(store, call, reply->element[0]->str);
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < call->count; i++)
+        r = take_one(store, &ops[i], renews ? NULL : reply->element[i], &results[i]);
+    return r;
+}
+
+/* An answer of redis_lean.lua: a token, a 1, or the lease of somebody else. */
+static int take_lean(struct batch *batch, const struct call *call, const redisReply *reply) {
+    const ten_op *op = &batch->ops[call->first];
+    if (call->count > 1)
+        return take_run(batch, call, reply);
+    bool plain = op->kind != TEN_OP_ACQUIRE && reply->type == REDIS_REPLY_INTEGER;
+    return take_one(batch->store, op, plain ? NULL : reply, &batch->results[call->first]);
+}
+
 static int take_call(struct batch *batch, const struct call *call, const redisReply *reply) {
     ten_redis_store *store = batch->store;
     const ten_op *ops = &batch->ops[call->first];
     ten_result *results = &batch->results[call->first];
     size_t run = 0;
+    if (call->lean)
+        return take_lean(batch, call, reply);
     int r = reply->type == REDIS_REPLY_ARRAY ? TENURE_OK : ten_redis_misunderstood(store);
     for (size_t i = 0; r == TENURE_OK && i < call->count; run++) {
         uint64_t ignored;
-        size_t length = call->signature ? call->count : run_length(&ops[i], call->count - i, &ignored);
+        size_t length = run_length(&ops[i], call->count - i, &ignored);
         const redisReply *answers = run < reply->elements ? reply->element[run] : NULL;
-        bool plain = answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 0;
-        if (answers && answers->type == REDIS_REPLY_ARRAY && answers->elements == 1 &&
-            answers->element[0]->type == REDIS_REPLY_STRING) {
-            plain = true;
-            keep_proof(store, call, answers->element[0]->str);
-        }
-        if (!answers || answers->type != REDIS_REPLY_ARRAY || (!plain && answers->elements != length) ||
-            (plain && ops[i].kind != TEN_OP_RENEW))
+        if (!answers || answers->type != REDIS_REPLY_ARRAY || answers->elements != length)
             return ten_redis_misunderstood(store);
         for (size_t j = 0; r == TENURE_OK && j < length; j++)
-            r = take_one(store, &ops[i + j], plain ? NULL : answers->element[j], &results[i + j]);
+            r = take_one(store, &ops[i + j], answers->element[j], &results[i + j]);
         i += length;
     }
     return r;
@@ -360,58 +398,80 @@ static int take_call(struct batch *batch, const struct call *call, const redisRe
 
 /* ---- the batch ----------------------------------------------------------------------------------------- */
 
-static bool is_again(const redisReply *reply) {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_STATUS;
+/* The lean script wants the tokens of these renewals, or leaves the call to the full one. */
+static bool is_sent_back(struct batch *batch, struct call *call, const redisReply *reply) {
+    if (!call->lean || reply->type != REDIS_REPLY_STATUS)
+        return false;
+    call->unproved = true;
+    call->unusual = strcmp(reply->str, "AGAIN") != 0;
+    if (!call->unusual)
+        forget_proofs(batch->store);
+    return true;
 }
 
-/* Sends the calls that are not done, a few ahead of the answers. *ret_forgotten: the server did not know the script. */
-static int exchange(struct batch *batch, bool *ret_forgotten, bool *ret_again) {
-    size_t sent = 0;
-    size_t under_way = 0;
+/* What has become of the calls that were sent. */
+struct exchange {
+    size_t sent;
+    size_t under_way;
+    bool forgotten; /* the server did not know a script */
+    bool sent_back; /* a call has to be sent again: in another form, and before those that follow */
+};
+
+static int send_calls(struct batch *batch, struct exchange *state) {
     int r = TENURE_OK;
-    *ret_forgotten = *ret_again = false;
-    for (size_t i = 0; i < batch->call_count; i++) {
-        struct call *call = &batch->calls[i];
-        for (; r == TENURE_OK && sent < batch->call_count && under_way < IN_FLIGHT; sent++) {
-            if (batch->calls[sent].done)
-                continue;
-            r = send_call(batch, &batch->calls[sent]);
-            if (r == TENURE_OK) /* the server starts while the next is put together */
-                r = ten_redis_link_flush(batch->store->link, batch->deadline_ms, &batch->store->base.error);
-            under_way++;
-        }
-        if (call->done)
+    bool stopped = state->forgotten || state->sent_back;
+    for (; r == TENURE_OK && !stopped && state->sent < batch->call_count && state->under_way < IN_FLIGHT;
+         state->sent++) {
+        if (batch->calls[state->sent].done)
             continue;
-        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-        if (r == TENURE_OK)
-            r = ten_redis_receive(batch->store, "a batch of leases", batch->deadline_ms, &reply);
-        if (r < 0)
-            return r;
-        under_way--;
-        *ret_forgotten |= !reply;
-        if (reply && is_again(reply)) {
-            forget_proofs(batch->store);
-            *ret_again = true;
-            continue;
-        }
-        if (!reply)
-            continue;
-        r = take_call(batch, call, reply);
-        call->done = true;
+        r = send_call(batch, &batch->calls[state->sent]);
+        if (r == TENURE_OK) /* the server starts while the next is put together */
+            r = ten_redis_link_flush(batch->store->link, batch->deadline_ms, &batch->store->base.error);
+        state->under_way++;
     }
     return r;
 }
 
+/* Sends the calls that are not done, a few ahead of the answers, until all are done or one has to be sent again. */
+static int exchange(struct batch *batch, struct exchange *state) {
+    *state = (struct exchange){0};
+    int r = send_calls(batch, state);
+    for (size_t i = 0; r == TENURE_OK && state->under_way > 0; i++) {
+        struct call *call = &batch->calls[i];
+        if (call->done)
+            continue;
+        TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+        r = ten_redis_receive(batch->store, "a batch of leases", batch->deadline_ms, &reply);
+        if (r < 0)
+            return r;
+        state->under_way--;
+        if (!reply) {
+            state->forgotten = true;
+        } else if (is_sent_back(batch, call, reply)) {
+            state->sent_back = true;
+        } else {
+            r = take_call(batch, call, reply);
+            call->done = true;
+        }
+        if (r == TENURE_OK)
+            r = send_calls(batch, state);
+    }
+    return r;
+}
+
+/* A call is sent back at most twice, so this comes to an end. */
 static int run_calls(struct batch *batch) {
-    bool forgotten = false, again = false;
-    int r = exchange(batch, &forgotten, &again);
-    for (unsigned tries = 0; tries < 3 && r == TENURE_OK && (forgotten || again); tries++) {
-        if (forgotten)
+    struct exchange state;
+    unsigned reloads = 0;
+    int r = exchange(batch, &state);
+    while (r == TENURE_OK && (state.sent_back || (state.forgotten && reloads < 3))) {
+        reloads += state.forgotten;
+        if (state.forgotten)
             r = ten_redis_load_scripts(batch->store, batch->deadline_ms);
         if (r == TENURE_OK)
-            r = exchange(batch, &forgotten, &again);
+            r = exchange(batch, &state);
     }
-    if (r == TENURE_OK && (forgotten || again))
+    if (r == TENURE_OK && state.forgotten)
         r = ten_fail(&batch->store->base.error, TENURE_E_STORE,
                      "%s: the script cache was flushed repeatedly (NOSCRIPT); stop what runs SCRIPT FLUSH",
                      ten_redis_settings_name(batch->store->settings));
@@ -523,7 +583,12 @@ static int forget_aged(struct batch *batch) {
 }
 
 static bool is_time_to_forget(const struct batch *batch) {
-    return batch->acquires > 0 && ten_random_u64() % AGED_EVERY < batch->acquires;
+    uint64_t *left = &batch->store->aged_after;
+    if (*left == 0)
+        *left = 1 + ten_random_u64() % (2 * AGED_EVERY - 1);
+    bool due = batch->acquires >= *left;
+    *left = due ? 0 : *left - batch->acquires;
+    return due;
 }
 
 /* ---- the batch, once ----------------------------------------------------------------------------------- */
@@ -539,6 +604,12 @@ static int run_batch(struct batch *batch) {
     else if ((batch->announces && sweep(batch) < 0) || (is_time_to_forget(batch) && forget_aged(batch) < 0))
         ten_redis_disconnect(batch->store);
     return r;
+}
+
+int ten_redis_check_op(ten_store *base, const ten_op *op) {
+    const ten_redis_space *space;
+    int r = ten_redis_space_get(&((ten_redis_store *)base)->layout, op->namespace_name, &space, &base->error);
+    return r == TENURE_OK && op->target ? ten_redis_space_check(space, op->target, &base->error) : r;
 }
 
 int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {

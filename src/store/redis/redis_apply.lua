@@ -4,51 +4,13 @@
 --
 -- KEYS: the runs' keys, one for each operation: the lease's, or for operations on an instance its heartbeat's.
 -- ARGV, for each run: kind, count, flags (words), holder ("": not given), ttl, reason, actor, number (weight or ask),
---   metadata (hand: the successor; checkpoint: the value), tokens (a line for each operation, "token ttl": as the fence has it when nothing has
---   changed; or, for renewals, the state in which these very leases were last compared with their fences)
--- Reply: a list for each run. Empty: every operation is done as it was asked. Else an entry for each: a number (done;
---   an acquire's token), or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at} with, if it was asked for and
---   is there, the checkpoint and its token behind; or {0, name of the error,
---   a number}: "gone", "token", "ttl" (with the fleet's) or "type". A run of renewals may answer with a state alone: done,
---   and that is what to show the next time; or AGAIN in place of it all: the state that was shown is over, send tokens.
-
--- ---- the usual case: one run of renewals, and every lease is as its caller believes
--- It comes before the rest is even defined, which for a small call would take longer than its work. Tokens are compared
--- all at once, and not again while the state is the one in which they were: whoever holds a key still holds it then under
--- the same token. If anything is unusual nothing has been changed, and the leases are gone through one by one below.
-if ARGV[OUR_ARGUMENTS + 1] == 'renew' and #ARGV == OUR_ARGUMENTS + 10 then
-    local holder, ttl, tokens = ARGV[OUR_ARGUMENTS + 4], ARGV[OUR_ARGUMENTS + 5], ARGV[OUR_ARGUMENTS + 10]
-    local first, last = OUR_KEYS + 1, #KEYS
-    local believed = holder ~= '' and ttl ~= '0' and call('EXISTS', MARKS) == 0
-    local proved = tokens == state
-    if believed then
-        recovering(ARGV[OUR_ARGUMENTS + 3] == 'keep' and 0 or tonumber(ttl))
-        local values = call('MGET', unpack(KEYS, first, last))
-        for i = 1, #values do
-            believed = believed and values[i] == holder
-        end
-    end
-    if believed and not proved then
-        local fences = call('HMGET', FENCE, unpack(KEYS, first, last))
-        for i = 1, #fences do
-            believed = believed and fences[i]
-        end
-        believed = believed and concat(fences, '\n') == tokens
-    end
-    if believed then
-        local ends = whole(now + ttl) -- cheaper than a TTL: Redis need not ask the clock for each
-        for i = first, last do
-            call('PEXPIREAT', KEYS[i], ends)
-        end
-        local told = #events
-        publish()
-        return { (proved or told > 0) and {} or { state } }
-    end
-    if find(tokens, ':', 1, true) then
-        publish()
-        return { redis.status_reply('AGAIN') }
-    end
-end
+--   metadata (hand: the successor; checkpoint: the value), tokens (a line for each operation, "token ttl")
+-- Reply: a list for each run, with an entry for each operation: a number (done; an acquire's token), or {outcome, token,
+--   ttl, remaining, holder, flags, ask, acquired_at} with, if it was asked for and is there, the checkpoint and its token
+--   behind; or {0, name of the error, a number}: "gone", "token", "ttl" (with the fleet's) or "type".
+--
+-- In the usual situation redis_lean.lua and redis_lean_run.lua do the same for acquires, renewals and releases, and much
+-- faster. What is changed here for them has to be changed there.
 
 local next_key, next_argument = OUR_KEYS + 1, OUR_ARGUMENTS + 1
 local run

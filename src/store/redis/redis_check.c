@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/host.h"
 #include "store/common/report.h"
+#include "store/redis/redis_link_state.h"
 #include "store/redis/redis_state.h"
 
 static void check_server(const ten_redis_server *server, const ten_report *report) {
@@ -13,6 +15,17 @@ static void check_server(const ten_redis_server *server, const ten_report *repor
              server->replicas, server->replicas == 1 ? "" : "s");
     ten_report_tell(report, TENURE_CHECK_OK, "server", found, "");
     ten_report_tell(report, TENURE_CHECK_OK, "eviction", server->eviction, "");
+}
+
+static void check_reach(const ten_redis_settings *settings, const ten_redis_server *server, const ten_report *report) {
+    ten_report_encryption(report, settings->tls, settings->socket_path ? NULL : server->address, "use rediss://");
+    bool proves = settings->password || settings->files.secret_file;
+    bool local = settings->socket_path || ten_host_is_loopback(server->address);
+    ten_report_tell(report, proves || local ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "authentication",
+                    proves  ? "with a password"
+                    : local ? "none: every user of this host who reaches the server can end every lease"
+                            : "none: whoever reaches the server can end every lease",
+                    "give the fleet an ACL user of its own, with a password_file (README has the rules)");
 }
 
 static void check_persistence(const ten_redis_server *server, const ten_report *report) {
@@ -58,6 +71,7 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
         return r;
     const ten_redis_server *server = ten_redis_link_server(store->link);
     check_server(server, &report);
+    check_reach(store->settings, server, &report);
     check_persistence(server, &report);
     check_replicas(store, server, &report);
     r = check_clock(store, &report, deadline_ms);

@@ -3,6 +3,7 @@
  */
 #include "store/redis/redis_layout.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -163,7 +164,8 @@ static int fill_space(const ten_redis_layout *layout, const char *namespace_name
                          &space->lease, error);
     if (r == TENURE_OK)
         r = make_pattern(layout->node_key, "instance", namespace_name, &space->node, error);
-    if (r == TENURE_OK && !elects && may_collide(&space->lease, &space->node))
+    space->overlaps = r == TENURE_OK && may_collide(&space->lease, &space->node);
+    if (space->overlaps && !elects)
         r = ten_fail(error, TENURE_E_INVALID,
                      "a key could be a lease's by lease_key=%s and an instance's by node_key=%s: make them differ "
                      "before the id",
@@ -179,6 +181,25 @@ static int fill_space(const ten_redis_layout *layout, const char *namespace_name
     }
     ten_buf_free(&text);
     return r;
+}
+
+/* A heartbeat of the instance "x" would else end the lease of the role "node:x", whose key is the same. */
+int ten_redis_space_check(const ten_redis_space *space, const char *target, ten_error *error) {
+    if (!space->overlaps)
+        return TENURE_OK;
+    char key[2 * (PATTERN_MAX + TENURE_NAMESPACE_MAX) + TENURE_TARGET_MAX + 1];
+    int made = snprintf(key, sizeof key, "%s%s%s", space->lease.before, target, space->lease.after);
+    size_t size = ten_min_u64((size_t)made, sizeof key - 1);
+    size_t before = strlen(space->node.before);
+    size_t after = strlen(space->node.after);
+    if (size < before + after || memcmp(key, space->node.before, before) != 0 ||
+        memcmp(key + size - after, space->node.after, after) != 0)
+        return TENURE_OK;
+    return ten_fail(
+        error, TENURE_E_INVALID,
+        "the key of %s, '%s', could be that of an instance's heartbeat: use another name, or other patterns "
+        "(leader_key, node_key)",
+        target, key);
 }
 
 int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, const ten_redis_space **ret_space,

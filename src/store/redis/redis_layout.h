@@ -5,6 +5,7 @@
 #ifndef TEN_STORE_REDIS_LAYOUT_H
 #define TEN_STORE_REDIS_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -39,6 +40,7 @@ typedef struct ten_redis_space {
     ten_redis_pattern lease;
     ten_redis_pattern node;
     char *node_glob; /* for SCAN: matches every heartbeat's key */
+    bool overlaps;   /* a lease's key may look like a heartbeat's: of roles, whose keys are those of the seeds */
 } ten_redis_space;
 
 typedef struct ten_redis_layout {
@@ -56,5 +58,7 @@ void ten_redis_layout_free(ten_redis_layout *layout);
 /* The names of a namespace; they live as long as the layout. */
 int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, const ten_redis_space **ret_space,
                         ten_error *error);
+/* Whether the lease of this target has a key that no instance's heartbeat can have. */
+int ten_redis_space_check(const ten_redis_space *space, const char *target, ten_error *error);
 
 #endif

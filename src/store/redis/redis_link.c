@@ -321,6 +321,9 @@ int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisRepl
     int r = ten_redis_link_flush(link, deadline_ms, error);
     if (r == TENURE_E_UNREACHABLE)
         r = take_last_words(link, r, &reply, error);
+    /* The answer to what was just sent is not there yet, and trying to read it costs as much as waiting for it. */
+    if (r == TENURE_OK && !reply && !link->tls && !has_backlog(link) && link->reader->pos == link->reader->len)
+        r = ten_redis_link_wait(link, POLLIN, deadline_ms, error);
     while (r == TENURE_OK && !reply) {
         r = ten_redis_link_take(link, &reply, error);
         if (r == TENURE_OK && !reply)

@@ -11,7 +11,8 @@
 --                          that waits for replicas was last here, while none has confirmed the epoch), ttl (the longest
 --                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
 --                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe,
---                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten)
+--                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten),
+--                          trimmed (when nothing in the feed was too old)
 --   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; it is the token counter, kept until forgotten
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
@@ -38,7 +39,7 @@ local TOKEN_MAX = 9007199254740991
 local FEED_MAX, FEED_MOST = 10000, 250000
 local FEED_YOUNG = 60000 -- milliseconds
 local FEED_AGE = 2592000000 -- 30 days
-local OLD_MAX = 16 -- entries that one call drops because of their age
+local OLD_MAX = 32 -- entries that one call drops because of their age
 local NOTICE_MAX = 4096
 
 -- The numbers of store.h.
@@ -82,7 +83,6 @@ end
 local began, longest, floor, cursor, first
 local forgotten -- the highest token that was forgotten
 local provisional = false -- the quarantine has not begun
-local state -- this server, and how far its feed has come: while that is the same, no token has changed
 
 -- Something may have been forgotten: newcomers wait from now on. With replicas the quarantine begins when they have
 -- confirmed a write of this epoch (CONFIRM). Until then a former master may still have them, and grant and renew.
@@ -147,7 +147,6 @@ do
     replication = match(replication, 'master_replid:(%x+)')
     server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
         LEASE_BEFORE .. '*' .. LEASE_AFTER
-    state = replication .. ':' .. (record[5] or '')
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
     floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
     forgotten = tonumber(record[9]) or 0
@@ -215,6 +214,7 @@ local function trim_feed()
         local is_surplus = entries - removed > FEED_MAX or
             (cursor - first >= FEED_MAX and tonumber(oldest[2] or '0') <= cursor - FEED_MAX)
         if not at or at >= now - (is_surplus and FEED_YOUNG or FEED_AGE) then
+            call('HSET', EPOCH, 'trimmed', now_text)
             return
         end
         call('ZREM', FEED, oldest[1])

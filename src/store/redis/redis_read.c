@@ -84,6 +84,8 @@ int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit 
     struct edits call = {0};
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     int r = ten_redis_space_get(&store->layout, namespace_name, &call.space, &base->error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ten_redis_space_check(call.space, edits[i].target.id, &base->error);
     for (size_t first = 0; r == TENURE_OK && first < count; first += call.count) {
         call.at = &edits[first];
         call.count = ten_min_u64(count - first, EDITS_A_CALL);

@@ -16,6 +16,8 @@
 
 enum ten_redis_script {
     TEN_REDIS_APPLY,
+    TEN_REDIS_LEAN,
+    TEN_REDIS_LEAN_RUN,
     TEN_REDIS_EDIT_TARGETS,
     TEN_REDIS_CURSOR,
     TEN_REDIS_SWEEP,
@@ -69,6 +71,7 @@ typedef struct ten_redis_store {
     /* Calls of renewals whose tokens the server has compared with its own, and the state in which it was then. */
     char proof[TEN_REDIS_PROOF_SIZE];
     uint64_t proved[TEN_REDIS_PROOFS];
+    uint64_t aged_after; /* acquires until the next step in the search for what can be forgotten; 0: not chosen yet */
     ten_redis_watch watch;
 } ten_redis_store;
 
@@ -78,6 +81,8 @@ void ten_redis_word(ten_redis_words *words, const char *text);
 void ten_redis_word_bytes(ten_redis_words *words, const char *data, size_t size);
 void ten_redis_word_number(ten_redis_words *words, uint64_t number);
 /* As the feed has it. */
+#define TEN_REDIS_REASON_SIZE 32u
+void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]);
 void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason);
 enum ten_reason ten_redis_reason(const char *text);
 /* before + id + after */
@@ -121,6 +126,7 @@ uint64_t ten_redis_number(const redisReply *reply);
 
 /* ---- the ops */
 
+int ten_redis_check_op(ten_store *base, const ten_op *op);
 int ten_redis_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
 int ten_redis_edit(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
                    uint64_t timeout_ms);

@@ -209,6 +209,8 @@ static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, t
     return r;
 }
 
+static const ten_result no_room = {.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+
 static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_result *result, bool *must_last) {
     ten_db *db = &store->db;
     int r = op->kind == TEN_OP_RENEW ? renew_plainly(db, op, result) : 0;
@@ -221,6 +223,10 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         r = look_before(db, op, &row, result);
     if (r != TENURE_OK)
         return r < 0 ? r : TENURE_OK;
+    if (op->kind == TEN_OP_ACQUIRE && !row.exists && !ten_db_has_room(db)) {
+        *result = no_room;
+        return TENURE_OK;
+    }
     if (!row.exists && (r = ten_db_get_forgotten(db, op->namespace_name)) < 0)
         return r;
     uint64_t ended_ms = row.ends_ms;
@@ -350,6 +356,10 @@ static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, b
     uint64_t fleet_ttl_ms = 0;
     r = get_instance(db, op, &row, &same_metadata);
     bool joins = op->kind == TEN_OP_ANNOUNCE && !ten_instance_row_is_live(&row, db->context.now_ms);
+    if (r == TENURE_OK && joins && !ten_db_has_room(db)) {
+        *result = no_room;
+        return TENURE_OK;
+    }
     if (r == TENURE_OK && joins)
         r = sweep_instances(db, op);
     if (r == TENURE_OK && joins)
@@ -391,13 +401,15 @@ static enum weight weigh(const ten_op *ops, size_t count) {
 static int apply_all(struct sqlite_store *store, const ten_op *ops, ten_result *results, size_t count,
                      bool *must_last) {
     int r = TENURE_OK;
+    size_t refused = 0;
     ten_arena_reset(&store->results);
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         results[i] = (ten_result){0};
         r = ops[i].target ? apply_to_lease(store, &ops[i], &results[i], must_last)
                           : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
+        refused += results[i].outcome == TEN_ERROR && results[i].error == TENURE_E_FULL;
     }
-    return r;
+    return r == TENURE_OK && refused == count ? ten_db_say_full(&store->db) : r;
 }
 
 static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
@@ -447,6 +459,8 @@ static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *
     int r = get_registration(db, namespace_name, edit->target.id, &edit->found, &paused);
     if (r < 0 || (!edit->found && edit->action != TEN_TARGET_PUT))
         return r;
+    if (edit->action == TEN_TARGET_PUT && !ten_db_has_room(db))
+        return ten_db_say_full(db);
     r = run_edit(db, namespace_name, edit);
     if (r < 0)
         return r;

@@ -11,7 +11,7 @@
 #include "store/common/report.h"
 #include "store/sqlite/sqlite_db.h"
 
-#define LITTLE_ROOM (UINT64_C(16) << 20)
+#define LITTLE_ROOM (2 * TEN_DB_RESERVE)
 
 static void check_place(const ten_db *db, const ten_report *report) {
     struct statfs filesystem;

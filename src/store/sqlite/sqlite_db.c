@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -81,6 +82,23 @@ static int give_up(ten_db *db, int r) {
     undo(db, r);
     *db->error = first;
     return r;
+}
+
+bool ten_db_has_room(ten_db *db) {
+    struct statvfs about;
+    if (db->room_at_ms == db->context.now_ms && db->room_at_ms != 0)
+        return !db->little_room;
+    db->room_at_ms = db->context.now_ms;
+    db->little_room =
+        db->path && statvfs(db->path, &about) == 0 &&
+        about.f_bavail * about.f_frsize < ten_min_u64(TEN_DB_RESERVE, about.f_blocks * about.f_frsize / 8);
+    return !db->little_room;
+}
+
+int ten_db_say_full(ten_db *db) {
+    return ten_fail(db->error, TENURE_E_FULL,
+                    "little room on the disk of %s: nothing new is written, what exists can be renewed; make some",
+                    db->path);
 }
 
 enum { AGAIN = 1 }; /* the file was replaced, or the epoch's change must last: once more */

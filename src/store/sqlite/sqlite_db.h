@@ -89,7 +89,17 @@ typedef struct ten_db {
     uint64_t generation;  /* of the database as it was found */
     uint64_t last_end_ms; /* the latest end of a lease granted in it */
     bool recount;         /* the lease with the latest end was released */
+    uint64_t room_at_ms;  /* when the room on the disk was looked at */
+    bool little_room;
 } ten_db;
+
+/* The least of a disk that is kept for leases that exist: for renewals and changes of hands, with what they write into the
+ * feed. Or an eighth of the disk, if that is less. */
+#define TEN_DB_RESERVE (UINT64_C(64) << 20)
+/* Whether there is room for new rows. Else whoever invents targets or instances would end everybody's leases. */
+bool ten_db_has_room(ten_db *db);
+/* TENURE_E_FULL, and where. */
+int ten_db_say_full(ten_db *db);
 
 void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error);
 int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms);

@@ -128,11 +128,42 @@ static void a_proof_in_a_batch_leaves_the_other_operations_alone(void **state) {
     assert_int_equal(result.token, taken + 1);
 }
 
+/* A namespace of somebody else, on the same store. */
+static void whoever_may_not_speak_for_the_whole_store_keeps_nobody_out_elsewhere(void **state) {
+    struct place *place;
+    struct place elsewhere;
+    (void)state;
+    if (!own_store(&place) || strncmp(own_fixture.url, "http", 4) == 0) /* there the server says whose it is */
+        return;
+    elsewhere = *place;
+    make_namespace(elsewhere.ns);
+    (void)must_acquire(&elsewhere, "t", "a", LONG_MS);
+    uint64_t token = must_acquire(place, "t", "h", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, elsewhere.ns);
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .flags = TEN_OP_NO_PROOF,
+                 .namespace_name = place->ns,
+                 .target = "u",
+                 .holder = "h",
+                 .token = token + 5,
+                 .ttl_ms = LONG_MS};
+    ten_result result;
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, CALL_MS), TENURE_OK);
+    assert_false(has_epoch(place->store, elsewhere.ns, cursor));
+    (void)must_acquire(&elsewhere, "u", "b", LONG_MS);
+    /* Its own leases are renewed as ever. */
+    op.target = "t";
+    op.token = token;
+    assert_int_equal(ten_store_apply(place->store, &op, &result, 1, CALL_MS), TENURE_OK);
+    expect_outcome(result, TEN_OK);
+}
+
 #define OWN(function) cmocka_unit_test_teardown(function, close_own_store)
 static const struct CMUnitTest tests[] = {
     OWN(a_renewal_from_the_future_begins_an_epoch_and_is_put_back),
     CASE(what_proves_nothing_is_lost_and_begins_no_epoch),
     OWN(a_proof_in_a_batch_leaves_the_other_operations_alone),
+    OWN(whoever_may_not_speak_for_the_whole_store_keeps_nobody_out_elsewhere),
 };
 
 const struct topic proof_topic = {tests, TEN_COUNT(tests)};

@@ -109,6 +109,59 @@ static void the_hash_is_fnv_1a(void **state) {
     assert_true(ten_hash_text("foobar") == UINT64_C(0x85944171f73967e8));
 }
 
+/* How far the entries of a map are from where they belong, altogether. */
+static size_t displacement(const ten_map *map) {
+    size_t sum = 0;
+    for (size_t i = 0; i < map->room; i++)
+        if (map->entries[i].key)
+            sum += (i - (size_t)map->entries[i].hash) & (map->room - 1);
+    return sum;
+}
+
+static void put_chosen(ten_map *map, const char *const *keys, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        assert_true(ten_map_put(map, keys[i], map));
+}
+
+static void keys_chosen_to_collide_do_so_only_for_who_knows_the_secret(void **state) {
+    (void)state;
+    enum { CHOSEN = 200, PLACES = 1024 };
+    static char keys[CHOSEN][24];
+    const char *chosen[CHOSEN];
+    size_t found = 0;
+    /* As a client would, who takes the secret for zero. */
+    for (unsigned i = 0; found < CHOSEN; i++) {
+        snprintf(keys[found], sizeof keys[found], "a-%x", i);
+        if (ten_hash_keyed(keys[found], (ten_hash_key){{0, 0}}) % PLACES == 7) {
+            chosen[found] = keys[found];
+            found++;
+        }
+    }
+    ten_map open = {0};
+    put_chosen(&open, chosen, CHOSEN);
+    assert_true(displacement(&open) > (size_t)CHOSEN * CHOSEN / 4);
+    ten_map_free(&open);
+    ten_hash_key_make_secret();
+    ten_map secret = {0};
+    put_chosen(&secret, chosen, CHOSEN);
+    assert_true(displacement(&secret) < (size_t)CHOSEN * 10);
+    for (size_t i = 0; i < CHOSEN; i++)
+        assert_ptr_equal(ten_map_get(&secret, chosen[i]), &secret);
+    ten_map_free(&secret);
+}
+
+static void the_keyed_hash_is_siphash_1_3(void **state) {
+    (void)state;
+    /* The key of the reference, 00 01 .. 0f. A machine with the other order of bytes has other values. */
+    ten_hash_key key = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
+    assert_true(ten_hash_keyed("", key) == UINT64_C(0xabac0158050fc4dc));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    assert_true(ten_hash_keyed("a", key) == UINT64_C(0x1c2697ab786a6237));
+    assert_true(ten_hash_keyed("12345678", key) == UINT64_C(0x11a8ebb5cd0da9ce));
+    assert_true(ten_hash_keyed("scene-0123456789", key) == UINT64_C(0xad8afbbf81493bf6));
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_steps_agree_with_a_naive_model),
@@ -116,6 +169,8 @@ int main(void) {
         cmocka_unit_test(a_key_is_copied_and_the_empty_text_is_one),
         cmocka_unit_test(putting_again_replaces_the_value),
         cmocka_unit_test(the_hash_is_fnv_1a),
+        cmocka_unit_test(the_keyed_hash_is_siphash_1_3),
+        cmocka_unit_test(keys_chosen_to_collide_do_so_only_for_who_knows_the_secret), /* last: the secret stays */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,7 +150,7 @@ static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
     must_send(&election, START_MS + 600, TEN_OP_ACQUIRE);
     answer_ok(&election, START_MS + 601, 5); /* what the first one was granted */
     assert_true(ten_election_is_leader(&election, START_MS + 601));
-    assert_int_equal(election.holding.token, 5);
+    assert_int_equal(election.own.holding.token, 5);
 }
 
 static void a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline(void **state) {
@@ -269,7 +269,7 @@ static void work_begins_only_when_the_role_is_kept_for_its_least_time(void **sta
     assert_true(heard(&election, TENURE_EVENT_ACQUIRED, NULL));
     assert_true(ten_election_is_leader(&election, START_MS + 5));
     /* What it believes itself is bounded by the TTL, whose margin allows for clocks that run apart. */
-    assert_true(election.holding.deadline_ms < START_MS + TTL_MS);
+    assert_true(election.own.holding.deadline_ms < START_MS + TTL_MS);
     assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, LEAST_MS - 1000);
 }
 

@@ -1,0 +1,151 @@
+/*
+ * What the headers of a request say, beside who sent it: whether they can be understood in one way only, by which name the
+ * server was called, from which site, and how long the body is. Each check answers the request if it fails. Called by
+ * request.c, in the HTTP thread.
+ */
+#include <string.h>
+
+#include "base/host.h"
+#include "server/server_state.h"
+
+const char *ten_request_header(const ten_request *request, const char *name) {
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+static bool is_host(const char *host, size_t length, const char *name) {
+    return strlen(name) == length && strncasecmp(host, name, length) == 0;
+}
+
+/* By which names it may be called: a page of another site that has made its own name point here is refused. */
+static bool is_our_host(const ten_request *request, const char *host) {
+    const ten_server_config *config = request->server->config;
+    size_t length = ten_host_length(host);
+    if (length == SIZE_MAX)
+        return false;
+    if (ten_host_is_loopback(host))
+        return true;
+    const char *address = request->server->address;
+    if (ten_host_length(address) == length && strncasecmp(host, address, length) == 0)
+        return true;
+    for (size_t i = 0; i < config->host_count; i++)
+        if (is_host(host, length, config->hosts[i]) || is_host(host, strlen(host), config->hosts[i]))
+            return true;
+    return false;
+}
+
+static bool is_foreign(const char *origin, const char *host) {
+    const char *at = strstr(origin, "://");
+    return !at || !host || strcasecmp(at + 3, host) != 0;
+}
+
+/* Several of one of these, or two that say how long the body is, or one that is not written as RFC 9112 has it: whoever
+ * stands between the client and this server may have understood something else. */
+struct framing {
+    unsigned hosts, lengths, encodings, authorizations, types;
+    const char *encoding;
+    bool malformed;
+};
+
+static const char token_characters[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/* A name is a token, without blanks before its colon, and a value has no control character. libmicrohttpd (0.9.75) appends
+ * a folded line to the name, not to the value, so "Content: 5" with "-Length" on the next line would become a length. It
+ * has to move the name for that: one that its value does not follow was folded. */
+static bool is_well_formed(const char *name, const char *value) {
+    size_t length = strlen(name);
+    if (length == 0 || strspn(name, token_characters) != length || !value)
+        return false;
+    const char *between = name + length + 1;
+    uintptr_t distance = (uintptr_t)value - (uintptr_t)between;
+    if (value[0] && (distance > TEN_HEADER_MAX || strspn(between, " \t") < distance))
+        return false;
+    for (const char *at = value; *at; at++)
+        if (((unsigned char)*at < 0x20 && *at != '\t') || *at == 0x7f)
+            return false;
+    return true;
+}
+
+/* Whether it begins with the name of a header that is looked at here, and goes on: a folded one without a value. */
+static bool is_continued(const char *name, const char *framing_name) {
+    size_t length = strlen(framing_name);
+    return strncasecmp(name, framing_name, length) == 0 && name[length] != '\0';
+}
+
+static enum MHD_Result note_header(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct framing *framing = userdata;
+    (void)kind;
+    framing->malformed |= !is_well_formed(name, value) || is_continued(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) ||
+                          is_continued(name, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    framing->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    framing->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    framing->authorizations += strcasecmp(name, MHD_HTTP_HEADER_AUTHORIZATION) == 0;
+    framing->types += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_TYPE) == 0;
+    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->encodings++;
+        framing->encoding = value;
+    }
+    return MHD_YES;
+}
+
+bool ten_headers_check_framing(ten_request *request, const char *version) {
+    struct framing framing = {0};
+    const union MHD_ConnectionInfo *size =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    (void)MHD_get_connection_values(request->connection, MHD_HEADER_KIND, note_header, &framing);
+    if (size && size->header_size > TEN_HEADER_MAX) {
+        ten_reply_error(request, 431, "too_large", "the request line and the headers are over %u bytes",
+                        TEN_HEADER_MAX);
+    } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
+        ten_reply_error(request, 400, "bad_request", "a request has a Host header");
+    } else if (framing.malformed) {
+        ten_reply_error(request, 400, "bad_request",
+                        "a header is malformed: blanks before its colon, a folded line, or a control character");
+    } else if (framing.hosts > 1 || framing.lengths > 1 || framing.authorizations > 1 || framing.types > 1 ||
+               framing.lengths + framing.encodings > 1) {
+        ten_reply_error(request, 400, "bad_request", "a header is there twice, or contradicts another");
+    } else if (framing.encodings && (!framing.encoding || strcasecmp(framing.encoding, "chunked") != 0)) {
+        ten_reply_error(request, 400, "bad_request", "a body may be chunked, and in no other way encoded");
+    } else {
+        return true;
+    }
+    request->unread = true;
+    return false;
+}
+
+bool ten_headers_check_host(ten_request *request) {
+    const char *host = ten_request_header(request, MHD_HTTP_HEADER_HOST);
+    const char *origin = ten_request_header(request, MHD_HTTP_HEADER_ORIGIN);
+    if (host && host[0] && !is_our_host(request, host)) {
+        ten_reply_error(request, 421, "bad_request", "this server is not called %.100s; --host allows a name", host);
+        return false;
+    }
+    if (origin && request->method != TEN_GET && is_foreign(origin, host)) {
+        ten_reply_error(request, 403, "forbidden", "a page of another site may not do that");
+        return false;
+    }
+    return true;
+}
+
+bool ten_headers_check_type(ten_request *request) {
+    const char *type = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    size_t length = type ? strcspn(type, "; \t") : 0;
+    if (request->method == TEN_GET || length == 0 || is_host(type, length, "application/json") ||
+        is_host(type, length, "application/x-www-form-urlencoded"))
+        return true;
+    ten_reply_error(request, 415, "unsupported_type", "the body is to be JSON: Content-Type: application/json");
+    return false;
+}
+
+bool ten_headers_check_length(ten_request *request) {
+    const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    bool many = request->route.kind == TEN_ROUTE_BATCH || request->route.kind == TEN_ROUTE_TARGETS ||
+                request->route.kind == TEN_ROUTE_FORGET;
+    request->body_max = many ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
+    if (!length || strtoull(length, NULL, 10) <= request->body_max)
+        return true;
+    ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
+    /* A client that does not wait to be asked for its body would not see an answer that comes before it was read. */
+    request->unread =
+        ten_request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL || strtoull(length, NULL, 10) > TEN_DISCARD_MAX;
+    return false;
+}
