@@ -4,9 +4,7 @@
 #include "core/cron.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/duration.h"
 #include "base/util.h"
@@ -60,11 +58,19 @@ static bool is_end(char c) {
     return c == '\0' || c == ' ' || c == '\t';
 }
 
+/* The first three letters, in whatever case. */
+static bool begins_with(const char *text, const char *word) {
+    for (size_t i = 0; i < 3; i++)
+        if ((text[i] | 0x20) != word[i])
+            return false;
+    return true;
+}
+
 static bool take_number(struct reader *reader, const struct field *field, unsigned *ret_number) {
     unsigned number = 0;
     if (!is_digit(*reader->at)) {
         for (unsigned i = 0; field->words && field->words[i]; i++) {
-            if (strncasecmp(reader->at, field->words[i], 3) != 0)
+            if (!begins_with(reader->at, field->words[i]))
                 continue;
             reader->at += 3;
             *ret_number = field->least + i;

@@ -4,7 +4,6 @@
 #include "core/cron_job.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"

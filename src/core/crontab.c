@@ -4,7 +4,6 @@
 #include "core/crontab.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"

@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "agent/cron/cron.h"
+#include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
 #include "base/alloc.h"
@@ -114,7 +114,7 @@ static void free_target(struct ten_agent_target *target) {
     ten_free(target->url);
     ten_free(target->exec);
     ten_free(target->spec);
-    ten_cron_free(target);
+    ten_jobs_free(target);
     ten_free(target);
 }
 
@@ -177,7 +177,7 @@ static void schedule(struct ten_agent *agent, struct ten_agent_target *target) {
 static void schedule_now(struct ten_agent *agent, struct ten_agent_target *target) {
     if (agent->config->cron) {
         target->due_ms = 1; /* it is known that it is held */
-        ten_cron_granted(agent, target);
+        ten_jobs_granted(agent, target);
         return;
     }
     target->due_ms = ten_now_ms();
@@ -265,7 +265,7 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
         free_target(event);
     }
     if (agent->config->cron)
-        ten_cron_set(agent, target);
+        ten_jobs_set(agent, target);
     take_handle(agent, target);
     if (is_held(target) && !target->due_ms)
         schedule_now(agent, target);
@@ -340,11 +340,11 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
         break;
     case TENURE_EVENT_RELEASED:
         if (target)
-            ten_cron_lost(agent, target, event->token);
+            ten_jobs_lost(agent, target, event->token);
         break;
     case TENURE_EVENT_LOST:
         if (target) {
-            ten_cron_lost(agent, target, event->token);
+            ten_jobs_lost(agent, target, event->token);
             ten_timers_clear(&agent->polls, target->number);
             target->due_ms = 0;
         }
@@ -438,7 +438,7 @@ static void begin_stop(struct ten_agent *agent) {
         if (!agent->targets[i])
             continue;
         ten_timers_clear(&agent->polls, i);
-        ten_cron_look(agent, agent->targets[i]);
+        ten_jobs_look(agent, agent->targets[i]);
         ten_poll_flush(agent, agent->targets[i], agent->stop_signals > 1);
     }
 }
@@ -516,7 +516,7 @@ static void run_due(struct ten_agent *agent) {
             continue;
         note_turn(agent);
         if (agent->config->cron) {
-            ten_cron_look(agent, target);
+            ten_jobs_look(agent, target);
             continue;
         }
         uint64_t interval_ms = every_ms(agent, target);
@@ -593,7 +593,7 @@ static void loop(struct ten_agent *agent) {
         look_at_sinks(agent);
         ten_source_look(agent);
         if (agent->config->cron)
-            ten_cron_note_clock(agent, atomic_load(&agent->store_ahead_ms));
+            ten_jobs_note_clock(agent, atomic_load(&agent->store_ahead_ms));
     }
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/common/message.h"
-#include "agent/cron/cron.h"
+#include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -68,7 +68,7 @@ static bool begin(struct ten_agent *agent, struct ten_agent_target *target) {
 }
 
 static void end(struct ten_agent *agent, struct ten_agent_target *target) {
-    if (!target->busy || target->poll || target->sending || target->writing || ten_cron_is_pending(target))
+    if (!target->busy || target->poll || target->sending || target->writing || ten_jobs_is_pending(target))
         return;
     target->busy = false;
     (void)tenure_member_end(agent->member, target->id);
@@ -93,7 +93,7 @@ void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
         return;
     }
     uint64_t timeout_ms =
-        target->job ? ten_cron_timeout_ms(target, now_ms) : ten_add_saturating(now_ms, agent->config->timeout_ms);
+        target->job ? ten_jobs_timeout_ms(target, now_ms) : ten_add_saturating(now_ms, agent->config->timeout_ms);
     ten_work_start(&poll->work, &agent->work_rules, &lease, timeout_ms, now_ms);
     poll->target = target;
     poll->number = ++agent->poll_count;
@@ -214,7 +214,7 @@ static void write_checkpoint(struct ten_agent *agent, const struct ten_poll *pol
 
 static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
     if (poll->target->job) {
-        ten_cron_ended(agent, poll);
+        ten_jobs_ended(agent, poll);
         return;
     }
     write_checkpoint(agent, poll);
@@ -226,7 +226,7 @@ static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
 static void discard(struct ten_agent *agent, const struct ten_poll *poll) {
     ten_measure_add(&agent->measures.polls_discarded, 1);
     if (poll->target->job) {
-        ten_cron_discarded(agent, poll);
+        ten_jobs_discarded(agent, poll);
         return;
     }
     TEN_LOG(agent->log, TEN_LOG_INFO, "poll_discarded", TEN_TEXT("target", poll->target->id),
@@ -355,7 +355,7 @@ void ten_poll_checkpoint_done(struct ten_agent *agent, struct ten_agent_target *
         return;
     target->writing = 0;
     if (target->job)
-        ten_cron_written(agent, target, error);
+        ten_jobs_written(agent, target, error);
     settle(agent, target);
 }
 

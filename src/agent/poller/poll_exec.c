@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cron/cron.h"
+#include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
 #include "base/io.h"

@@ -1,7 +1,7 @@
 /*
- * The jobs of `tenure cron`. See cron.h.
+ * The jobs of `tenure cron`. See jobs.h.
  */
-#include "agent/cron/cron.h"
+#include "agent/cron/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static int64_t wall_now(void) {
 
 /* ---- its line */
 
-void ten_cron_free(struct ten_agent_target *target) {
+void ten_jobs_free(struct ten_agent_target *target) {
     if (!target->job)
         return;
     ten_free(target->job->text);
@@ -28,7 +28,7 @@ void ten_cron_free(struct ten_agent_target *target) {
 }
 
 /* The source has checked the line. What is under way goes on by the old one's claim; the next instant is the new one's. */
-void ten_cron_set(struct ten_agent *agent, struct ten_agent_target *target) {
+void ten_jobs_set(struct ten_agent *agent, struct ten_agent_target *target) {
     struct ten_agent_job *job = target->job;
     ten_crontab_line line;
     ten_cron_mistake mistake;
@@ -52,12 +52,12 @@ void ten_cron_set(struct ten_agent *agent, struct ten_agent_target *target) {
     job->job.zone = zone;
     job->job.policy = line.policy;
     target->job = job;
-    ten_cron_look(agent, target);
+    ten_jobs_look(agent, target);
 }
 
 /* ---- the clock */
 
-void ten_cron_note_clock(struct ten_agent *agent, int64_t ahead_ms) {
+void ten_jobs_note_clock(struct ten_agent *agent, int64_t ahead_ms) {
     int64_t bound_ms = CLOCK_DIFFERS_MS + (int64_t)agent->config->context.ttl_ms; /* a lease may be as old as that */
     uint64_t now_ms = ten_now_ms();
     if (llabs(ahead_ms) <= (ahead_ms > 0 ? CLOCK_DIFFERS_MS : bound_ms) || now_ms < agent->clock_told_ms)
@@ -93,7 +93,7 @@ static void write_memory(struct ten_agent *agent, struct ten_agent_target *targe
     if (r == TENURE_OK)
         target->writing = token;
     else
-        ten_cron_written(agent, target, r);
+        ten_jobs_written(agent, target, r);
 }
 
 static void report_missed(const struct ten_agent *agent, const struct ten_agent_target *target) {
@@ -130,13 +130,13 @@ static bool is_closing(const struct ten_agent *agent, const struct ten_agent_tar
            tenure_member_read(agent->member, target->id, &info) == TENURE_OK && info.state == TENURE_STATE_HELD;
 }
 
-void ten_cron_look(struct ten_agent *agent, struct ten_agent_target *target) {
+void ten_jobs_look(struct ten_agent *agent, struct ten_agent_target *target) {
     if (!target->job)
         return;
     ten_cron_job *job = &target->job->job;
     if (job->state == TEN_CRON_AWAY) {
         if (!agent->stop_ms && target->handle.belief && tenure_handle_is_held(target->handle) && !target->writing)
-            ten_cron_granted(agent, target);
+            ten_jobs_granted(agent, target);
         return;
     }
     if (job->state == TEN_CRON_READY && is_closing(agent, target) && ten_cron_job_withdraw(job)) {
@@ -163,7 +163,7 @@ void ten_cron_look(struct ten_agent *agent, struct ten_agent_target *target) {
     set_timer(agent, target);
 }
 
-void ten_cron_granted(struct ten_agent *agent, struct ten_agent_target *target) {
+void ten_jobs_granted(struct ten_agent *agent, struct ten_agent_target *target) {
     char text[TENURE_CHECKPOINT_MAX + 1];
     uint64_t token = tenure_handle_token(target->handle);
     if (!target->job || token == 0)
@@ -183,22 +183,22 @@ void ten_cron_granted(struct ten_agent *agent, struct ten_agent_target *target) 
                 TEN_TEXT("error", "its runner died or lost the lease; how the run ended is not known, and it is not "
                                   "run again"));
     }
-    ten_cron_look(agent, target);
+    ten_jobs_look(agent, target);
 }
 
-bool ten_cron_is_pending(const struct ten_agent_target *target) {
+bool ten_jobs_is_pending(const struct ten_agent_target *target) {
     return target->job && target->job->job.state > TEN_CRON_IDLE;
 }
 
 /* An event about an older grant comes late. */
-void ten_cron_lost(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token) {
+void ten_jobs_lost(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token) {
     if (!target->job || target->job->job.token != token)
         return;
     ten_cron_job_lost(&target->job->job);
     ten_timers_clear(&agent->polls, target->number);
 }
 
-void ten_cron_written(struct ten_agent *agent, struct ten_agent_target *target, int error) {
+void ten_jobs_written(struct ten_agent *agent, struct ten_agent_target *target, int error) {
     if (!target->job)
         return;
     ten_cron_job *job = &target->job->job;
@@ -210,7 +210,7 @@ void ten_cron_written(struct ten_agent *agent, struct ten_agent_target *target, 
     if (error < 0 && claimed) /* what the store has is read again with the next grant, or in a while */
         ten_timers_set(&agent->polls, target->number, ten_now_ms() + agent->config->context.ttl_ms / 2);
     else
-        ten_cron_look(agent, target);
+        ten_jobs_look(agent, target);
 }
 
 /* The last line of what it wrote, for the log. */
@@ -228,7 +228,7 @@ static const char *last_words(const struct ten_poll *poll, char text[160]) {
     return text;
 }
 
-void ten_cron_ended(struct ten_agent *agent, const struct ten_poll *poll) {
+void ten_jobs_ended(struct ten_agent *agent, const struct ten_poll *poll) {
     struct ten_agent_target *target = poll->target;
     if (!target->job)
         return;
@@ -250,7 +250,7 @@ void ten_cron_ended(struct ten_agent *agent, const struct ten_poll *poll) {
         write_memory(agent, target);
 }
 
-void ten_cron_discarded(struct ten_agent *agent, const struct ten_poll *poll) {
+void ten_jobs_discarded(struct ten_agent *agent, const struct ten_poll *poll) {
     char instant[TEN_RFC3339_SIZE];
     if (!poll->target->job)
         return;
@@ -260,7 +260,7 @@ void ten_cron_discarded(struct ten_agent *agent, const struct ten_poll *poll) {
             TEN_TEXT("error", poll->error[0] ? poll->error : "the lease was lost"));
 }
 
-uint64_t ten_cron_timeout_ms(const struct ten_agent_target *target, uint64_t now_ms) {
+uint64_t ten_jobs_timeout_ms(const struct ten_agent_target *target, uint64_t now_ms) {
     uint64_t timeout_ms = target->job ? target->job->line.policy.timeout_ms : 0;
     return timeout_ms ? now_ms + timeout_ms : UINT64_MAX;
 }
