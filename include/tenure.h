@@ -226,6 +226,11 @@ typedef struct tenure_options {
     uint64_t timeout_ms;
     tenure_event_fn on_event; /* what happens to the context's leases; NULL: pull with tenure_next_event() */
     void *userdata;           /* for on_event */
+    /* What the instance says of itself with its heartbeat, for whoever looks for it: where it can be reached, HOST:PORT,
+     * and up to 16 labels, NAME=VALUE. NULL and 0: nothing. A context without a fleet member has no heartbeat. */
+    const char *address;
+    const char *const *labels;
+    size_t label_count;
 } tenure_options;
 
 /*

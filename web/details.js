@@ -137,7 +137,9 @@ export class Details {
     this.setFacts(!instance ? [['State', held ? 'gone, or never announced; its leases have not ended yet' : 'gone, or never announced'], ['Holds', formatNumber(held)]] : [
       ['State', instance.draining ? 'draining: it hands over, and takes nothing' : 'takes its share'],
       ['Holds', `${formatNumber(held)} of ${formatNumber(instance.planned === undefined ? held : instance.planned)} planned`],
-      ['Weight', String(instance.weight)], ['Since', formatTime(instance.sinceMs)], ['TTL', formatDuration(instance.ttlMs)], ['Metadata', instance.metadata],
+      ['Weight', String(instance.weight)], ['Since', formatTime(instance.sinceMs)], ['TTL', formatDuration(instance.ttlMs)], ['Address', instance.address],
+      ['Labels', instance.labels && Object.entries(instance.labels).map(([name, value]) => `${name}=${value}`).join(', ')],
+      ['Candidate for', instance.role], ['Metadata', instance.metadata],
     ]);
     this.setButtons(model.role === 'admin' && instance ? [[instance.draining ? 'Undo drain' : 'Drain', () => this.on.drain(what.id), instance.draining ? '' : 'danger']] : []);
     const latest = [...lanes].sort((a, b) => lastOf(b[1]) - lastOf(a[1])).slice(0, lanesMax).sort((a, b) => (a[0] < b[0] ? -1 : 1));

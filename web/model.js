@@ -148,6 +148,9 @@ export class Model {
         ttlMs: item.ttl_ms,
         beatMs: Math.max(0, item.ttl_ms - item.remaining_ms), // as of this answer: it may have come again since
         metadata: item.metadata,
+        address: item.address,
+        labels: item.labels,
+        role: item.role,
         planned: withPlan ? item.planned : before.planned,
         movingCount: withPlan ? item.moving_count : before.movingCount || 0,
         held: before.held || 0,

@@ -57,7 +57,10 @@ void ten_buf_text(ten_buf *buf, const char *text) {
 }
 
 void ten_buf_char(ten_buf *buf, char c) {
-    ten_buf_add(buf, &c, 1);
+    if (!make_room(buf, 1))
+        return;
+    buf->data[buf->size++] = c;
+    buf->data[buf->size] = '\0';
 }
 
 void ten_buf_format(ten_buf *buf, const char *format, ...) {

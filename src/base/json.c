@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/encode.h"
 #include "base/utf8.h"
 
 static void add_escaped(ten_buf *buf, unsigned char c) {
@@ -18,10 +19,24 @@ static void add_escaped(ten_buf *buf, unsigned char c) {
         ten_buf_format(buf, "\\u%04x", c);
 }
 
+/* How many bytes from here on stand for themselves: nearly always all of them. */
+static size_t plain_length(const char *text) {
+    size_t length = 0;
+    while (text[length] >= 0x20 && text[length] < 0x7f && text[length] != '"' && text[length] != '\\')
+        length++;
+    return length;
+}
+
 void ten_json_string(ten_buf *buf, const char *text) {
     size_t size = strlen(text);
     ten_buf_char(buf, '"');
     for (size_t at = 0; at < size;) {
+        size_t plain = plain_length(text + at);
+        if (plain > 0) {
+            ten_buf_add(buf, text + at, plain);
+            at += plain;
+            continue;
+        }
         size_t step = ten_utf8_step(text + at, size - at);
         unsigned char first = (unsigned char)text[at];
         if (step == 0) {
@@ -65,8 +80,10 @@ void ten_json_text(ten_buf *buf, const char *key, const char *text) {
 }
 
 void ten_json_number(ten_buf *buf, const char *key, uint64_t number) {
+    char text[24];
+    const char *start = ten_digits_before(text + sizeof text, number);
     add_key(buf, key);
-    ten_buf_format(buf, "%llu", (unsigned long long)number);
+    ten_buf_add(buf, start, (size_t)(text + sizeof text - start));
 }
 
 void ten_json_bool(ten_buf *buf, const char *key, bool value) {

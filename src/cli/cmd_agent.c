@@ -60,6 +60,8 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     uint64_t grace_ms = 0;
     int on_uncertain = 0;
     int namespaces = 0;
+    ten_option identity[TEN_IDENTITY_OPTIONS];
+    ten_session_identity_options(&session, identity);
     const ten_option options[] = {
         {"targets", TEN_OPTION_TEXT, &config.targets, "SRC",
          "where targets come from: store, file:PATH, redis-keys:PREFIX, redis-set:KEY or http://...", NULL, NULL},
@@ -86,6 +88,8 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
          "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
         {"trust-targets", TEN_OPTION_FLAG, &config.trust_targets, NULL, "run the commands that targets bring along",
          NULL, NULL},
+        identity[0],
+        identity[1],
         {.name = NULL},
     };
     int exit_code;

@@ -95,7 +95,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     int restart = TEN_RESTART_NEVER;
     bool observes = false;
     uint32_t count = UINT32_MAX;
-    ten_option options[5 + TEN_ROLE_OPTIONS + 1] = {
+    const char *leader_http = NULL;
+    ten_option options[6 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -105,8 +106,11 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         {"observe", TEN_OPTION_FLAG, &observes, NULL, "print the leader and every change; runs nothing", NULL, NULL},
         {"count", TEN_OPTION_NUMBER, &count, "N", "N lead at a time, each in a slot of its own; TENURE_SLOT says which",
          NULL, NULL},
+        {"leader-http", TEN_OPTION_TEXT, &leader_http, "ADDR:PORT",
+         "answer GET /leader with 200 while this instance leads, else with 503; for load balancers", NULL, NULL},
     };
-    ten_role_work_options(&work, options + 5);
+    ten_role_work_options(&work, options + 6);
+    ten_session_identity_options(&session, options + 6 + TEN_ROLE_OPTIONS);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -118,6 +122,7 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     work.count = count == UINT32_MAX ? 0 : count;
     config.announces = TEN_ELECTION_ALWAYS;
+    config.leader_http = leader_http;
     exit_code = ten_role_work_configure(&session, &work, &config);
     config.restart = (enum ten_restart)restart;
     return exit_code ? exit_code : ten_role_work_run(&session, &config);

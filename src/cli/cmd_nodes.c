@@ -16,7 +16,10 @@ static size_t planned_for(const ten_view *view, const char *id) {
     return number == TEN_PLAN_NONE ? 0 : ten_plan_share(view->plan, number);
 }
 
+/* A candidate has no weight, because no target is planned for it. */
 static const char *state_of(const ten_view_instance *instance) {
+    if (instance->metadata.role[0])
+        return instance->held ? "leading" : "waiting";
     return instance->weight == 0 || instance->draining ? "draining" : "live";
 }
 
@@ -31,8 +34,14 @@ static void print_json(const ten_session *session, const ten_view *view, const t
     ten_json_number(&line, "planned", planned_for(view, instance->id));
     ten_json_time(&line, "since", instance->since_ms);
     ten_json_number(&line, "remaining_ms", instance->remaining_ms);
-    if (instance->isolation[0])
-        ten_json_text(&line, "isolation", instance->isolation);
+    if (instance->metadata.isolation[0])
+        ten_json_text(&line, "isolation", instance->metadata.isolation);
+    if (instance->metadata.role[0])
+        ten_json_text(&line, "role", instance->metadata.role);
+    if (instance->metadata.address[0])
+        ten_json_text(&line, "address", instance->metadata.address);
+    if (instance->metadata.labels.size)
+        ten_json_raw(&line, "labels", ten_buf_string(&instance->metadata.labels));
     ten_json_close(&line);
     puts(ten_buf_string(&line));
     ten_buf_free(&line);
@@ -52,12 +61,17 @@ static void add_row(ten_table *table, const ten_view *view, const ten_view_insta
         ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
     else
         snprintf(age, sizeof age, "-"); /* another program's: it does not say */
-    ten_table_row(table,
-                  (const char *const[]){instance->id, state_of(instance), weight, held, planned, age, remaining});
+    const char *address = instance->metadata.address[0] ? instance->metadata.address : "-";
+    ten_buf labels = {0};
+    ten_metadata_show_labels(&instance->metadata, &labels);
+    ten_table_row(table, (const char *const[]){instance->id, state_of(instance), weight, held, planned, age, remaining,
+                                               address, labels.size ? ten_buf_string(&labels) : "-"});
+    ten_buf_free(&labels);
 }
 
 int ten_cmd_nodes(const ten_command *command, int argc, char **argv) {
-    static const char *const headings[] = {"INSTANCE", "STATE", "WEIGHT", "HELD", "PLANNED", "AGE", "HEARTBEAT LEFT"};
+    static const char *const headings[] = {"INSTANCE", "STATE",          "WEIGHT",  "HELD",  "PLANNED",
+                                           "AGE",      "HEARTBEAT LEFT", "ADDRESS", "LABELS"};
     ten_session session;
     int exit_code;
     if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))

@@ -84,8 +84,8 @@ static void print_summary(const ten_session *session, const ten_view *view) {
         ten_free(id);
         for (size_t bar = 0; bar < instance->held && bar < 40; bar++)
             printf("#");
-        printf("%s%s", instance->weight == 0 ? " draining" : "", instance->isolation[0] ? "  isolation " : "");
-        ten_print_visible(stdout, instance->isolation);
+        printf("%s%s", instance->weight == 0 ? " draining" : "", instance->metadata.isolation[0] ? "  isolation " : "");
+        ten_print_visible(stdout, instance->metadata.isolation);
         printf("\n");
     }
     printf("\n");

@@ -23,6 +23,7 @@ int ten_cmd_renew(const ten_command *command, int argc, char **argv);
 int ten_cmd_release(const ten_command *command, int argc, char **argv);
 int ten_cmd_checkpoint(const ten_command *command, int argc, char **argv);
 int ten_cmd_show(const ten_command *command, int argc, char **argv);
+int ten_cmd_owner(const ten_command *command, int argc, char **argv);
 int ten_cmd_ls(const ten_command *command, int argc, char **argv);
 int ten_cmd_target(const ten_command *command, int argc, char **argv);
 int ten_cmd_forget(const ten_command *command, int argc, char **argv);

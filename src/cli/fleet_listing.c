@@ -3,7 +3,6 @@
  */
 #include "cli/fleet_listing.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,12 +36,7 @@ static int take_instance(const tenure_instance *instance, void *userdata) {
                                  .remaining_ms = instance->remaining_ms,
                                  .since_ms = instance->since_ms};
     snprintf(taken->id, sizeof taken->id, "%s", instance->instance);
-    json_t *metadata = instance->metadata ? json_loads(instance->metadata, 0, NULL) : NULL;
-    const char *isolation = json_string_value(json_object_get(metadata, "isolation"));
-    /* Anybody who may announce an instance can say anything: only what looks like a form of isolation is shown. */
-    if (isolation && isolation[strspn(isolation, "abcdefghijklmnopqrstuvwxyz-")] == '\0')
-        snprintf(taken->isolation, sizeof taken->isolation, "%.20s", isolation);
-    json_decref(metadata);
+    ten_metadata_read(instance->metadata, &taken->metadata);
     return 0;
 }
 
@@ -89,6 +83,8 @@ int ten_view_read(const ten_session *session, ten_view *view) {
 }
 
 void ten_view_free(ten_view *view) {
+    for (size_t i = 0; i < view->instance_count; i++)
+        ten_metadata_free(&view->instances[i].metadata);
     ten_free(view->targets);
     ten_free(view->instances);
     ten_plan_free(view->plan);

@@ -7,6 +7,7 @@
 
 #include "cli/session.h"
 #include "core/plan.h"
+#include "runtime/metadata.h"
 
 typedef struct ten_view_instance {
     char id[TENURE_HOLDER_MAX + 1];
@@ -15,7 +16,7 @@ typedef struct ten_view_instance {
     uint64_t remaining_ms;
     uint64_t since_ms;
     size_t held;
-    char isolation[24]; /* of its commands, as its heartbeat says; "": it does not */
+    ten_metadata_shown metadata; /* as its heartbeat says */
 } ten_view_instance;
 
 typedef struct ten_view {

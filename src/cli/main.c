@@ -157,6 +157,10 @@ static const ten_command commands[] = {
      ten_cmd_checkpoint, POLL},
     {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
      ten_cmd_show, POLL},
+    {"owner", "ID", "Show which instance holds a target, and where it can be reached",
+     "Prints the instance, its address ('-' if it says none) and the token, separated by tabs.\n\n"
+     "Exit codes: 0 printed; 1 nobody holds it, or it is unknown.",
+     ten_cmd_owner, POLL},
     {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL},
     {"target", "add ID... | rm ID... | pause ID... | resume ID... | ls", "The registry of targets",
      "  add ID... [--url U] [--exec CMD] [--every D] [--spec JSON]   register or change\n"

@@ -12,6 +12,7 @@
 
 #include "base/id.h"
 #include "cli/visible.h"
+#include "runtime/metadata.h"
 
 #define LOG_FLUSH_MS 1000u
 
@@ -41,6 +42,23 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
         {NULL, TEN_OPTION_FLAG, NULL, NULL, NULL, NULL, NULL},
     };
     memcpy(options, common, sizeof common);
+}
+
+void ten_session_identity_options(ten_session *session, ten_option options[TEN_IDENTITY_OPTIONS]) {
+    options[0] = (ten_option){"address",
+                              TEN_OPTION_TEXT,
+                              &session->address,
+                              "HOST:PORT",
+                              "where this instance can be reached, for 'tenure owner'",
+                              "TENURE_ADDRESS",
+                              NULL};
+    options[1] = (ten_option){"label",
+                              TEN_OPTION_LIST,
+                              &session->labels,
+                              "K=V",
+                              "what else is to be known of this instance; repeatable",
+                              NULL,
+                              NULL};
 }
 
 static const ten_option no_options[] = {{.name = NULL}};
@@ -212,6 +230,11 @@ bool ten_session_check(const ten_session *session, int *ret_exit) {
         r = ten_id_check_namespace(session->namespace_name, &error);
     if (r == TENURE_OK && session->name)
         r = ten_id_check_instance_name(session->name, &error);
+    tenure_options options = ten_session_options(session);
+    ten_buf members = {0};
+    if (r == TENURE_OK)
+        r = ten_metadata_identity(&options, &members, &error);
+    ten_buf_free(&members);
     if (r < 0) {
         ten_say(error.message);
         *ret_exit = ten_exit_code(r);
@@ -237,7 +260,10 @@ tenure_options ten_session_options(const ten_session *session) {
                             .instance_name = session->name,
                             .ttl_ms = session->timing.ttl_ms,
                             .renew_ms = session->timing.renew_ms,
-                            .margin_ms = session->timing.margin_ms};
+                            .margin_ms = session->timing.margin_ms,
+                            .address = session->address,
+                            .labels = session->labels.items,
+                            .label_count = session->labels.count};
 }
 
 bool ten_session_open(ten_session *session, int *ret_exit) {

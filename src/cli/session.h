@@ -37,6 +37,8 @@ typedef struct ten_session {
     int log_format;
     int log_level;
     bool json;
+    const char *address; /* these two of commands with ten_session_identity_options() */
+    ten_option_list labels;
     char **arguments; /* what is left after the options */
     int count;
     int before; /* of them, those before `--`; -1: there is no `--` */
@@ -48,6 +50,9 @@ typedef struct ten_session {
  * was asked for, or the usage is wrong and has been said). */
 bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
                        int *ret_exit);
+/* The options by which an instance says who it is. */
+#define TEN_IDENTITY_OPTIONS 2u
+void ten_session_identity_options(ten_session *session, ten_option options[TEN_IDENTITY_OPTIONS]);
 /* Checks the ids among the arguments from `first` on, before the store is opened, so that bad input writes nothing. The
  * exit code; 0: all valid. */
 int ten_session_check_targets(const ten_session *session, int first);

@@ -13,6 +13,7 @@
 #define UNREAD_MAX     3u    /* so many failed readings in a row are reported */
 #define RETRY_MS       250u  /* for what was not a request: a page that failed */
 #define BLIND_MS       250u  /* how often the feed of a store that sends no notices is read */
+#define FEED_BURST     3u    /* readings of the feed after notices that wait for no gap, after a quiet time */
 #define CHANGED_MAX    1000u /* more changed registrations than this: everything is listed */
 
 static uint64_t random_below(ten_driver *driver, uint64_t limit) {
@@ -44,6 +45,14 @@ static void want(ten_driver *driver, enum ten_call_kind kind, uint64_t at_ms) {
 /* Reads the feed soon: not sooner than a gap after the last reading. */
 static void want_feed(ten_driver *driver, uint64_t now_ms) {
     want(driver, TEN_CALL_CHANGES, ten_max_u64(now_ms, driver->fed_ms + driver->config.feed_gap_ms));
+}
+
+/* Each reading costs a gap. Gaps that were not used are saved up, FEED_BURST of them, for notices: a target that is handed
+ * over is often told of right after something else was. */
+static void pay_for_feed(ten_driver *driver, uint64_t now_ms) {
+    uint64_t gap_ms = driver->config.feed_gap_ms;
+    driver->fed_ms = now_ms;
+    driver->feed_paid_ms = ten_max_u64(driver->feed_paid_ms, ten_sub_saturating(now_ms, FEED_BURST * gap_ms)) + gap_ms;
 }
 
 /* Everything is listed: after the listing under way, if there is one. */
@@ -115,7 +124,7 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
         driver->due_ms[TEN_CALL_CHANGES] = UINT64_MAX;
         driver->moved = driver->noticed = false;
         driver->rows = 0;
-        driver->fed_ms = now_ms;
+        pay_for_feed(driver, now_ms);
         break;
     case TEN_CALL_INSTANCES:
         part->instances_begin(driver->config.self, now_ms);
@@ -401,7 +410,8 @@ void ten_driver_notice(ten_driver *driver, uint64_t now_ms) {
     bool first = !driver->noticed;
     driver->noticed = true;
     if (driver->followed && first)
-        want_feed(driver, part->feed_ms ? part->feed_ms(driver->config.self, now_ms) : now_ms);
+        want(driver, TEN_CALL_CHANGES,
+             ten_max_u64(part->feed_ms ? part->feed_ms(driver->config.self, now_ms) : now_ms, driver->feed_paid_ms));
 }
 
 void ten_driver_watched(ten_driver *driver, uint64_t now_ms, bool watched) {

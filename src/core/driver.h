@@ -7,7 +7,7 @@
  *    is cut into bounded steps (one page, one batch, some registrations), which take turns, so that none starves
  *    another: whatever others write into the store, a renewal waits for one step at most.
  *  - The feed. It keeps the cursor, reads after a notice, after an urgent request (a notice can be lost), and until
- *    there is no more; but not more often than every feed_gap_ms.
+ *    there is no more; but on average not more often than every feed_gap_ms.
  *  - Reading everything again, at the start and after entries were missed: first the cursor, then the listing page by
  *    page. What changes in between is heard of twice rather than never. At the start, while nothing is held, the cursor
  *    comes before any request. A listing that is under way is never begun anew: it is read to its end, and then once
@@ -70,7 +70,7 @@ typedef struct ten_driver_config {
     ten_event_queue *events; /* for TENURE_EVENT_STORE_DOWN and _UP */
     uint64_t seed;           /* of its jitter */
     uint64_t backoff_max_ms;
-    uint64_t feed_gap_ms; /* between two readings of the feed */
+    uint64_t feed_gap_ms; /* between two readings of the feed, on average; after a quiet time a few come at once */
     uint64_t feed_max_ms; /* the feed is read so often even if nothing happens; 0: only after notices and requests */
     uint32_t feed_size;   /* entries of one reading */
     uint32_t page_size;   /* rows of one page */
@@ -119,8 +119,9 @@ typedef struct ten_driver {
     uint64_t cursor;
     bool followed; /* the cursor is set */
     uint64_t fed_ms;
-    bool moved;   /* the reading in flight has brought an entry */
-    bool noticed; /* since the last reading began */
+    uint64_t feed_paid_ms; /* until then the readings so far are enough */
+    bool moved;            /* the reading in flight has brought an entry */
+    bool noticed;          /* since the last reading began */
 
     size_t rows;     /* of the page, or of the reading of the feed, in flight */
     bool list_again; /* a listing begins soon: what changes before that need not be remembered one by one */

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "core/election.h"
 #include "runtime/context_state.h"
+#include "runtime/metadata.h"
 
 #define FEED_SIZE  100u
 #define RELEASE_MS 1000u
@@ -37,7 +38,7 @@ struct tenure_election {
     char (*targets)[TENURE_TARGET_MAX + 1]; /* of the slots */
     enum ten_election_wants wants;
     enum ten_election_announces announces;
-    char *metadata;
+    ten_buf metadata;
 
     /* Under the carrier's lock. */
     ten_election core;
@@ -188,7 +189,7 @@ static void make_core(tenure_election *election) {
                                   .wants = election->wants,
                                   .announces = election->announces,
                                   .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
-                                  .metadata = election->metadata};
+                                  .metadata = ten_buf_string(&election->metadata)};
     ten_election_init(&election->core, &config);
     ten_driver_config driver = {.part = &ten_election_part,
                                 .self = &election->core,
@@ -218,11 +219,15 @@ int ten_candidate_begin(tenure_election *election) {
 }
 
 /* False: out of memory. */
-static bool make_slots(tenure_election *election, const ten_election_extras *extras) {
+static bool make_slots(const tenure_context *context, tenure_election *election, const ten_election_extras *extras) {
     bool all = extras && extras->all_count > 0;
     uint32_t count = all ? extras->all_count : election->options.count;
     election->wants = all ? TEN_ELECTION_ALL : TEN_ELECTION_ANY;
-    if (extras && extras->metadata && !(election->metadata = ten_strdup(extras->metadata)))
+    ten_metadata_write(&(ten_metadata){.role = election->role,
+                                       .priority = extras ? extras->priority : 0,
+                                       .identity = ten_buf_string(&context->identity)},
+                       &election->metadata);
+    if (election->metadata.failed)
         return false;
     election->announces = extras ? extras->announces : TEN_ELECTION_SILENT;
     if (count == 0)
@@ -249,7 +254,7 @@ static void free_election(tenure_election *election) {
     ten_free(election->slots);
     ten_free(election->ops);
     ten_free(election->targets);
-    ten_free(election->metadata);
+    ten_buf_free(&election->metadata);
     ten_task_free(&election->task);
     ten_object_free(election);
 }
@@ -273,7 +278,7 @@ static tenure_election *new_election(tenure_context *context, const char *role, 
     election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
     election->task.hooks = &hooks;
     election->task.owner = election;
-    if (make_slots(election, extras))
+    if (make_slots(context, election, extras))
         return election;
     free_election(election);
     return NULL;

@@ -23,7 +23,7 @@ typedef struct ten_election_extras {
     /* Whether and how it announces itself: only for a context with one election and no fleet member in that namespace,
      * because there is one heartbeat for all of them. */
     enum ten_election_announces announces;
-    const char *metadata; /* JSON with its role; copied */
+    int64_t priority; /* announced, too */
 } ten_election_extras;
 
 int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,

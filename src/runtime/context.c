@@ -3,6 +3,7 @@
  * context_*.c (leases, targets, registry, changes, leaders), member*.c, candidate.c and guard_reader.c.
  */
 #include "runtime/context.h"
+#include "runtime/metadata.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,6 +36,8 @@ static int configure(tenure_context *context, const tenure_options *options, ten
     if (r == TENURE_OK)
         r = ten_timing_check(&context->timing, TENURE_TTL_MIN_MS, NULL, error);
     if (r == TENURE_OK)
+        r = ten_metadata_identity(options, &context->identity, error);
+    if (r == TENURE_OK)
         snprintf(context->namespace_name, sizeof context->namespace_name, "%s", namespace_name);
     return r;
 }
@@ -57,6 +60,7 @@ static int open_store(tenure_context *context, const char *url, uint64_t asked_t
 }
 
 static void free_context(tenure_context *context) {
+    ten_buf_free(&context->identity);
     ten_task_free(&context->task);
     ten_lease_book_free(context->book);
     ten_carrier_free(&context->carrier);

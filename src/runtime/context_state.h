@@ -4,6 +4,7 @@
 #ifndef TEN_RUNTIME_CONTEXT_STATE_H
 #define TEN_RUNTIME_CONTEXT_STATE_H
 
+#include "base/buf.h"
 #include "core/lease_book.h"
 #include "core/timing.h"
 #include "runtime/carrier.h"
@@ -18,6 +19,7 @@ struct tenure_context {
     ten_timing timing;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    ten_buf identity; /* address and labels, as members of its metadata */
     tenure_event_fn on_event;
     void *userdata;
     ten_channel *channel; /* of its namespace */

@@ -187,7 +187,8 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     else
         return ten_fail_memory(error, "a fleet member");
     const char *isolation = member->extras.isolation;
-    ten_metadata_write(&(ten_metadata){.isolation = isolation}, &member->metadata);
+    ten_metadata_write(&(ten_metadata){.isolation = isolation, .identity = ten_buf_string(member->identity)},
+                       &member->metadata);
     if (member->metadata.failed)
         return ten_fail_memory(error, "a fleet member");
     ten_fleet_config config = {
@@ -220,6 +221,7 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     ten_task *task = &member->task;
     member->carrier = &context->carrier;
     member->timing = context->timing;
+    member->identity = &context->identity;
     member->targets_from_store = options->flags & TENURE_TARGETS_FROM_STORE;
     member->on_event = options->on_event;
     member->userdata = options->userdata;

@@ -35,7 +35,8 @@ struct tenure_member {
     ten_beliefs *beliefs;
     char instance[TENURE_HOLDER_MAX + 1];
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
-    ten_buf metadata; /* JSON */
+    const ten_buf *identity; /* the context's */
+    ten_buf metadata;        /* JSON */
 
     /* Under the carrier's lock. */
     ten_fleet *fleet;

@@ -9,6 +9,7 @@
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "runtime/metadata.h"
 #include "server/server_state.h"
 #include "server/shares.h"
 
@@ -68,6 +69,15 @@ static int keep_text(struct nodes *nodes, const char *id) {
     return node.id && node.text && !nodes->text.failed ? 0 : TENURE_E_NOMEM;
 }
 
+static void write_identity(ten_buf *reply, const ten_metadata_shown *shown) {
+    if (shown->role[0])
+        ten_json_text(reply, "role", shown->role);
+    if (shown->address[0])
+        ten_json_text(reply, "address", shown->address);
+    if (shown->labels.size)
+        ten_json_raw(reply, "labels", ten_buf_string(&shown->labels));
+}
+
 static int write_instance(const ten_instance *instance, void *userdata) {
     struct nodes *nodes = userdata;
     const ten_request *request = nodes->request;
@@ -82,7 +92,10 @@ static int write_instance(const ten_instance *instance, void *userdata) {
         ten_json_number(reply, "share", ten_shares_held(&nodes->shares, instance->instance));
     if (request->list.plan)
         write_plan(nodes, instance->instance);
-    ten_json_bool(reply, "draining", instance->weight == 0 || instance->ask == TEN_ASK_DRAIN);
+    ten_metadata_shown shown;
+    ten_metadata_read(instance->metadata, &shown);
+    bool no_weight = instance->weight == 0 && shown.role[0] == '\0'; /* a candidate has none */
+    ten_json_bool(reply, "draining", no_weight || instance->ask == TEN_ASK_DRAIN);
     ten_json_time(reply, "since", instance->since_ms);
     ten_json_number(reply, "since_ms", instance->since_ms);
     ten_json_number(reply, "ttl_ms", instance->ttl_ms);
@@ -91,7 +104,9 @@ static int write_instance(const ten_instance *instance, void *userdata) {
         ten_json_number(reply, "ask", instance->ask);
     if (instance->metadata)
         ten_json_text(reply, "metadata", instance->metadata);
+    write_identity(reply, &shown);
     ten_json_close(reply);
+    ten_metadata_free(&shown);
     return keep_text(nodes, instance->instance);
 }
 
@@ -247,6 +262,71 @@ void ten_server_instance_delete(ten_request *request) {
     ten_op op = {.kind = TEN_OP_LEAVE, .namespace_name = request->route.namespace_name, .holder = request->route.id};
     if (ten_request_owns(request, request->route.id))
         go_with_heartbeat(request, &op);
+}
+
+/* ---- who holds a target, and where it is */
+
+struct owner {
+    char holder[TENURE_HOLDER_MAX + 1];
+    ten_metadata_shown shown;
+};
+
+static int look_for_owner(const ten_instance *instance, void *userdata) {
+    struct owner *owner = userdata;
+    if (strcmp(instance->instance, owner->holder) != 0)
+        return 0;
+    ten_metadata_read(instance->metadata, &owner->shown);
+    return 1;
+}
+
+static void write_owner(ten_request *request, const struct owner *owner, uint64_t token) {
+    ten_buf *reply = &request->reply;
+    const ten_metadata_shown *shown = &owner->shown;
+    ten_json_open(reply);
+    ten_json_text(reply, "holder_id", owner->holder);
+    ten_json_text(reply, "address", shown->address[0] ? shown->address : NULL);
+    ten_json_number(reply, "version", token);
+    ten_json_raw(reply, "labels", shown->labels.size ? ten_buf_string(&shown->labels) : "{}");
+    ten_json_close(reply);
+    ten_buf_char(reply, '\n');
+}
+
+/* Writes nothing if the target is free or unknown. */
+static int find_owner(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    uint64_t timeout_ms = request->server->config->timeout_ms;
+    ten_op op = {.kind = TEN_OP_READ, .namespace_name = request->route.namespace_name, .target = request->route.id};
+    ten_result result;
+    struct owner owner = {0};
+    int r = ten_store_apply(store, &op, &result, 1, timeout_ms);
+    if (r < 0 || result.outcome == TEN_ERROR)
+        return r < 0 ? r : result.error;
+    if (!result.holder)
+        return TENURE_OK;
+    snprintf(owner.holder, sizeof owner.holder, "%s", result.holder);
+    uint64_t token = result.token; /* the next call on the store ends the result */
+    r = store->ops->list_instances(store, request->route.namespace_name, look_for_owner, &owner, timeout_ms);
+    if (r >= 0)
+        write_owner(request, &owner, token);
+    ten_metadata_free(&owner.shown);
+    return r < 0 ? r : TENURE_OK;
+}
+
+static void finish_owner(ten_job *job, int error, const char *message, const ten_result *results) {
+    ten_request *request = (ten_request *)job;
+    (void)results;
+    if (error < 0)
+        ten_reply_store_error(request, error, message);
+    else if (request->reply.size == 0)
+        ten_reply_error(request, 404, "not_found", "nobody holds %s", request->route.id);
+    else
+        ten_reply_status(request, 200);
+}
+
+void ten_server_owner_get(ten_request *request) {
+    request->job.work = find_owner;
+    request->job.finish = finish_owner;
+    ten_request_wait_for_listing(request);
 }
 
 /* ---- whether the store answers */

@@ -341,6 +341,7 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_FORGET] = {NULL, ten_server_targets_forget, ten_server_target_put, ten_server_target_delete},
         [TEN_ROUTE_LEASE] = {ten_server_lease_get, ten_server_lease_acquire, NULL, ten_server_lease_release},
         [TEN_ROUTE_CHECKPOINT] = {ten_server_checkpoint_get, NULL, ten_server_checkpoint_put},
+        [TEN_ROUTE_OWNER] = {ten_server_owner_get},
         [TEN_ROUTE_RENEW] = {NULL, ten_server_lease_renew},
         [TEN_ROUTE_HAND] = {NULL, ten_server_lease_hand},
         [TEN_ROUTE_BATCH] = {NULL, ten_server_lease_batch},

@@ -32,6 +32,7 @@ enum ten_method {
     X(FORGET, "forget", TEN_POST | TEN_PUT | TEN_DELETE) /* also a target of that name */                              \
     X(LEASE, "lease", TEN_GET | TEN_POST | TEN_DELETE)                                                                 \
     X(CHECKPOINT, "checkpoint", TEN_GET | TEN_PUT)                                                                     \
+    X(OWNER, "owner", TEN_GET)                                                                                         \
     X(RENEW, "renew", TEN_POST)                                                                                        \
     X(HAND, "hand", TEN_POST)                                                                                          \
     X(BATCH, "batch", TEN_POST)                                                                                        \

@@ -192,6 +192,7 @@ void ten_server_lease_acquire(ten_request *request);
 void ten_server_lease_renew(ten_request *request);
 void ten_server_checkpoint_get(ten_request *request);
 void ten_server_checkpoint_put(ten_request *request);
+void ten_server_owner_get(ten_request *request);
 void ten_server_lease_hand(ten_request *request);
 void ten_server_lease_release(ten_request *request);
 void ten_server_lease_batch(ten_request *request);

@@ -695,6 +695,7 @@ def provoke(path, method, status):
         ("/api/v1/{ns}/{id}/checkpoint", "GET", "404"): ("/api/v1/%s/never/checkpoint" % ns, None),
         ("/api/v1/{ns}/{id}/checkpoint", "PUT", "204"): (fill, {**body, "version": 1, "value": "x"}),
         ("/api/v1/{ns}/{id}/checkpoint", "PUT", "409"): (fill, {**body, "version": 9, "value": "x"}),
+        ("/api/v1/{ns}/{id}/owner", "GET", "404"): ("/api/v1/%s/never/owner" % ns, None),
         ("/web/{file}", "GET", "404"): ("/web/never", None),
         ("/api/v1/{ns}/leases", "POST", "200"): (fill, {"holder_id": "a", "ops": [{"op": "read", "id": "t"}]}),
     }

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 OPTION = re.compile(r"^  --([a-z-]+)(?: (\S+))?\s+(.*)$")
-PAGE_OPTION = re.compile(r"^\*--([a-z-]+)\*(?: _([A-Z]+)_)?$", re.M)
+PAGE_OPTION = re.compile(r"^\*--([a-z-]+)\*(?: _([A-Z:=]+)_)?$", re.M)
 
 
 def printed(program, *arguments):
@@ -62,7 +62,7 @@ def page_options(page):
     for part in parts:
         option = PAGE_OPTION.match(part)
         if option:
-            variable = re.search(r"Environment: \*(TENURE_\w+)\*", part.split("\n\n")[0])
+            variable = re.search(r"Environment:\s+\*(TENURE_\w+)\*", part.split("\n\n")[0])
             found[option.group(1)] = (option.group(2), variable.group(1) if variable else None)
     return found
 

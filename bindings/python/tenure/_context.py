@@ -176,18 +176,24 @@ class Context:
     """One instance on one store: it holds and renews leases, and members, elections and guards are opened on it.
 
     Durations are seconds. `on_event` is called in the context's thread with an Event for what happens to the leases;
-    without it, take them from next_event(). tenure.aio has the same for asyncio.
+    without it, take them from next_event(). `address` (HOST:PORT) and `labels` travel with the heartbeat of a member,
+    for whoever looks for this instance. tenure.aio has the same for asyncio.
     """
 
     def __init__(self, store: Optional[str] = None, *, namespace: Optional[str] = None, name: Optional[str] = None,
                  ttl: Optional[float] = None, renew: Optional[float] = None, timeout: Optional[float] = None,
-                 driven: bool = False, on_event: Optional[Callable[[Event], None]] = None) -> None:
+                 driven: bool = False, on_event: Optional[Callable[[Event], None]] = None,
+                 address: Optional[str] = None, labels: Optional[Mapping[str, str]] = None) -> None:
         self._leases: MutableMapping[int, Lease] = weakref.WeakValueDictionary()
         callback = event_function(on_event, self._leases)
         options = native.Options(
             size=sizeof(native.Options), flags=native.DRIVEN if driven else 0, namespace_name=utf8(namespace),
             instance_name=utf8(name), ttl_ms=native.milliseconds(ttl), renew_ms=native.milliseconds(renew),
-            timeout_ms=native.milliseconds(timeout), on_event=callback)
+            timeout_ms=native.milliseconds(timeout), on_event=callback, address=utf8(address))
+        texts = [utf8(f"{name}={value}") for name, value in (labels or {}).items()]
+        if texts:
+            options.labels = (c_char_p * len(texts))(*texts)
+            options.label_count = len(texts)
         self._handle = c_void_p()
         check(lib.tenure_open(native.store_url(store), byref(options), byref(self._handle)))
         self._close = weakref.finalize(self, lambda handle, _callback: lib.tenure_close(handle), self._handle, callback)

@@ -103,12 +103,14 @@ class Election:
 
     `at_least`: from the start of a term the role is kept this long, also when the work is over before. `on_elected`
     gets the token, `on_demoted` the token and the reason. They run in the context's thread and must return soon; the
-    role is released when on_demoted has returned and no work() is under way.
+    role is released when on_demoted has returned and no work() is under way. `count`: so many lead at a time, each in a
+    slot of its own.
     """
 
     def __init__(self, context: Context, role: str, *, namespace: Optional[str] = None, at_least: float = 0.0,
                  on_elected: Optional[Callable[[int], None]] = None,
-                 on_demoted: Optional[Callable[[int, str], None]] = None, _elsewhere: bool = False) -> None:
+                 on_demoted: Optional[Callable[[int, str], None]] = None, count: int = 0,
+                 _elsewhere: bool = False) -> None:
         self.role = role
         self.context = context
         self._work = _Work()
@@ -116,12 +118,18 @@ class Election:
         options = native.ElectionOptions(
             size=sizeof(native.ElectionOptions), flags=native.WORK_ELSEWHERE if _elsewhere else 0,
             namespace_name=utf8(namespace),
-            at_least_ms=native.milliseconds(at_least), on_elected=callbacks[0], on_demoted=callbacks[1])
+            at_least_ms=native.milliseconds(at_least), on_elected=callbacks[0], on_demoted=callbacks[1], count=count)
         self._handle = c_void_p()
         check(lib.tenure_election_open(context._open(), utf8(role), byref(options), byref(self._handle)))
         # The callbacks must live as long as the election does.
         self._close = weakref.finalize(self, lambda handle, _callbacks: lib.tenure_election_close(handle), self._handle,
                                        callbacks)
+
+    @property
+    def slot(self) -> Optional[int]:
+        """The number of the slot that it leads; None when it does not lead."""
+        slot = int(lib.tenure_election_slot(self._handle)) if self._close.alive else -1
+        return slot if slot >= 0 else None
 
     @property
     def leads(self) -> bool:

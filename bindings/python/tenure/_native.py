@@ -52,7 +52,8 @@ InfoFunction = CFUNCTYPE(c_int, POINTER(InfoStruct), c_void_p)
 class Options(Structure):
     _fields_ = [("size", c_size_t), ("flags", c_uint), ("namespace_name", c_char_p), ("instance_name", c_char_p),
                 ("ttl_ms", c_uint64), ("renew_ms", c_uint64), ("margin_ms", c_uint64), ("timeout_ms", c_uint64),
-                ("on_event", EventFunction), ("userdata", c_void_p)]
+                ("on_event", EventFunction), ("userdata", c_void_p), ("address", c_char_p), ("labels", POINTER(c_char_p)),
+                ("label_count", c_size_t)]
 
 
 class MemberOptions(Structure):
@@ -64,7 +65,7 @@ class MemberOptions(Structure):
 class ElectionOptions(Structure):
     _fields_ = [("size", c_size_t), ("flags", c_uint), ("namespace_name", c_char_p), ("at_least_ms", c_uint64),
                 ("on_elected", ElectedFunction), ("on_demoted", DemotedFunction), ("on_event", EventFunction),
-                ("userdata", c_void_p)]
+                ("userdata", c_void_p), ("count", c_uint32)]
 
 
 class GuardOptions(Structure):
@@ -106,7 +107,7 @@ _FUNCTIONS: "list[tuple[str, Any, list[Any]]]" = [
     ("member_set_weight", c_int, [c_void_p, c_uint32]),
     ("member_next_event", c_int, [c_void_p, c_uint64, POINTER(EventStruct)]),
     ("election_open", c_int, [c_void_p, c_char_p, POINTER(ElectionOptions), POINTER(c_void_p)]),
-    ("election_close", None, [c_void_p]), ("election_leads", c_bool, [c_void_p]),
+    ("election_close", None, [c_void_p]), ("election_leads", c_bool, [c_void_p]), ("election_slot", c_int, [c_void_p]),
     ("election_token", c_uint64, [c_void_p]), ("election_remaining_ms", c_uint64, [c_void_p]),
     ("election_wait", c_int, [c_void_p, c_uint64]), ("election_resign", c_int, [c_void_p]),
     ("election_work_over", c_int, [c_void_p]),

@@ -70,10 +70,14 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
                               const char *version, const char *data, size_t *size, void **seen) {
     const ten_exporter *exporter = userdata;
     bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-    unsigned status = !is_called_by_its_name(exporter, connection) ? MHD_HTTP_MISDIRECTED_REQUEST
-                      : strcmp(path, "/metrics") != 0              ? MHD_HTTP_NOT_FOUND
-                      : reads                                      ? MHD_HTTP_OK
-                                                                   : MHD_HTTP_METHOD_NOT_ALLOWED;
+    bool tells_leader = exporter->config.kind == TEN_EXPORTS_LEADER;
+    const char *known = tells_leader ? "/leader" : "/metrics";
+    /* A load balancer may call it by any name, and learns one bit. */
+    bool is_meant = tells_leader || is_called_by_its_name(exporter, connection);
+    unsigned status = !is_meant                  ? MHD_HTTP_MISDIRECTED_REQUEST
+                      : strcmp(path, known) != 0 ? MHD_HTTP_NOT_FOUND
+                      : reads                    ? MHD_HTTP_OK
+                                                 : MHD_HTTP_METHOD_NOT_ALLOWED;
     (void)version;
     (void)data;
     if (!*seen && reads) { /* the headers have come; what is answered is decided when all has */
@@ -82,11 +86,18 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
     }
     *size = 0;
     ten_buf page = {0};
-    if (status == MHD_HTTP_OK)
+    if (status == MHD_HTTP_OK && tells_leader) {
+        bool leads = exporter->config.leads(exporter->config.userdata);
+        status = leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+        ten_buf_format(&page, "%s %s %s\n", exporter->config.instance, leads ? "leads" : "does not lead",
+                       exporter->config.role);
+    } else if (status == MHD_HTTP_OK) {
         ten_exporter_write(&exporter->config, &page);
-    else
-        ten_buf_text(&page, status == MHD_HTTP_MISDIRECTED_REQUEST ? "this server is not called so\n"
-                                                                   : "GET /metrics is all that there is\n");
+    } else if (status == MHD_HTTP_MISDIRECTED_REQUEST) {
+        ten_buf_text(&page, "this server is not called so\n");
+    } else {
+        ten_buf_format(&page, "GET %s is all that there is\n", known);
+    }
     struct MHD_Response *response =
         page.failed ? NULL : MHD_create_response_from_buffer(page.size, page.data, MHD_RESPMEM_MUST_COPY);
     ten_buf_free(&page);
@@ -116,6 +127,10 @@ static bool cut_address(const char *text, char host[64], char port[8]) {
     return true;
 }
 
+static const char *option_of(const ten_exporter *exporter) {
+    return exporter->config.kind == TEN_EXPORTS_LEADER ? "--leader-http" : "--metrics";
+}
+
 static int listen_at(ten_exporter *exporter, ten_error *error) {
     const char *address = exporter->config.address;
     char host[64];
@@ -125,7 +140,8 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
     if (!cut_address(address, host, port) || getaddrinfo(host[0] ? host : "127.0.0.1", port, &hints, &found) != 0 ||
         !found)
         return ten_fail(error, TENURE_E_INVALID,
-                        "--metrics '%.80s' is no address: write a port for this host alone, or ADDR:PORT", address);
+                        "%s '%.80s' is no address: write a port for this host alone, or ADDR:PORT", option_of(exporter),
+                        address);
     int yes = 1;
     exporter->loopback = host[0] == '\0' || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
     exporter->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -135,7 +151,9 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
                  listen(exporter->fd, SOMAXCONN) == 0;
     int failed = errno;
     freeaddrinfo(found);
-    return bound ? TENURE_OK : ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot serve metrics at %.80s", address);
+    return bound ? TENURE_OK
+                 : ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot serve %s at %.80s", option_of(exporter) + 2,
+                                  address);
 }
 
 static void tell_where(const ten_exporter *exporter) {
@@ -149,7 +167,9 @@ static void tell_where(const ten_exporter *exporter) {
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return;
     snprintf(shown, sizeof shown, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-    TEN_LOG(exporter->config.log, TEN_LOG_INFO, "metrics_served", TEN_TEXT("address", shown));
+    TEN_LOG(exporter->config.log, TEN_LOG_INFO,
+            exporter->config.kind == TEN_EXPORTS_LEADER ? "leader_served" : "metrics_served",
+            TEN_TEXT("address", shown));
 }
 
 int ten_exporter_open(const ten_exporter_config *config, ten_exporter **ret_exporter, ten_error *error) {

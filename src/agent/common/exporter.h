@@ -11,7 +11,8 @@
 
 typedef struct ten_exporter ten_exporter;
 
-enum ten_exports { TEN_EXPORTS_FLEET, TEN_EXPORTS_ROLE, TEN_EXPORTS_GUARD };
+/* TEN_EXPORTS_LEADER has no metrics: GET /leader says by its status whether this instance leads. */
+enum ten_exports { TEN_EXPORTS_FLEET, TEN_EXPORTS_ROLE, TEN_EXPORTS_GUARD, TEN_EXPORTS_LEADER };
 
 typedef struct ten_exporter_config {
     const char *address; /* PORT, ADDR:PORT or [ADDR]:PORT; without an address: loopback */

@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "runtime/candidate.h"
-#include "runtime/metadata.h"
 
 #define BACKOFF_MIN_MS 200u
 #define BACKOFF_MAX_MS 10000u
@@ -50,6 +49,7 @@ struct leader {
     pthread_mutex_t lock;
     ten_measures measures;
     ten_exporter *exporter;            /* NULL: nobody asks */
+    ten_exporter *leader_http;         /* the same for who leads */
     struct heard heard;                /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own */
 
@@ -457,10 +457,11 @@ static bool leads(const void *userdata) {
     return tenure_election_leads(userdata);
 }
 
-static int open_exporter(struct leader *leader, ten_error *error) {
+static int open_exporter(struct leader *leader, const char *address, enum ten_exports kind, ten_exporter **ret_exporter,
+                         ten_error *error) {
     const ten_leader_config *config = leader->config;
-    ten_exporter_config exporter = {.address = config->metrics,
-                                    .kind = TEN_EXPORTS_ROLE,
+    ten_exporter_config exporter = {.address = address,
+                                    .kind = kind,
                                     .measures = &leader->measures,
                                     .instance = leader->shared->state->instance,
                                     .namespace_name = config->context.namespace_name,
@@ -469,7 +470,7 @@ static int open_exporter(struct leader *leader, ten_error *error) {
                                     .leads = leads,
                                     .userdata = leader->election,
                                     .log = leader->log};
-    return ten_exporter_open(&exporter, &leader->exporter, error);
+    return ten_exporter_open(&exporter, ret_exporter, error);
 }
 
 static int open_context(struct leader *leader, ten_error *error) {
@@ -500,22 +501,20 @@ static int open_election(struct leader *leader, ten_error *error) {
                                        .count = config->count,
                                        .on_event = on_event,
                                        .userdata = leader};
-    ten_buf metadata = {0};
-    ten_metadata_write(&(ten_metadata){.role = config->role}, &metadata);
     ten_election_extras extras = {.beliefs = &leader->shared->beliefs,
                                   .works_elsewhere = true,
                                   .measures = &leader->measures,
                                   .all = config->all,
                                   .all_count = config->all_count,
-                                  .announces = config->announces,
-                                  .metadata = ten_buf_string(&metadata)};
+                                  .announces = config->announces};
     const char *role = config->all_count ? config->all[0] : config->role;
     int r = ten_candidate_open(leader->context, role, &options, &extras, &leader->election);
-    ten_buf_free(&metadata);
     if (r < 0)
         return ten_fail(error, r, "%s", tenure_message(NULL));
     if (config->metrics)
-        r = open_exporter(leader, error);
+        r = open_exporter(leader, config->metrics, TEN_EXPORTS_ROLE, &leader->exporter, error);
+    if (r == TENURE_OK && config->leader_http)
+        r = open_exporter(leader, config->leader_http, TEN_EXPORTS_LEADER, &leader->leader_http, error);
     if (r < 0)
         return r;
     r = ten_candidate_begin(leader->election);
@@ -585,6 +584,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);
     ten_exporter_close(leader.exporter);
+    ten_exporter_close(leader.leader_http);
     tenure_election_close(leader.election);
     (void)tenure_close(leader.context);
     if (r == TENURE_OK)

@@ -31,10 +31,11 @@ typedef struct ten_leader_config {
     enum ten_isolation_wish isolation; /* of commands */
     /* Once and lock: one term, and its command's exit code. */
     bool once;
-    uint64_t wait_ms;     /* for the role; UINT64_MAX: for ever */
-    int not_elected_exit; /* when another has it */
-    bool passes_status;   /* how the command exits is its caller's business: the log says it at the level info */
-    const char *metrics;  /* where Prometheus may ask; NULL: nowhere */
+    uint64_t wait_ms;        /* for the role; UINT64_MAX: for ever */
+    int not_elected_exit;    /* when another has it */
+    bool passes_status;      /* how the command exits is its caller's business: the log says it at the level info */
+    const char *metrics;     /* where Prometheus may ask; NULL: nowhere */
+    const char *leader_http; /* where a load balancer may ask; NULL: nowhere */
     enum ten_log_format log_format;
     enum ten_log_level log_level;
 } ten_leader_config;

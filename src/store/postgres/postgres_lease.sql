@@ -16,9 +16,12 @@ WITH clock AS MATERIALIZED (
       FROM clock_timestamp() AS now
 ), renewed AS (
     UPDATE tenure.lease
-       SET expires_at = greatest((SELECT ends FROM clock),
-                                 least(expires_at, clock_timestamp() + $3::bigint * interval '1 millisecond'))
-     WHERE namespace = $1 AND target_id = ANY ($5::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
+       SET expires_at = CASE WHEN expires_at <= (SELECT ends FROM clock) THEN (SELECT ends FROM clock)
+                             ELSE greatest((SELECT ends FROM clock),
+                                           least(expires_at, clock_timestamp() + $3::bigint * interval '1 millisecond'))
+                        END
+     -- The planner is kept from looking at each of a thousand targets, which took half of its time.
+     WHERE namespace = $1 AND target_id = ANY ((SELECT $5::text[])::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
        AND expires_at > (SELECT too_late FROM clock) AND NOT kept AND NOT barred AND ask = 0
     RETURNING target_id, version
 ), done AS MATERIALIZED (

@@ -337,18 +337,17 @@ static void the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_o
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + 1);
-    expect(fake, START + GAP - 1, TEN_CALL_NONE);
-    assert_int_equal(ten_driver_next_ms(&fake->driver, START + 1), START + GAP);
-    expect(fake, START + GAP, TEN_CALL_CHANGES);
-    bring_change(fake, START + GAP, TENURE_EVENT_RELEASED, "t");
-    answer_with(fake, START + GAP, TENURE_OK, 8);
+    expect(fake, START + 1, TEN_CALL_CHANGES);
+    bring_change(fake, START + 1, TENURE_EVENT_RELEASED, "t");
+    answer_with(fake, START + 1, TENURE_OK, 8);
     assert_int_equal(fake->fed, 0);
-    expect(fake, START + 2 * GAP - 1, TEN_CALL_NONE);
-    assert_int_equal(expect(fake, START + 2 * GAP, TEN_CALL_CHANGES).cursor, 8);
-    answer_with(fake, START + 2 * GAP, TENURE_OK, 8);
+    expect(fake, START + GAP, TEN_CALL_NONE);
+    assert_int_equal(ten_driver_next_ms(&fake->driver, START + 1), START + 1 + GAP);
+    assert_int_equal(expect(fake, START + 1 + GAP, TEN_CALL_CHANGES).cursor, 8);
+    answer_with(fake, START + 1 + GAP, TENURE_OK, 8);
     assert_int_equal(fake->fed, 1);
     assert_int_equal(fake->changes, 1);
-    assert_int_equal(ten_driver_next_ms(&fake->driver, START + 2 * GAP), UINT64_MAX);
+    assert_int_equal(ten_driver_next_ms(&fake->driver, START + 1 + GAP), UINT64_MAX);
 }
 
 static void a_notice_during_a_reading_leads_to_another_one(void **state) {
@@ -417,6 +416,23 @@ static void a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a
     answer_with(fake, START + GAP, TENURE_OK, FEED + 1);
     expect(fake, START + GAP, TEN_CALL_NONE);
     expect(fake, START + 2 * GAP, TEN_CALL_CHANGES);
+}
+
+/* What was saved up in a quiet time is used up by notices; from then on each waits for its gap. */
+static void after_a_quiet_time_a_few_notices_wait_for_no_gap_and_then_each_does(void **state) {
+    struct fake *fake = *state;
+    uint64_t now_ms = START + 100 * GAP;
+    unsigned readings = 0;
+    settle(fake);
+    for (uint64_t end_ms = now_ms + 10 * GAP; now_ms < end_ms; now_ms++) {
+        ten_driver_notice(&fake->driver, now_ms);
+        if (ten_driver_next(&fake->driver, now_ms).kind != TEN_CALL_CHANGES)
+            continue;
+        readings++;
+        assert_true(readings > 4 || now_ms < START + 100 * GAP + 4);
+        answer_with(fake, now_ms, TENURE_OK, 1);
+    }
+    assert_in_range(readings, 4 + 8, 4 + 10);
 }
 
 static void many_registrations_are_read_in_steps_and_a_renewal_goes_between_two(void **state) {
@@ -591,6 +607,7 @@ int main(void) {
         DRIVER_TEST(a_store_without_notices_is_read_several_times_a_second),
         DRIVER_TEST(registrations_that_changed_are_read_together_and_removed_if_they_are_gone),
         DRIVER_TEST(a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a_gap),
+        DRIVER_TEST(after_a_quiet_time_a_few_notices_wait_for_no_gap_and_then_each_does),
         DRIVER_TEST(many_registrations_are_read_in_steps_and_a_renewal_goes_between_two),
         DRIVER_TEST(registrations_that_cannot_be_read_are_listed),
         DRIVER_TEST(a_flood_of_registrations_is_answered_by_a_listing),

@@ -1,0 +1,118 @@
+#!/bin/sh
+# Instances say who they are: --address and --label, as nodes, owner and REST show them; and who leads, over HTTP.
+# shellcheck source=tests/lib/tap.sh
+. "${TENURE_SOURCE:?}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/fleet.sh
+. "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/elect.sh
+. "$TENURE_SOURCE/tests/lib/elect.sh"
+
+# page URL: its status is $CODE, its text $OUT.
+page() {
+    OUT=$("$PYTHON" -c 'import sys, urllib.request, urllib.error
+try:
+    reply = urllib.request.urlopen(sys.argv[1], timeout=10)
+except urllib.error.HTTPError as error:
+    reply = error
+print(reply.status, reply.read().decode(), end="")' "$1")
+    CODE=${OUT%% *}
+    OUT=${OUT#* }
+}
+holds_all() { [ "$("$TENURE" ls --held | wc -l)" -eq 2 ]; }
+# served NAME EVENT: the address that a candidate has logged.
+served() { sed -n "s/.*\"event\":\"$2\".*\"address\":\"\([^\"]*\)\".*/\1/p" "$CASE/$1.err" | head -n 1; }
+is_served() { [ -n "$(served "$1" "$2")" ]; }
+
+agents() {
+    printf 'one\ntwo\n' >"$CASE/targets"
+    background a "$TENURE" agent --targets "file:$CASE/targets" --poll exec:true --ttl 20s --settle 200ms --name a \
+        --address db7.example:7000 --label zone=eu-1 --label 'rack=b 12'
+    until_true 20 holds_all
+    exits 0 "$TENURE" nodes --json
+    out_has '"address":"db7.example:7000"' '"labels":{"zone":"eu-1","rack":"b 12"}' '"state":"live"'
+    exits 0 "$TENURE" nodes
+    out_has 'db7.example:7000' 'zone=eu-1,rack=b 12'
+    exits 0 "$TENURE" owner one
+    token=$("$TENURE" show one --json | sed -n 's/.*"token":\([0-9]*\).*/\1/p')
+    case $OUT in "a-"*"	db7.example:7000	$token") ;; *) fail "owner says '$OUT'" ;; esac
+    exits 0 "$TENURE" owner two --json
+    out_has '"target":"two"' '"address":"db7.example:7000"' '"labels":{"zone":"eu-1","rack":"b 12"}' '"token":'
+    exits 1 "$TENURE" owner three
+    out_is ''
+    err_has three
+    exits 0 "$TENURE" acquire plain
+    exits 0 "$TENURE" owner plain
+    case $OUT in *"	-	"*) ;; *) fail "owner says '$OUT'" ;; esac
+    exits 0 "$TENURE" owner plain --json
+    out_has '"address":null' '"labels":{}'
+}
+over_rest() {
+    printf 'one\ntwo\n' >"$CASE/targets"
+    background serve "$TENURE" serve --listen 127.0.0.1:0
+    until_true 20 test -s "$CASE/serve.out"
+    server=http://$(cat "$CASE/serve.out")
+    background a "$TENURE" agent --store "$server" --targets "file:$CASE/targets" --poll exec:true --ttl 20s --settle 200ms \
+        --name a --address '[::1]:80' --label zone=eu-1
+    until_true 20 holds_all
+    page "$server/api/v1/poll/one/owner"
+    same status "$CODE" 200
+    out_has '"holder_id":"a-' '"address":"[::1]:80"' '"version":' '"labels":{"zone":"eu-1"}'
+    page "$server/api/v1/poll/nodes"
+    out_has '"address":"[::1]:80"' '"labels":{"zone":"eu-1"}'
+    page "$server/api/v1/poll/three/owner"
+    same status "$CODE" 404
+    out_has not_found
+    page "$server/openapi.json"
+    out_has '/api/v1/{ns}/{id}/owner'
+}
+leader_http() {
+    for name in a b; do
+        candidate "$name" --leader-http 127.0.0.1:0 --address "$name.example:1" --label "name=$name"
+        until_true 20 is_served "$name" leader_served
+    done
+    until_true 20 somebody_leads
+    for name in a b; do entered "$name"; done
+    first=$(name_of "$(leader)")
+    other=$(echo ab | tr -d "$first")
+    page "http://$(served "$first" leader_served)/leader"
+    same status "$CODE" 200
+    out_has 'leads web'
+    page "http://$(served "$other" leader_served)/leader"
+    same status "$CODE" 503
+    page "http://$(served "$other" leader_served)/metrics"
+    same status "$CODE" 404
+    exits 0 "$TENURE" owner web --namespace leader
+    out_has "$first.example:1"
+    exits 0 "$TENURE" nodes --namespace leader --json
+    out_has '"state":"leading"' '"state":"waiting"' '"role":"web"' "\"name\":\"$other\""
+    stop "$first"
+    until_true 20 leads "$other"
+    page "http://$(served "$other" leader_served)/leader"
+    same status "$CODE" 200
+}
+mistakes() {
+    for address in '' host ':80' 'host:' 'host:0' 'host:65536' 'ho st:80' "$(printf 'h%.0s' $(seq 300)):1"; do
+        exits 2 "$TENURE" elect web --address "$address" -- true
+        err_has address
+    done
+    for label in '' zone '=x' 'a b=c' "a=$(printf 'v%.0s' $(seq 200))" 'a=b
+c'; do
+        exits 2 "$TENURE" elect web --label "$label" -- true
+        err_has label
+    done
+    exits 2 "$TENURE" elect web --label a=1 --label a=2 -- true
+    err_has twice
+    exits 2 "$TENURE" owner
+    exits 2 "$TENURE" owner a b
+    exits 2 "$TENURE" owner 'a//b'
+    nothing_written
+    exits 2 "$TENURE" elect web --leader-http nonsense -- true
+    err_has --leader-http
+}
+
+also 'agents say where they are, and owner and nodes show it' agents
+also 'the server shows it, and answers who holds a target' over_rest
+also 'a candidate says over HTTP whether it leads' on_store_of_roles leader_http
+also 'mistakes are told' mistakes
+gather
+finish
