@@ -258,16 +258,17 @@ static void carry_memory(struct cron_world *world, struct host *host, unsigned j
         instant_of(world, about, view->withdrawn_ms)->claimed = false;
     if (!answers(world))
         return;
+    int64_t at_ms = view->withdrawn_ms ? view->withdrawn_ms : claims ? view->machine.instant_ms : TEN_CRON_NEVER;
     view->writing = false;
     view->withdrawn_ms = 0;
     if (claims && chance(world, world->calm ? 0 : 100)) {
         crash(world, host); /* between the claim and the start */
         return;
     }
-    /* Refused after the answer to an earlier try got lost: the claim stands, and its command will not start. */
-    if (!good && claims && view->machine.instant_ms != TEN_CRON_NEVER &&
-        instant_of(world, about, view->machine.instant_ms)->claimed) {
-        instant_of(world, about, view->machine.instant_ms)->lost = true;
+    /* Refused, after the answer to an earlier try got lost or while the claim is taken back: it stands, and its command
+     * will not start. */
+    if (!good && at_ms != TEN_CRON_NEVER && instant_of(world, about, at_ms)->claimed) {
+        instant_of(world, about, at_ms)->lost = true;
         world->lost++;
     }
     ten_cron_job_written(&view->machine, good ? TENURE_OK : TENURE_E_LOST);
