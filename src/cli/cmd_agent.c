@@ -52,7 +52,8 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
     ten_session session;
-    ten_agent_config config = {.every_ms = 10000, .timeout_ms = 10000, .max_targets = 4000000};
+    ten_agent_config config = {
+        .every_ms = 10000, .timeout_ms = 10000, .max_targets = 4000000, .healthy_every_ms = 10000};
     const char *poll = NULL;
     ten_option_list sinks = {0};
     uint32_t weight = 1;
@@ -88,6 +89,10 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
          "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
         {"trust-targets", TEN_OPTION_FLAG, &config.trust_targets, NULL, "run the commands that targets bring along",
          NULL, NULL},
+        {"healthy", TEN_OPTION_TEXT, &config.healthy, "CMD",
+         "run by /bin/sh -c now and then; while it does not exit with 0, hold nothing", NULL, NULL},
+        {"healthy-every", TEN_OPTION_PERIOD, &config.healthy_every_ms, "D",
+         "how often, and how long it may take; default 10s", NULL, NULL},
         identity[0],
         identity[1],
         {.name = NULL},

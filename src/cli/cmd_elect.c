@@ -96,7 +96,10 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     bool observes = false;
     uint32_t count = UINT32_MAX;
     const char *leader_http = NULL;
-    ten_option options[6 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
+    uint32_t priority = 0;
+    uint64_t failback_ms = UINT64_MAX;
+    config.healthy_every_ms = 10000;
+    ten_option options[10 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -108,9 +111,17 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
          NULL, NULL},
         {"leader-http", TEN_OPTION_TEXT, &leader_http, "ADDR:PORT",
          "answer GET /leader with 200 while this instance leads, else with 503; for load balancers", NULL, NULL},
+        {"priority", TEN_OPTION_NUMBER, &priority, "N",
+         "of the candidates the one with the highest leads when the role becomes free; default 0", NULL, NULL},
+        {"healthy", TEN_OPTION_TEXT, &config.healthy, "CMD",
+         "run by /bin/sh -c now and then; while it does not exit with 0, this instance does not lead", NULL, NULL},
+        {"healthy-every", TEN_OPTION_PERIOD, &config.healthy_every_ms, "D",
+         "how often, and how long it may take; default 10s", NULL, NULL},
+        {"failback", TEN_OPTION_DURATION, &failback_ms, "D",
+         "step down for a higher priority that has been there this long; default: never", NULL, NULL},
     };
-    ten_role_work_options(&work, options + 6);
-    ten_session_identity_options(&session, options + 6 + TEN_ROLE_OPTIONS);
+    ten_role_work_options(&work, options + 10);
+    ten_session_identity_options(&session, options + 10 + TEN_ROLE_OPTIONS);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
@@ -123,6 +134,10 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     work.count = count == UINT32_MAX ? 0 : count;
     config.announces = TEN_ELECTION_ALWAYS;
     config.leader_http = leader_http;
+    config.priority = priority;
+    config.failback_ms = failback_ms == UINT64_MAX ? 0 : failback_ms + 1;
+    if (failback_ms != UINT64_MAX && work.count)
+        return ten_session_usage(&session, "--failback and --count exclude each other");
     exit_code = ten_role_work_configure(&session, &work, &config);
     config.restart = (enum ten_restart)restart;
     return exit_code ? exit_code : ten_role_work_run(&session, &config);

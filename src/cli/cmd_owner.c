@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/visible.h"
 #include "runtime/metadata.h"
 
 struct search {
@@ -26,8 +27,10 @@ static int look(const tenure_instance *instance, void *userdata) {
 
 static void print(const ten_session *session, const tenure_info *info, const ten_metadata_shown *holder) {
     if (!session->json) {
-        printf("%s\t%s\t%llu\n", info->holder, holder->address[0] ? holder->address : "-",
-               (unsigned long long)info->token);
+        ten_print_visible(stdout, info->holder);
+        printf("\t");
+        ten_print_visible(stdout, holder->address[0] ? holder->address : "-");
+        printf("\t%llu\n", (unsigned long long)info->token);
         return;
     }
     ten_buf line = {0};

@@ -50,11 +50,23 @@ static void hide_password(char *word) {
         memset(colon + 1, 'x', (size_t)(at - colon - 1));
 }
 
+/* A copy of the words, in one piece that is there as long as the process: argv is not freed either. NULL: out of memory. */
+static char **copy_words(int argc, char **argv) {
+    static char **words;
+    size_t size = ((size_t)argc + 1) * sizeof *words;
+    for (int i = 0; i < argc; i++)
+        size += strlen(argv[i]) + 1;
+    words = ten_calloc(1, size);
+    char *end = words ? (char *)(words + argc + 1) : NULL;
+    for (int i = 0; words && i < argc; i++) {
+        words[i] = end;
+        end = stpcpy(end, argv[i]) + 1;
+    }
+    return words;
+}
+
 char **ten_secrets_hide(int argc, char **argv) {
-    char **words = ten_calloc((size_t)argc + 1, sizeof *words);
-    for (int i = 0; words && i < argc; i++)
-        if (!(words[i] = ten_strdup(argv[i])))
-            return NULL;
+    char **words = copy_words(argc, argv);
     if (!words)
         return NULL;
     for (int i = 0; i < argc; i++)

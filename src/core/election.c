@@ -143,7 +143,9 @@ static uint64_t feed_ms(void *self, uint64_t now_ms) {
 
 static uint64_t instances_ms(const void *self) {
     const ten_election *election = self;
-    bool wanted = election->config.has_turns && election->announced && election->state == TEN_ELECTION_FOLLOWING;
+    bool looks = election->state == TEN_ELECTION_FOLLOWING ||
+                 (election->state == TEN_ELECTION_LEADING && election->config.failback_ms != UINT64_MAX);
+    bool wanted = election->config.has_turns && election->announced && looks;
     return wanted ? election->turns.list_ms : UINT64_MAX;
 }
 
@@ -153,8 +155,7 @@ static void instances_begin(void *self, uint64_t now_ms) {
 }
 
 static void take_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
-    (void)now_ms;
-    ten_turns_list(&((ten_election *)self)->turns, instance);
+    ten_turns_list(&((ten_election *)self)->turns, instance, now_ms);
 }
 
 /* Listed again from time to time: an instance whose host has died leaves no word. */
@@ -197,6 +198,25 @@ void ten_election_withdraw(ten_election *election, enum ten_reason reason) {
 void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms) {
     if (election->state == TEN_ELECTION_LEADING)
         ten_election_step_down(election, reason, pause_ms);
+}
+
+void ten_election_set_fit(ten_election *election, bool is_fit, uint64_t now_ms) {
+    if (election->unfit != is_fit)
+        return;
+    election->unfit = !is_fit;
+    if (!is_fit && election->state == TEN_ELECTION_LEADING)
+        ten_election_step_down(election, TEN_REASON_RESIGNED, 0);
+    election->beat_ms = now_ms;
+}
+
+/* When this leader steps down for a candidate with a higher priority. */
+static uint64_t failback_ms(const ten_election *election) {
+    if (election->config.failback_ms == UINT64_MAX || election->state != TEN_ELECTION_LEADING || !election->working)
+        return UINT64_MAX;
+    uint64_t seen_ms = ten_turns_better_ms(&election->turns, election->config.priority);
+    uint64_t least_ms = election->began_ms + election->config.timing.ttl_ms;
+    return seen_ms == UINT64_MAX ? seen_ms
+                                 : ten_max_u64(ten_add_saturating(seen_ms, election->config.failback_ms), least_ms);
 }
 
 void ten_election_stopped(ten_election *election) {
@@ -278,21 +298,22 @@ static uint64_t lease_due_ms(const ten_election *election) {
         return 0;
     if (ten_election_leads(election))
         return election->renew_ms;
-    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working;
+    bool may_campaign =
+        election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working && !election->unfit;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
     return may_campaign ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
 }
 
 static bool is_leaving(const ten_election *election) {
-    return election->announced && !election->campaigns && !ten_election_leads(election);
+    return election->announced && (!election->campaigns || election->unfit) && !ten_election_leads(election);
 }
 
 static bool is_present(const ten_election *election) {
     bool wanted = election->config.announces == TEN_ELECTION_ALWAYS ||
                   (election->config.announces == TEN_ELECTION_WAITING && election->waits);
     return wanted && !election->announce_refused && !election->refused &&
-           (election->campaigns || ten_election_leads(election));
+           ((election->campaigns && !election->unfit) || ten_election_leads(election));
 }
 
 static uint64_t presence_due_ms(const ten_election *election) {
@@ -302,7 +323,7 @@ static uint64_t presence_due_ms(const ten_election *election) {
 }
 
 static uint64_t due_ms(const ten_election *election) {
-    return ten_min_u64(lease_due_ms(election), presence_due_ms(election));
+    return ten_min_u64(failback_ms(election), ten_min_u64(lease_due_ms(election), presence_due_ms(election)));
 }
 
 uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
@@ -398,6 +419,8 @@ const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_coun
     ten_election *election = self;
     if (ten_election_expire(election, now_ms))
         return NULL; /* the program learns of the end before the next term can begin */
+    if (failback_ms(election) <= now_ms)
+        ten_election_resign(election, TEN_REASON_RESIGNED, election->config.timing.ttl_ms);
     if (due_ms(election) > now_ms)
         return NULL;
     election->op_count = 0;

@@ -71,6 +71,11 @@ typedef struct ten_election_config {
     enum ten_election_announces announces;
     const char *metadata; /* announced: see core/turns.h. It must outlive the election */
     bool has_turns;       /* candidates take turns, by what they announce */
+    int64_t priority;     /* as announced: the highest leads when the role becomes free */
+    /* For how long a candidate with a higher priority must have been there before this leader steps down for it, but at
+     * least a TTL from the beginning of the term: if the better one does not take the role, nobody ping-pongs.
+     * UINT64_MAX: it does not. */
+    uint64_t failback_ms;
 } ten_election_config;
 
 enum ten_election_state {
@@ -97,6 +102,7 @@ typedef struct ten_election {
     bool unsure;           /* any: a campaign for this slot was not answered */
     ten_turns turns;       /* of the candidates */
     uint64_t beat_ms;      /* when to announce it */
+    bool unfit;            /* it is not able to do the work */
     bool waits;            /* it was refused once */
     bool announced;        /* or may be */
     bool announce_refused; /* the namespace has another TTL: nobody gets to know of this candidate */
@@ -108,6 +114,7 @@ typedef struct ten_election {
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */
     uint64_t sent_ms;
     uint64_t renew_ms;       /* when to renew */
+    uint64_t began_ms;       /* when the term began */
     uint64_t pause_until_ms; /* its work ended by itself: no campaign before this, even if another leader steps down */
     uint64_t keep_until_ms;  /* of the term with keep_token */
     uint64_t keep_token;
@@ -126,6 +133,8 @@ void ten_election_campaign(ten_election *election, uint64_t now_ms);
 void ten_election_withdraw(ten_election *election, enum ten_reason reason);
 /* Steps down, and campaigns again after the pause, in which others go first; not if it was withdrawn. */
 void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms);
+/* Whether it is able to do the work. While it is not, it steps down and is no candidate. It is at the start. */
+void ten_election_set_fit(ten_election *election, bool is_fit, uint64_t now_ms);
 /* The work of the term has ended, by itself or because it was told to. Only now is the lease released, or is a new term
  * campaigned for: no term begins while the work of an earlier one still runs. */
 void ten_election_stopped(ten_election *election);

@@ -14,6 +14,7 @@
 static void begin_term(ten_election *election, uint64_t now_ms) {
     ten_election_slot *slot = ten_election_slot_of(election, ten_election_first(election));
     election->working = true;
+    election->began_ms = now_ms;
     election->keep_token = slot->holding.token;
     election->keep_until_ms = now_ms + election->config.at_least_ms;
     bool expired = !slot->end_reason && slot->heard_of_leader; /* nobody has released it */

@@ -67,15 +67,18 @@ void ten_turns_list_begin(ten_turns *turns) {
     turns->list_ms = UINT64_MAX;
 }
 
-void ten_turns_list(ten_turns *turns, const ten_instance *instance) {
+void ten_turns_list(ten_turns *turns, const ten_instance *instance, uint64_t now_ms) {
     int64_t priority;
     if (!ten_turns_read_metadata(instance->metadata, turns->role, &priority) || turns->count >= TEN_TURNS_MAX ||
         !TEN_GROW(turns->places, turns->room, turns->count + 1))
         return; /* this candidate may then try too early, which costs a request */
     uint64_t hash = ten_hash_text(instance->instance);
     const ten_turns_place *old = find(turns->old, turns->old_count, hash);
-    turns->places[turns->count++] = (ten_turns_place){
-        .instance = hash, .priority = priority, .since_ms = instance->since_ms, .served = old ? old->served : 0};
+    turns->places[turns->count++] = (ten_turns_place){.instance = hash,
+                                                      .priority = priority,
+                                                      .since_ms = instance->since_ms,
+                                                      .seen_ms = old ? old->seen_ms : now_ms,
+                                                      .served = old ? old->served : 0};
 }
 
 void ten_turns_list_end(ten_turns *turns, bool complete) {
@@ -123,6 +126,14 @@ size_t ten_turns_rank(const ten_turns *turns, bool (*is_holder)(const void *arg,
     for (uint32_t i = 0; i < turns->count; i++)
         rank += is_before(&turns->places[i], self) && !is_holder(arg, turns->places[i].instance);
     return rank;
+}
+
+uint64_t ten_turns_better_ms(const ten_turns *turns, int64_t priority) {
+    uint64_t seen_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < turns->count; i++)
+        if (turns->places[i].priority > priority && turns->places[i].instance != turns->self)
+            seen_ms = ten_min_u64(seen_ms, turns->places[i].seen_ms);
+    return seen_ms;
 }
 
 uint64_t ten_turns_delay_ms(const ten_turns *turns, size_t rank) {

@@ -22,6 +22,7 @@ typedef struct ten_turns_place {
     uint64_t instance; /* ten_hash of its id */
     int64_t priority;
     uint64_t since_ms; /* by the store's clock */
+    uint64_t seen_ms;  /* when this candidate first saw it */
     uint64_t served;   /* it has led, as the how manyth; 0: it has not */
 } ten_turns_place;
 
@@ -47,7 +48,7 @@ void ten_turns_free(ten_turns *turns);
 /* ---- what happens */
 
 void ten_turns_list_begin(ten_turns *turns);
-void ten_turns_list(ten_turns *turns, const ten_instance *instance);
+void ten_turns_list(ten_turns *turns, const ten_instance *instance, uint64_t now_ms);
 /* False: the listing failed. */
 void ten_turns_list_end(ten_turns *turns, bool complete);
 /* It is no longer announced. */
@@ -59,6 +60,8 @@ void ten_turns_served(ten_turns *turns, const char *instance);
 
 /* How many stand before this candidate; `is_holder` says of an instance that it leads already. SIZE_MAX: not known. */
 size_t ten_turns_rank(const ten_turns *turns, bool (*is_holder)(const void *arg, uint64_t instance), const void *arg);
+/* Since when another candidate with a higher priority has been there, as far as is known; UINT64_MAX: there is none. */
+uint64_t ten_turns_better_ms(const ten_turns *turns, int64_t priority);
 /* How long a candidate of this rank leaves the role to others. */
 uint64_t ten_turns_delay_ms(const ten_turns *turns, size_t rank);
 

@@ -39,6 +39,8 @@ struct tenure_election {
     enum ten_election_wants wants;
     enum ten_election_announces announces;
     ten_buf metadata;
+    int64_t priority;
+    uint64_t failback_ms;
 
     /* Under the carrier's lock. */
     ten_election core;
@@ -188,6 +190,8 @@ static void make_core(tenure_election *election) {
                                   .slot_count = election->slot_count,
                                   .wants = election->wants,
                                   .announces = election->announces,
+                                  .priority = election->priority,
+                                  .failback_ms = election->failback_ms,
                                   .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
                                   .metadata = ten_buf_string(&election->metadata)};
     ten_election_init(&election->core, &config);
@@ -230,6 +234,8 @@ static bool make_slots(const tenure_context *context, tenure_election *election,
     if (election->metadata.failed)
         return false;
     election->announces = extras ? extras->announces : TEN_ELECTION_SILENT;
+    election->priority = extras ? extras->priority : 0;
+    election->failback_ms = extras && extras->failback_ms ? extras->failback_ms - 1 : UINT64_MAX;
     if (count == 0)
         return true;
     election->slots = ten_calloc(count, sizeof *election->slots);
@@ -487,6 +493,13 @@ void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, u
         ten_election_withdraw(&election->core, reason);
     else
         ten_election_resign(&election->core, reason, pause_ms);
+    publish(election);
+    ten_carrier_unlock(election->carrier);
+}
+
+void ten_candidate_set_fit(tenure_election *election, bool is_fit) {
+    ten_carrier_lock(election->carrier);
+    ten_election_set_fit(&election->core, is_fit, now_ms(election));
     publish(election);
     ten_carrier_unlock(election->carrier);
 }

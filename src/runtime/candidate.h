@@ -23,7 +23,8 @@ typedef struct ten_election_extras {
     /* Whether and how it announces itself: only for a context with one election and no fleet member in that namespace,
      * because there is one heartbeat for all of them. */
     enum ten_election_announces announces;
-    int64_t priority; /* announced, too */
+    int64_t priority;     /* announced, too */
+    uint64_t failback_ms; /* one more than in core/election.h; 0: never */
 } ten_election_extras;
 
 int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,
@@ -33,6 +34,8 @@ int ten_candidate_open(tenure_context *context, const char *role, const tenure_e
 int ten_candidate_begin(tenure_election *election);
 /* The term is to end: others go first, for the pause; UINT64_MAX: it campaigns no more. Waits for nothing. */
 void ten_candidate_end_term(tenure_election *election, enum ten_reason reason, uint64_t pause_ms);
+/* Whether this instance is able to do the work; while it is not, it does not lead. Waits for nothing. */
+void ten_candidate_set_fit(tenure_election *election, bool is_fit);
 /* The work of this term could not begin: the role is released with it, whatever at_least_ms is. */
 void ten_candidate_keep_nothing(tenure_election *election);
 /* Appends the tokens of all roles that are led together, as "ROLE=TOKEN ROLE=TOKEN". */

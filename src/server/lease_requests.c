@@ -493,6 +493,9 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
     if (any_ttl ? !get_number(request, item, "ttl_ms", 0, TENURE_TTL_MAX_MS, &op->ttl_ms)
                 : !get_ttl(request, item, &op->ttl_ms))
         return false;
+    /* A tombstone outlasts requests of the dead, which no TTL of this server does for longer. */
+    if (op->kind == TEN_OP_LEAVE)
+        op->ttl_ms = ten_min_u64(op->ttl_ms, request->server->config->ttl_max_ms);
     /* What is left of a time that others are kept out for: a store that cannot do so little keeps it longer. */
     if ((op->flags & TEN_OP_KEEP) && op->ttl_ms)
         op->ttl_ms = ten_max_u64(op->ttl_ms, least_ttl_ms(request));

@@ -117,6 +117,24 @@ full_for_a_holder() {
     out_is 2
 }
 
+# Invented instances, and tombstones of those that never were.
+no_room_for_instances() {
+    background serve "$TENURE" serve --listen 127.0.0.1:0
+    until_true 20 grep -q . "$CASE/serve.out"
+    url=http://$(cat "$CASE/serve.out")/api/v1/poll
+    code=$(curl -s -o "$CASE/answer" -w '%{http_code}' -X PUT -d '{}' "$url/nodes/new")
+    same 'the answer to a heartbeat of a new instance' "$code" 503
+    code=$(curl -s -o "$CASE/answer" -w '%{http_code}' -d '{"holder_id":"new","ops":[{"op":"leave","ttl_ms":1000}]}' "$url/leases")
+    same 'the answer to a tombstone' "$code" 503
+    code=$(curl -s -o "$CASE/answer" -w '%{http_code}' \
+        -d '{"holder_id":"new","ops":[{"op":"acquire","id":"job-9"},{"op":"acquire","id":"job-2"}]}' "$url/leases")
+    same 'the answer to a batch' "$code" 200
+    grep -q '"job-9","outcome":"error","error":"TENURE_E_FULL"' "$CASE/answer" || fail "$(cat "$CASE/answer")"
+    grep -q '"job-2","outcome":"held"' "$CASE/answer" || fail "$(cat "$CASE/answer")"
+    kill -TERM "$PID"
+    ended 0 "$PID"
+}
+
 # Whoever invents targets fills the disk, but not the last of it.
 little_room() {
     make_disk 8m
@@ -134,6 +152,7 @@ little_room() {
     exits 0 "$TENURE" acquire job-2
     out_is 2
     exits 0 "$TENURE" target rm known
+    if "$TENURE" help | grep -q '^ *serve '; then no_room_for_instances; fi
     empty_disk
     exits 0 "$TENURE" acquire job-3
     exits 0 "$TENURE" target add x

@@ -90,6 +90,63 @@ leader_http() {
     page "http://$(served "$other" leader_served)/leader"
     same status "$CODE" 200
 }
+sick_leader() {
+    : >"$CASE/a.well"
+    : >"$CASE/b.well"
+    for name in a b; do candidate "$name" --healthy "test -e $CASE/$name.well" --healthy-every 200ms; done
+    until_true 20 somebody_leads
+    for name in a b; do entered "$name"; done
+    first=$(name_of "$(leader)")
+    other=$(echo ab | tr -d "$first")
+    rm "$CASE/$first.well"
+    until_true 20 leads "$other"
+    said "$first" '"event":"health_failed"' || fail 'the log does not say why'
+    rm "$CASE/$other.well"
+    until_true 20 role_is_free
+    : >"$CASE/$first.well"
+    until_true 20 leads "$first"
+    said "$first" '"event":"health_ok"' || fail 'the log does not say that it is well'
+    still_candidates a b
+    never_two 3
+}
+sick_agent() {
+    printf 'one\ntwo\n' >"$CASE/targets"
+    for name in a b; do
+        : >"$CASE/$name.well"
+        background "$name" "$TENURE" agent --targets "file:$CASE/targets" --poll exec:true --ttl 20s --settle 200ms \
+            --name "$name" --healthy "test -e $CASE/$name.well" --healthy-every 200ms
+    done
+    until_true 20 each_holds 1 1
+    rm "$CASE/a.well"
+    until_true 20 each_holds 0 2
+    : >"$CASE/a.well"
+    until_true 20 each_holds 1 1
+}
+# each_holds A B: so many targets are a's and b's.
+each_holds() {
+    "$TENURE" ls --held --json >"$CASE/held"
+    [ "$(grep -c '"instance":"a-' "$CASE/held")" -eq "$1" ] && [ "$(grep -c '"instance":"b-' "$CASE/held")" -eq "$2" ]
+}
+priorities() {
+    TTL=2000
+    RENEW=500
+    candidate low --priority 1 --failback 1s
+    until_true 20 leads low
+    candidate high --priority 9 --failback 1s
+    until_true 30 leads high
+    candidate middle --priority 5 --failback 1s
+    entered middle
+    stop high
+    until_true 30 another_leads "$(leader)"
+    until_true 30 leads middle
+    never_two 3
+    exits 2 "$TENURE" elect web --priority x -- true
+    err_has --priority
+    exits 2 "$TENURE" elect web --failback 5 -- true
+    err_has --failback 5s
+    exits 2 "$TENURE" elect web --failback 5s --count 2 -- true
+    err_has --count
+}
 mistakes() {
     for address in '' host ':80' 'host:' 'host:0' 'host:65536' 'ho st:80' "$(printf 'h%.0s' $(seq 300)):1"; do
         exits 2 "$TENURE" elect web --address "$address" -- true
@@ -113,6 +170,9 @@ c'; do
 also 'agents say where they are, and owner and nodes show it' agents
 also 'the server shows it, and answers who holds a target' over_rest
 also 'a candidate says over HTTP whether it leads' on_store_of_roles leader_http
+also 'the highest priority leads, and gets the role back after the failback' on_store_of_roles priorities
+also 'a sick leader hands over, and stands in line again when it is well' on_store_of_roles sick_leader
+also 'a sick agent hands its targets over, and gets its share again' sick_agent
 also 'mistakes are told' mistakes
 gather
 finish

@@ -224,6 +224,44 @@ philosophers() {
     done
 }
 
+# ---- docs/MIGRATING.md: as flock(1) and etcdctl lock do it
+
+beside_flock() {
+    command -v flock >/dev/null || fail 'there is no flock(1)'
+    for tool in "flock $CASE/lockfile" "$TENURE lock report --"; do
+        # shellcheck disable=SC2086 # its words
+        exits 7 $tool sh -c 'exit 7'
+        # shellcheck disable=SC2086
+        exits 0 $tool echo had
+        out_is had
+        same 'standard error' "$ERR" ''
+    done
+    hold first report --ttl 20s
+    held=$PID
+    background flock flock "$CASE/lockfile" sh -c ': >"$0.has"; until [ -e "$0.go" ]; do sleep 0.02; done' "$CASE/flock"
+    until_true 20 test -e "$CASE/flock.has"
+    exits 1 flock -n "$CASE/lockfile" echo never
+    exits 4 "$TENURE" lock report --no-wait -- echo never
+    exits 1 flock -w 0.2 "$CASE/lockfile" echo never
+    exits 4 "$TENURE" lock report --wait 200ms -- echo never
+    let_go flock
+    ended 0 "$PID"
+    let_go first
+    ended 0 "$held"
+}
+beside_etcdctl() {
+    command -v etcdctl >/dev/null || fail 'there is no etcdctl'
+    endpoint=${TENURE_STORE#etcd://}
+    endpoint=${endpoint%%[/?]*}
+    run env ETCDCTL_API=3 etcdctl --endpoints "$endpoint" lock report -- sh -c 'exit 7'
+    [ "$STATUS" -ne 0 ] || fail 'etcdctl passes a failure off as success'
+    exits 7 "$TENURE" lock report -- sh -c 'exit 7'
+    exits 0 env ETCDCTL_API=3 etcdctl --endpoints "$endpoint" lock report -- echo had
+    out_is had
+    exits 0 "$TENURE" lock report -- echo had
+    out_is had
+}
+
 # ---- mistakes
 
 refused() {
@@ -286,6 +324,8 @@ also 'elect --count has as many leaders as slots' on_locks elects
 also 'several locks are had all together, or none of them' on_locks all_or_none
 also 'of several locks one is taken away: the command ends, and the others are released' on_locks all_lost
 also 'five philosophers with a fork between each two of them all eat' on_locks philosophers
+if on_sqlite; then also 'flock(1) and lock do the same, as docs/MIGRATING.md says' on_locks beside_flock; fi
+if [ "$FLEET_STORE" = etcd ]; then also 'etcdctl lock and lock do the same' on_locks beside_etcdctl; fi
 if on_sqlite; then also 'mistakes are told, and nothing runs' mistakes; fi
 gather
 finish

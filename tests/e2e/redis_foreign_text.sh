@@ -45,7 +45,7 @@ foreign_text() {
     script -qec "'$TENURE' checkpoint a" /dev/null </dev/null | tr -d '\r' >"$CASE/terminal"
     is_clean "$CASE/terminal" 'a checkpoint on a terminal'
     grep -q 'pwned' "$CASE/terminal" || fail 'the checkpoint is not shown'
-    for words in 'show b' ls 'ls --json' nodes status plan 'plan --add 1' history doctor 'doctor --json' 'target ls' \
+    for words in 'show b' 'owner b' 'owner b --json' ls 'ls --json' nodes status plan 'plan --add 1' history doctor 'doctor --json' 'target ls' \
         'acquire b' 'acquire b --json' 'acquire r --namespace leader' 'show r --namespace leader' \
         'release b --force --now' 'show b' history 'resign r --from x' 'drain x'; do
         # shellcheck disable=SC2086

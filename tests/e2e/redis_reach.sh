@@ -189,13 +189,13 @@ permissions() {
     at=127.0.0.1:$REDIS_PORT
     refused "$DENIED" "redis://reader:$SECRET@$at?fresh=1" NOPERM evalsha
     refused "$DENIED" "redis://keyless:$SECRET@$at?fresh=1" permission
-    # As little as it needs is enough: the rules are those of README.
-    rules=$(tr '\n' ' ' <"$TENURE_SOURCE/README.md" | sed 's/.*An ACL user needs[^`]*`\([^`]*\)`.*/\1/')
+    # As little as it needs is enough: the rules are those of the document.
+    rules=$(tr '\n' ' ' <"$TENURE_SOURCE/docs/stores/redis.md" | sed 's/.*An ACL user needs[^`]*`\([^`]*\)`.*/\1/')
     for command in $(grep -oh "call('[A-Z]*'" "$TENURE_SOURCE"/src/store/redis/*.lua | cut -d "'" -f 2 | tr '[:upper:]' '[:lower:]' |
         sort -u); do
         case " $rules " in
         *" +$command "*) ;;
-        *) fail "a script calls $command, which the rules of README do not allow" ;;
+        *) fail "a script calls $command, which the documented rules do not allow" ;;
         esac
     done
     set -f
@@ -205,6 +205,7 @@ permissions() {
     redis SET app:orders 1
     exits 0 "$TENURE" acquire job --store "redis://poller:$SECRET@$at?fresh=1"
     exits 0 "$TENURE" once role --store "redis://poller:$SECRET@$at" -- true
+    exits 0 "$TENURE" lock one --store "redis://poller:$SECRET@$at?fresh=1" -- true
     exits 0 "$TENURE" target add a --store "redis://poller:$SECRET@$at"
     exits 0 "$TENURE" ls --store "redis://poller:$SECRET@$at"
     exits 0 "$TENURE" doctor --store "redis://poller:$SECRET@$at"
@@ -218,7 +219,7 @@ permissions() {
         # shellcheck disable=SC2086
         redis --user poller --pass "$SECRET" --no-auth-warning $command >"$CASE/answer" 2>&1 || true
         set +f
-        grep -q NOPERM "$CASE/answer" || fail "the rules of README allow $command: $(cat "$CASE/answer")"
+        grep -q NOPERM "$CASE/answer" || fail "the documented rules allow $command: $(cat "$CASE/answer")"
     done
     same 'what another program has' "$(redis GET app:orders)" 1
 }

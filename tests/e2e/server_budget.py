@@ -54,6 +54,10 @@ class Team:
 
 
 def memory_mib(server):
+    """The most that it has used; a sanitizer keeps what was freed, so that this says nothing."""
+    with open(TENURE, "rb") as file:
+        if b"__asan_init" in file.read():
+            return 0
     with open("/proc/%d/status" % server.process.pid, encoding="ascii") as file:
         return next(int(line.split()[1]) // 1024 for line in file if line.startswith("VmHWM"))
 

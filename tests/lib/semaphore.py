@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-TTL_MS = 1500
+TTL_MS = 2000
 LOCKERS = 3  # for each slot
 
 

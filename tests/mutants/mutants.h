@@ -49,6 +49,9 @@
     X(NO_TURNS, "candidates do not take turns: a release makes all of them try")                                       \
     X(LONG_TURNS, "a candidate that does not take its turn is waited for for long")                                    \
     X(NO_ROTATION, "whoever has led stands first in the line again")                                                   \
+    X(NO_FAILBACK, "a leader does not step down for a better candidate")                                               \
+    X(FAILBACK_AT_ONCE, "a leader steps down for a better candidate as soon as it sees one")                           \
+    X(UNFIT_LEADS, "a leader that is not able to do the work goes on")                                                 \
     X(SLOT_FORSAKEN, "a slot that may have been granted is left for another one")                                      \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \

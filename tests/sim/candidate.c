@@ -155,12 +155,18 @@ static const struct sim_kind candidate_kind = {.on_event = on_event,
                                                .end = end};
 
 struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) {
+    return sim_candidate_start_with(world, role, 0);
+}
+
+struct sim_process *sim_candidate_start_with(struct sim_world *world, uint32_t role, int64_t priority) {
     struct sim_process *process = sim_process_new(world, &candidate_kind);
     struct sim_candidate *candidate = sim_allocate(1, sizeof *candidate);
     process->candidate = candidate;
     process->guarded = world->roles[role].style != SIM_FUNCTION;
     candidate->role = role;
-    (void)snprintf(candidate->metadata, sizeof candidate->metadata, "{\"role\":\"%s\"}", world->targets[role].id);
+    candidate->priority = priority;
+    (void)snprintf(candidate->metadata, sizeof candidate->metadata, "{\"role\":\"%s\",\"priority\":%d}",
+                   world->targets[role].id, (int)priority);
     ten_election_config config = {.namespace_name = SIM_NAMESPACE,
                                   .role = world->targets[role].id,
                                   .instance = process->id,
@@ -170,6 +176,8 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
                                   .events = &process->events,
                                   .announces = world->roles[role].announces,
                                   .has_turns = world->roles[role].announces != TEN_ELECTION_SILENT,
+                                  .priority = candidate->priority,
+                                  .failback_ms = world->roles[role].failback_ms,
                                   .metadata = candidate->metadata};
     if (world->roles[role].slots) {
         config.slot_count = world->roles[role].slots;

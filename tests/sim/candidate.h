@@ -25,6 +25,7 @@ struct sim_role {
     uint32_t slots;
     uint64_t at_least_ms;
     enum ten_election_announces announces;
+    uint64_t failback_ms; /* UINT64_MAX: never */
     enum ten_restart restart;
     bool has_begin_hook;
     bool has_end_hook;
@@ -45,6 +46,7 @@ struct sim_candidate {
     ten_election_slot slots[SIM_SLOTS_MAX];
     ten_op ops[SIM_SLOTS_MAX + 1];
     uint32_t terms;
+    int64_t priority;
     ten_term term; /* of a command; a function has its own way */
     ten_term_heard heard;
     bool lost;     /* the lease of the term that was heard of */
@@ -59,6 +61,7 @@ struct sim_candidate {
 
 /* candidate.c: what src/runtime does around an election */
 struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role);
+struct sim_process *sim_candidate_start_with(struct sim_world *world, uint32_t role, int64_t priority);
 /* The program wants to step down. */
 void sim_candidate_resign(struct sim_world *world, struct sim_process *process, enum ten_reason reason,
                           uint64_t pause_us);

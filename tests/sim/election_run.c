@@ -19,7 +19,8 @@ struct sim_world *sim_election_world(uint64_t seed, uint32_t roles, uint64_t ttl
     world->feed_gap_ms = 0;
     world->requests_max = 60;
     for (uint32_t i = 0; i < roles; i++)
-        world->roles[i] = (struct sim_role){.restart = TEN_RESTART_ALWAYS, .announces = TEN_ELECTION_ALWAYS};
+        world->roles[i] = (struct sim_role){
+            .restart = TEN_RESTART_ALWAYS, .announces = TEN_ELECTION_ALWAYS, .failback_ms = UINT64_MAX};
     return world;
 }
 
@@ -33,7 +34,7 @@ static uint32_t any_role(struct sim_world *world) {
 
 static void start(struct sim_world *world, uint32_t role) {
     if (world->live_count < LIVE_MAX)
-        sim_candidate_start(world, role);
+        sim_candidate_start_with(world, role, (int64_t)sim_random(world, 3));
 }
 
 static uint32_t count_candidates(const struct sim_world *world, uint32_t role) {
@@ -152,6 +153,7 @@ static void shape_role(struct sim_world *world, uint32_t number, uint32_t slots)
     role->style = (enum sim_style)(slots ? 1 + sim_random(world, 2) : sim_random(world, 3));
     role->restart = sim_random(world, 4) ? TEN_RESTART_ALWAYS : (enum ten_restart)sim_random(world, 2);
     role->announces = (enum ten_election_announces)sim_random(world, 3);
+    role->failback_ms = sim_random(world, 4) ? UINT64_MAX : sim_random(world, 3 * world->timing.ttl_ms);
     role->has_begin_hook = sim_random(world, 3) == 0;
     role->has_end_hook = sim_random(world, 3) == 0;
     if (slots)

@@ -332,6 +332,63 @@ static void run_dead_first(struct sim_world *world) {
                  (double)world->longest_gap_us / 1000);
 }
 
+/* ---- priorities */
+
+/* Whoever has the highest priority leads when the role becomes free, and after the failback also when it was led. */
+static void run_failback(struct sim_world *world) {
+    world->roles[0].style = SIM_COMMAND;
+    world->roles[0].endless = true;
+    world->roles[0].failback_ms = world->timing.ttl_ms / 2;
+    for (uint32_t i = 0; i < 3; i++)
+        sim_candidate_start_with(world, 0, 1);
+    run_for_ttls(world, 2);
+    struct sim_process *former = sim_leader_of(world, 0);
+    struct sim_process *better = sim_candidate_start_with(world, 0, 5);
+    run_for_ttls(world, 0.3);
+    if (!world->failed && sim_leader_of(world, 0) != former)
+        sim_fail(world, 0, "%s was there for too short a time, but the leader has stepped down for it", better->id);
+    run_for_ttls(world, 2.2);
+    if (!world->failed && sim_leader_of(world, 0) != better)
+        sim_fail(world, 0, "%s has the highest priority and has been there for 2.5 TTL, but does not lead", better->id);
+    uint64_t token = world->roles[0].term_token;
+    run_for_ttls(world, 10);
+    if (!world->failed && world->roles[0].term_token != token)
+        sim_fail(world, 0, "the role changed hands, although its best candidate led");
+    sim_crash(world, better, true);
+    run_for_ttls(world, 2);
+    expect_another(world, better, "after its death");
+    token = world->roles[0].term_token;
+    run_for_ttls(world, 10);
+    if (!world->failed && world->roles[0].term_token != token)
+        sim_fail(world, 0, "the role changed hands, although all candidates are equal");
+}
+
+/* A leader that becomes unfit makes way at once; with nobody fit nobody leads; whoever is fit again does. */
+static void run_unfit(struct sim_world *world) {
+    struct sim_process *leader = start_election(world, SIM_COMMAND, 2);
+    run_for_ttls(world, 1);
+    if (!leader)
+        return;
+    world->calm = false;
+    ten_election_set_fit(&leader->candidate->election, false, sim_local_ms(leader, world->now_us));
+    sim_drive(world, leader);
+    run_for_ttls(world, 0.5);
+    expect_another(world, leader, "while it is unfit");
+    struct sim_process *other = sim_leader_of(world, 0);
+    if (world->failed)
+        return;
+    ten_election_set_fit(&other->candidate->election, false, sim_local_ms(other, world->now_us));
+    sim_drive(world, other);
+    run_for_ttls(world, 3);
+    if (sim_held(world, 0))
+        sim_fail(world, 0, "nobody is fit, but somebody leads");
+    ten_election_set_fit(&leader->candidate->election, true, sim_local_ms(leader, world->now_us));
+    sim_drive(world, leader);
+    run_for_ttls(world, 0.5);
+    if (!world->failed && sim_leader_of(world, 0) != leader)
+        sim_fail(world, 0, "%s is fit again and alone, but does not lead", leader->id);
+}
+
 /* ---- slots */
 
 static uint32_t held_slots(const struct sim_world *world, const struct sim_process *process) {
@@ -413,6 +470,8 @@ const struct sim_scenario sim_election_scenarios[] = {
     SCENARIO("in a thousand handoffs the role is never free for long, and everybody gets a turn", run_handoffs),
     SCENARIO("a release makes one of sixty candidates try", run_line),
     SCENARIO("dead candidates at the head of the line cost a short delay each", run_dead_first),
+    SCENARIO("a better candidate leads after the failback, and the role stays with it", run_failback),
+    SCENARIO("an unfit leader makes way, and leads again when it is fit", run_unfit),
     SLOTS("every slot of a role has one holder, and nobody has two", run_slots),
     SLOTS("a candidate that misses the answer to its campaign gets the same slot, and no other", run_slot_lost_answer),
 };

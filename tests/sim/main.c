@@ -104,6 +104,9 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_NO_TURNS] = true,
                                                [TEN_MUTANT_LONG_TURNS] = true,
                                                [TEN_MUTANT_NO_ROTATION] = true,
+                                               [TEN_MUTANT_NO_FAILBACK] = true,
+                                               [TEN_MUTANT_FAILBACK_AT_ONCE] = true,
+                                               [TEN_MUTANT_UNFIT_LEADS] = true,
                                                [TEN_MUTANT_SLOT_FORSAKEN] = true,
                                                [TEN_MUTANT_NO_GRACE] = true,
                                                [TEN_MUTANT_KILL_TOO_LATE] = true,
@@ -148,9 +151,10 @@ static void share_out_mutants(void) {
         fleets.has_mutant[i] = i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT &&
                                i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED &&
                                i != TEN_MUTANT_NO_TURNS && i != TEN_MUTANT_LONG_TURNS && i != TEN_MUTANT_NO_ROTATION &&
-                               i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_RESTART_BESIDE &&
-                               i != TEN_MUTANT_EXIT_STATUS_DECIDES && i != TEN_MUTANT_HOOK_THEN_COMMAND &&
-                               i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
+                               i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_UNFIT_LEADS &&
+                               i != TEN_MUTANT_NO_FAILBACK && i != TEN_MUTANT_FAILBACK_AT_ONCE &&
+                               i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
+                               i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
         leases.has_mutant[i] |= of_leases;
     }
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/common/exporter.h"
+#include "agent/common/health.h"
 #include "agent/warden/child.h"
 #include "agent/warden/tree.h"
 #include "base/clock.h"
@@ -52,6 +53,8 @@ struct leader {
     ten_exporter *leader_http;         /* the same for who leads */
     struct heard heard;                /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own */
+
+    ten_health health;
 
     ten_term term;
     ten_child child;
@@ -419,10 +422,23 @@ static void take_signals(struct leader *leader) {
     }
 }
 
+/* ---- health */
+
+static void take_health(struct leader *leader) {
+    if (!ten_health_take(&leader->health))
+        return;
+    bool well = leader->health.well;
+    TEN_LOG(leader->log, well ? TEN_LOG_INFO : TEN_LOG_WARN, well ? "health_ok" : "health_failed",
+            TEN_TEXT("target", leader->config->role), TEN_TEXT("command", leader->config->healthy));
+    ten_candidate_set_fit(leader->election, well);
+}
+
 /* ---- the loop */
 
 static void loop(struct leader *leader) {
-    struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN}, {.fd = leader->heard_fd, .events = POLLIN}};
+    struct pollfd polled[] = {{.fd = leader->signal_fd, .events = POLLIN},
+                              {.fd = leader->heard_fd, .events = POLLIN},
+                              {.fd = leader->health.fd, .events = POLLIN}};
     atomic_store(&leader->shared->state->begun, true);
     atomic_fetch_add(&leader->shared->state->turns, 1);
     while (leader->term.state != TEN_TERM_OVER) {
@@ -433,6 +449,8 @@ static void loop(struct leader *leader) {
         atomic_fetch_add(&leader->shared->state->turns, 1);
         ten_eventfd_clear(leader->heard_fd);
         take_signals(leader);
+        take_health(leader);
+        polled[2].fd = leader->health.fd;
     }
 }
 
@@ -506,7 +524,9 @@ static int open_election(struct leader *leader, ten_error *error) {
                                   .measures = &leader->measures,
                                   .all = config->all,
                                   .all_count = config->all_count,
-                                  .announces = config->announces};
+                                  .announces = config->announces,
+                                  .priority = config->priority,
+                                  .failback_ms = config->failback_ms};
     const char *role = config->all_count ? config->all[0] : config->role;
     int r = ten_candidate_open(leader->context, role, &options, &extras, &leader->election);
     if (r < 0)
@@ -517,6 +537,8 @@ static int open_election(struct leader *leader, ten_error *error) {
         r = open_exporter(leader, config->leader_http, TEN_EXPORTS_LEADER, &leader->leader_http, error);
     if (r < 0)
         return r;
+    if (config->healthy) /* until the first result */
+        ten_candidate_set_fit(leader->election, false);
     r = ten_candidate_begin(leader->election);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
@@ -568,12 +590,21 @@ static void open_term(struct leader *leader) {
 }
 
 int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error) {
-    struct leader leader = {.config = config, .shared = shared, .signal_fd = -1, .heard_fd = -1, .alive_fds = {-1, -1}};
+    struct leader leader = {.config = config,
+                            .shared = shared,
+                            .signal_fd = -1,
+                            .heard_fd = -1,
+                            .alive_fds = {-1, -1},
+                            .health = TEN_HEALTH_NONE};
+    /* Before anything else: children of the worker that is set up have no memory of most libraries. */
+    int r =
+        config->healthy ? ten_health_open(&leader.health, config->healthy, config->healthy_every_ms, error) : TENURE_OK;
     ten_children_open(&leader.children, shared, config->isolation, config->grace_ms, &leader.measures);
     open_term(&leader);
     pthread_mutex_init(&leader.lock, NULL);
     ten_tree_adopt();
-    int r = open_loop(&leader, error);
+    if (r == TENURE_OK)
+        r = open_loop(&leader, error);
     if (r == TENURE_OK)
         r = open_context(&leader, error);
     if (r == TENURE_OK)
@@ -591,6 +622,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
         r = conclude(&leader, ret_exit, error);
     ten_log_close(leader.log, FLUSH_MS);
     ten_children_free(&leader.children);
+    ten_health_close(&leader.health);
     ten_close_fd(&leader.signal_fd);
     ten_close_fd(&leader.heard_fd);
     pthread_mutex_destroy(&leader.lock);

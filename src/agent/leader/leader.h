@@ -19,11 +19,15 @@ typedef struct ten_leader_config {
     const char *const *all; /* roles that are led together, instead of the one; NULL: none */
     uint32_t all_count;
     enum ten_election_announces announces;
+    int64_t priority; /* these two as in ten_election_extras */
+    uint64_t failback_ms;
     tenure_options context; /* its namespace is that of the role */
     uint64_t at_least_ms;   /* as in tenure_election_options */
     char **command;         /* ends with NULL */
     const char *on_elected; /* run by /bin/sh -c; NULL: none */
     const char *on_demoted;
+    const char *healthy;       /* by /bin/sh -c: it leads only while this exits with 0; NULL: always */
+    uint64_t healthy_every_ms; /* how often it is run */
     enum ten_restart restart;
     uint64_t grace_ms;      /* ending the command starts this long before the deadline */
     uint64_t kill_after_ms; /* how long it may take to end when nothing else presses */

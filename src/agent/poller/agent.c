@@ -544,6 +544,16 @@ static int wait_ms(const struct ten_agent *agent) {
     return (int)ten_min_u64(left_ms, READ_AGAIN_MS);
 }
 
+/* While it is not well it has no weight, and hands everything over. */
+static void take_health(struct ten_agent *agent) {
+    if (!ten_health_take(&agent->health))
+        return;
+    bool well = agent->health.well;
+    TEN_LOG(agent->log, well ? TEN_LOG_INFO : TEN_LOG_WARN, well ? "health_ok" : "health_failed",
+            TEN_TEXT("command", agent->config->healthy));
+    (void)tenure_member_set_weight(agent->member, well ? agent->config->weight : 0);
+}
+
 static void take_ready(struct ten_agent *agent) {
     struct epoll_event events[64];
     int count = epoll_wait(agent->epoll_fd, events, TEN_COUNT(events), 0);
@@ -551,7 +561,7 @@ static void take_ready(struct ten_agent *agent) {
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
         if (what != &agent->event_fd && what != &agent->signal_fd && what != &agent->source_fd &&
-            what != &agent->receipts)
+            what != &agent->receipts && what != &agent->health)
             ten_exec_read(agent, what);
     }
     for (int i = 0; i < count; i++) {
@@ -564,6 +574,8 @@ static void take_ready(struct ten_agent *agent) {
             ten_source_take(agent);
         else if (what == &agent->receipts)
             take_receipts(agent);
+        else if (what == &agent->health)
+            take_health(agent);
     }
 }
 
@@ -678,6 +690,8 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                                 .on_store_clock = config->cron ? on_store_clock : NULL,
                                 .isolation = ten_isolation_name(agent->children.isolation.form)};
     int r = ten_member_open(agent->context, &options, &extras, &agent->member);
+    if (r == TENURE_OK && config->healthy) /* until the first result */
+        r = tenure_member_set_weight(agent->member, 0);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
@@ -729,6 +743,7 @@ static void close_agent(struct ten_agent *agent) {
     ten_children_free(&agent->children);
     if (agent->multi)
         curl_multi_cleanup(agent->multi);
+    ten_health_close(&agent->health);
     ten_close_fd(&agent->epoll_fd);
     ten_close_fd(&agent->signal_fd);
     ten_close_fd(&agent->event_fd);
@@ -751,10 +766,18 @@ static int fail_refused(const struct ten_agent *agent, ten_error *error) {
 }
 
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
-    struct ten_agent agent = {
-        .config = config, .shared = shared, .epoll_fd = -1, .signal_fd = -1, .event_fd = -1, .source_fd = -1};
+    struct ten_agent agent = {.config = config,
+                              .shared = shared,
+                              .epoll_fd = -1,
+                              .signal_fd = -1,
+                              .event_fd = -1,
+                              .source_fd = -1,
+                              .health = TEN_HEALTH_NONE};
     pthread_mutex_init(&agent.event_lock, NULL);
     agent.last_event = &agent.first_event;
+    /* Before anything else: children of the worker that is set up have no memory of most libraries. */
+    int r =
+        config->healthy ? ten_health_open(&agent.health, config->healthy, config->healthy_every_ms, error) : TENURE_OK;
     ten_children_open(&agent.children, shared, config->isolation, config->grace_ms, &agent.measures);
     agent.work_rules = (ten_work_rules){.grace_ms = config->grace_ms,
                                         .kill_after_ms = KILL_AFTER_MS,
@@ -763,7 +786,10 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
                                         .stop_when_uncertain = config->stop_when_uncertain,
                                         .has_result = true};
     ten_tree_adopt();
-    int r = open_loop(&agent, error);
+    if (r == TENURE_OK)
+        r = open_loop(&agent, error);
+    if (r == TENURE_OK && config->healthy)
+        r = watch(&agent, agent.health.fd, &agent.health, error);
     if (r == TENURE_OK)
         r = open_sinks(&agent, error);
     if (r == TENURE_OK)

@@ -30,6 +30,8 @@ typedef struct ten_agent_config {
     bool cron; /* the targets are the jobs of a crontab, `crontab:PATH` */
     const char *const *sinks;
     size_t sink_count;
+    const char *healthy; /* by /bin/sh -c: it holds targets only while this exits with 0; NULL: always */
+    uint64_t healthy_every_ms;
     const char *metrics; /* where Prometheus may ask; NULL: nowhere */
     enum ten_log_format log_format;
     enum ten_log_level log_level;

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "agent/common/exporter.h"
+#include "agent/common/health.h"
 #include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/sinks/sink.h"
@@ -83,6 +84,7 @@ struct ten_agent {
     const char *instance;
     const char *namespace_name;
     ten_log *log;
+    ten_health health;
     ten_sink **sinks;
     ten_receipts *receipts;
     const ten_source_ops *source_ops; /* where the targets come from; NULL: the store */

@@ -356,7 +356,8 @@ static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, b
     uint64_t fleet_ttl_ms = 0;
     r = get_instance(db, op, &row, &same_metadata);
     bool joins = op->kind == TEN_OP_ANNOUNCE && !ten_instance_row_is_live(&row, db->context.now_ms);
-    if (r == TENURE_OK && joins && !ten_db_has_room(db)) {
+    bool buries = op->kind == TEN_OP_LEAVE && !row.exists && op->ttl_ms > 0; /* a tombstone of one that was not there */
+    if (r == TENURE_OK && (joins || buries) && !ten_db_has_room(db)) {
         *result = no_room;
         return TENURE_OK;
     }

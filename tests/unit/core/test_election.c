@@ -24,7 +24,8 @@ static ten_election make_election(const char *instance) {
                                   .instance = instance,
                                   .timing = {.ttl_ms = TTL_MS},
                                   .seed = 7,
-                                  .events = &reported};
+                                  .events = &reported,
+                                  .failback_ms = UINT64_MAX};
     ten_timing_defaults(&config.timing);
     ten_election_init(&election, &config);
     return election;

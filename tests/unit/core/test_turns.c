@@ -19,7 +19,7 @@ static const char metadata[] = "{\"version\":\"1\",\"role\":\"web\",\"priority\"
 static void list(ten_turns *turns, const char *const *instances, size_t count) {
     ten_turns_list_begin(turns);
     for (size_t i = 0; i < count; i++)
-        ten_turns_list(turns, &(ten_instance){.instance = instances[i], .metadata = metadata, .since_ms = 100 + i});
+        ten_turns_list(turns, &(ten_instance){.instance = instances[i], .metadata = metadata, .since_ms = 100 + i}, 0);
     ten_turns_list_end(turns, true);
 }
 
@@ -74,7 +74,7 @@ static void a_listing_that_fails_changes_nothing(void **state) {
     ten_turns_init(&turns, "web", "me", TTL_MS);
     list(&turns, line, 2);
     ten_turns_list_begin(&turns);
-    ten_turns_list(&turns, &(ten_instance){.instance = "me", .metadata = metadata});
+    ten_turns_list(&turns, &(ten_instance){.instance = "me", .metadata = metadata}, 0);
     ten_turns_list_end(&turns, false);
     assert_int_equal(rank_of(&turns), 1);
     ten_turns_free(&turns);
@@ -100,11 +100,13 @@ static void a_higher_priority_stands_first(void **state) {
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
     ten_turns_list_begin(&turns);
-    ten_turns_list(&turns, &(ten_instance){.instance = "me", .metadata = metadata, .since_ms = 1});
-    ten_turns_list(&turns,
-                   &(ten_instance){.instance = "b", .metadata = "{\"role\":\"web\",\"priority\":5}", .since_ms = 2});
+    ten_turns_list(&turns, &(ten_instance){.instance = "me", .metadata = metadata, .since_ms = 1}, 0);
+    ten_turns_list(
+        &turns, &(ten_instance){.instance = "b", .metadata = "{\"role\":\"web\",\"priority\":5}", .since_ms = 2}, 50);
     ten_turns_list_end(&turns, true);
     assert_int_equal(rank_of(&turns), 1);
+    assert_int_equal(ten_turns_better_ms(&turns, 0), 50);
+    assert_int_equal(ten_turns_better_ms(&turns, 5), UINT64_MAX);
     ten_turns_served(&turns, "b");
     assert_int_equal(rank_of(&turns), 1);
     ten_turns_free(&turns);
@@ -134,7 +136,8 @@ static void open_several(struct several *several, enum ten_election_wants wants)
                                   .slots = several->slots,
                                   .ops = several->ops,
                                   .slot_count = 3,
-                                  .wants = wants};
+                                  .wants = wants,
+                                  .failback_ms = UINT64_MAX};
     ten_timing_defaults(&config.timing);
     ten_election_init(&several->election, &config);
     ten_election_campaign(&several->election, START_MS);
